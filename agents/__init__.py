@@ -1,0 +1,3 @@
+"""
+Thin ParlAI agents, found as `-m ext:NAME`.
+"""

@@ -1,0 +1,3 @@
+"""
+The only door to ParlAI: agents and options in, nouns out.
+"""

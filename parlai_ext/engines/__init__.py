@@ -1,0 +1,3 @@
+"""
+Where shards of work run.
+"""

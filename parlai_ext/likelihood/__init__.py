@@ -1,0 +1,3 @@
+"""
+How likely is this continuation after this context?
+"""

@@ -1,0 +1,3 @@
+"""
+The shipped small models, their trainer and the small-talk generator.
+"""

@@ -1,0 +1,3 @@
+"""
+Aggregation, correlations, intervals: arrays in, arrays out.
+"""

@@ -1,0 +1,296 @@
+"""
+The nouns: frozen records that every room shares, and the protocols between rooms.
+
+Ids are hashes of content, so that the same thing has the same id on every machine.
+"No score" is `None` with a reason; it is counted, never averaged as 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+import typing
+from typing import Any
+
+SCHEMES = ('bipartite', 'self_play', 'all_play_all')
+
+
+def content_id(*parts: Any) -> str:
+    """
+    Return 16 hex digits that depend on the content of ``parts`` alone.
+    """
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class System:
+    """
+    A dialogue system: a name and the ParlAI options that build it.
+
+    A name that starts with ``floor-`` marks a floor: ranked and shown, but no part
+    of any claim about order.
+    """
+
+    name: str
+    opt: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Roster:
+    """
+    Who is evaluated, and with whom they talk (empty outside bipartite-play).
+    """
+
+    targets: tuple[System, ...]
+    partners: tuple[System, ...] = ()
+
+    def system(self, name: str) -> System:
+        """
+        Return the system called ``name``.
+
+        :raises KeyError: when there is none.
+        """
+        for one in self.targets + self.partners:
+            if one.name == name:
+                return one
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """
+    One published method: pairing, openers, length, scorer and ranking rule.
+
+    `reference` maps dimension -> system -> value, `reference_kind` says whether it
+    is ``human`` or ``planted``. `num_turns` counts utterances, given ones included.
+    """
+
+    name: str
+    pairing: str = 'bipartite'
+    openers: str = 'ext:empathetic_openers'
+    num_dialogues: int = 600
+    num_turns: int = 12
+    score: str = 'target'
+    scorer: Mapping[str, Any] = field(default_factory=dict)
+    ranking: Mapping[str, Any] = field(default_factory=dict)
+    roster: Roster = field(default_factory=lambda: Roster(()))
+    reference: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    reference_kind: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Opener:
+    """
+    The given first utterances of a dialogue; the first is the first speaker's.
+    """
+
+    id: str
+    utterances: tuple[str, ...]
+    source: str
+
+    @classmethod
+    def of(cls, utterances: Sequence[str], source: str) -> Opener:
+        """
+        Return the opener of these utterances; its id depends on their text alone.
+        """
+        return cls(content_id('opener', list(utterances)), tuple(utterances), source)
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """
+    Two systems, by name, over the run's openers; ``first`` speaks first.
+    """
+
+    id: str
+    first: str
+    second: str
+    scheme: str
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """
+    What one speaker said; ``given`` when it came from the opener.
+    """
+
+    speaker: str
+    text: str
+    given: bool = False
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """
+    One finished dialogue.
+
+    `ended_by` is the name of the system that broke it off (empty, absent or raising
+    reply) and `reason` says how; both are `None` when it reached its length. In
+    self-play both speakers have one name: utterance ``i`` is the first speaker's
+    when ``i`` is even.
+    """
+
+    id: str
+    pairing_id: str
+    opener_id: str
+    utterances: tuple[Utterance, ...]
+    ended_by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """
+    What a scorer says of one utterance (or, with index `None`, of a whole dialogue).
+    """
+
+    dialogue_id: str
+    utterance_index: int | None
+    system: str
+    dimension: str
+    value: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ScoredDialogue:
+    """
+    All scores of one dialogue, with the numbers behind them.
+
+    `evidence` maps an utterance index to one number for each of the scorer's
+    `evidence_labels` (FED: the log-probability of each follow-up), or `None`.
+    """
+
+    dialogue_id: str
+    scores: tuple[Score, ...]
+    evidence: Mapping[int, tuple[float | None, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HumanJudgement:
+    """
+    What one person said of one system, dialogue or utterance.
+    """
+
+    system: str
+    dimension: str
+    value: float
+    rater: str | None = None
+    dialogue_id: str | None = None
+    utterance_index: int | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """
+    Where one system stands on one dimension, with its two 95 % intervals.
+
+    `low`, `high`: partners are a sample (two-way bootstrap over openers and
+    partners). `low_fixed`, `high_fixed`: partners are fixed (bootstrap over
+    openers). `rank` and `score` are `None` for a system that is listed but not ranked.
+    """
+
+    system: str
+    dimension: str
+    rank: int | None
+    rank_low: int | None
+    rank_high: int | None
+    score: float | None
+    low: float | None
+    high: float | None
+    low_fixed: float | None
+    high_fixed: float | None
+    n_dialogues: int
+    n_unscored: int
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """
+    The standings by dimension, those of the trivial baselines, and the correlation
+    with the reference.
+    """
+
+    standings: tuple[Standing, ...]
+    baselines: tuple[Standing, ...]
+    reference: Mapping[str, Any]
+    signature: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """
+    One context and the continuations whose likelihood is asked.
+
+    A context is a tuple of utterances, oldest first (the model builds its own
+    history of them, as if it had listened), or a tuple of token ids taken as they
+    are. Continuations likewise are texts (the model adds its end token) or tuples of
+    token ids taken as they are.
+    """
+
+    context: tuple[str, ...] | tuple[int, ...]
+    continuations: tuple[str, ...] | tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """
+    Natural-log probabilities, in the order of the question.
+
+    `continuations[k][t]` is log P(token t of continuation k | context, tokens < t),
+    the end token included; `context[t]` is log P(context token t | tokens < t) when
+    it was asked for and the model has it (decoder-only models), else `None`.
+    `num_truncated` counts the context tokens that were cut.
+    """
+
+    continuations: tuple[tuple[float, ...], ...]
+    context: tuple[float, ...] | None = None
+    num_truncated: int = 0
+
+
+class Likelihood(typing.Protocol):
+    """
+    A language model that says how likely continuations are after contexts.
+    """
+
+    signature: str
+
+    def answer(
+        self, questions: Sequence[Question], with_context: bool = False
+    ) -> list[Answer]:
+        """
+        Return one `Answer` for each question, in their order.
+        """
+        ...
+
+
+class Scorer(typing.Protocol):
+    """
+    A method that judges utterances of finished dialogues.
+
+    `signature` is one string that fixes every number; `evidence_labels` name the
+    columns of `ScoredDialogue.evidence`.
+    """
+
+    signature: str
+    dimensions: tuple[str, ...]
+    evidence_labels: tuple[str, ...]
+
+    def score(
+        self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
+    ) -> list[ScoredDialogue]:
+        """
+        Judge, in ``dialogues[i]``, the utterances ``indices[i]``.
+        """
+        ...
+
+
+def to_json(record: Any) -> dict[str, Any]:
+    """
+    Return a record as plain JSON data.
+    """
+    return asdict(record)

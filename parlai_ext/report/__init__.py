@@ -1,0 +1,3 @@
+"""
+Terminal table, CSV and the page.
+"""

@@ -1,0 +1,3 @@
+"""
+One file a method: functions over dialogues.
+"""

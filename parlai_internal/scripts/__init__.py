@@ -1,0 +1,3 @@
+"""
+Commands that `parlai` imports at start-up.
+"""

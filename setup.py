@@ -1,0 +1,75 @@
+"""
+Packages: `agents/ tasks/ worlds/ zoo_configs/` install inside `parlai_ext`.
+
+`parlai` itself is not listed among the requirements: the wheel of 1.7.2 pins
+numpy 1.23 and other packages that no current transformers accepts, so it is
+installed with ``--no-deps`` beside the packages it really imports (Makefile,
+README). `parlai_internal` is the only place where the `parlai` command looks for
+commands that are not its own.
+"""
+
+from setuptools import find_packages, setup
+
+ROOMS = ['agents', 'tasks', 'worlds', 'zoo_configs']
+inside = find_packages(include=ROOMS + [f'{room}.*' for room in ROOMS])
+
+setup(
+    name='parlai_ext',
+    version='0.1.0',
+    description='Automatic evaluation of open-domain dialogue systems, for ParlAI',
+    license='MIT',
+    python_requires='>=3.11',
+    packages=find_packages(
+        include=['parlai_ext', 'parlai_ext.*', 'parlai_internal', 'parlai_internal.*']
+    )
+    + [f'parlai_ext.{name}' for name in inside],
+    package_dir={f'parlai_ext.{room}': room for room in ROOMS},
+    package_data={
+        'parlai_ext': ['py.typed'],
+        'parlai_ext.report': ['templates/*'],
+        'parlai_ext.mini': ['zoo/*', 'zoo/*/*'],
+        'parlai_ext.zoo_configs': ['*/*.yaml'],
+        'parlai_internal': ['opt_presets/*/*.opt'],
+    },
+    install_requires=[
+        # the maths, the tables, the page
+        'numpy',
+        'scipy',
+        'pandas',
+        'jinja2',
+        'matplotlib',
+        'pyyaml',
+        'tqdm',
+        # the models
+        'torch',
+        'transformers',
+        'tokenizers',
+        # what `parlai` 1.7.2 imports at start-up (pkg_resources left setuptools 82)
+        'setuptools<82',
+        'requests',
+        'regex',
+        'pillow',
+        'joblib',
+        'GitPython',
+        'iopath',
+        'coloredlogs',
+        'subword-nmt',
+        'urllib3',
+        'scikit-learn',
+        'typing_extensions',
+    ],
+    extras_require={
+        'dev': [
+            'ruff',
+            'mypy',
+            'pytest',
+            'pytest-xdist',
+            'hypothesis',
+            'types-PyYAML',
+            'types-tqdm',
+            'pandas-stubs',
+            'scipy-stubs',
+        ]
+    },
+    zip_safe=False,
+)

@@ -1,0 +1,3 @@
+"""
+Thin ParlAI tasks, found as `-t ext:NAME`.
+"""

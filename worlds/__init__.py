@@ -1,0 +1,3 @@
+"""
+Thin ParlAI worlds.
+"""
