@@ -1,0 +1,131 @@
+"""
+What a command is: options, a run, and one clear line for a user's mistake.
+
+Plain argparse, so that commands that need no model start without torch. `plugin.py`
+registers each with the `parlai` command line; `python -m parlai_ext` runs it directly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from parlai_ext.errors import UserError
+
+COMMANDS = {
+    'evaluate_systems': 'parlai_ext.scripts.evaluate_systems:EvaluateSystems',
+    'collect_dialogues': 'parlai_ext.scripts.collect_dialogues:CollectDialogues',
+    'score_dialogues': 'parlai_ext.scripts.score_dialogues:ScoreDialogues',
+    'rank_systems': 'parlai_ext.scripts.rank_systems:RankSystems',
+    'report_run': 'parlai_ext.scripts.report_run:ReportRun',
+    'check_roster': 'parlai_ext.scripts.check_roster:CheckRoster',
+    'doctor': 'parlai_ext.scripts.doctor:Doctor',
+}
+
+
+def find_command(name: str) -> type[Command]:
+    """
+    Return the command class called ``name``, importing its module only now.
+    """
+    module, _, attribute = COMMANDS[name].partition(':')
+    found: type[Command] = getattr(import_module(module), attribute)
+    return found
+
+
+class Command:
+    """
+    A command: subclasses set `description`, add options, and `run`.
+
+    >>> RankSystems.main(run_dir='runs/demo')  # doctest: +SKIP
+    """
+
+    description = ''
+
+    def __init__(self, opt: Mapping[str, Any]):
+        self.opt = opt
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """
+        Add this command's options; ``type='bool'`` is known, as in ParlAI.
+        """
+
+    def run(self) -> Any:
+        """
+        Do the job and return its result.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def parser(cls, prog: str | None = None) -> argparse.ArgumentParser:
+        """
+        Return a plain parser with this command's options.
+        """
+        parser = argparse.ArgumentParser(prog=prog, description=cls.description)
+        parser.register('type', 'bool', as_bool)
+        cls.add_arguments(parser)
+        return parser
+
+    @classmethod
+    def main(cls, *args: str, **kwargs: Any) -> Any:
+        """
+        Run from Python, with strings as on the command line or with keywords.
+
+        :raises UserError: for what the command line would print as one line.
+        """
+        parser = cls.parser()
+        if not kwargs:
+            return cls(vars(parser.parse_args(list(args)))).run()
+        known = {a.dest: a.default for a in parser._actions if a.dest != 'help'}
+        unknown = sorted(set(kwargs) - set(known))
+        if unknown:
+            raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}')
+        return cls({**known, **kwargs}).run()
+
+    @classmethod
+    def execute(cls, opt: Mapping[str, Any]) -> Any:
+        """
+        Run for the command line: a user's mistake is one line and exit code 1.
+        """
+        try:
+            return cls(opt).run()
+        except KeyboardInterrupt:
+            fail('interrupted; the same command again goes on from here', 130)
+        except UserError as e:
+            fail(str(e))
+        except OSError as e:
+            if e.errno not in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT):
+                raise
+            fail(f'{e.strerror}: {e.filename or opt.get("run_dir")}')
+
+
+def fail(line: str, code: int = 1) -> None:
+    """
+    Print one line to standard error and leave.
+    """
+    print('error: ' + ' '.join(line.split('\n')), file=sys.stderr)
+    raise SystemExit(code)
+
+
+def as_bool(text: str) -> bool:
+    """
+    Read a truth value as ParlAI does.
+    """
+    if text.lower() in ('yes', 'true', 't', '1', 'y'):
+        return True
+    if text.lower() in ('no', 'false', 'f', 'n', '0'):
+        return False
+    raise argparse.ArgumentTypeError(f'true or false expected, not {text!r}')
+
+
+def run_directly(name: str, args: Sequence[str]) -> Any:
+    """
+    Run the command called ``name`` without ParlAI's own command line.
+    """
+    command = find_command(name)
+    parser = command.parser(prog=f'parlai {name}')
+    return command.execute(vars(parser.parse_args(list(args))))

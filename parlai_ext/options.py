@@ -1,0 +1,64 @@
+"""
+Options that several commands share, said once.
+
+A default of `None` means "not given": the protocol file's value holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    '--config': {'help': 'protocol: a shipped name (demo, …) or a YAML file'},
+    '--run-dir': {'help': 'the run folder'},
+    '--roster': {'help': 'roster: a shipped name or a YAML file'},
+    '--pairing': {'help': 'bipartite, self_play or all_play_all'},
+    '--openers': {'help': 'task that gives the opening utterances (ext:smalltalk, …)'},
+    '--openers-file': {'help': 'CSV with columns conv_id, utterance_idx, utterance'},
+    '--num-dialogues': {'type': int, 'help': 'dialogues a pair'},
+    '--num-turns': {'type': int, 'help': 'utterances a dialogue, given ones included'},
+    '--seed': {'type': int, 'help': 'chooses the openers, and sampled replies'},
+    '--batchsize': {
+        'type': int,
+        'default': 64,
+        'help': 'dialogues (or contexts) that go through a model together',
+    },
+    '--datapath': {'help': "ParlAI's data folder (default: ParlAI's own choice)"},
+    '--no-cuda': {'type': 'bool', 'default': False, 'help': 'use the CPU'},
+    '--fp16': {'type': 'bool', 'default': None, 'help': 'half precision on a GPU'},
+    '--add-target': {
+        'action': 'append',
+        'help': 'one more target: NAME=MODEL_FILE[,key=value…], or a YAML/JSON file',
+    },
+    '--judge-model-file': {'help': 'the model inside the scorer'},
+    '--followups': {'help': 'follow-up set: a shipped name, fed_2020, or a file'},
+    '--human-scores': {'help': 'CSV: system,dimension,value[,rater,dialogue_id]'},
+    '--dry-run': {
+        'type': 'bool',
+        'nargs': '?',
+        'const': True,
+        'default': False,
+        'help': 'say what would be done and stop',
+    },
+    '--skip-missing': {
+        'type': 'bool',
+        'nargs': '?',
+        'const': True,
+        'default': False,
+        'help': 'leave out systems whose model cannot be had',
+    },
+    '--max-failed-share': {
+        'type': float,
+        'help': 'a system with more failed dialogues is listed, not ranked (0.05)',
+    },
+    '--bootstraps': {'type': int, 'help': 'resamples behind each interval (1000)'},
+}
+
+
+def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
+    """
+    Add the shared options called ``names`` to ``parser``.
+    """
+    for name in names:
+        parser.add_argument(name, **OPTIONS[name])
