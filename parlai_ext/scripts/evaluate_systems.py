@@ -1,0 +1,77 @@
+"""
+The main job: collect, score, rank, report — for one protocol, in one command.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.command import Command
+from parlai_ext.options import add_options
+
+
+class EvaluateSystems(Command):
+    """
+    Let systems talk, score what they say, rank them, write the page.
+
+    The same command again goes on where it stopped; with targets added it extends the
+    run; with anything else changed it refuses and names the keys.
+    """
+
+    description = 'Let systems talk, score what they say, rank them, write a page'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(
+            parser,
+            '--config',
+            '--run-dir',
+            '--roster',
+            '--pairing',
+            '--openers',
+            '--openers-file',
+            '--num-dialogues',
+            '--num-turns',
+            '--seed',
+            '--batchsize',
+            '--add-target',
+            '--judge-model-file',
+            '--followups',
+            '--human-scores',
+            '--bootstraps',
+            '--max-failed-share',
+            '--dry-run',
+            '--skip-missing',
+            '--datapath',
+            '--no-cuda',
+            '--fp16',
+        )
+
+    def run(self) -> dict[str, Any]:
+        """
+        Return what `ranking.json` holds (for a dry run: what would be done).
+        """
+        from parlai_ext.human_scores import read_human_scores
+        from parlai_ext.stages import collect, forecast, plan, rank, report, score
+
+        opt = self.opt
+        human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        if opt['dry_run']:
+            planned = forecast.forecast(plan.make_plan(opt), opt.get('run_dir'))
+            print(forecast.in_words(planned))
+            return planned
+        run, planned = plan.prepare(opt)
+        with run.lock():
+            problems = collect.collect(run, opt).problems
+            scorer = score.scorer_of_run(run, opt)
+            score.score_run(run, scorer, batchsize=opt['batchsize'])
+            ranking = rank.rank_run(run, scorer.signature, human=human)
+            run.write_json('ranking.json', ranking)
+            page = report.write_report(run, ranking)
+        for line in (*planned.left_out, *problems):
+            print(f'left out: {line}')
+        print(report.in_words(ranking))
+        print(f'report: {Path(page).resolve()}')
+        return ranking

@@ -1,0 +1,53 @@
+"""
+Rank the targets of a scored run; needs no model, so it imports none.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from parlai_ext.command import Command
+from parlai_ext.options import add_options
+
+
+class RankSystems(Command):
+    """
+    Rank the targets of a run whose dialogues are scored.
+    """
+
+    description = 'Rank the targets of a scored run, with intervals'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(
+            parser, '--run-dir', '--human-scores', '--bootstraps', '--max-failed-share'
+        )
+        parser.add_argument(
+            '--scores', help='hash of the scores to rank (default: the protocol’s)'
+        )
+
+    def run(self) -> dict[str, Any]:
+        """
+        Return what `ranking.json` holds, and write it.
+        """
+        from parlai_ext.human_scores import read_human_scores
+        from parlai_ext.report.table import terminal_table
+        from parlai_ext.stages.rank import choose_scores, rank_run
+        from parlai_ext.store import RunFolder
+
+        opt = self.opt
+        human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        run = RunFolder.existing(opt['run_dir'])
+        with run.lock():
+            signature, folder = choose_scores(run, opt['scores'])
+            ranking = rank_run(
+                run,
+                signature,
+                human=human,
+                bootstraps=opt['bootstraps'],
+                max_failed_share=opt['max_failed_share'],
+            )
+            run.write_json(f'{folder}ranking.json', ranking)
+        print(terminal_table(ranking))
+        return ranking

@@ -1,0 +1,122 @@
+"""
+The manifest of a run: everything that must be equal when the run goes on.
+
+`collect` and `score` are flat maps of what may not change; `targets` may grow. The
+`systems` map says how to build each system again and is not compared: a model file may
+move, its content (in `identity`) may not.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from parlai_ext.records import Opener, Pairing, Protocol, content_id, to_json
+from parlai_ext.signature import signature_line
+
+SCHEMA = 1
+PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
+# options that say where or how fast a model runs, not what it says
+PLACES = (
+    'model_file',
+    'dict_file',
+    'fixed_candidates_path',
+    'datapath',
+    'no_cuda',
+    'gpu',
+    'batchsize',
+)
+
+
+def build_manifest(
+    protocol: Protocol,
+    pairings: Sequence[Pairing],
+    openers: Sequence[Opener],
+    identities: Mapping[str, str],
+    shard_size: int,
+    sampling: bool,
+) -> dict[str, Any]:
+    """
+    Return the manifest of a run that plays ``pairings`` over ``openers``.
+
+    :param identities: system name -> content hash of what it is.
+    :param sampling: some system draws its replies, so the shard size matters.
+    """
+    collect = collect_keys(protocol, openers, identities)
+    if sampling:
+        collect['shard_size'] = shard_size
+    roster = protocol.roster
+    return {
+        'schema': SCHEMA,
+        'protocol': {**to_json(protocol), 'roster': None},
+        'collect': collect,
+        'score': score_keys(protocol),
+        'targets': {s.name: {'identity': identities[s.name]} for s in roster.targets},
+        'partners': {s.name: {'identity': identities[s.name]} for s in roster.partners},
+        'systems': {s.name: dict(s.opt) for s in roster.targets + roster.partners},
+        'pairings': [to_json(p) for p in pairings],
+        'openers': [to_json(o) for o in openers],
+        'shard_size': shard_size,
+        'versions': versions(),
+        'signature': dialogue_signature(protocol, collect),
+    }
+
+
+def collect_keys(
+    protocol: Protocol, openers: Sequence[Opener], identities: Mapping[str, str]
+) -> dict[str, Any]:
+    """
+    Return what dialogues depend on, the targets apart, as a flat map.
+    """
+    keys: dict[str, Any] = {
+        'pairing': protocol.pairing,
+        'openers': protocol.openers,
+        'openers.content': content_id([o.id for o in openers]),
+        'num_dialogues': protocol.num_dialogues,
+        'num_turns': protocol.num_turns,
+        'seed': protocol.seed,
+    }
+    for partner in protocol.roster.partners:
+        keys[f'partners.{partner.name}'] = identities[partner.name]
+        for option, value in sorted(partner.opt.items()):
+            if option not in PLACES:
+                keys[f'partners.{partner.name}.{option}'] = value
+    return keys
+
+
+def score_keys(protocol: Protocol) -> dict[str, Any]:
+    """
+    Return the scorer's options as a flat map.
+
+    What the judge and the follow-ups contain is in the scorer's own signature, since
+    dialogues may be collected on a machine that does not have the judge.
+    """
+    options = {f'scorer.{k}': v for k, v in sorted(protocol.scorer.items())}
+    return {'score': protocol.score, **options}
+
+
+def dialogue_signature(protocol: Protocol, collect: Mapping[str, Any]) -> str:
+    """
+    Return the part of the signature that says how dialogues arise, as one line.
+    """
+    partners = {k: v for k, v in collect.items() if k.startswith('partners.')}
+    rest = {k: v for k, v in collect.items() if not k.startswith('partners.')}
+    head = {'protocol': protocol.name, 'parlai_ext': _version('parlai_ext')}
+    return signature_line({**head, **rest, 'partners': partners})
+
+
+def versions() -> dict[str, str]:
+    """
+    Return the versions of what numbers may depend on.
+    """
+    found = {name: _version(name) for name in PACKAGES}
+    return {'python': platform.python_version(), **found}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return 'absent'

@@ -1,0 +1,211 @@
+"""
+From options to a plan and its run folder: who talks, over which openers, how long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.config import load_protocol, parse_target
+from parlai_ext.errors import UserError
+from parlai_ext.records import Opener, Pairing, Protocol, Roster, System
+from parlai_ext.schedule import pairings, sample_openers
+from parlai_ext.stages.manifest import build_manifest
+from parlai_ext.store import RunFolder
+
+# options of the command line that replace a key of the protocol file
+OVERRIDES = (
+    'roster',
+    'pairing',
+    'openers',
+    'num_dialogues',
+    'num_turns',
+    'seed',
+    'score',
+    'judge_model_file',
+    'followups',
+    'bootstraps',
+    'max_failed_share',
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    What a run will do; `left_out` names systems dropped by ``--skip-missing``.
+    """
+
+    protocol: Protocol
+    pairings: tuple[Pairing, ...]
+    openers: tuple[Opener, ...]
+    shard_size: int
+    manifest: Mapping[str, Any]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def roster(self) -> Roster:
+        return self.protocol.roster
+
+
+def make_plan(opt: Mapping[str, Any]) -> Plan:
+    """
+    Return the plan that these options ask for, without touching the run folder.
+
+    :raises UserError: for anything in the options or files that cannot be meant.
+    """
+    old = _old_manifest(opt.get('run_dir'))
+    protocol = _protocol(opt, old)
+    protocol, left_out = _available(protocol, opt)
+    openers = _openers(protocol, opt)
+    identities = _identities(protocol, opt.get('datapath'))
+    pairs = pairings(protocol.roster, protocol.pairing, identities)
+    size = min(protocol.num_dialogues, opt.get('batchsize') or 64)
+    size = old['shard_size'] if old else size
+    sampling = _sampling(protocol, opt.get('datapath'))
+    manifest = build_manifest(protocol, pairs, openers, identities, size, sampling)
+    return Plan(protocol, tuple(pairs), tuple(openers), size, manifest, left_out)
+
+
+def prepare(opt: Mapping[str, Any]) -> tuple[RunFolder, Plan]:
+    """
+    Make the plan and open its run folder: a new one, the same one, or an extended one.
+    """
+    if not opt.get('run_dir'):
+        raise UserError('--run-dir is needed: the folder that the run goes to')
+    plan = make_plan(opt)
+    return RunFolder.open(opt['run_dir'], plan.manifest), plan
+
+
+def plan_of_run(run: RunFolder) -> Plan:
+    """
+    Return the plan that a run folder's manifest holds.
+    """
+    manifest = run.manifest
+    return Plan(
+        protocol_of(manifest),
+        tuple(Pairing(**p) for p in manifest['pairings']),
+        tuple(
+            Opener(o['id'], tuple(o['utterances']), o['source'])
+            for o in manifest['openers']
+        ),
+        manifest['shard_size'],
+        manifest,
+    )
+
+
+def protocol_of(manifest: Mapping[str, Any]) -> Protocol:
+    """
+    Return the protocol of a manifest, its roster with it.
+    """
+
+    def systems(kind: str) -> tuple[System, ...]:
+        return tuple(System(n, manifest['systems'][n]) for n in manifest[kind])
+
+    roster = Roster(systems('targets'), systems('partners'))
+    return Protocol(**{**manifest['protocol'], 'roster': roster})
+
+
+def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
+    if run_dir and (Path(run_dir) / 'manifest.json').is_file():
+        return RunFolder.existing(run_dir).manifest
+    return None
+
+
+def _protocol(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> Protocol:
+    """
+    Return the protocol asked for, with the targets that the run already has.
+    """
+    if opt.get('config'):
+        given = {k: opt[k] for k in OVERRIDES if opt.get(k) is not None}
+        protocol = load_protocol(opt['config'], given)
+    elif old:
+        protocol = protocol_of(old)
+    else:
+        raise UserError('--config is needed: a protocol name (demo, …) or a YAML file')
+    more = [parse_target(spec) for spec in opt.get('add_target') or ()]
+    before = protocol_of(old).roster.targets if old else ()
+    targets = merge_targets(before, protocol.roster.targets, more)
+    roster = replace(protocol.roster, targets=targets)
+    return replace(protocol, roster=roster)
+
+
+def merge_targets(
+    before: Sequence[System], asked: Sequence[System], more: Sequence[System]
+) -> tuple[System, ...]:
+    """
+    Return all targets once, those of the run first; what is asked now wins.
+
+    :raises UserError: when ``--add-target`` repeats the name of an asked one.
+    """
+    names = {s.name for s in asked}
+    for system in more:
+        if system.name in names:
+            raise UserError(f'--add-target: there is a target {system.name!r} already')
+    now = {s.name: s for s in [*asked, *more]}
+    merged = {s.name: now.get(s.name, s) for s in before}
+    return tuple({**merged, **now}.values())
+
+
+def _available(
+    protocol: Protocol, opt: Mapping[str, Any]
+) -> tuple[Protocol, tuple[str, ...]]:
+    """
+    Leave out systems that cannot be had, or refuse to start without them.
+    """
+    from parlai_ext.bridge.resolve import resolve
+
+    roster = protocol.roster
+    found = [resolve(s, opt.get('datapath')) for s in roster.targets + roster.partners]
+    missing = {r.name: r for r in found if r.status == 'missing'}
+    if not missing:
+        return protocol, ()
+    if not opt.get('skip_missing'):
+        first = next(iter(missing.values()))
+        more = f' (and {len(missing) - 1} more)' if len(missing) > 1 else ''
+        raise UserError(
+            f'system {first.name!r}: {first.reason}{more}; '
+            'see `parlai check_roster`, or leave such systems out with --skip-missing'
+        )
+    kept = Roster(
+        tuple(s for s in roster.targets if s.name not in missing),
+        tuple(s for s in roster.partners if s.name not in missing),
+    )
+    return replace(protocol, roster=kept), tuple(missing)
+
+
+def _openers(protocol: Protocol, opt: Mapping[str, Any]) -> list[Opener]:
+    """
+    Draw the run's openers, the same for every pairing.
+    """
+    from parlai_ext.bridge.openers import load_openers
+
+    found = load_openers(
+        protocol.openers, opt.get('openers_file'), datapath=opt.get('datapath')
+    )
+    longest = max((len(o.utterances) for o in found), default=0)
+    if longest >= protocol.num_turns:
+        raise UserError(
+            f'num_turns is {protocol.num_turns}, but an opener of {protocol.openers} '
+            f'has {longest} utterances already; num_turns counts them'
+        )
+    return sample_openers(found, protocol.num_dialogues, protocol.seed)
+
+
+def _identities(protocol: Protocol, datapath: str | None) -> dict[str, str]:
+    from parlai_ext.bridge.resolve import identity
+
+    roster = protocol.roster
+    return {s.name: identity(s, datapath) for s in roster.targets + roster.partners}
+
+
+def _sampling(protocol: Protocol, datapath: str | None) -> bool:
+    """
+    Does some system draw its replies, so that the shard is its unit of randomness?
+    """
+    from parlai_ext.bridge.agents import samples
+
+    roster = protocol.roster
+    return any(samples(s, datapath) for s in roster.targets + roster.partners)

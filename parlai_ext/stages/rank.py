@@ -1,0 +1,210 @@
+"""
+From scores to `ranking.json`: standings, baselines beside them, the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from parlai_ext.errors import UserError
+from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
+from parlai_ext.ranking.bounds import bounds
+from parlai_ext.ranking.correlation import with_reference
+from parlai_ext.ranking.rank import standings
+from parlai_ext.records import HumanJudgement, Standing
+from parlai_ext.stages.plan import Plan, plan_of_run
+from parlai_ext.stages.tables import Tables, read_tables
+from parlai_ext.store import RunFolder
+
+SCHEMA = 1
+BOOTSTRAPS = 1000
+MAX_FAILED_SHARE = 0.05
+
+Reference = Mapping[str, Mapping[str, float] | Sequence[HumanJudgement]]
+
+
+def rank_run(
+    run: RunFolder,
+    scorer_signature: str,
+    *,
+    human: Sequence[HumanJudgement] = (),
+    bootstraps: int | None = None,
+    max_failed_share: float | None = None,
+) -> dict[str, Any]:
+    """
+    Rank the targets of a scored run; return what `ranking.json` holds.
+
+    :param human: judgements that replace the protocol's own reference.
+    """
+    plan = plan_of_run(run)
+    settings = plan.protocol.ranking
+    count = bootstraps or settings.get('bootstraps') or BOOTSTRAPS
+    share = max_failed_share
+    if share is None:
+        share = settings.get('max_failed_share', MAX_FAILED_SHARE)
+    tables = read_tables(run, scorer_signature)
+    if not tables.scores:
+        raise UserError(
+            f'{run.root}: no scores yet; run `parlai score_dialogues` first'
+        )
+    ranked = ranked_mask(tables, share)
+    kind, reference = reference_of(plan, human)
+    common = {'bootstraps': count, 'seed': plan.protocol.seed}
+    return {
+        'schema': SCHEMA,
+        'signature': f'{run.manifest["signature"]} || {scorer_signature}',
+        'protocol': plan.protocol.name,
+        'dimensions': _all_standings(tables, tables.scores, ranked, {}, common),
+        'baselines': _all_standings(
+            tables, tables.baselines, ranked, HIGHER_IS_BETTER, common
+        ),
+        'reference': {
+            d: with_reference(
+                tables.scores[d][ranked], _names(tables, ranked), r, kind=kind, **common
+            )
+            for d, r in reference.items()
+            if d in tables.scores
+        },
+        'baseline_reference': _baseline_reference(
+            tables, ranked, reference, kind, common
+        ),
+        'bounds': _bounds(tables),
+        'failures': failures(tables, ranked),
+        'notes': notes(plan, tables),
+    }
+
+
+def ranked_mask(tables: Tables, max_failed_share: float) -> np.ndarray:
+    """
+    Return which targets are ranked: those that broke off few enough dialogues.
+    """
+
+    def share(name: str) -> float:
+        failed = sum(tables.failures.get(name, {}).values())
+        return failed / max(1, tables.n_played[name])
+
+    return np.array([share(name) <= max_failed_share for name in tables.systems])
+
+
+def reference_of(
+    plan: Plan, human: Sequence[HumanJudgement]
+) -> tuple[str, dict[str, Any]]:
+    """
+    Return the kind of the reference and its values or judgements by dimension.
+    """
+    if not human:
+        return plan.protocol.reference_kind or 'human', dict(plan.protocol.reference)
+    by_dimension: dict[str, list[HumanJudgement]] = {}
+    for judgement in human:
+        by_dimension.setdefault(judgement.dimension, []).append(judgement)
+    return 'human', dict(by_dimension)
+
+
+def failures(tables: Tables, ranked: np.ndarray) -> dict[str, Any]:
+    """
+    Return, for each system that broke off a dialogue, how often and why.
+    """
+    found: dict[str, Any] = {}
+    rank = dict(zip(tables.systems, ranked.tolist(), strict=True))
+    for name, reasons in sorted(tables.failures.items()):
+        failed = sum(reasons.values())
+        found[name] = {
+            'role': 'target' if name in rank else 'partner',
+            'n_dialogues': tables.n_played[name],
+            'n_failed': failed,
+            'share': failed / tables.n_played[name],
+            'ranked': rank.get(name),
+            'reasons': dict(sorted(reasons.items())),
+        }
+    return found
+
+
+def notes(plan: Plan, tables: Tables) -> list[str]:
+    """
+    Return what a reader of the ranking must be told.
+    """
+    found = []
+    planned = len(plan.pairings) * len(plan.openers)
+    collected = sum(tables.n_dialogues.values())
+    if collected < planned:
+        found.append(f'{collected} of {planned} planned dialogues are collected')
+    if len(tables.opponents) == 1:
+        found.append('one partner only: intervals cannot speak for other partners')
+    floors = [n for n in tables.systems if n.startswith('floor-')]
+    if floors:
+        found.append(f'floors, no part of the claim: {", ".join(floors)}')
+    return found
+
+
+def _names(tables: Tables, ranked: np.ndarray) -> list[str]:
+    return [n for n, r in zip(tables.systems, ranked, strict=True) if r]
+
+
+def _all_standings(
+    tables: Tables,
+    arrays: Mapping[str, np.ndarray],
+    ranked: np.ndarray,
+    higher: Mapping[str, bool],
+    common: Mapping[str, Any],
+) -> dict[str, list[dict[str, Any]]]:
+    """
+    Return the rows of `ranking.json` for each of these arrays.
+    """
+    n_dialogues = [tables.n_dialogues[name] for name in tables.systems]
+    return {
+        name: [
+            row(s)
+            for s in standings(
+                values,
+                tables.systems,
+                name,
+                ranked=ranked.tolist(),
+                n_dialogues=n_dialogues,
+                n_unscored=tables.unscored(values),
+                higher_is_better=higher.get(name, True),
+                **common,
+            )
+        ]
+        for name, values in arrays.items()
+    }
+
+
+def row(standing: Standing) -> dict[str, Any]:
+    """
+    Return a standing as a row of `ranking.json` (its dimension is the key above it).
+    """
+    return {k: v for k, v in vars(standing).items() if k != 'dimension'}
+
+
+def _baseline_reference(
+    tables: Tables,
+    ranked: np.ndarray,
+    reference: Reference,
+    kind: str,
+    common: Mapping[str, Any],
+) -> dict[str, dict[str, Any]]:
+    """
+    Correlate each trivial baseline with the reference, beside the scorer's own.
+    """
+    names = _names(tables, ranked)
+    return {
+        name: {
+            d: with_reference(values[ranked], names, r, kind=kind, **common)
+            for d, r in reference.items()
+        }
+        for name, values in tables.baselines.items()
+    }
+
+
+def _bounds(tables: Tables) -> dict[str, dict[str, Any]]:
+    """
+    Return, by dimension and system, what the unscored dialogues could change.
+    """
+    return {
+        d: bounds(values, tables.systems, tables.unscored(values))
+        for d, values in tables.scores.items()
+        if any(tables.unscored(values))
+    }

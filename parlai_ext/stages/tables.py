@@ -1,0 +1,149 @@
+"""
+From a run folder to arrays: one mean for each dialogue, dimension and target.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from parlai_ext.ranking.baselines import BASELINES
+from parlai_ext.records import Dialogue, Pairing, ScoredDialogue
+from parlai_ext.stages.plan import Plan, plan_of_run
+from parlai_ext.store import RunFolder
+
+
+@dataclass
+class Tables:
+    """
+    Dense arrays ``[target, opponent, opener]`` of dialogue means, NaN where there is
+    none. `n_dialogues` counts a target's collected dialogues; `n_played` those in which
+    a system took part and `failures` why those that it broke off ended.
+    """
+
+    systems: tuple[str, ...]
+    opponents: tuple[str, ...]
+    scores: dict[str, np.ndarray]
+    baselines: dict[str, np.ndarray]
+    n_dialogues: dict[str, int]
+    n_played: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def unscored(self, values: np.ndarray) -> list[int]:
+        """
+        Return, for each target, how many of its dialogues have no score.
+        """
+        scored = np.isfinite(values).sum(axis=(1, 2))
+        counts = [self.n_dialogues[name] for name in self.systems]
+        return [n - int(k) for n, k in zip(counts, scored, strict=True)]
+
+
+def read_tables(
+    run: RunFolder, scorer_signature: str, dimensions: tuple[str, ...] = ()
+) -> Tables:
+    """
+    Read every collected dialogue and its scores into arrays.
+
+    :param dimensions: those to expect even when no score of theirs is found.
+    """
+    plan = plan_of_run(run)
+    tables = _empty(plan, dimensions)
+    place = {o.id: j for j, o in enumerate(plan.openers)}
+    rows = {name: i for i, name in enumerate(tables.systems)}
+    columns = {name: i for i, name in enumerate(tables.opponents)}
+    for pairing, dialogue, scored in _walk(run, plan, scorer_signature):
+        column = columns.get(pairing.second, 0)
+        cell = (rows[pairing.first], column, place[dialogue.opener_id])
+        _enter(tables, cell, pairing, dialogue, scored)
+    return tables
+
+
+def dialogue_means(
+    dialogue: Dialogue, scored: ScoredDialogue, judged: str
+) -> dict[str, float | None]:
+    """
+    Return the judged system's mean score of one dialogue, by dimension.
+
+    A dialogue that the judged system itself broke off has no score: otherwise a
+    system could gain by falling silent after one good utterance.
+    """
+    values: dict[str, list[float]] = {}
+    for score in scored.scores:
+        values.setdefault(score.dimension, [])
+        if score.value is not None and score.system == judged:
+            values[score.dimension].append(score.value)
+    if dialogue.ended_by == judged:
+        return dict.fromkeys(values)
+    return {d: sum(v) / len(v) if v else None for d, v in values.items()}
+
+
+def _empty(plan: Plan, dimensions: tuple[str, ...]) -> Tables:
+    """
+    Return tables with a place for every dialogue of the plan.
+    """
+    systems = tuple(s.name for s in plan.roster.targets)
+    opponents = {
+        'bipartite': tuple(s.name for s in plan.roster.partners),
+        'self_play': ('itself',),
+        'all_play_all': systems,
+    }[plan.protocol.pairing]
+    shape = (len(systems), len(opponents), len(plan.openers))
+    return Tables(
+        systems,
+        opponents,
+        {d: np.full(shape, np.nan) for d in dimensions},
+        {name: np.full(shape, np.nan) for name in BASELINES},
+        dict.fromkeys(systems, 0),
+    )
+
+
+def _walk(
+    run: RunFolder, plan: Plan, signature: str
+) -> Iterator[tuple[Pairing, Dialogue, ScoredDialogue | None]]:
+    """
+    Yield every collected dialogue with its scores, in the order of the plan.
+    """
+    by_id = {p.id: p for p in plan.pairings}
+    scores = run.scores(signature)
+    for shard in run.dialogue_shards():
+        found: Mapping[str, Any] = {}
+        if scores.has(shard.pairing_id, shard.index):
+            read = scores.read(shard.pairing_id, shard.index)
+            found = {s.dialogue_id: s for s in read}
+        for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+            yield by_id[shard.pairing_id], dialogue, found.get(dialogue.id)
+
+
+def _enter(
+    tables: Tables,
+    cell: tuple[int, int, int],
+    pairing: Pairing,
+    dialogue: Dialogue,
+    scored: ScoredDialogue | None,
+) -> None:
+    """
+    Put one dialogue into the arrays.
+    """
+    judged = pairing.first
+    tables.n_dialogues[judged] += 1
+    tables.n_played.update({judged, pairing.second})
+    if dialogue.ended_by is not None:
+        reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
+        reasons[dialogue.reason or 'no reason given'] += 1
+    own = [u.text for u in dialogue.utterances[::2] if not u.given]
+    if dialogue.ended_by != judged:
+        for name, measure in BASELINES.items():
+            value = measure(own)
+            tables.baselines[name][cell] = np.nan if value is None else value
+    if scored is None:
+        return
+    for dimension, mean in dialogue_means(dialogue, scored, judged).items():
+        if dimension not in tables.scores:
+            shape = next(iter(tables.baselines.values())).shape
+            tables.scores[dimension] = np.full(shape, np.nan)
+        if mean is not None:
+            tables.scores[dimension][cell] = mean
