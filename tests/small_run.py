@@ -1,0 +1,43 @@
+"""
+A small real run of the mini zoo, for tests of the whole way.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from parlai_ext import zoo_configs
+
+SMALL: dict[str, Any] = {'num_dialogues': 2, 'bootstraps': 50, 'seed': 0}
+
+
+def small_config(folder: Path, targets: int = 2, partners: int = 2) -> str:
+    """
+    Write a protocol with a few systems of the mini zoo and return its path.
+    """
+    demo = yaml.safe_load(zoo_configs.path('protocols', 'demo').read_text())
+    mini = yaml.safe_load(zoo_configs.path('rosters', 'mini').read_text())
+    demo['roster'] = {
+        'targets': mini['targets'][:targets],
+        'partners': mini['partners'][:partners],
+    }
+    names = {system['name'] for system in demo['roster']['targets']}
+    demo['reference'] = {
+        key: {n: v for n, v in value.items() if n in names} if key != 'kind' else value
+        for key, value in demo['reference'].items()
+    }
+    path = folder / 'small.yaml'
+    path.write_text(yaml.safe_dump(demo))
+    return str(path)
+
+
+def files_of(run: Path) -> dict[str, bytes]:
+    """
+    Return every result file of a run folder by its name.
+    """
+    return {
+        str(p.relative_to(run)): p.read_bytes()
+        for p in sorted(run.rglob('*'))
+        if p.is_file() and 'lock' not in p.name
+    }

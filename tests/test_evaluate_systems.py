@@ -1,0 +1,140 @@
+"""
+The main job as a user runs it: one command, again, extended, refused.
+"""
+
+import filecmp
+import json
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.errors import UserError
+from parlai_ext.scripts.evaluate_systems import EvaluateSystems
+from tests.small_run import SMALL, files_of, small_config
+
+
+@pytest.fixture(scope='module')
+def finished(tmp_path_factory):
+    home = tmp_path_factory.mktemp('run')
+    config = small_config(home)
+    ranking = EvaluateSystems.main(config=config, run_dir=str(home / 'run'), **SMALL)
+    return home, config, ranking
+
+
+def test_ranking_json_has_the_documented_shape(finished):
+    home, _, ranking = finished
+    written = json.loads((home / 'run' / 'ranking.json').read_text())
+    assert written == json.loads(json.dumps(ranking))
+    assert {'schema', 'signature', 'protocol', 'dimensions', 'baselines'} <= set(written)
+    assert set(written['dimensions']) == {
+        'Fluency',
+        'Specificity',
+        'Sensibleness',
+        'Overall',
+    }
+    columns = {
+        'system',
+        'rank',
+        'rank_low',
+        'rank_high',
+        'score',
+        'low',
+        'high',
+        'low_fixed',
+        'high_fixed',
+        'n_dialogues',
+        'n_unscored',
+    }
+    for rows in (*written['dimensions'].values(), *written['baselines'].values()):
+        assert {frozenset(row) for row in rows} == {frozenset(columns)}
+
+
+def test_every_pair_has_every_opener_and_twelve_utterances(finished):
+    home, _, _ = finished
+    manifest = json.loads((home / 'run' / 'manifest.json').read_text())
+    # 2 targets x 2 partners, 2 dialogues each
+    assert len(manifest['pairings']) == 4
+    for pairing in manifest['pairings']:
+        lines = [
+            json.loads(line)
+            for path in sorted((home / 'run/dialogues' / pairing['id']).glob('*.jsonl'))
+            for line in path.read_text().split('\n')
+            if line
+        ]
+        assert [d['opener_id'] for d in lines] == [o['id'] for o in manifest['openers']]
+        for d in lines:
+            acts = [act for pair in d['dialog'] for act in pair]
+            assert len(acts) == 12 or d['ended_by']
+
+
+def test_system_score_is_the_mean_of_dialogue_means(finished):
+    home, _, ranking = finished
+    manifest = json.loads((home / 'run' / 'manifest.json').read_text())
+    first_of = {p['id']: p['first'] for p in manifest['pairings']}
+    means: dict[str, list[float]] = {}
+    for path in sorted((home / 'run/scores').glob('*/*/*.jsonl')):
+        for line in path.read_text().split('\n'):
+            if not line:
+                continue
+            values = [
+                s['value']
+                for s in json.loads(line)['scores']
+                if s['dimension'] == 'Overall'
+            ]
+            assert len(values) == 5
+            target = first_of[path.parent.name]
+            means.setdefault(target, []).append(sum(values) / len(values))
+    for row in ranking['dimensions']['Overall']:
+        mine = means[row['system']]
+        assert row['score'] == pytest.approx(sum(mine) / len(mine), abs=1e-12)
+
+
+def test_the_same_command_again_changes_no_byte(finished):
+    home, config, _ = finished
+    before = files_of(home / 'run')
+    EvaluateSystems.main(config=config, run_dir=str(home / 'run'), **SMALL)
+    assert files_of(home / 'run') == before
+
+
+@pytest.mark.parametrize('key, value', [('seed', 9), ('num_dialogues', 3)])
+def test_a_changed_setting_is_refused_by_name(finished, key, value):
+    home, config, _ = finished
+    options = {**SMALL, key: value}
+    with pytest.raises(UserError, match=key):
+        EvaluateSystems.main(config=config, run_dir=str(home / 'run'), **options)
+
+
+def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
+    home, config, _ = finished
+    before = files_of(home / 'run')
+    ranking = EvaluateSystems.main(
+        config=config,
+        run_dir=str(home / 'run'),
+        add_target=['floor-echo=agent:repeat_query'],
+        **SMALL,
+    )
+    after = files_of(home / 'run')
+    kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
+    assert kept and all(after[n] == before[n] for n in kept)
+    names = {row['system'] for row in ranking['dimensions']['Overall']}
+    assert 'floor-echo' in names and len(names) == 3
+
+
+def test_dry_run_counts_and_writes_nothing(tmp_path):
+    config = small_config(tmp_path)
+    found = EvaluateSystems.main(
+        config=config, run_dir=str(tmp_path / 'run'), dry_run=True, **SMALL
+    )
+    # 2 targets x 2 partners x 2 dialogues; 10 made utterances each, 5 of them judged
+    assert found['dialogues'] == 8
+    assert found['utterances_to_generate'] == 80
+    assert found['utterances_to_score'] == 40
+    assert not (tmp_path / 'run').exists()
+
+
+def test_two_runs_of_one_seed_are_equal(finished, tmp_path):
+    home, config, _ = finished
+    EvaluateSystems.main(config=config, run_dir=str(tmp_path / 'again'), **SMALL)
+    one = home / 'run' / 'dialogues'
+    for path in Path(tmp_path / 'again' / 'dialogues').rglob('*.jsonl'):
+        assert filecmp.cmp(path, one / path.relative_to(tmp_path / 'again/dialogues'))
