@@ -1,0 +1,109 @@
+"""
+Which systems differ, all pairs at once, and the ranks that this leaves open.
+
+Differences are paired (common draws of openers and partners), divided by their
+bootstrap standard error, and held against the 95 % quantile of the largest of all: the
+chance of even one false claim in the whole table is about 5 %. From the claims follow
+simultaneous rank intervals (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for
+ranks", Review of Economic Studies 91(1); Klein, Wright and Wieczorek 2020, JRSS A).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .intervals import LEVEL, Draws, degrees_of_freedom, variances, widened
+from .table import Floats
+
+Partners = Literal['sampled', 'fixed']
+
+# A standard error below this share of the scores is rounding, not chance.
+NOTHING = 1e-12
+
+
+@dataclass(frozen=True)
+class RankRange:
+    """
+    `low` = 1 + systems significantly better, `high` = systems − those that are worse.
+    """
+
+    low: int
+    high: int
+
+
+def simultaneous_ranks(
+    draws: Draws, *, partners: Partners = 'sampled', higher_is_better: bool = True
+) -> list[RankRange]:
+    """
+    Return each system's rank interval; all hold together with 95 % confidence.
+    """
+    better = significantly_better(
+        draws, partners=partners, higher_is_better=higher_is_better
+    )
+    lows = 1 + better.sum(axis=0)
+    highs = len(better) - better.sum(axis=1)
+    return [
+        RankRange(int(low), int(high)) for low, high in zip(lows, highs, strict=True)
+    ]
+
+
+def significantly_better(
+    draws: Draws, *, partners: Partners = 'sampled', higher_is_better: bool = True
+) -> NDArray[np.bool_]:
+    """
+    Return ``[i, j]``: system ``i`` is better than ``j``, at 5 % for all pairs together.
+
+    ``partners='sampled'`` makes claims about partners like these, ``'fixed'`` about
+    these partners only. A difference that no draw moves is a difference; where there is
+    one opener (and one partner) nothing moves and nothing is claimed.
+    """
+    deviations = draws.sampled if partners == 'sampled' else draws.fixed
+    errors, freedom = _pair_errors(draws, partners)
+    tiny = NOTHING * float(np.abs(draws.means).max(initial=0.0))
+    moved = errors > tiny
+    bounds = widened(_largest_quantile(deviations, errors, moved), freedom)
+    difference = draws.means[:, None] - draws.means[None, :]
+    if not higher_is_better:
+        difference = -difference
+    reach = np.where(moved, bounds * errors, tiny)
+    return (freedom > 0) & (difference > reach)
+
+
+def _pair_errors(draws: Draws, partners: Partners) -> tuple[Floats, Floats]:
+    """
+    Return the standard error and degrees of freedom of each pair's difference.
+    """
+    size = len(draws.means)
+    errors, freedom = np.zeros((size, size)), np.zeros((size, size))
+    for i in range(size):
+        fixed = variances(draws.fixed[:, [i]] - draws.fixed)
+        sampled = fixed
+        if partners == 'sampled':
+            sampled = variances(draws.sampled[:, [i]] - draws.sampled)
+        openers = np.minimum(draws.num_openers[i], draws.num_openers)
+        seen = np.minimum(draws.num_partners[i], draws.num_partners)
+        if partners == 'fixed':
+            seen = np.ones_like(seen)
+        errors[i] = np.sqrt(sampled)
+        freedom[i] = degrees_of_freedom(fixed, sampled, openers, seen)
+    return errors, freedom
+
+
+def _largest_quantile(
+    deviations: Floats, errors: Floats, moved: NDArray[np.bool_]
+) -> float:
+    """
+    Return the 95 % quantile of the largest absolute t of all pairs.
+    """
+    largest = np.zeros(len(deviations))
+    for i in range(len(errors)):
+        rivals = np.flatnonzero(moved[i])
+        if len(rivals):
+            t = np.abs(deviations[:, [i]] - deviations[:, rivals]) / errors[i, rivals]
+            # NaN: a draw without a dialogue of one of the two says nothing of them
+            largest = np.fmax(largest, np.fmax.reduce(t, axis=1))
+    return float(np.quantile(largest, LEVEL)) if len(largest) else np.inf
