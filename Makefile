@@ -1,0 +1,71 @@
+# Everything sets itself up: `make demo` and `make test` need only Python 3.11.
+# GPU users: make demo TORCH="torch==X --index-url https://download.pytorch.org/whl/cuY"
+
+TORCH ?= torch==2.13.0
+JOBS ?= 2
+PYTHON ?= $(shell for p in python3.11 python3; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+  && echo $$p && break; done)
+
+VENV := $(CURDIR)/.venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+# the set-up is done once for these files, this choice of torch and this folder
+READY := .venv/ready-$(shell { cat setup.py Makefile; echo '$(TORCH) $(CURDIR)'; } \
+  | cksum | cut -d' ' -f1)
+
+.PHONY: demo test slow check lint types mini-zoo bench install clean
+
+demo: $(READY)
+	$(VENV)/bin/parlai evaluate_systems --config demo --run-dir runs/demo
+
+test: $(READY)
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS)
+
+slow: $(READY)
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) -m slow
+
+check: lint types test
+
+lint: $(READY)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+# mypy does not follow the import hook of an editable install and would pass the rooms
+# by in silence, so it is shown the tree as it is installed
+types: $(READY)
+	@rm -rf build/types && mkdir -p build/types/parlai_ext
+	@ln -s $(CURDIR)/parlai_internal build/types/
+	@for f in parlai_ext/* agents tasks worlds zoo_configs; do \
+	  ln -s "$(CURDIR)/$$f" build/types/parlai_ext/; done
+	cd build/types && $(PY) -m mypy --python-executable $(PY) \
+	  --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache
+
+mini-zoo: $(READY)
+	$(PY) -m parlai_ext.mini.train --out parlai_ext/mini/zoo
+
+bench: $(READY)
+	$(PY) benchmarks/startup.py
+
+install: $(READY)
+
+# torch first, so that TORCH decides which; `parlai` last and without its pins, which
+# are too old for the rest and which it does not need (`parlai doctor` names them)
+$(READY):
+	@test -n '$(PYTHON)' || { echo 'error: Python 3.11 or newer is needed; name it' \
+	  'with: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
+	  'error: $(PYTHON) is older than Python 3.11' >&2; exit 1; }
+	@grep -qs '$(VENV)' $(VENV)/bin/pip && $(PY) -c 'import sys' \
+	  || $(PYTHON) -m venv --clear $(VENV)
+	@rm -f .venv/ready-*
+	@echo 'installing $(TORCH) (once, some minutes)'
+	@$(PIP) install $(TORCH)
+	@echo 'installing parlai_ext and what it needs'
+	@$(PIP) install --no-warn-conflicts -e '.[dev]'
+	@echo 'installing parlai 1.7.2 without its version pins'
+	@$(PIP) install --no-deps parlai==1.7.2
+	@touch $@
+
+clean:
+	rm -rf build .mypy_cache .pytest_cache .ruff_cache

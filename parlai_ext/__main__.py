@@ -1,0 +1,47 @@
+"""
+`python -m parlai_ext COMMAND …`: the `parlai` command line, wherever that is broken.
+
+Works behind a `parlai_internal` that hides ours, starts commands that need no model
+without ParlAI, and turns a missing or too-new package into one clear line.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+from parlai_ext.command import fail, run_directly
+
+WITHOUT_PARLAI = ('rank_systems', 'report_run', 'doctor')
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """
+    Run one command of the `parlai` command line, ours or ParlAI's.
+    """
+    args = list(sys.argv[1:] if args is None else args)
+    if args and args[0] in WITHOUT_PARLAI:
+        run_directly(args[0], args[1:])
+    else:
+        run_with_parlai(args)
+
+
+def run_with_parlai(args: list[str]) -> None:
+    """
+    Start ParlAI's own command line with our commands in it.
+    """
+    # ParlAI's first import; it warns of its end, which `setuptools<82` puts off
+    warnings.filterwarnings('ignore', message='pkg_resources is deprecated')
+    try:
+        from parlai.core.script import superscript_main
+
+        from parlai_ext import plugin
+    except ImportError as e:
+        fail(f'{e}; what to do about it: python -m parlai_ext doctor')
+    plugin.register()
+    superscript_main(args)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,128 @@
+"""
+The `parlai` side of the house: commands, prefix, zoo and fixes, put in place once.
+
+`parlai` imports this at every start (through `parlai_internal.scripts`), so nothing
+here may be slow and nothing here may take the user's other commands down.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+from pkgutil import iter_modules
+from types import TracebackType
+from typing import Any, NoReturn
+
+import parlai.zoo
+from parlai.core.loader import REGISTERED_REPOS, register_script
+from parlai.core.params import ParlaiParser
+from parlai.core.script import ParlaiScript
+
+from parlai_ext import compat, mini
+from parlai_ext.command import COMMANDS, Command, fail, find_command
+from parlai_ext.errors import UserError
+
+PREFIX = 'ext:'
+
+
+def register() -> None:
+    """
+    Make `parlai` know our commands, `ext:…`, `zoo:mini/…`, and mend what it broke on.
+
+    Doing it twice is doing it once.
+    """
+    if PREFIX in REGISTERED_REPOS:
+        return
+    REGISTERED_REPOS[PREFIX] = {
+        'repo': 'parlai_ext',
+        'source': 'parlai_ext: python -m parlai_ext doctor',
+    }
+    compat.apply()
+    parlai.zoo.__path__.append(str(getattr(mini, 'zoo_path', lambda: 'mini')()))
+    register_commands()
+    ParlaiParser.error = short_error(ParlaiParser.error)
+    sys.excepthook = one_line_hook
+
+
+def register_commands() -> None:
+    """
+    Register every command; one that cannot be imported is named and left out.
+    """
+    for name in COMMANDS:
+        try:
+            register_script(name)(script_of(find_command(name)))
+        except ImportError as e:
+            line = f'`parlai {name}` is missing: {e}; see: python -m parlai_ext doctor'
+            print(line, file=sys.stderr)
+
+
+def script_of(command: type[Command]) -> type[ParlaiScript]:
+    """
+    Return ``command`` as ParlAI wants its commands.
+    """
+
+    class Script(ParlaiScript):
+        """
+        Hands the options that the command knows over to it, and no others.
+        """
+
+        @classmethod
+        def setup_args(cls) -> ParlaiParser:
+            parser = ParlaiParser(False, False, description=command.description)
+            command.add_arguments(parser)
+            return parser
+
+        def run(self) -> Any:
+            known = [a.dest for a in command.parser()._actions if a.dest != 'help']
+            return command.execute({name: self.opt[name] for name in known})
+
+        main = command.main
+
+    return Script
+
+
+def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+    """
+    Return ParlAI's parse error without the page of help before it, for our commands.
+    """
+
+    def error(self: Any, message: str) -> NoReturn:
+        parser = getattr(self, '_help_subparser', None) or self
+        name = parser.prog.split()[-1]
+        if name not in COMMANDS:
+            long_error(self, message)
+        wrong = message.removeprefix('unrecognized arguments: ').split()[0]
+        near = get_close_matches(wrong, parser._option_string_actions, 1)
+        hint = f'; did you mean {near[0]}?' if near else ''
+        fail(f'parlai {name}: {message}{hint} (all options: parlai {name} --help)', 2)
+
+    return error
+
+
+def one_line_hook(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """
+    Print a user's mistake as one line, whichever `parlai` command it ended.
+    """
+    line = mistake(error)
+    if line is None:
+        sys.__excepthook__(kind, error, trace)
+    else:
+        print('error: ' + ' '.join(line.split('\n')), file=sys.stderr)
+
+
+def mistake(error: BaseException) -> str | None:
+    """
+    Return the line that tells a user's mistake; `None` if it is not the user's.
+    """
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package, _, name = error.name.rpartition('.')
+        if package in ('parlai_ext.agents', 'parlai_ext.tasks'):
+            room = sys.modules[package]
+            known = ', '.join(PREFIX + m.name for m in iter_modules(room.__path__))
+            return f'there is no {PREFIX}{name}; known: {known}'
+    return None

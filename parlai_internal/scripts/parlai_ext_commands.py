@@ -1,0 +1,7 @@
+"""
+Imported by every `parlai` call: puts parlai_ext in place.
+"""
+
+from parlai_ext import plugin
+
+plugin.register()
