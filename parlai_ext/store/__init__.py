@@ -1,0 +1,16 @@
+"""
+The run folder: everything a run made, whole or not there at all.
+
+    RUN/manifest.json                          what the run is
+    RUN/dialogues/<pairing>/<shard>.jsonl      ParlAI Conversations, with .metadata
+    RUN/scores/<hash>/signature.txt            one folder for each scorer signature
+    RUN/scores/<hash>/<pairing>/<shard>.jsonl  one line a dialogue
+
+A file appears under its name only when it is complete and on the disk, every record
+carries a checksum, and the same content gives the same bytes.
+"""
+
+from parlai_ext.store.folder import RunFolder
+from parlai_ext.store.scores import ScoreStore
+
+__all__ = ['RunFolder', 'ScoreStore']

@@ -1,0 +1,251 @@
+"""
+The run folder as an object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from parlai_ext.errors import UserError
+from parlai_ext.records import Dialogue, Opener, Pairing
+from parlai_ext.schedule import ShardKey
+from parlai_ext.store import manifest as manifests
+from parlai_ext.store.files import locked, make_folder, remove_leftovers, write_file
+from parlai_ext.store.lines import damaged, decode_shard, dumps, encode_shard
+from parlai_ext.store.scores import ScoreStore
+from parlai_ext.store.shards import dialogue_of, dialogue_record, metadata
+
+
+class RunFolder:
+    """
+    A run on disk. Reading needs no lock; whoever writes holds `lock`.
+    """
+
+    def __init__(self, root: Path, manifest: Mapping[str, Any]):
+        self.root = root
+        self.manifest = dict(manifest)
+        self.pairings = [Pairing(**one) for one in manifest['pairings']]
+        self.openers = [
+            Opener(one['id'], tuple(one['utterances']), one['source'])
+            for one in manifest['openers']
+        ]
+        self.shard_size: int = manifest.get('shard_size') or 1
+        self._by_id = {pairing.id: pairing for pairing in self.pairings}
+        self._depth = 0
+
+    @classmethod
+    def open(cls, root: str | Path, manifest: Mapping[str, Any]) -> RunFolder:
+        """
+        Begin a run, continue it, or extend it with the manifest's new targets.
+
+        :raises UserError: when the folder holds a run with other settings, something
+            else than a run, or is in use.
+        """
+        root = Path(root)
+        new = manifests.plain(manifest)
+        make_folder(root)
+        with _exclusive(root):
+            if (root / manifests.NAME).exists():
+                old = manifests.load(root)
+                new = manifests.merged(old, new, root)
+            elif (root / 'dialogues').exists() or (root / 'scores').exists():
+                raise UserError(
+                    f'{root} has dialogues or scores but no {manifests.NAME}; '
+                    'restore it from a copy, or use another --run-dir'
+                )
+            else:
+                old = {}
+            if new != old:
+                manifests.save(root, new)
+        return cls(root, new)
+
+    @classmethod
+    def existing(cls, root: str | Path) -> RunFolder:
+        """
+        Return the run that is there; nothing is written.
+        """
+        return cls(Path(root), manifests.load(Path(root)))
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """
+        Keep other processes from writing; may be entered again within itself.
+        """
+        with contextlib.nullcontext() if self._depth else _exclusive(self.root):
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+
+    def has_dialogues(self, pairing_id: str, index: int) -> bool:
+        """
+        Tell whether this shard has been collected.
+        """
+        return self._shard(pairing_id, index).exists()
+
+    def write_dialogues(
+        self, pairing_id: str, index: int, dialogues: Sequence[Dialogue]
+    ) -> None:
+        """
+        Keep one shard's dialogues, in the order of its openers, for good.
+
+        :raises ValueError: when these are not the shard's dialogues, or it is
+            already there with other content.
+        """
+        path = self._shard(pairing_id, index)
+        self._check(pairing_id, index, dialogues)
+        records = [dialogue_record(dialogue, path.stem) for dialogue in dialogues]
+        data = encode_shard(records, index)
+        if path.exists():
+            if path.read_bytes() != data:
+                raise ValueError(f'{path} is there, with other dialogues')
+            return
+        about = metadata(self._by_id[pairing_id], self.manifest['collect'])
+        write_file(path.with_suffix('.metadata'), (dumps(about) + '\n').encode())
+        write_file(path, data)
+
+    def read_dialogues(self, pairing_id: str, index: int) -> list[Dialogue]:
+        """
+        Return one shard's dialogues.
+
+        :raises UserError: when they are missing or damaged in any way.
+        """
+        path = self._shard(pairing_id, index)
+        records = decode_shard(self._bytes(pairing_id, index), index, path)
+        if any(record['pairing_id'] != pairing_id for record in records):
+            raise damaged(path, 'line 1 is of another pairing')
+        return [dialogue_of(record) for record in records]
+
+    def dialogue_shards(self) -> list[ShardKey]:
+        """
+        Return the shards that are there, in the manifest's order.
+        """
+        return [
+            self._key(pairing.id, index)
+            for pairing in self.pairings
+            for index in self._indices(pairing.id)
+        ]
+
+    def iter_dialogues(self) -> Iterator[Dialogue]:
+        """
+        Yield every dialogue that is there, in the manifest's order.
+        """
+        for shard in self.dialogue_shards():
+            yield from self.read_dialogues(shard.pairing_id, shard.index)
+
+    def dialogues_checksum(self, pairing_id: str, index: int) -> str:
+        """
+        Return 16 hex digits of a shard's bytes.
+        """
+        data = self._bytes(pairing_id, index)
+        return hashlib.sha256(data).hexdigest()[:16]
+
+    def scores(self, scorer_signature: str) -> ScoreStore:
+        """
+        Return the scores of the scorer with this signature.
+        """
+        return ScoreStore(self, scorer_signature)
+
+    def write_json(self, name: str, data: Any) -> None:
+        """
+        Write a file of the run, such as ``ranking.json``; keys keep their order.
+        """
+        self._write(name, dumps(data, indent=1) + '\n')
+
+    def write_text(self, name: str, text: str) -> None:
+        """
+        Write a file of the run; lone surrogates become ``\\udxxx``.
+        """
+        self._write(name, text)
+
+    def read_json(self, name: str) -> Any:
+        """
+        Read a file that `write_json` wrote.
+        """
+        try:
+            return json.loads(self._inside(name).read_bytes())
+        except FileNotFoundError:
+            raise UserError(f'{self.root / name} is missing') from None
+        except ValueError:
+            raise UserError(f'{self.root / name} is damaged; delete it') from None
+
+    def known(self, pairing_id: str) -> str:
+        """
+        Return the id of one of the run's pairings; it is a safe file name.
+
+        :raises KeyError: when the run has no such pairing.
+        """
+        return self._by_id[pairing_id].id
+
+    def _write(self, name: str, text: str) -> None:
+        data = text.encode('utf-8', 'backslashreplace')
+        write_file(self._inside(name), data)
+
+    def _inside(self, name: str) -> Path:
+        """
+        Return the path of ``name``, which must lie in the run folder.
+        """
+        parts = PurePosixPath(name).parts
+        if not parts or parts[0] == '/' or '..' in parts:
+            raise ValueError(f'{name!r} is not a name within the run folder')
+        return self.root.joinpath(*parts)
+
+    def _shard(self, pairing_id: str, index: int) -> Path:
+        folder = self.root / 'dialogues' / self.known(pairing_id)
+        return folder / f'{index:05d}.jsonl'
+
+    def _bytes(self, pairing_id: str, index: int) -> bytes:
+        path = self._shard(pairing_id, index)
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise UserError(f'{path} is missing; run again to collect it') from None
+
+    def _indices(self, pairing_id: str) -> list[int]:
+        folder = self.root / 'dialogues' / pairing_id
+        if not folder.is_dir():
+            return []
+        names = (re.fullmatch(r'(\d{5,})\.jsonl', one.name) for one in folder.iterdir())
+        return sorted(int(found[1]) for found in names if found)
+
+    def _key(self, pairing_id: str, index: int) -> ShardKey:
+        start = index * self.shard_size
+        stop = start + self.shard_size
+        if self.openers:
+            stop = min(stop, len(self.openers))
+        return ShardKey(pairing_id, index, start, stop)
+
+    def _check(
+        self, pairing_id: str, index: int, dialogues: Sequence[Dialogue]
+    ) -> None:
+        """
+        Refuse dialogues that do not belong into the shard.
+        """
+        where = f'{pairing_id} shard {index}'
+        if not dialogues:
+            raise ValueError(f'no dialogues for {where}')
+        if any(dialogue.pairing_id != pairing_id for dialogue in dialogues):
+            raise ValueError(f'dialogues of another pairing for {where}')
+        if len({dialogue.id for dialogue in dialogues}) < len(dialogues):
+            raise ValueError(f'a dialogue occurs twice for {where}')
+        key = self._key(pairing_id, index)
+        wanted = [opener.id for opener in self.openers[key.start : key.stop]]
+        if self.openers and [one.opener_id for one in dialogues] != wanted:
+            raise ValueError(f'dialogues over other openers for {where}')
+
+
+@contextlib.contextmanager
+def _exclusive(root: Path) -> Iterator[None]:
+    """
+    Hold the folder's lock and clear away what killed runs left.
+    """
+    with locked(root / '.lock'):
+        remove_leftovers(root)
+        yield

@@ -1,0 +1,105 @@
+"""
+Dialogues and scores as records of a shard, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from parlai_ext.records import Dialogue, Pairing, Score, ScoredDialogue, Utterance
+
+METADATA_VERSION = '0.1'  # of ParlAI's Conversations format
+
+
+def dialogue_record(dialogue: Dialogue, stem: str) -> dict[str, Any]:
+    """
+    Return a dialogue in ParlAI's Conversations format, with our fields beside.
+    """
+    acts = [
+        {'id': one.speaker, 'text': one.text, 'given': one.given}
+        for one in dialogue.utterances
+    ]
+    return {
+        'dialog': [acts[start : start + 2] for start in range(0, len(acts), 2)],
+        'metadata_path': f'{stem}.metadata',
+        'dialogue_id': dialogue.id,
+        'pairing_id': dialogue.pairing_id,
+        'opener_id': dialogue.opener_id,
+        'ended_by': dialogue.ended_by,
+        'reason': dialogue.reason,
+    }
+
+
+def dialogue_of(record: Mapping[str, Any]) -> Dialogue:
+    """
+    Return the dialogue of a record.
+    """
+    return Dialogue(
+        id=record['dialogue_id'],
+        pairing_id=record['pairing_id'],
+        opener_id=record['opener_id'],
+        utterances=tuple(
+            Utterance(act['id'], act['text'], act['given'])
+            for pair in record['dialog']
+            for act in pair
+        ),
+        ended_by=record['ended_by'],
+        reason=record['reason'],
+    )
+
+
+def metadata(pairing: Pairing, collect: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return what ParlAI wants to know beside a file of conversations.
+
+    The date is a constant: the same dialogues make the same bytes on every day.
+    """
+    return {
+        'date': '1970-01-01 00:00:00',
+        'opt': dict(collect),
+        'self_chat': pairing.first == pairing.second,
+        'speakers': list(dict.fromkeys((pairing.first, pairing.second))),
+        'version': METADATA_VERSION,
+        'pairing_id': pairing.id,
+    }
+
+
+def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:
+    """
+    Return the scores of a dialogue; ``source`` is the checksum of its shard file.
+    """
+    rows = []
+    for score in scored.scores:
+        if score.dialogue_id != scored.dialogue_id:
+            raise ValueError(f'a score of {score.dialogue_id} in {scored.dialogue_id}')
+        rows.append(
+            {
+                'utterance_index': score.utterance_index,
+                'system': score.system,
+                'dimension': score.dimension,
+                'value': score.value,
+                'reason': score.reason,
+            }
+        )
+    return {
+        'dialogue_id': scored.dialogue_id,
+        'dialogues': source,
+        'scores': rows,
+        'evidence': {str(at): list(row) for at, row in scored.evidence.items()},
+    }
+
+
+def scored_of(record: Mapping[str, Any]) -> ScoredDialogue:
+    """
+    Return the scored dialogue of a record.
+    """
+    name = record['dialogue_id']
+    evidence: dict[int, Sequence[float | None]] = {
+        int(at): row for at, row in record['evidence'].items()
+    }
+    return ScoredDialogue(
+        dialogue_id=name,
+        scores=tuple(Score(dialogue_id=name, **row) for row in record['scores']),
+        evidence={at: tuple(evidence[at]) for at in sorted(evidence)},
+    )
