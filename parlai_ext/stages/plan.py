@@ -12,7 +12,7 @@ from typing import Any
 from parlai_ext.config import load_protocol, parse_target
 from parlai_ext.errors import UserError
 from parlai_ext.records import Opener, Pairing, Protocol, Roster, System
-from parlai_ext.schedule import pairings, sample_openers
+from parlai_ext.schedule import pairings, sample_openers, shard_size_for
 from parlai_ext.stages.manifest import build_manifest
 from parlai_ext.store import RunFolder
 
@@ -57,12 +57,16 @@ def make_plan(opt: Mapping[str, Any]) -> Plan:
     :raises UserError: for anything in the options or files that cannot be meant.
     """
     old = _old_manifest(opt.get('run_dir'))
-    protocol = _protocol(opt, old)
-    protocol, left_out = _available(protocol, opt)
+    protocol, asked = _protocol(opt, old)
+    before = {s.name for s in protocol.roster.targets} - asked
+    protocol, left_out = _available(protocol, before, opt)
     openers = _openers(protocol, opt)
-    identities = _identities(protocol, opt.get('datapath'))
+    identities = {
+        name: old['targets'][name]['identity'] for name in before if old is not None
+    }
+    identities |= _identities(protocol, before, opt.get('datapath'))
     pairs = pairings(protocol.roster, protocol.pairing, identities)
-    size = min(protocol.num_dialogues, opt.get('batchsize') or 64)
+    size = shard_size_for(protocol.num_dialogues, opt.get('batchsize') or 64)
     size = old['shard_size'] if old else size
     sampling = _sampling(protocol, opt.get('datapath'))
     manifest = build_manifest(protocol, pairs, openers, identities, size, sampling)
@@ -114,9 +118,12 @@ def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
     return None
 
 
-def _protocol(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> Protocol:
+def _protocol(
+    opt: Mapping[str, Any], old: Mapping[str, Any] | None
+) -> tuple[Protocol, set[str]]:
     """
-    Return the protocol asked for, with the targets that the run already has.
+    Return the protocol with the targets that the run already has, and the names of
+    the targets that are asked for now.
     """
     if opt.get('config'):
         given = {k: opt[k] for k in OVERRIDES if opt.get(k) is not None}
@@ -129,7 +136,8 @@ def _protocol(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> Protocol
     before = protocol_of(old).roster.targets if old else ()
     targets = merge_targets(before, protocol.roster.targets, more)
     roster = replace(protocol.roster, targets=targets)
-    return replace(protocol, roster=roster)
+    asked = {s.name for s in [*protocol.roster.targets, *more]}
+    return replace(protocol, roster=roster), asked
 
 
 def merge_targets(
@@ -150,15 +158,18 @@ def merge_targets(
 
 
 def _available(
-    protocol: Protocol, opt: Mapping[str, Any]
+    protocol: Protocol, before: set[str], opt: Mapping[str, Any]
 ) -> tuple[Protocol, tuple[str, ...]]:
     """
     Leave out systems that cannot be had, or refuse to start without them.
+
+    Targets that only the run knows (``before``) may be gone: their dialogues are there.
     """
     from parlai_ext.bridge.resolve import resolve
 
     roster = protocol.roster
-    found = [resolve(s, opt.get('datapath')) for s in roster.targets + roster.partners]
+    needed = [s for s in roster.targets + roster.partners if s.name not in before]
+    found = [resolve(s, opt.get('datapath')) for s in needed]
     missing = {r.name: r for r in found if r.status == 'missing'}
     if not missing:
         return protocol, ()
@@ -194,11 +205,13 @@ def _openers(protocol: Protocol, opt: Mapping[str, Any]) -> list[Opener]:
     return sample_openers(found, protocol.num_dialogues, protocol.seed)
 
 
-def _identities(protocol: Protocol, datapath: str | None) -> dict[str, str]:
+def _identities(
+    protocol: Protocol, before: set[str], datapath: str | None
+) -> dict[str, str]:
     from parlai_ext.bridge.resolve import identity
 
-    roster = protocol.roster
-    return {s.name: identity(s, datapath) for s in roster.targets + roster.partners}
+    systems = protocol.roster.targets + protocol.roster.partners
+    return {s.name: identity(s, datapath) for s in systems if s.name not in before}
 
 
 def _sampling(protocol: Protocol, datapath: str | None) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from parlai_ext.errors import UserError
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.bounds import bounds
+from parlai_ext.ranking.bounds import unscored_bounds
 from parlai_ext.ranking.correlation import with_reference
 from parlai_ext.ranking.rank import standings
 from parlai_ext.records import HumanJudgement, Standing
@@ -75,6 +75,33 @@ def rank_run(
         'failures': failures(tables, ranked),
         'notes': notes(plan, tables),
     }
+
+
+def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
+    """
+    Return the signature of the scores to rank and the folder their ranking goes to.
+
+    The first scorer that was ranked owns ``ranking.json``; others go to
+    ``rankings/<hash>/``.
+
+    :raises UserError: when there are none, several to choose from, or no such one.
+    """
+    found = {
+        path.parent.name: path.read_text().rstrip('\n')
+        for path in sorted((run.root / 'scores').glob('*/signature.txt'))
+    }
+    if not found:
+        raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
+    owner = None
+    if (run.root / 'ranking.json').exists():
+        whole = run.read_json('ranking.json')['signature']
+        owner = next((h for h, s in found.items() if whole.endswith(f'|| {s}')), None)
+    chosen = wanted or owner or next(iter(found))
+    if chosen not in found or not (wanted or owner or len(found) == 1):
+        known = '; '.join(f'{h} ({s})' for h, s in found.items())
+        raise UserError(f'--scores: choose one of {known}')
+    folder = '' if owner in (None, chosen) else f'rankings/{chosen}/'
+    return found[chosen], folder
 
 
 def ranked_mask(tables: Tables, max_failed_share: float) -> np.ndarray:
@@ -204,7 +231,11 @@ def _bounds(tables: Tables) -> dict[str, dict[str, Any]]:
     Return, by dimension and system, what the unscored dialogues could change.
     """
     return {
-        d: bounds(values, tables.systems, tables.unscored(values))
+        d: {
+            b.system: {'unscored_share': b.share, 'worst': b.worst, 'best': b.best}
+            for b in unscored_bounds(values, tables.systems, tables.unscored(values))
+            if b.share
+        }
         for d, values in tables.scores.items()
         if any(tables.unscored(values))
     }
