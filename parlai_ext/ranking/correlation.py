@@ -128,7 +128,7 @@ def _reference(
 ) -> tuple[Floats, Panel | None]:
     if isinstance(reference, Mapping):
         return np.array([float(reference[name]) for name in names]), None
-    panel = Panel(reference, names)
+    panel = Panel.of(reference, names)
     return settled(panel.means()), panel
 
 

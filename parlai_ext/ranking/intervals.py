@@ -15,6 +15,8 @@ Percentile intervals of few units are too narrow. The tails are therefore moved 
 Hesterberg does ("What teachers should know about the bootstrap", The American
 Statistician 69(4), 2015): by the t quantile and ``sqrt(n / (n - 1))``. With 600 openers
 this changes nothing that one can see, with four partners much.
+It is no cure: where partners are the main source of variance, four of them covered
+86 % in simulation instead of 95 %, eight 95 %.
 """
 
 from __future__ import annotations

@@ -6,6 +6,11 @@ bootstrap standard error, and held against the 95 % quantile of the largest of a
 chance of even one false claim in the whole table is about 5 %. From the claims follow
 simultaneous rank intervals (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for
 ranks", Review of Economic Studies 91(1); Klein, Wright and Wieczorek 2020, JRSS A).
+
+Few units break the promise in spite of the widening by Student's t. Six equal systems
+were told apart in simulation, instead of in 5 % of worlds, in 14 % with one partner and
+5 openers, 9 % with 10, 6 % with 20; and, where partners make nearly all the difference
+and count as a sample, in 17 % with 4 partners and 9 % with 8.
 """
 
 from __future__ import annotations

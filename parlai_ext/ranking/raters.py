@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,16 +15,24 @@ from .intervals import draw_counts
 from .table import Floats
 
 
+@dataclass(frozen=True)
 class Panel:
     """
-    Who judged what: for each rater and system the sum and the number of judgements.
+    For each rater and system the sum and the number of judgements, ``[rater, system]``.
 
     A judgement without a rater counts as a rater of its own. Raters who saw several
     systems are drawn together, so that one draw moves all of these; those who saw one
     system are drawn within it, so that no draw leaves it without a judge.
     """
 
-    def __init__(self, judgements: Sequence[HumanJudgement], systems: Sequence[str]):
+    sums: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, judgements: Sequence[HumanJudgement], systems: Sequence[str]) -> Panel:
+        """
+        Return the panel of the judgements of these systems.
+        """
         column = {name: i for i, name in enumerate(systems)}
         used = [one for one in judgements if one.system in column]
         # sorted, so that the order of the rows in a file changes nothing
@@ -32,12 +41,13 @@ class Panel:
         for k, one in enumerate(used):
             key = ('row', f'{k:09}') if one.rater is None else ('rater', one.rater)
             units[key].append(one)
-        self.sums = np.zeros((len(units), len(systems)))
-        self.counts = np.zeros((len(units), len(systems)))
+        sums = np.zeros((len(units), len(systems)))
+        counts = np.zeros((len(units), len(systems)))
         for u, key in enumerate(sorted(units)):
             for one in units[key]:
-                self.sums[u, column[one.system]] += one.value
-                self.counts[u, column[one.system]] += 1
+                sums[u, column[one.system]] += one.value
+                counts[u, column[one.system]] += 1
+        return cls(sums, counts)
 
     def means(self) -> Floats:
         """

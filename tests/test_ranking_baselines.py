@@ -1,0 +1,49 @@
+"""
+Trivial baselines, by pencil.
+"""
+
+import pytest
+
+from parlai_ext.ranking.baselines import (
+    BASELINES,
+    HIGHER_IS_BETTER,
+    distinct_2,
+    mean_length,
+    repeated_share,
+)
+
+
+def test_mean_length_counts_words_between_any_spaces():
+    assert mean_length(['one two  three', 'four']) == 2.0
+
+
+def test_an_empty_utterance_has_no_words_but_counts():
+    assert mean_length(['one two', '']) == 1.0
+
+
+def test_distinct_2_counts_pairs_over_the_whole_dialogue():
+    # i like, like tea | i like, like tea, tea too: 3 different of 5
+    assert distinct_2(['i like tea', 'I like tea too']) == pytest.approx(3 / 5)
+
+
+def test_pairs_do_not_cross_utterances():
+    assert distinct_2(['a', 'b', 'c']) is None
+
+
+def test_repeats_are_found_after_folding_case_and_spaces():
+    # 'Hi  there' repeats 'hi there'; the third repeats it again
+    assert repeated_share(['hi there', 'Hi  there', 'bye', 'HI THERE ']) == 0.5
+
+
+def test_an_utterance_said_once_is_no_repeat():
+    assert repeated_share(['a', 'b', 'c']) == 0.0
+
+
+@pytest.mark.parametrize('name', sorted(BASELINES))
+def test_nothing_said_is_no_score(name):
+    assert BASELINES[name]([]) is None
+
+
+def test_only_repetition_is_better_when_lower():
+    worse = [name for name, higher in HIGHER_IS_BETTER.items() if not higher]
+    assert worse == ['repeated_share'] and set(HIGHER_IS_BETTER) == set(BASELINES)

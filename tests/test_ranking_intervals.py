@@ -1,0 +1,160 @@
+"""
+The two bootstraps: against a naive loop, against formulas, and at their edges.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from parlai_ext.ranking.intervals import (
+    CHUNK,
+    degrees_of_freedom,
+    draw_counts,
+    draw_means,
+    fixed_intervals,
+    sampled_intervals,
+    widened,
+)
+
+SHAPE = (3, 4, 5)
+
+
+@pytest.fixture
+def holed():
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=SHAPE)
+    values[rng.random(SHAPE) < 0.2] = np.nan
+    return values
+
+
+def naive_draws(values, openers, partners):
+    """
+    Walk through the drawn dialogues one by one, as a first programmer would.
+    """
+    out = []
+    for row in values:
+        drawn = [
+            row[p, j]
+            for p in range(row.shape[0])
+            for j in range(row.shape[1])
+            for _ in range(int(partners[p] * openers[j]))
+            if not np.isnan(row[p, j])
+        ]
+        out.append(np.mean(drawn) if drawn else np.nan)
+    return out
+
+
+@pytest.mark.parametrize('kind', ['fixed', 'sampled'])
+def test_weights_give_what_a_loop_over_drawn_dialogues_gives(holed, kind):
+    draws = draw_means(holed, 40, seed=7)
+    openers = draw_counts(5, 40, np.random.default_rng([7, 0]))
+    partners = draw_counts(4, 40, np.random.default_rng([7, 1]))
+    if kind == 'fixed':
+        partners = np.ones_like(partners)
+    naive = [naive_draws(holed, *pair) for pair in zip(openers, partners, strict=True)]
+    np.testing.assert_allclose(draws.means + getattr(draws, kind), naive, atol=1e-12)
+
+
+def test_every_draw_draws_as_many_units_as_there_are():
+    counts = draw_counts(7, 50, np.random.default_rng(0))
+    assert counts.shape == (50, 7) and (counts.sum(axis=1) == 7).all()
+
+
+def test_units_are_drawn_with_the_variance_of_a_multinomial():
+    # n = 5, p = 1/5: variance 5 * 1/5 * 4/5 = 0.8
+    counts = draw_counts(5, 20000, np.random.default_rng(0))
+    assert counts.var(axis=0) == pytest.approx(np.full(5, 0.8), abs=0.05)
+
+
+def test_partners_fixed_has_the_variance_of_the_mean_over_openers():
+    # the bootstrap variance of a mean is s^2 / n (s^2 with divisor n)
+    values = np.random.default_rng(1).normal(size=(1, 1, 50))
+    draws = draw_means(values, 20000, seed=0)
+    assert draws.fixed.var() == pytest.approx(values.var() / 50, rel=0.05)
+
+
+def test_partners_sampled_adds_the_variance_of_partner_means():
+    # dialogues that differ by partner alone: s^2 of the 6 partner means / 6
+    partners = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 9.0])
+    values = np.repeat(partners[None, :, None], 10, axis=2)
+    draws = draw_means(values, 20000, seed=0)
+    assert draws.sampled.var() == pytest.approx(partners.var() / 6, rel=0.05)
+
+
+def test_partners_that_differ_do_not_widen_the_fixed_interval():
+    partners = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 9.0])
+    values = np.repeat(partners[None, :, None], 10, axis=2)
+    low, high = fixed_intervals(draw_means(values, 100, seed=0))[0]
+    assert low == pytest.approx(3.5) and high == pytest.approx(3.5)
+
+
+def test_one_partner_makes_both_intervals_the_same():
+    draws = draw_means(np.random.default_rng(0).normal(size=(2, 1, 9)), 300, seed=1)
+    assert sampled_intervals(draws) == fixed_intervals(draws)
+
+
+def test_a_system_seen_with_one_partner_only_has_its_fixed_interval_twice():
+    values = np.random.default_rng(0).normal(size=(2, 3, 9))
+    values[0, 1:] = np.nan
+    draws = draw_means(values, 300, seed=1)
+    fixed, sampled = fixed_intervals(draws), sampled_intervals(draws)
+    assert sampled[0] == fixed[0] and sampled[1] != fixed[1]
+
+
+def test_adding_a_system_leaves_the_others_draws_alone(holed):
+    few, more = draw_means(holed[:2], 50, seed=1), draw_means(holed, 50, seed=1)
+    assert np.array_equal(few.sampled, more.sampled[:, :2], equal_nan=True)
+
+
+def test_chunks_leave_no_gap():
+    # draws that repeated from chunk to chunk would correlate
+    values = np.random.default_rng(0).normal(size=(1, 2, 30))
+    fixed = draw_means(values, 2 * CHUNK + 3, seed=1).fixed[:, 0]
+    assert not np.isnan(fixed).any()
+    assert abs(np.corrcoef(fixed[:CHUNK], fixed[CHUNK : 2 * CHUNK])[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize('num_openers', [0, 1])
+def test_fewer_than_two_openers_give_no_interval(num_openers):
+    values = np.ones((1, 1, num_openers))
+    assert np.isnan(fixed_intervals(draw_means(values, 20, seed=0))).all()
+
+
+def test_one_opener_over_many_partners_still_says_something_of_partners():
+    values = np.arange(8.0).reshape(1, 8, 1)
+    draws = draw_means(values, 500, seed=0)
+    low, high = sampled_intervals(draws)[0]
+    assert low < 3.5 < high and np.isnan(fixed_intervals(draws)).all()
+
+
+def test_a_system_without_scores_has_no_interval():
+    values = np.stack([np.full((2, 4), np.nan), np.ones((2, 4))])
+    draws = draw_means(values, 50, seed=0)
+    assert np.isnan(sampled_intervals(draws)[0]).all()
+
+
+def test_equal_scores_give_an_interval_of_no_width():
+    draws = draw_means(np.full((1, 3, 7), 0.1), 100, seed=0)
+    low, high = sampled_intervals(draws)[0]
+    assert low == pytest.approx(0.1, abs=1e-15) and high - low < 1e-15
+
+
+def test_a_normal_bound_widens_to_students_t():
+    # n = 4: t(.975, 3) = 3.182 from the tables, times sqrt(4 / 3)
+    bound = widened(stats.norm.ppf(0.975), np.array([3.0]))
+    assert bound[0] == pytest.approx(3.182446 * (4 / 3) ** 0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    'fixed, sampled, freedom',
+    [
+        (1.0, 1.0, 19),  # nothing from partners: 20 openers
+        (0.0, 1.0, 3),  # nothing but partners: 4 partners
+        (1.0, 2.0, 4 / (1 / 3 + 1 / 19)),  # half and half: Satterthwaite
+    ],
+)
+def test_degrees_of_freedom_follow_the_larger_part(fixed, sampled, freedom):
+    found = degrees_of_freedom(
+        np.array([fixed]), np.array([sampled]), np.array([20]), np.array([4])
+    )
+    assert found[0] == pytest.approx(freedom)

@@ -1,0 +1,103 @@
+"""
+Do intervals cover, and do ranks keep their promise? Known models, many worlds.
+
+Bounds are the nominal rate and three binomial standard errors; the two-way bootstrap
+may be wider than need be (Owen 2007), so its coverage is held from below only.
+"""
+
+import numpy as np
+import pytest
+
+from parlai_ext.ranking.intervals import draw_means, fixed_intervals, sampled_intervals
+from parlai_ext.ranking.ranks import significantly_better
+
+WORLDS = 400
+
+
+def three_errors(rate, trials):
+    return 3 * (rate * (1 - rate) / trials) ** 0.5
+
+
+def crossed(rng, shape, *, partner=0.0, opener=0.0, mix=0.0, noise=1.0):
+    """
+    Draw crossed random effects around 0; also return the means over openers.
+    """
+    systems, partners, openers = shape
+    lasting = partner * rng.normal(size=(1, partners, 1))
+    lasting = lasting + mix * rng.normal(size=(systems, partners, 1))
+    values = lasting + opener * rng.normal(size=(1, 1, openers))
+    values = values + mix * rng.normal(size=(systems, 1, openers))
+    return values + noise * rng.normal(size=shape), lasting.mean(axis=(1, 2))
+
+
+def coverage(shape, intervals, *, of_partners, **effects):
+    rng, hits = np.random.default_rng(11), 0
+    for world in range(WORLDS):
+        values, with_these = crossed(rng, shape, **effects)
+        truth = with_these[0] if not of_partners else 0.0
+        low, high = intervals(draw_means(values, 400, seed=world))[0]
+        hits += low <= truth <= high
+    return hits / WORLDS
+
+
+EFFECTS = {'partner': 0.5, 'opener': 0.5, 'mix': 0.5}
+
+
+def test_partners_fixed_covers_the_mean_with_these_partners():
+    found = coverage((1, 8, 40), fixed_intervals, of_partners=False, **EFFECTS)
+    assert found == pytest.approx(0.95, abs=three_errors(0.95, WORLDS))
+
+
+def test_partners_fixed_misses_the_mean_over_all_partners():
+    found = coverage((1, 8, 40), fixed_intervals, of_partners=True, **EFFECTS)
+    assert found < 0.85
+
+
+@pytest.mark.parametrize('partners', [8, 24])
+def test_partners_sampled_covers_the_mean_over_all_partners(partners):
+    shape = (1, partners, 40)
+    found = coverage(shape, sampled_intervals, of_partners=True, **EFFECTS)
+    assert found >= 0.95 - three_errors(0.95, WORLDS)
+
+
+def test_partners_sampled_is_conservative_for_mere_noise():
+    # Owen 2007: up to three times the variance, 1.96 * sqrt(3) errors: 99.9 %
+    found = coverage((1, 10, 40), sampled_intervals, of_partners=True)
+    assert found > 0.98
+
+
+def false_claims(shape, partners, worlds, draws, **effects):
+    rng, claims = np.random.default_rng(5), 0
+    for world in range(worlds):
+        values, with_these = crossed(rng, shape, **effects)
+        if partners == 'fixed':
+            values = values - with_these[:, None, None]  # equal with these partners
+        better = significantly_better(
+            draw_means(values, draws, world), partners=partners
+        )
+        claims += better.any()
+    return claims / worlds
+
+
+def test_equal_systems_with_these_partners_seldom_differ():
+    found = false_claims((5, 4, 60), 'fixed', WORLDS, 300, **EFFECTS)
+    assert found <= 0.05 + three_errors(0.05, WORLDS)
+
+
+def test_equal_systems_over_all_partners_seldom_differ():
+    found = false_claims((5, 12, 30), 'sampled', WORLDS, 300, **EFFECTS)
+    assert found <= 0.05 + three_errors(0.05, WORLDS)
+
+
+def test_claims_are_not_so_rare_that_the_bound_means_nothing():
+    # unadjusted 5 % tests of 10 pairs would claim in more than 20 % of worlds, a
+    # method that never claims in none: the rate must be near 5 % from below as well
+    found = false_claims((5, 4, 60), 'fixed', WORLDS, 300, **EFFECTS)
+    assert found >= 0.05 - three_errors(0.05, WORLDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('partners', ['fixed', 'sampled'])
+def test_eleven_equal_systems_seldom_differ(partners):
+    found = false_claims((11, 12, 100), partners, 1000, 1000, **EFFECTS)
+    assert found <= 0.05 + three_errors(0.05, 1000)

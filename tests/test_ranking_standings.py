@@ -1,0 +1,152 @@
+"""
+Standings: everything together, and the properties a ranking must have.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parlai_ext.ranking.rank import standings
+
+NAMES = ['a', 'b', 'c', 'floor-x']
+
+
+def made(seed=0, spread=0.5, shape=(4, 3, 10)):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=shape) + spread * np.arange(shape[0])[:, None, None]
+    values[rng.random(shape) < 0.05] = np.nan
+    return values
+
+
+def rank(values, names=NAMES, ranked=None, **options):
+    return standings(
+        values,
+        names,
+        'interesting',
+        ranked=ranked,
+        n_dialogues=range(10, 10 + len(names)),
+        n_unscored=range(len(names)),
+        bootstraps=200,
+        seed=0,
+        **options,
+    )
+
+
+def places(found):
+    return [(one.rank, one.rank_low, one.rank_high) for one in found]
+
+
+cases = st.tuples(st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 2.0]))
+quick = settings(max_examples=15, deadline=None)
+
+
+@quick
+@given(cases, st.permutations(range(4)))
+def test_permuted_systems_give_the_same_standings_permuted(case, order):
+    values, found = made(*case), {one.system: one for one in rank(made(*case))}
+    again = rank(values[order], [NAMES[i] for i in order])
+    for one in again:
+        same = found[one.system]
+        counts = (one.n_dialogues, one.n_unscored)
+        assert one == replace(same, n_dialogues=counts[0], n_unscored=counts[1])
+
+
+@quick
+@given(cases, st.permutations(range(10)))
+def test_permuted_openers_change_no_score(case, order):
+    values = made(*case)
+    scores = [one.score for one in rank(values)]
+    assert [one.score for one in rank(values[:, :, order])] == scores
+
+
+@quick
+@given(cases, st.sampled_from([-100.0, 0.25, 7.0]))
+def test_a_constant_on_all_scores_changes_no_rank(case, constant):
+    values = made(*case)
+    assert places(rank(values + constant)) == places(rank(values))
+
+
+@quick
+@given(cases, st.sampled_from([0.01, 3.0, 1000.0]))
+def test_another_unit_changes_no_rank_and_scales_intervals(case, factor):
+    values = made(*case)
+    found, scaled = rank(values), rank(values * factor)
+    assert places(scaled) == places(found)
+    assert [one.low for one in scaled] == pytest.approx(
+        [one.low * factor for one in found]
+    )
+
+
+@quick
+@given(cases)
+def test_turning_scores_and_direction_over_changes_no_rank(case):
+    values = made(*case)
+    assert places(rank(-values, higher_is_better=False)) == places(rank(values))
+
+
+@quick
+@given(cases)
+def test_a_clone_shares_everything_with_its_original(case):
+    values = made(*case)
+    found = rank(np.concatenate([values, values[1:2]]), [*NAMES, 'a-clone'])
+    clone = asdict(found[4]) | {'system': 'b', 'n_dialogues': 11, 'n_unscored': 1}
+    assert clone == asdict(found[1])
+
+
+@quick
+@given(cases)
+def test_rank_is_the_low_end_of_the_rank_interval(case):
+    for one in rank(made(*case)):
+        assert 1 <= one.rank == one.rank_low <= one.rank_high <= 4
+
+
+def test_a_system_that_is_not_ranked_keeps_score_intervals_and_counts():
+    found = rank(made(), ranked=[True, False, True, True])[1]
+    kept = rank(made())[1]
+    assert found == replace(kept, rank=None, rank_low=None, rank_high=None)
+
+
+def test_a_system_that_is_not_ranked_touches_no_other_rank():
+    values = made(spread=3.0)
+    without = rank(np.delete(values, 1, axis=0), ['a', 'c', 'floor-x'])
+    beside = rank(values, ranked=[True, False, True, True])
+    assert places(without) == [places(beside)[i] for i in (0, 2, 3)]
+
+
+def test_a_system_without_scores_is_listed_without_rank():
+    values = made()
+    values[2] = np.nan
+    one = rank(values)[2]
+    assert (one.rank, one.score, one.low, one.n_dialogues) == (None, None, None, 12)
+
+
+def test_without_any_dialogue_nothing_is_ranked():
+    assert places(rank(np.empty((4, 0, 0)))) == [(None, None, None)] * 4
+
+
+def test_no_nan_is_written():
+    values = made()
+    values[1], values[2, :, 1:] = np.nan, np.nan
+    rows = [asdict(one) for one in rank(values)]
+    assert 'NaN' not in json.dumps(rows)
+
+
+def test_the_same_seed_gives_the_same_bytes():
+    assert repr(rank(made())) == repr(rank(made()))
+
+
+def test_ranking_pays_for_neither_torch_nor_parlai():
+    code = (
+        'import sys, parlai_ext.ranking.rank, parlai_ext.ranking.correlation\n'
+        'print({"torch", "parlai", "pandas"} & set(sys.modules))'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == 'set()\n'
