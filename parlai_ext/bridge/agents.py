@@ -1,0 +1,205 @@
+"""
+From a system's name and options to a ParlAI agent that can talk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from parlai.core.agents import create_agent
+from parlai.core.build_data import modelzoo_path
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+from parlai.utils import logging as parlai_logging
+
+from parlai_ext import plugin
+from parlai_ext.bridge.players import Player, in_words
+from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
+from parlai_ext.errors import UserError
+from parlai_ext.records import System
+
+# never datatype=train, which builds an optimizer; batch size 1, since some agents
+# (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
+DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
+SAMPLING = ('topk', 'nucleus', 'factual_nucleus', 'delayedbeam', 'delayednucleusbeam')
+
+
+def load_system(
+    system: System,
+    *,
+    datapath: str | None = None,
+    no_cuda: bool = False,
+    fp16: bool | None = None,
+) -> Player:
+    """
+    Build the system's agent; its options win over those in the model's own `.opt`.
+
+    :raises UserError: naming the system and the option, when it cannot be built.
+    """
+    plugin.register()
+    given = _given(system, datapath)
+    opt = _parsed(system, given)
+    check_candidates({**opt, **effective_opt(system, datapath)}, _bad(system))
+    for key, value in _ours(opt, given, no_cuda, fp16).items():
+        opt[key] = opt['override'][key] = value
+    try:
+        with fresh_candidates(), _few_words():
+            agent = create_agent(opt, requireModelExists='model_file' in given)
+    except Exception as error:
+        raise UserError(
+            f'system {system.name!r}: it cannot be built: {in_words(error)}'
+        ) from error
+    return Player(system.name, agent)
+
+
+def samples(system: System, datapath: str | None = None) -> bool:
+    """
+    Tell whether the system draws its replies at random.
+
+    Reads the model's own `.opt` where it is on disk; downloads nothing.
+    """
+    return effective_opt(system, datapath).get('inference') in SAMPLING
+
+
+def effective_opt(system: System, datapath: str | None = None) -> dict[str, Any]:
+    """
+    Return the model's own options, as far as they are on disk, with the system's over
+    them.
+    """
+    given = {k: v for k, v in system.opt.items() if v is not None}
+    path = model_path(system, datapath)
+    own = Opt.load(f'{path}.opt') if path and Path(f'{path}.opt').is_file() else {}
+    return {**own, **given}
+
+
+def model_path(system: System, datapath: str | None = None) -> Path | None:
+    """
+    Return where the system's model file is, or would be after a download.
+    """
+    path = system.opt.get('model_file')
+    if path is None:
+        return None
+    zoo, colon, rest = str(path).partition(':')
+    if colon and zoo in ('zoo', 'models'):
+        return Path(_datapath(datapath), 'models', rest)
+    return Path(path)
+
+
+def _datapath(datapath: str | None) -> str:
+    """
+    Return ParlAI's data folder.
+    """
+    if datapath is None:
+        datapath = os.environ.get('PARLAI_DATAPATH')
+    return datapath or ParlaiParser(False, False)._infer_datapath({})['datapath']
+
+
+def _given(system: System, datapath: str | None) -> dict[str, Any]:
+    """
+    Return the options that build the system, its model file found or downloaded.
+    """
+    given = {k: v for k, v in system.opt.items() if v is not None}
+    if str(given.get('datatype', '')).startswith('train'):
+        raise _bad(system)('datatype', 'train builds an optimizer; leave it out')
+    if 'model_file' in given:
+        given['model_file'] = _found(system, str(given['model_file']), datapath)
+    elif 'model' not in given:
+        raise _bad(system)('model_file', 'not given, and no model either')
+    if datapath is not None:
+        given.setdefault('datapath', datapath)
+    return given
+
+
+def _ours(
+    opt: Opt, given: Mapping[str, Any], no_cuda: bool, fp16: bool | None
+) -> dict[str, Any]:
+    """
+    Return the options that every system gets, whatever its own `.opt` says.
+    """
+    found = {key: given.get(key, value) for key, value in DEFAULTS.items()}
+    found['batchsize'] = 1
+    if no_cuda and 'no_cuda' in opt:
+        found['no_cuda'] = True
+    if fp16 is not None and 'fp16' in opt and 'fp16' not in given:
+        found['fp16'] = fp16
+    if 'fixed_candidate_vecs' in opt:
+        found['fixed_candidate_vecs'] = 'replace'
+    return found
+
+
+def _found(system: System, path: str, datapath: str | None) -> str:
+    """
+    Return the model file's path on this machine.
+    """
+    try:
+        with _few_words():
+            found = modelzoo_path(_datapath(datapath), path)
+    except Exception as error:
+        raise _bad(system)(
+            'model_file', f'{path} cannot be downloaded: {in_words(error)}'
+        ) from error
+    if not Path(found).is_file():
+        where = '' if found == path else f' ({path})'
+        raise _bad(system)('model_file', f'there is no file {found}{where}')
+    return str(found)
+
+
+def _parsed(system: System, given: Mapping[str, Any]) -> Opt:
+    """
+    Return the options as `parlai` reads them, types checked, ``override`` filled.
+    """
+    parser = ParlaiParser(True, True)
+    bad = _bad(system)
+    try:
+        with _few_words():
+            return parser.parse_kwargs(**given)
+    except (ImportError, AttributeError) as error:
+        name = effective_opt(system, given.get('datapath')).get('model')
+        raise bad('model', f'no agent {name!r}: {in_words(error)}') from error
+    except KeyError as error:
+        known = {a.dest for a in parser._actions}
+        known |= {
+            o.lstrip('-').replace('-', '_')
+            for a in parser._actions
+            for o in a.option_strings
+        }
+        unknown = [key for key in given if key not in known]
+        if not unknown:
+            raise UserError(f'system {system.name!r}: {in_words(error)}') from error
+        raise bad(unknown[0], 'unknown' + _nearest(unknown[0], known)) from error
+    except (ValueError, TypeError) as error:
+        raise UserError(f'system {system.name!r}: bad option: {error}') from error
+
+
+def _nearest(name: str, known: set[str]) -> str:
+    near = get_close_matches(name, sorted(known), 1)
+    return f'; did you mean {near[0]!r}?' if near else ' to this agent'
+
+
+def _bad(system: System) -> Any:
+    """
+    Return a maker of errors about one option of this system.
+    """
+
+    def bad(key: str, what: str) -> UserError:
+        return UserError(f'system {system.name!r}: {key}: {what}')
+
+    return bad
+
+
+@contextmanager
+def _few_words() -> Iterator[None]:
+    """
+    Keep ParlAI from reporting every option that it overrides.
+    """
+    level = parlai_logging.logger.level
+    parlai_logging.logger.setLevel(parlai_logging.ERROR)
+    try:
+        yield
+    finally:
+        parlai_logging.logger.setLevel(level)
