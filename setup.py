@@ -57,6 +57,8 @@ setup(
         'urllib3',
         'scikit-learn',
         'typing_extensions',
+        # without it train_model and eval_model end in a TypeError (core/metrics.py:953)
+        'nltk',
     ],
     extras_require={
         'dev': [

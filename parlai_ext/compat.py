@@ -113,9 +113,11 @@ def worlds_behind_our_prefix(module: Any) -> None:
             taskname, interactive_task, selfchat_task, num_agents, default_world
         )
 
-    for name, user in list(sys.modules.items()):
-        if name.startswith('parlai.') and vars(user).get(original.__name__) is original:
-            setattr(user, original.__name__, load_world_module)
+    # params.py and worlds.py hold the function under their own names
+    for name in ('loader', 'params', 'worlds'):
+        user = sys.modules.get(f'parlai.core.{name}')
+        if user is not None and hasattr(user, 'load_world_module'):
+            user.__dict__['load_world_module'] = load_world_module
 
 
 def full_task_path(task: str) -> str:

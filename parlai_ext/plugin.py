@@ -20,7 +20,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.script import ParlaiScript
 
 from parlai_ext import compat, mini
-from parlai_ext.command import COMMANDS, Command, fail, find_command
+from parlai_ext.command import COMMANDS, Command, find_command
 from parlai_ext.errors import UserError
 
 PREFIX = 'ext:'
@@ -95,7 +95,9 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         wrong = message.removeprefix('unrecognized arguments: ').split()[0]
         near = get_close_matches(wrong, parser._option_string_actions, 1)
         hint = f'; did you mean {near[0]}?' if near else ''
-        fail(f'parlai {name}: {message}{hint} (all options: parlai {name} --help)', 2)
+        line = f'parlai {name}: {message}{hint} (all options: parlai {name} --help)'
+        print(f'error: {line}', file=sys.stderr)
+        raise SystemExit(2)
 
     return error
 
@@ -124,5 +126,5 @@ def mistake(error: BaseException) -> str | None:
         if package in ('parlai_ext.agents', 'parlai_ext.tasks'):
             room = sys.modules[package]
             known = ', '.join(PREFIX + m.name for m in iter_modules(room.__path__))
-            return f'there is no {PREFIX}{name}; known: {known}'
+            return f'there is no {PREFIX}{name}; known: {known or "none"}'
     return None

@@ -1,0 +1,162 @@
+"""
+Things that ParlAI 1.7.2 does, each on a tiny real model; run as a program by
+test_compat.py, `plain` or `mended`, because a process once mended stays so.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+GPT2 = 'parlai.agents.hugging_face.gpt2:Gpt2Agent'
+LINES = ['hello there how are you', 'i am fine thank you', 'what do you like to eat']
+
+
+def train_with_the_default_scheduler(folder: Path) -> float:
+    from parlai.scripts.train_model import TrainModel
+
+    options = {
+        'task': 'integration_tests',
+        'model': 'transformer/generator',
+        'model_file': str(folder / 'model'),
+        'datapath': str(folder),
+        'embedding_size': 8,
+        'ffn_size': 8,
+        'n_heads': 1,
+        'n_layers': 1,
+        'batchsize': 4,
+        'max_train_steps': 2,
+        'validation_max_exs': 4,
+        'loglevel': 'error',
+        'no_cuda': True,
+    }
+    valid, _ = TrainModel.main(**options)
+    return float(valid['loss'])
+
+
+def tiny_gpt2(folder: Path) -> str:
+    """
+    Write a random two-layer GPT-2 with its own byte-level BPE; return the folder.
+    """
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import GPT2Config, GPT2Model
+
+    home = folder / 'gpt2'
+    if not home.exists():
+        home.mkdir()
+        bpe = ByteLevelBPETokenizer()
+        bpe.train_from_iterator(LINES, 300, special_tokens=['<|endoftext|>'])
+        bpe.save_model(str(home))
+        torch.manual_seed(0)
+        size = {'n_embd': 16, 'n_layer': 2, 'n_head': 2, 'initializer_range': 0.3}
+        vocabulary = bpe.get_vocab_size()
+        end = bpe.token_to_id('<|endoftext|>')
+        ends = {'bos_token_id': end, 'eos_token_id': end}
+        GPT2Model(GPT2Config(vocab_size=vocabulary, **size, **ends)).save_pretrained(
+            home
+        )
+    return str(home)
+
+
+def gpt2_agent(folder: Path, **options):
+    from parlai.core.agents import create_agent
+    from parlai.core.params import ParlaiParser
+
+    common = {
+        'model': GPT2,
+        'model_name': tiny_gpt2(folder),
+        'datapath': str(folder),
+        'datatype': 'valid',
+        'no_cuda': True,
+        **options,
+    }
+    parser = ParlaiParser(True, True)
+    torch.manual_seed(0)
+    return create_agent(parser.parse_kwargs(**common))
+
+
+def generate_with_gpt2(folder: Path) -> str:
+    beam = {'inference': 'beam', 'beam_size': 3, 'label_truncate': 8}
+    agent = gpt2_agent(folder, **beam)
+    agent.observe({'text': LINES[0], 'episode_done': True})
+    return agent.act()['text']
+
+
+def reorder_the_cache_of_gpt2(folder: Path) -> float:
+    """
+    Return how far the next logits from a reordered cache are from those without cache.
+    """
+    model = gpt2_agent(folder).model.eval()
+    context = torch.tensor([[5, 6, 7], [8, 9, 10]])
+    start = torch.full((2, 1), model.START_IDX)
+    order = torch.tensor([1, 0, 0])
+    with torch.no_grad():
+        _, cache = model.decoder(start, context)
+        cache = model.reorder_decoder_incremental_state(cache, order)
+        written = torch.tensor([[11], [12], [13]])
+        start = torch.full((3, 1), model.START_IDX)
+        cached, _ = model.decoder(torch.cat([start, written], 1), context[order], cache)
+        whole = torch.cat([context[order], written], 1)
+        plain = model.decoder.transformer(whole, use_cache=False)[0]
+    return float((cached[:, -1] - plain[:, -1]).abs().max())
+
+
+def rank_with_gpt2(folder: Path) -> list:
+    """
+    Return the order of candidates that the agent gives, and the one that follows from
+    a pass over each.
+    """
+    agent = gpt2_agent(folder, rank_candidates=True, skip_generation=True)
+    message = {'text': LINES[2], 'label_candidates': LINES, 'episode_done': True}
+    context = agent.observe(message)['text_vec']
+    given = agent.act()['text_candidates']
+    losses = {}
+    for line in LINES:
+        answer = [*agent.dict.txt2vec(line), agent.END_IDX]
+        tokens = torch.tensor([[*context, *answer]])
+        with torch.no_grad():
+            hidden = agent.model.decoder.transformer(tokens, use_cache=False)[0]
+            logits = agent.model.output(hidden)[0, len(context) - 1 : -1]
+        target = torch.tensor(answer)
+        losses[line] = float(torch.nn.functional.cross_entropy(logits, target))
+    return [list(given), sorted(LINES, key=losses.__getitem__)]
+
+
+def token_ids_as_an_array(folder: Path) -> list:
+    import numpy as np
+    from parlai.core.dict import DictionaryAgent
+
+    words = DictionaryAgent({'dict_file': None, 'dict_tokenizer': 'space'})
+    for word in ('b', 'a'):
+        words.add_token(word)
+    array = words.txt2vec('a b a', np.ndarray)
+    return [type(array).__name__, *[words[int(i)] for i in array]]
+
+
+TRIALS = (
+    train_with_the_default_scheduler,
+    generate_with_gpt2,
+    reorder_the_cache_of_gpt2,
+    rank_with_gpt2,
+    token_ids_as_an_array,
+)
+
+
+def main(kind: str, folder: str) -> None:
+    if kind == 'mended':
+        from parlai_ext import compat
+
+        compat.apply()
+        compat.apply()
+    results = {}
+    for trial in TRIALS:
+        try:
+            results[trial.__name__] = trial(Path(folder))
+        except Exception as e:
+            results[trial.__name__] = f'{type(e).__name__}: {e}'
+    print('\n' + json.dumps(results))
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
