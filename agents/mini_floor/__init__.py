@@ -1,0 +1,3 @@
+"""
+Floors: agents that any working system should beat.
+"""

@@ -1,0 +1,71 @@
+"""
+A floor without a model: `-m ext:mini_floor --floor-kind word_salad`.
+
+What it says depends on what it heard in this dialogue alone, so neither the order nor
+the size of batches changes it.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+
+from parlai_ext.mini.corruptions import HELD_OUT
+from parlai_ext.mini.smalltalk import dialogue, pick
+
+POOL = 1_000_000  # dialogues of the test fold whose turns it spoils
+
+
+def spoilt_turn(kind: str, heard: list[str]) -> str:
+    """
+    Return a turn of unrelated small talk, spoilt; fixed by what was heard.
+    """
+    rng = random.Random('\n'.join([kind, *heard]))
+    turn = pick(rng, dialogue('test', 0, int(rng.random() * POOL)))
+    return HELD_OUT[kind](rng, [turn], [turn])
+
+
+class MiniFloorAgent(Agent):
+    """
+    Says something generic, or a salad of words, whatever it hears.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        super().add_cmdline_args(parser, partial_opt)
+        group = parser.add_argument_group('Floor')
+        group.add_argument(
+            '--floor-kind',
+            choices=sorted(HELD_OUT),
+            default='generic_reply',
+            help='how its turns are spoilt',
+        )
+        return parser
+
+    def __init__(self, opt: Opt, shared: Any = None) -> None:
+        super().__init__(opt, shared)
+        self.id = 'MiniFloor'
+        self.kind = opt.get('floor_kind', 'generic_reply')
+        self.heard: list[str] = []
+
+    def observe(self, observation: Message) -> Message:
+        if observation.get('text'):
+            self.heard.append(observation['text'])
+        return super().observe(observation)
+
+    def act(self) -> Message:
+        text = spoilt_turn(self.kind, self.heard)
+        if self.observation and self.observation.get('episode_done'):
+            self.reset()
+        return Message(id=self.id, text=text, episode_done=False)
+
+    def reset(self) -> None:
+        super().reset()
+        self.heard = []

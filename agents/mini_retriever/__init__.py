@@ -1,0 +1,3 @@
+"""
+The retrieval model of the mini zoo.
+"""

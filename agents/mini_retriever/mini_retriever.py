@@ -1,0 +1,50 @@
+"""
+A poly-encoder that brings its replies along, as `MODEL_FILE.candidates`.
+
+ParlAI has no way to name a file beside the model in the model's own options, and it
+caches candidates by the base name of their file: a newer file would silently get the
+vectors of an older one. Here the file is found and nothing is cached.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parlai.agents.transformer.polyencoder import PolyencoderAgent
+from parlai.core.build_data import modelzoo_path
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+
+
+def beside(model_file: str) -> str:
+    """
+    Return the path of the replies that belong to ``model_file``.
+    """
+    return f'{model_file}.candidates'
+
+
+class MiniRetrieverAgent(PolyencoderAgent):
+    """
+    `transformer/polyencoder` over the candidates beside its model file.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        super().add_cmdline_args(parser, partial_opt)
+        found = partial_opt or {}
+        if found.get('model_file'):
+            path = modelzoo_path(found.get('datapath'), found['model_file'])
+            parser.set_defaults(fixed_candidates_path=beside(path))
+        return parser
+
+    def __init__(self, opt: Opt, shared: Any = None) -> None:
+        if opt.get('model_file') and not opt.get('fixed_candidates_path'):
+            opt['fixed_candidates_path'] = beside(opt['model_file'])
+        super().__init__(opt, shared)
+
+    def _save_candidates(self, vecs: Any, path: str, cand_type: str = '') -> None:
+        """
+        Save nothing.
+        """

@@ -1,0 +1,126 @@
+"""
+What the mini models are trained on: examples, drawn afresh for every update.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parlai.core.message import Message
+
+from parlai_ext.mini.judged import judged
+from parlai_ext.mini.smalltalk import dialogue
+
+POOL = 16  # batches sorted by length together, so that little is padded
+
+
+@dataclass(frozen=True)
+class Example:
+    """
+    What was said so far, and the reply.
+    """
+
+    context: tuple[str, ...]
+    reply: str
+
+
+def chat_example(fold: str, seed: int, index: int) -> Example:
+    """
+    Return a turn of plain small talk with all that came before it.
+    """
+    turns = [turn.text for turn in dialogue(fold, seed, index)]
+    rng = random.Random(f'chat/{fold}/{seed}/{index}')
+    at = 1 + int(rng.random() * (len(turns) - 1))
+    return Example(tuple(turns[:at]), turns[at])
+
+
+def judge_example(fold: str, seed: int, index: int) -> Example:
+    """
+    Return a reaction (or a turn) with all that came before it.
+    """
+    one = judged(fold, seed, index)
+    return Example(one.context, one.reply)
+
+
+SOURCES: dict[str, Callable[[str, int, int], Example]] = {
+    'chat': chat_example,
+    'judge': judge_example,
+}
+
+
+def vectorize(agent: Any, example: Example, labels: str = 'labels') -> Message:
+    """
+    Return the example as ``agent`` observes it.
+
+    :param labels: ``eval_labels`` for an example that is not learned from.
+    """
+    agent.history.reset()
+    heard = Message(text='\n'.join(example.context), episode_done=False)
+    heard[labels] = [example.reply]
+    agent.history.update_history(heard)
+    return agent.vectorize(
+        heard,
+        agent.history,
+        text_truncate=agent.text_truncate,
+        label_truncate=agent.label_truncate,
+    )
+
+
+def batches(
+    agent: Any, source: str, fold: str, seed: int, size: int, count: int
+) -> Iterator[list[Message]]:
+    """
+    Yield ``count`` batches of vectorized examples, alike in length within a batch.
+    """
+    rng = random.Random(f'batches/{source}/{fold}/{seed}')
+    made = 0
+    while made < count:
+        start = made * size
+        pool = [
+            vectorize(agent, SOURCES[source](fold, seed, start + i))
+            for i in range(POOL * size)
+        ]
+        pool.sort(
+            key=lambda one: (len(one['text_vec']), len(one.get('labels_vec', ())))
+        )
+        cut = [pool[i : i + size] for i in range(0, len(pool), size)]
+        order = sorted(range(len(cut)), key=lambda _: rng.random())
+        for i in order[: count - made]:
+            yield cut[i]
+        made += POOL
+
+
+def held_out_loss(agent: Any, source: str, seed: int, count: int = 512) -> float:
+    """
+    Return the mean loss per token (generators) or example (rankers) on the valid fold.
+    """
+    agent.reset_metrics()
+    total, weight = 0.0, 0.0
+    for start in range(0, count, 32):
+        found = agent.batch_act(
+            [
+                vectorize(agent, SOURCES[source]('valid', seed, i), 'eval_labels')
+                for i in range(start, start + 32)
+            ]
+        )
+        for one in found:
+            metric = one['metrics']['loss']
+            total, weight = total + metric._numer, weight + metric._denom
+    return float(total / weight)
+
+
+def texts(seed: int, count: int) -> Sequence[str]:
+    """
+    Return the text that the byte-pair encoding is learned from.
+    """
+    return [
+        text
+        for index in range(count)
+        for text in (
+            *(turn.text for turn in dialogue('train', seed, index)),
+            judged('train', seed, index).reply,
+        )
+    ]

@@ -1,0 +1,89 @@
+"""
+The models of the mini zoo: what each is, learns from, and when it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+RETRIEVER = 'parlai_ext.agents.mini_retriever.mini_retriever:MiniRetrieverAgent'
+
+# about 0.9 million parameters with a vocabulary of 1,404
+MEDIUM: Mapping[str, Any] = {
+    'model': 'transformer/generator',
+    'embedding_size': 128,
+    'n_heads': 4,
+    'n_encoder_layers': 2,
+    'n_decoder_layers': 2,
+    'ffn_size': 256,
+    'variant': 'prelayernorm',
+    'activation': 'gelu',
+    'learn_positional_embeddings': True,
+    'n_positions': 192,
+    'dropout': 0.0,
+    'text_truncate': 128,
+    'label_truncate': 32,
+    'beam_min_length': 1,
+    'beam_size': 1,
+    'inference': 'greedy',
+    'optimizer': 'adam',
+    'learningrate': 2e-3,
+    'lr_scheduler': 'invsqrt',
+    'warmup_updates': 100,
+    'invsqrt_lr_decay_gamma': 400,
+    'gradient_clip': 1.0,
+    'split_lines': True,
+}
+SMALL = {**MEDIUM, 'embedding_size': 64, 'ffn_size': 192, 'n_encoder_layers': 1}
+POLY = {
+    key: value
+    for key, value in MEDIUM.items()
+    if not key.startswith(('beam', 'inference', 'n_enc', 'n_dec'))
+} | {
+    'model': RETRIEVER,
+    'embedding_size': 96,
+    'n_layers': 2,
+    'polyencoder_type': 'codes',
+    'poly_n_codes': 8,
+    'reduction_type': 'mean',
+    'share_encoders': False,
+    'candidates': 'batch',
+    'eval_candidates': 'batch',
+    'output_scaling': 1.0,
+    'learningrate': 1e-3,
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """
+    One training run: `keep` maps the name of a shipped model to its update count.
+    """
+
+    keep: Mapping[str, int]
+    source: str
+    seed: int
+    opt: Mapping[str, Any] = field(default_factory=lambda: MEDIUM)
+    batchsize: int = 32
+
+
+LADDER = {
+    'step-50': 50,
+    'step-150': 150,
+    'step-450': 450,
+    'step-1350': 1350,
+    'step-6000': 6000,
+}
+
+# longest first, so that two processes end together
+JOBS = (
+    Job(LADDER, 'chat', seed=1),
+    Job({'judge': 6000}, 'judge', seed=2),
+    Job({'judge-no-reactions': 6000}, 'chat', seed=2),
+    Job({'other-seed': 3000}, 'chat', seed=3),
+    Job({'smaller': 3000}, 'chat', seed=4, opt=SMALL),
+    Job({'retrieval': 1500}, 'chat', seed=5, opt=POLY),
+    Job({'judge-untrained': 0}, 'judge', seed=2),
+)

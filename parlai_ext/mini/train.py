@@ -1,0 +1,146 @@
+"""
+Train the mini zoo from a seed: ``python -m parlai_ext.mini.train --out FOLDER``.
+
+Two processes of one thread each share the jobs of `recipe.py`. Every update goes
+through the ParlAI agent's own training step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.mini.recipe import JOBS, Job
+
+VOCABULARY = 1400
+TOKENIZER_DIALOGUES = 4000
+REPORT_EVERY = 250
+
+
+def learn_tokenizer(folder: Path, seed: int) -> None:
+    """
+    Learn a byte-level byte-pair encoding, which can write any text.
+    """
+    from tokenizers import ByteLevelBPETokenizer
+
+    from parlai_ext.mini.corpus import texts
+
+    said = list(texts(seed, TOKENIZER_DIALOGUES))
+    tokenizer = ByteLevelBPETokenizer(add_prefix_space=True)
+    tokenizer.train_from_iterator(
+        # the newline stands between utterances and must be one token
+        said + ['\n'] * len(said),
+        vocab_size=VOCABULARY,
+        show_progress=False,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_model(str(folder), 'bpe')
+
+
+def build_agent(job: Job, seed: int, tokenizer: Path) -> Any:
+    """
+    Return the untrained ParlAI agent of ``job``.
+    """
+    import torch
+    from parlai.core.agents import create_agent
+    from parlai.core.params import ParlaiParser
+
+    torch.set_num_threads(1)
+    torch.manual_seed(1000 * seed + job.seed)
+    random.seed(1000 * seed + job.seed)
+    opt = ParlaiParser(True, True).parse_kwargs(
+        **job.opt,
+        dict_tokenizer='bytelevelbpe',
+        bpe_vocab=str(tokenizer / 'bpe-vocab.json'),
+        bpe_merge=str(tokenizer / 'bpe-merges.txt'),
+        dict_file=str(tokenizer / 'unused.dict'),
+        datatype='train',
+        no_cuda=True,
+        skip_generation=True,
+        verbose=False,
+    )
+    return create_agent(opt)
+
+
+def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, float]]:
+    """
+    Train one job; ship its models and return what is known of each.
+    """
+    import parlai.utils.logging as logging
+
+    from parlai_ext.mini.corpus import batches
+    from parlai_ext.mini.shipping import ship
+
+    logging.set_log_level(logging.ERROR)
+    agent = build_agent(job, seed, Path(tokenizer))
+    by_step = {step: name for name, step in job.keep.items()}
+    last, facts, began = max(by_step), {}, time.monotonic()
+    data = batches(
+        agent, job.source, 'train', 1000 * seed + job.seed, job.batchsize, last
+    )
+    for step in range(last + 1):
+        if step in by_step:
+            name = by_step[step]
+            facts[name] = _facts(agent, job, step, time.monotonic() - began)
+            ship(agent, Path(out) / name)
+            print(f'{name}: {json.dumps(facts[name])}', flush=True)
+        if step < last:
+            if step % REPORT_EVERY == 0:
+                _progress(agent, by_step[last], step, last, time.monotonic() - began)
+            agent.batch_act(next(data))
+    return facts
+
+
+def _facts(agent: Any, job: Job, step: int, seconds: float) -> dict[str, float]:
+    from parlai_ext.mini.corpus import held_out_loss
+
+    size = sum(one.numel() for one in agent.model.parameters())
+    loss = held_out_loss(agent, job.source, job.seed)
+    return {'updates': step, 'parameters': size, 'loss': loss, 'seconds': seconds}
+
+
+def _progress(agent: Any, name: str, step: int, last: int, seconds: float) -> None:
+    loss = agent.report().get('gnorm', 0.0)
+    agent.reset_metrics()
+    rate = step / seconds if seconds else 0.0
+    print(f'{name}: {step}/{last} gradient {float(loss):.2f} {rate:.1f}/s', flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """
+    Train every job, or those named.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--out', type=Path, required=True)
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--processes', type=int, default=2)
+    parser.add_argument('--only', nargs='*', help='names of models to train')
+    args = parser.parse_args(argv)
+    os.environ['OMP_NUM_THREADS'] = '1'
+    learn_tokenizer(args.out / 'tokenizer', args.seed)
+    jobs = [job for job in JOBS if not args.only or set(args.only) & set(job.keep)]
+    facts: dict[str, dict[str, float]] = {}
+    context = multiprocessing.get_context('spawn')
+    with ProcessPoolExecutor(args.processes, mp_context=context) as pool:
+        waiting = [
+            pool.submit(
+                train, job, args.seed, str(args.out), str(args.out / 'tokenizer')
+            )
+            for job in jobs
+        ]
+        for one in waiting:
+            facts.update(one.result())
+    text = json.dumps(facts, indent=1, sort_keys=True) + '\n'
+    (args.out / 'training.json').write_text(text, encoding='utf-8', newline='\n')
+
+
+if __name__ == '__main__':
+    main()

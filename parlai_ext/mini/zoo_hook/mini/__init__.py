@@ -1,0 +1,3 @@
+"""
+The mini zoo, found by ParlAI as ``parlai.zoo.mini``.
+"""

@@ -1,0 +1,3 @@
+"""
+Small talk from our own seeded generator.
+"""

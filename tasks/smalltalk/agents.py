@@ -1,0 +1,76 @@
+"""
+Our generator of small talk as a ParlAI teacher: nothing to download.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+from parlai.core.teachers import DialogTeacher
+
+from parlai_ext.mini.judged import judged
+from parlai_ext.mini.smalltalk import FOLDS, dialogue
+
+Entry = tuple[tuple[str, str], bool]
+
+
+def fold_of(datatype: str) -> str:
+    """
+    Return the fold that a ParlAI datatype (``train:stream``, ``valid``) asks for.
+    """
+    name = datatype.split(':')[0]
+    return name if name in FOLDS else 'train'
+
+
+def pairs(texts: list[str]) -> Iterator[Entry]:
+    """
+    Yield what the second speaker hears and says, up to his last answer.
+    """
+    for i in range(0, len(texts) - 1, 2):
+        yield (texts[i], texts[i + 1]), i == 0
+
+
+class DefaultTeacher(DialogTeacher):
+    """
+    Each dialogue from its second speaker's side: the first act is its opening pair.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        super().add_cmdline_args(parser, partial_opt)
+        group = parser.add_argument_group('Small talk')
+        group.add_argument('--smalltalk-seed', type=int, default=0, help='which talk')
+        group.add_argument(
+            '--smalltalk-dialogues',
+            type=int,
+            default=1000,
+            help='number of dialogues in each fold',
+        )
+        group.add_argument(
+            '--smalltalk-reactions',
+            type='bool',
+            default=False,
+            help='end each dialogue at a good or spoilt turn, answered by what a '
+            'partner says of it (praise, complaint): the training data of a judge',
+        )
+        return parser
+
+    def __init__(self, opt: Opt, shared: Any = None) -> None:
+        self.id = 'smalltalk'
+        self.fold = fold_of(opt['datatype'])
+        opt['datafile'] = self.fold
+        super().__init__(opt, shared)
+
+    def setup_data(self, datafile: str) -> Iterator[Entry]:
+        seed = self.opt.get('smalltalk_seed', 0)
+        for index in range(self.opt.get('smalltalk_dialogues', 1000)):
+            if self.opt.get('smalltalk_reactions'):
+                one = judged(datafile, seed, index)
+                yield ('\n'.join(one.context), one.reply), True
+            else:
+                yield from pairs([t.text for t in dialogue(datafile, seed, index)])
