@@ -52,7 +52,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         'type': float,
         'help': 'a system with more failed dialogues is listed, not ranked (0.05)',
     },
-    '--bootstraps': {'type': int, 'help': 'resamples behind each interval (1000)'},
+    '--bootstraps': {'type': int, 'help': 'resamples behind each interval (2000)'},
 }
 
 

@@ -191,7 +191,8 @@ class Standing:
 
     `low`, `high`: partners are a sample (two-way bootstrap over openers and
     partners). `low_fixed`, `high_fixed`: partners are fixed (bootstrap over
-    openers). `rank` and `score` are `None` for a system that is listed but not ranked.
+    openers). `rank` is `None` for a system that is listed but not ranked; any number is
+    `None` where it is undefined.
     """
 
     system: str

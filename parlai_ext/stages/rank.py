@@ -20,7 +20,7 @@ from parlai_ext.stages.tables import Tables, read_tables
 from parlai_ext.store import RunFolder
 
 SCHEMA = 1
-BOOTSTRAPS = 1000
+BOOTSTRAPS = 2000
 MAX_FAILED_SHARE = 0.05
 
 Reference = Mapping[str, Mapping[str, float] | Sequence[HumanJudgement]]

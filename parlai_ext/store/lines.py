@@ -29,8 +29,7 @@ def dumps(value: Any, **kwargs: Any) -> str:
     :raises ValueError: for NaN or infinity, which JSON does not have.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, **kwargs)
-    text = _UNSAFE.sub(lambda found: f'\\u{ord(found[0]):04x}', text)
-    return text
+    return _UNSAFE.sub(lambda found: f'\\u{ord(found[0]):04x}', text)
 
 
 def checksum(record: Mapping[str, Any]) -> str:
@@ -69,10 +68,10 @@ def encode_shard(records: Sequence[Mapping[str, Any]], index: int) -> bytes:
     """
     Return a shard's bytes; each line knows its place, so that none can be missing.
     """
-    places = ({'index': index, 'line': n, 'of': len(records)} for n in range(10**9))
+    of = len(records)
     lines = [
-        encode({**record, 'shard': place})
-        for record, place in zip(records, places, strict=False)
+        encode({**record, 'shard': {'index': index, 'line': n, 'of': of}})
+        for n, record in enumerate(records)
     ]
     return ''.join(line + '\n' for line in lines).encode()
 
@@ -84,20 +83,22 @@ def decode_shard(data: bytes, index: int, path: Path) -> list[dict[str, Any]]:
     :raises UserError: naming file and line when anything in it is not as written.
     """
     *lines, rest = data.split(b'\n')
-    records = []
+    records: list[dict[str, Any]] = []
+    of = None
     for n, line in enumerate(lines):
         try:
             record = decode(line)
             place = record.pop('shard')
         except (ValueError, KeyError, RecursionError) as error:
             raise damaged(path, f'line {n + 1} is damaged ({_brief(error)})') from None
-        if place != {'index': index, 'line': n, 'of': len(lines)}:
-            raise damaged(path, f'line {n + 1} is not in its place: lines are missing')
+        of = place['of'] if of is None else of
+        if place != {'index': index, 'line': n, 'of': of}:
+            raise damaged(path, f'line {n + 1} belongs to another place')
         records.append(record)
     if rest:
         raise damaged(path, f'line {len(lines) + 1} is cut off')
-    if not records:
-        raise damaged(path, 'line 1 is missing')
+    if of != len(records):
+        raise damaged(path, f'line {len(records) + 1} is missing')
     return records
 
 

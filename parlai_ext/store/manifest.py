@@ -34,7 +34,7 @@ def plain(manifest: Mapping[str, Any]) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(dumps(manifest))
     data.pop('checksum', None)
     data.setdefault('schema', SCHEMA)
-    for key in ('collect', 'score', 'targets', 'partners', 'versions'):
+    for key in ('collect', 'score', 'targets', 'partners', 'systems', 'versions'):
         data.setdefault(key, {})
     for key in ('pairings', 'openers'):
         data.setdefault(key, [])
@@ -114,7 +114,7 @@ def merged(
     return {
         **new,
         'targets': {**old['targets'], **new['targets']},
-        'partners': old['partners'],
+        'systems': {**old['systems'], **new['systems']},
         'pairings': old['pairings'] + added,
         'versions': old['versions'],
     }
@@ -124,18 +124,31 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]
     """
     Yield ``key: old → new`` for everything that may not differ.
     """
-    for key in ('collect', 'score', 'partners', 'shard_size'):
-        yield from _changes(key, old.get(key, _ABSENT), new.get(key, _ABSENT))
-    for name in old['targets']:
-        if name in new['targets']:
-            before, after = old['targets'][name], new['targets'][name]
-            yield from _changes(f'targets.{name}', before, after)
-    if old['openers'] != new['openers']:
-        yield f'openers: {_openers(old)} → {_openers(new)}'
+    found = False
+    for line in _settings(old, new):
+        found = True
+        yield line
+    if found:
+        return
+    # a pairing's id changes with what its systems are: said above when it can be
     before, after = _ids_by_pair(old), _ids_by_pair(new)
     for pair in before:
         if pair in after:
             yield from _changes(f'pairings.{pair}', before[pair], after[pair])
+
+
+def _settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """
+    Yield what differs in the settings, and in the systems that both have.
+    """
+    for key in ('collect', 'score', 'partners', 'shard_size'):
+        yield from _changes(key, old.get(key, _ABSENT), new.get(key, _ABSENT))
+    before, after = _opener_ids(old), _opener_ids(new)
+    if before != after:
+        yield f'openers: {_counted(before)} → {_counted(after)}'
+    for name, what in old['targets'].items():
+        if new['targets'].get(name, what) != what:
+            yield from _changes(f'targets.{name}', _all(old, name), _all(new, name))
 
 
 def _changes(key: str, old: Any, new: Any) -> Iterator[str]:
@@ -149,7 +162,8 @@ def _changes(key: str, old: Any, new: Any) -> Iterator[str]:
             inner = old.get(name, _ABSENT), new.get(name, _ABSENT)
             yield from _changes(f'{key}.{name}', *inner)
     else:
-        yield f'{key}: {_short(old)} → {_short(new)}'
+        shown = key if key.isprintable() else repr(key)
+        yield f'{shown}: {_short(old)} → {_short(new)}'
 
 
 def _short(value: Any) -> str:
@@ -162,9 +176,19 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f'{text[:48]}… #{content_id(value)[:8]}'
 
 
-def _openers(manifest: Mapping[str, Any]) -> str:
-    openers = manifest['openers']
-    return f'{len(openers)} openers #{content_id(openers)[:8]}'
+def _all(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """
+    Return what a target is and, when the manifest says so, how it is built.
+    """
+    return {**manifest['systems'].get(name, {}), **manifest['targets'][name]}
+
+
+def _opener_ids(manifest: Mapping[str, Any]) -> list[str]:
+    return [one['id'] for one in manifest['openers']]
+
+
+def _counted(ids: list[str]) -> str:
+    return f'{len(ids)} openers #{content_id(ids)[:8]}'
 
 
 def _ids_by_pair(manifest: Mapping[str, Any]) -> dict[str, str]:
