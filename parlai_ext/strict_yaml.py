@@ -21,6 +21,7 @@ from parlai_ext.errors import UserError
 
 MAX_NODES = 100_000
 MAX_DEPTH = 40
+MAX_SHOWN = 20
 Key = str | int
 KINDS: dict[type, str] = {
     str: 'text',
@@ -115,7 +116,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     if close:
         return f'did you mean {folded[close[0]]!r}?'
-    return f'known: {", ".join(names) or "none"}'
+    more = f', … ({len(names)} in all)' if len(names) > MAX_SHOWN else ''
+    return f'known: {", ".join(names[:MAX_SHOWN]) or "none"}{more}'
 
 
 def shown(value: Any) -> str:

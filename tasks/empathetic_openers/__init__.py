@@ -1,0 +1,3 @@
+"""
+The first two utterances of each EmpatheticDialogues dialogue.
+"""

@@ -1,0 +1,56 @@
+"""
+Openers from EmpatheticDialogues as a ParlAI teacher: one example a dialogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+from parlai.core.teachers import DialogTeacher
+
+from parlai_ext.openers_file import read_openers_file, report_too_short
+from parlai_ext.tasks.empathetic_openers.build import SPLITS, build
+
+
+class DefaultTeacher(DialogTeacher):
+    """
+    The first utterance is the text, the second the label.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        super().add_cmdline_args(parser, partial_opt)
+        group = parser.add_argument_group('Empathetic openers')
+        group.add_argument(
+            '--openers-file',
+            type=str,
+            default=None,
+            help='CSV with columns conv_id, utterance_idx, utterance, instead of the '
+            'download',
+        )
+        group.add_argument(
+            '--openers-split',
+            choices=SPLITS,
+            default=None,
+            help='which part of EmpatheticDialogues (default: that of --datatype)',
+        )
+        return parser
+
+    def __init__(self, opt: Opt, shared: Any = None) -> None:
+        self.id = 'empathetic_openers'
+        if shared is None:
+            split = opt.get('openers_split') or opt['datatype'].split(':')[0]
+            given = opt.get('openers_file')
+            opt['datafile'] = given or build(opt['datapath'], split)
+        super().__init__(opt, shared)
+
+    def setup_data(self, datafile: str) -> Iterator[tuple[dict[str, Any], bool]]:
+        found = read_openers_file(datafile)
+        report_too_short(datafile, found)
+        for conv_id, (first, second) in found.openers.items():
+            yield {'text': first, 'labels': [second], 'conv_id': conv_id}, True
