@@ -22,6 +22,7 @@ from parlai_ext.store import RunFolder
 SCHEMA = 1
 BOOTSTRAPS = 2000
 MAX_FAILED_SHARE = 0.05
+PARTNERS = 'sampled'
 
 Reference = Mapping[str, Mapping[str, float] | Sequence[HumanJudgement]]
 
@@ -53,13 +54,22 @@ def rank_run(
     ranked = ranked_mask(tables, share)
     kind, reference = reference_of(plan, human)
     common = {'bootstraps': count, 'seed': plan.protocol.seed}
+    partners = settings.get('partners', PARTNERS)
     return {
         'schema': SCHEMA,
         'signature': f'{run.manifest["signature"]} || {scorer_signature}',
         'protocol': plan.protocol.name,
-        'dimensions': _all_standings(tables, tables.scores, ranked, {}, common),
-        'baselines': _all_standings(
-            tables, tables.baselines, ranked, HIGHER_IS_BETTER, common
+        'partners': partners,
+        'dimensions': all_standings(
+            tables, tables.scores, ranked, {}, partners=partners, **common
+        ),
+        'baselines': all_standings(
+            tables,
+            tables.baselines,
+            ranked,
+            HIGHER_IS_BETTER,
+            partners=partners,
+            **common,
         ),
         'reference': {
             d: with_reference(
@@ -170,12 +180,12 @@ def _names(tables: Tables, ranked: np.ndarray) -> list[str]:
     return [n for n, r in zip(tables.systems, ranked, strict=True) if r]
 
 
-def _all_standings(
+def all_standings(
     tables: Tables,
     arrays: Mapping[str, np.ndarray],
     ranked: np.ndarray,
     higher: Mapping[str, bool],
-    common: Mapping[str, Any],
+    **settings: Any,
 ) -> dict[str, list[dict[str, Any]]]:
     """
     Return the rows of `ranking.json` for each of these arrays.
@@ -192,7 +202,7 @@ def _all_standings(
                 n_dialogues=n_dialogues,
                 n_unscored=tables.unscored(values),
                 higher_is_better=higher.get(name, True),
-                **common,
+                **settings,
             )
         ]
         for name, values in arrays.items()

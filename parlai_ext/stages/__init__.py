@@ -1,0 +1,3 @@
+"""
+The stages of a run: plan, collect, score, rank, report.
+"""
