@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from parlai_ext import doctor
 from parlai_ext.command import fail, run_directly
 
 WITHOUT_PARLAI = ('rank_systems', 'report_run', 'doctor')
@@ -37,10 +38,20 @@ def run_with_parlai(args: list[str]) -> None:
         from parlai.core.script import superscript_main
 
         from parlai_ext import plugin
-    except ImportError as e:
-        fail(f'{e}; what to do about it: python -m parlai_ext doctor')
+    except Exception as e:
+        fail(first_aid(e))
     plugin.register()
     superscript_main(args)
+
+
+def first_aid(error: Exception) -> str:
+    """
+    Return what the doctor says first where ParlAI cannot be imported.
+    """
+    wrong = [finding for finding in doctor.findings() if finding.wrong]
+    if not wrong:
+        return f'parlai cannot be imported: {type(error).__name__}: {error}'
+    return f'{wrong[0].what}; to mend it: {wrong[0].mend}'
 
 
 if __name__ == '__main__':

@@ -39,7 +39,7 @@ def register() -> None:
         'source': 'parlai_ext: python -m parlai_ext doctor',
     }
     compat.apply()
-    parlai.zoo.__path__.append(str(getattr(mini, 'zoo_path', lambda: 'mini')()))
+    parlai.zoo.__path__.append(mini.zoo_path())
     register_commands()
     ParlaiParser.error = short_error(ParlaiParser.error)
     sys.excepthook = one_line_hook
