@@ -1,0 +1,58 @@
+"""
+ParlAI's own self-chat over our openers: `parlai self_chat -t ext:smalltalk -mf …`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parlai.core.opt import Opt
+from parlai.tasks.self_chat.worlds import SelfChatWorld
+
+from parlai_ext.bridge.openers import load_openers
+from parlai_ext.records import Opener
+from parlai_ext.schedule import sample_openers
+
+
+class OpenersSelfChatWorld(SelfChatWorld):
+    """
+    Both first utterances are given, and nothing is said before them.
+
+    Openers are those that `parlai evaluate_systems` draws with the same seed, in the
+    same order: the first self-chat has the run's first opener.
+    """
+
+    opener_task = ''
+
+    def init_openers(self) -> None:
+        """
+        Draw the openers, one for each self-chat, without replacement.
+        """
+        found = load_openers(
+            self.opener_task,
+            self.opt.get('openers_file'),
+            split=opener_split(self.opt),
+            datapath=self.opt.get('datapath'),
+        )
+        n, seed = self.opt.get('num_self_chats', 1), self.opt.get('seed', 0)
+        self._openers: list[Opener] = sample_openers(found, n, seed)
+
+    def get_openers(self, episode_num: int) -> list[str]:
+        """
+        Return the given utterances of this self-chat.
+        """
+        return list(self._openers[episode_num].utterances)
+
+    def get_contexts(self) -> None:
+        """
+        Say nothing before the opener.
+        """
+
+
+def opener_split(opt: Opt) -> str:
+    """
+    Return the split whose openers are meant: that of ``--datatype`` if it was given,
+    else test, as for evaluation (ParlAI's own default is train).
+    """
+    given: dict[str, Any] = opt.get('override') or {}
+    return str(given.get('datatype', 'test')).split(':')[0]
