@@ -39,7 +39,6 @@ class MiniFloorAgent(Agent):
     def add_cmdline_args(
         cls, parser: ParlaiParser, partial_opt: Opt | None = None
     ) -> ParlaiParser:
-        super().add_cmdline_args(parser, partial_opt)
         group = parser.add_argument_group('Floor')
         group.add_argument(
             '--floor-kind',

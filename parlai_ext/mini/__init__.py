@@ -7,6 +7,6 @@ from pathlib import Path
 
 def zoo_path() -> str:
     """
-    Return the folder to append to ``parlai.zoo.__path__``, so that ``zoo:mini/…`` works.
+    Return the folder that ``parlai.zoo.__path__`` needs for ``zoo:mini/…``.
     """
     return str(Path(__file__).parent / 'zoo_hook')
