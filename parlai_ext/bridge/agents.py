@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from parlai_ext.bridge.players import Player, in_words
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
+from parlai_ext.strict_yaml import nearest
 
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
@@ -162,23 +162,17 @@ def _parsed(system: System, given: Mapping[str, Any]) -> Opt:
         name = effective_opt(system, given.get('datapath')).get('model')
         raise bad('model', f'no agent {name!r}: {in_words(error)}') from error
     except KeyError as error:
-        known = {a.dest for a in parser._actions}
-        known |= {
-            o.lstrip('-').replace('-', '_')
-            for a in parser._actions
-            for o in a.option_strings
-        }
+        spelled = (o for action in parser._actions for o in action.option_strings)
+        known = {o.lstrip('-').replace('-', '_') for o in spelled}
         unknown = [key for key in given if key not in known]
         if not unknown:
             raise UserError(f'system {system.name!r}: {in_words(error)}') from error
-        raise bad(unknown[0], 'unknown' + _nearest(unknown[0], known)) from error
+        raise bad(unknown[0], f'unknown; {nearest(unknown[0], known)}') from error
     except (ValueError, TypeError) as error:
-        raise UserError(f'system {system.name!r}: bad option: {error}') from error
-
-
-def _nearest(name: str, known: set[str]) -> str:
-    near = get_close_matches(name, sorted(known), 1)
-    return f'; did you mean {near[0]!r}?' if near else ' to this agent'
+        # "argument --beam-size: invalid int value: 'x'"
+        words = str(error).removeprefix('argument ').split(': ')
+        key = words[0].split('/')[-1].lstrip('-').replace('-', '_')
+        raise bad(key, ': '.join(words[1:]) or 'not understood') from error
 
 
 def _bad(system: System) -> Any:

@@ -1,0 +1,126 @@
+"""
+The systems that are loaded, as many as fit, each loaded once while it fits.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+import torch
+
+from parlai_ext.bridge.agents import model_path
+from parlai_ext.bridge.players import Player
+from parlai_ext.errors import UserError
+from parlai_ext.records import System
+
+logger = logging.getLogger(__name__)
+
+# the rest is for what the models compute
+SHARE_FOR_WEIGHTS = 0.6
+UNKNOWN_MEMORY = 4 * 2**30
+
+
+class Residents:
+    """
+    A cache of players, the longest unused one dropped first.
+
+    A system that cannot be loaded is not tried again; `problems` says why.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[System], Player],
+        budget: int,
+        *,
+        max_resident: int | None = None,
+        datapath: str | None = None,
+    ):
+        self.load = load
+        self.budget = budget
+        self.max_resident = max_resident
+        self.datapath = datapath
+        self.problems: dict[str, str] = {}
+        self._players: dict[str, Player] = {}
+
+    def together(self, systems: Collection[System]) -> Mapping[str, Player]:
+        """
+        Return these systems loaded, without those that cannot be.
+        """
+        wanted = {system.name: system for system in systems}
+        for name in wanted:
+            if name in self._players:
+                self._players[name] = self._players.pop(name)  # used last
+        for name, system in wanted.items():
+            if name not in self._players and name not in self.problems:
+                self._make_room(size_on_disk(system, self.datapath), wanted)
+                self._load(system)
+        self._make_room(0, wanted)
+        return {name: self._players[name] for name in wanted if name in self._players}
+
+    def clear(self) -> None:
+        """
+        Drop every player.
+        """
+        self._players.clear()
+        _free()
+
+    def _load(self, system: System) -> None:
+        try:
+            self._players[system.name] = self.load(system)
+        except UserError as error:
+            logger.warning('%s', error)
+            self.problems[system.name] = str(error)
+
+    def _make_room(self, more: int, keep: Collection[str]) -> None:
+        """
+        Drop players until ``more`` bytes fit, but none of those to ``keep``.
+        """
+        for name in [name for name in self._players if name not in keep]:
+            if self._fits(more):
+                return
+            del self._players[name]
+            _free()
+
+    def _fits(self, more: int) -> bool:
+        used = sum(player.n_bytes for player in self._players.values())
+        waiting = 1 if more else 0
+        few = self.max_resident or len(self._players) + waiting
+        return used + more <= self.budget and len(self._players) + waiting <= few
+
+
+def size_on_disk(system: System, datapath: str | None = None) -> int:
+    """
+    Return the size of the system's model file, 1 when it has none yet.
+    """
+    path = model_path(system, datapath)
+    return max(1, path.stat().st_size) if path and path.is_file() else 1
+
+
+def memory_for_weights(no_cuda: bool = False) -> int:
+    """
+    Return how many bytes of weights may be loaded at once on this machine.
+    """
+    if torch.cuda.is_available() and not no_cuda:
+        return int(torch.cuda.mem_get_info()[0] * SHARE_FOR_WEIGHTS)
+    return int(_free_memory() * SHARE_FOR_WEIGHTS)
+
+
+def _free_memory() -> int:
+    """
+    Return the machine's free memory in bytes, as Linux tells it.
+    """
+    try:
+        lines = Path('/proc/meminfo').read_text().split('\n')
+    except OSError:
+        return UNKNOWN_MEMORY
+    found = [line.split()[1] for line in lines if line.startswith('MemAvailable:')]
+    return int(found[0]) * 1024 if found else UNKNOWN_MEMORY
+
+
+def _free() -> None:
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

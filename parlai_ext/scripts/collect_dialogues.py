@@ -1,0 +1,61 @@
+"""
+The first stage alone: let the systems of a protocol talk.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from parlai_ext.command import Command
+from parlai_ext.errors import UserError
+from parlai_ext.options import add_options
+
+
+class CollectDialogues(Command):
+    """
+    Collect the dialogues of a run that are not there yet.
+    """
+
+    description = 'Let systems talk; the same command again goes on where it stopped'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(
+            parser,
+            '--config',
+            '--run-dir',
+            '--roster',
+            '--pairing',
+            '--openers',
+            '--openers-file',
+            '--num-dialogues',
+            '--num-turns',
+            '--seed',
+            '--batchsize',
+            '--add-target',
+            '--skip-missing',
+            '--datapath',
+            '--no-cuda',
+            '--fp16',
+        )
+
+    def run(self) -> Any:
+        """
+        Return a `CollectReport`.
+        """
+        from parlai_ext.stages.collect import collect
+        from parlai_ext.stages.plan import prepare
+
+        run, plan = prepare(self.opt)
+        with run.lock():
+            report = collect(run, self.opt)
+        for line in (*plan.left_out, *report.problems):
+            print(f'left out: {line}')
+        if report.problems and not report.n_played:
+            raise UserError(f'nothing could be collected: {report.problems[0]}')
+        print(
+            f'{report.n_played} dialogues collected, {report.n_skipped} were there or '
+            f'left out: {run.root / "dialogues"}'
+        )
+        return report
