@@ -1,0 +1,175 @@
+"""
+The dialogues that the page carries: chosen, read again, and made plain data.
+
+Two passes over the run folder, so that thousands of dialogues never lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from parlai_ext.records import Dialogue, ScoredDialogue
+from parlai_ext.report.sample import Candidate, Pick, choose
+
+if TYPE_CHECKING:
+    from parlai_ext.store import RunFolder
+
+MAX_DIALOGUES = 300
+# long dialogues are fewer, so that the page stays a page
+MAX_UTTERANCES = 6000
+FEWEST = 12
+Pairings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """
+    The dialogues on the page as JSON data, and of how many they are chosen.
+    """
+
+    dialogues: tuple[Mapping[str, Any], ...]
+    total: int
+
+
+def fill_shelf(
+    run: RunFolder, scorer_signature: str, dimensions: Sequence[str]
+) -> Shelf:
+    """
+    Choose dialogues of a run for the page and return them.
+
+    :param dimensions: the first one decides what high and low mean.
+    """
+    pairings = {p['id']: p for p in run.manifest['pairings']}
+    longest = max(1, int(run.manifest['protocol'].get('num_turns') or 1))
+    limit = max(FEWEST, min(MAX_DIALOGUES, MAX_UTTERANCES // longest))
+    main = dimensions[0] if dimensions else ''
+    found = list(candidates(run, scorer_signature, pairings, main))
+    picks = choose(found, limit)
+    shown = tuple(_read(run, scorer_signature, pairings, picks, dimensions))
+    return Shelf(shown, len(found))
+
+
+def candidates(
+    run: RunFolder, scorer_signature: str, pairings: Pairings, dimension: str
+) -> Iterator[Candidate]:
+    """
+    Yield every collected dialogue with the judged system's mean on one dimension.
+    """
+    for pairing_id, index in _shards(run):
+        target = pairings[pairing_id]['first']
+        scored = _scored(run, scorer_signature, pairing_id, index)
+        for dialogue in run.read_dialogues(pairing_id, index):
+            value = target_mean(dialogue, scored.get(dialogue.id), target, dimension)
+            yield Candidate(dialogue.id, pairing_id, index, target, value)
+
+
+def target_mean(
+    dialogue: Dialogue, scored: ScoredDialogue | None, target: str, dimension: str
+) -> float | None:
+    """
+    Return a target's mean score in one dialogue; `None` when it broke the dialogue off.
+    """
+    if scored is None or dialogue.ended_by == target:
+        return None
+    values = [
+        s.value
+        for s in scored.scores
+        if s.value is not None and s.dimension == dimension and s.system == target
+    ]
+    return sum(values) / len(values) if values else None
+
+
+def as_data(
+    dialogue: Dialogue,
+    scored: ScoredDialogue | None,
+    names: tuple[str, str],
+    dimensions: Sequence[str],
+) -> dict[str, Any]:
+    """
+    Return a dialogue as JSON data for the page.
+
+    Each `scores` list runs over the dimensions: a number, the reason why there is none,
+    or `None` where nothing was asked.
+
+    :param names: the first speaker (the target) and the second.
+    """
+    by_place: dict[int | None, dict[str, float | str]] = {}
+    for score in scored.scores if scored else ():
+        said: float | str = score.reason or 'no reason given'
+        found = by_place.setdefault(score.utterance_index, {})
+        found[score.dimension] = said if score.value is None else round(score.value, 4)
+    evidence = scored.evidence if scored else {}
+
+    def row(place: int | None) -> list[float | str | None]:
+        found = by_place.get(place, {})
+        return [found.get(d) for d in dimensions] if found else []
+
+    turns = [
+        {
+            'first': i % 2 == 0,
+            'text': utterance.text,
+            'given': utterance.given,
+            'scores': row(i),
+            'evidence': [rounded(v) for v in evidence.get(i) or ()],
+        }
+        for i, utterance in enumerate(dialogue.utterances)
+    ]
+    return {
+        'id': dialogue.id,
+        'target': names[0],
+        'partner': names[1],
+        'ended_by': dialogue.ended_by,
+        'reason': dialogue.reason,
+        'whole': row(None),
+        'turns': turns,
+    }
+
+
+def rounded(value: float | None) -> float | None:
+    """
+    Return a number with the decimals that a page needs.
+    """
+    return None if value is None else round(value, 4)
+
+
+def _read(
+    run: RunFolder,
+    scorer_signature: str,
+    pairings: Pairings,
+    picks: Sequence[Pick],
+    dimensions: Sequence[str],
+) -> Iterator[dict[str, Any]]:
+    """
+    Yield the chosen dialogues in the order of the run.
+    """
+    wanted: dict[tuple[str, int], dict[str, Pick]] = {}
+    for pick in picks:
+        place = (pick.candidate.pairing_id, pick.candidate.shard)
+        wanted.setdefault(place, {})[pick.candidate.dialogue_id] = pick
+    for pairing_id, index in _shards(run):
+        here = wanted.get((pairing_id, index), {})
+        if not here:
+            continue
+        names = (pairings[pairing_id]['first'], pairings[pairing_id]['second'])
+        scored = _scored(run, scorer_signature, pairing_id, index)
+        for dialogue in run.read_dialogues(pairing_id, index):
+            if dialogue.id in here:
+                pick = here[dialogue.id]
+                data = as_data(dialogue, scored.get(dialogue.id), names, dimensions)
+                yield {**data, 'why': pick.why, 'value': rounded(pick.candidate.value)}
+
+
+def _shards(run: RunFolder) -> Iterator[tuple[str, int]]:
+    for shard in run.dialogue_shards():
+        yield shard.pairing_id, shard.index
+
+
+def _scored(
+    run: RunFolder, scorer_signature: str, pairing_id: str, index: int
+) -> dict[str, ScoredDialogue]:
+    scores = run.scores(scorer_signature)
+    if not scores.has(pairing_id, index):
+        return {}
+    return {s.dialogue_id: s for s in scores.read(pairing_id, index)}

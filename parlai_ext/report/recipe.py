@@ -1,0 +1,98 @@
+"""
+How a run was made, in a form that lets a reader make it again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+# a place on one machine says nothing to another reader and may name a user
+ABSOLUTE = re.compile(r'^(?:/|~|[A-Za-z]:[\\/]).*[\\/]')
+LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
+
+
+def recipe(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return protocol, roster, signature, versions and the command of a run.
+    """
+    protocol = manifest['protocol']
+    return {
+        'protocol': [
+            (key.replace('_', ' '), in_short(value))
+            for key, value in protocol.items()
+            if key not in LEFT_OUT and value not in (None, {}, [])
+        ],
+        'roster': _roster(ranking, manifest),
+        'signature': ranking['signature'].split(' || ', 1),
+        'versions': dict(manifest.get('versions', {})),
+        'command': command(ranking, manifest),
+    }
+
+
+def command(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+    """
+    Return the command line that makes the run anew, in another folder.
+    """
+    protocol = manifest['protocol']
+    options = {
+        'config': ranking['protocol'],
+        'pairing': protocol.get('pairing'),
+        'openers': protocol.get('openers'),
+        'num-dialogues': protocol.get('num_dialogues'),
+        'num-turns': protocol.get('num_turns'),
+        'seed': protocol.get('seed'),
+        'run-dir': 'NEW_FOLDER',
+    }
+    given = [
+        f'--{k} {shlex.quote(without_place(str(v)))}'
+        for k, v in options.items()
+        if v is not None
+    ]
+    return ' '.join(['parlai evaluate_systems', *given])
+
+
+def in_short(value: Any) -> str:
+    """
+    Return an option's value as one line, folders of this machine left out.
+    """
+    if isinstance(value, str):
+        return without_place(value)
+    if isinstance(value, Mapping):
+        return ', '.join(f'{k}: {in_short(v)}' for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ', '.join(map(in_short, value))
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def without_place(text: str) -> str:
+    """
+    Return a path without its folders; any other text as it is.
+    """
+    return ABSOLUTE.sub('…/', text)
+
+
+def _roster(
+    ranking: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """
+    Return every system with its role, options and the hash of what it is.
+    """
+    guessed = ranking.get('guessed', {})
+    found = []
+    for role in ('targets', 'partners'):
+        for name, entry in manifest.get(role, {}).items():
+            options = manifest.get('systems', {}).get(name, {})
+            found.append(
+                {
+                    'name': name,
+                    'role': role.removesuffix('s'),
+                    'options': in_short({**options}),
+                    'identity': entry.get('identity') or '',
+                    'guessed': name in guessed,
+                }
+            )
+    return found

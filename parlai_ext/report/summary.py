@@ -1,0 +1,192 @@
+"""
+The ranking in plain sentences: who is first, who cannot be told apart, what to doubt.
+
+Works on the dict that `ranking.json` holds. The sentences are plain text; whoever
+prints them makes hidden characters visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from parlai_ext.report.visible import number, percent
+
+FLOOR = 'floor-'
+Row = Mapping[str, Any]
+
+
+def is_floor(name: str) -> bool:
+    """
+    Say whether a system is a floor: shown, but no part of the claim.
+    """
+    return name.startswith(FLOOR)
+
+
+def dimension_order(ranking: Mapping[str, Any]) -> list[str]:
+    """
+    Return the dimensions, the overall one first, the others as they come.
+    """
+    return sorted(ranking['dimensions'], key=lambda d: d.casefold() != 'overall')
+
+
+def ordered(rows: Sequence[Row]) -> list[Row]:
+    """
+    Return rows by rank, then score, then name; those without a rank last.
+    """
+
+    def key(row: Row) -> tuple[Any, ...]:
+        score = row['score']
+        missing = score is None
+        place = (row['rank'] is None, row['rank'] or 0)
+        return (*place, missing, 0 if missing else -score, row['system'])
+
+    return sorted(rows, key=key)
+
+
+def sentences(ranking: Mapping[str, Any]) -> list[str]:
+    """
+    Return what a reader should take home, most important first.
+    """
+    dimensions = dimension_order(ranking)
+    if not dimensions:
+        return ['No dialogue has a score, so there is no ranking.']
+    main, *others = dimensions
+    said = [leader(ranking['dimensions'][main], main)]
+    if others:
+        said.append(_elsewhere(ranking, others))
+    found = ranking.get('reference', {}).get(main)
+    if found:
+        said.append(f'{main}: {agreement(found)}.')
+    return said
+
+
+def leader(rows: Sequence[Row], dimension: str) -> str:
+    """
+    Say who is first on a dimension and who cannot be told apart from the first.
+    """
+    ranked = [r for r in ordered(rows) if r['rank'] is not None]
+    if not ranked:
+        return f'On {dimension} no system could be ranked.'
+    top, *rest = ranked
+    start = f'On {dimension}, {top["system"]} comes first of {len(ranked)} systems'
+    tied = [r['system'] for r in rest if r['rank'] == top['rank']]
+    if tied:
+        return f'{start}; this run cannot tell it apart from {listed(tied, "or")}.'
+    if not rest:
+        return f'{start}.'
+    if top['rank_high'] == top['rank']:
+        return f'{start}, and its lead over every other is more than chance explains.'
+    return f'{start}, and no other shares its rank.'
+
+
+def warnings(ranking: Mapping[str, Any]) -> list[str]:
+    """
+    Return what should make a reader doubt the ranking.
+    """
+    found = []
+    dimensions = dimension_order(ranking)
+    for dimension in dimensions:
+        found += _floors_above(ranking['dimensions'][dimension], dimension)
+    as_good = [one for d in dimensions if (one := _baselines_as_good(ranking, d))]
+    if as_good:
+        found.append(
+            'Something trivial agrees with the reference as well as the scorer does: '
+            f'{"; ".join(as_good)}.'
+        )
+    for name, failure in ranking.get('failures', {}).items():
+        if failure.get('ranked') is False:
+            share = percent(failure['share'])
+            found.append(f'{name} is not ranked: {share} of its dialogues failed.')
+    return found
+
+
+def agreement(found: Mapping[str, Any]) -> str:
+    """
+    Say how well mean scores agree with the reference.
+    """
+    kind = 'the planted order' if found.get('kind') == 'planted' else 'people'
+    start = f'agreement with {kind}'
+    if found['spearman']['value'] is None:
+        return f'{start} is not known ({found.get("reason") or "no reason given"})'
+    return (
+        f'{start}: Spearman {coefficient(found["spearman"])}, '
+        f'Kendall {coefficient(found["kendall"])}, {found["n"]} systems'
+    )
+
+
+def coefficient(one: Mapping[str, Any]) -> str:
+    """
+    Return a correlation with its interval, if it has one.
+    """
+    if one['low'] is None or one['high'] is None:
+        return number(one['value'])
+    return f'{number(one["value"])} [{number(one["low"])}, {number(one["high"])}]'
+
+
+def listed(names: Sequence[str], word: str = 'and') -> str:
+    """
+    Return names as an English list.
+    """
+    if len(names) < 2:
+        return ''.join(names)
+    return f'{", ".join(names[:-1])} {word} {names[-1]}'
+
+
+def words(name: str) -> str:
+    """
+    Return a baseline's name as words.
+    """
+    return name.replace('_', ' ').replace('distinct 2', 'distinct-2')
+
+
+def _elsewhere(ranking: Mapping[str, Any], dimensions: Sequence[str]) -> str:
+    """
+    Say who is first on the other dimensions.
+    """
+    firsts: dict[str, list[str]] = {}
+    for dimension in dimensions:
+        ranked = [r for r in ordered(ranking['dimensions'][dimension]) if r['rank']]
+        name = ranked[0]['system'] if ranked else 'nobody'
+        firsts.setdefault(name, []).append(dimension)
+    said = '; '.join(f'{name} on {listed(where)}' for name, where in firsts.items())
+    return f'First on the other dimensions, alone or tied: {said}.'
+
+
+def _floors_above(rows: Sequence[Row], dimension: str) -> list[str]:
+    """
+    Name floors that score above a system: a sign that the scorer rewards the wrong.
+    """
+    scored = [r for r in rows if r['rank'] is not None and r['score'] is not None]
+    found = []
+    for floor in (r for r in scored if is_floor(r['system'])):
+        below = [
+            r['system']
+            for r in scored
+            if not is_floor(r['system']) and r['score'] < floor['score']
+        ]
+        if below:
+            found.append(
+                f'On {dimension} the floor {floor["system"]} scores above '
+                f'{listed(below)}.'
+            )
+    return found
+
+
+def _baselines_as_good(ranking: Mapping[str, Any], dimension: str) -> str:
+    """
+    Name trivial baselines that agree with the reference as well as the scorer does.
+    """
+    own = ranking.get('reference', {}).get(dimension)
+    if not own or own['spearman']['value'] is None:
+        return ''
+    as_good = []
+    for name, found in ranking.get('baseline_reference', {}).items():
+        value = found.get(dimension, {}).get('spearman', {}).get('value')
+        # a strong agreement upside down says as much about the data
+        if value is not None and abs(value) >= own['spearman']['value']:
+            as_good.append(f'{words(name)} {number(value)}')
+    if not as_good:
+        return ''
+    against = number(own['spearman']['value'])
+    return f'on {dimension} {listed(as_good)} against {against}'

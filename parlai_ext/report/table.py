@@ -1,0 +1,233 @@
+"""
+The leaderboard as a data frame, as CSV and as a table for the terminal.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from parlai_ext.report.summary import (
+    agreement,
+    coefficient,
+    dimension_order,
+    is_floor,
+    ordered,
+    sentences,
+    warnings,
+    words,
+)
+from parlai_ext.report.visible import digits_for, number, one_line
+
+if TYPE_CHECKING:
+    import pandas
+
+COLUMNS = (
+    'dimension',
+    'system',
+    'rank',
+    'rank_low',
+    'rank_high',
+    'score',
+    'low',
+    'high',
+    'low_fixed',
+    'high_fixed',
+    'n_dialogues',
+    'n_unscored',
+)
+COUNTS = ('rank', 'rank_low', 'rank_high', 'n_dialogues', 'n_unscored')
+WIDTH = 88
+NAME_WIDTH = 34
+# a spreadsheet takes a cell that starts so for a formula
+FORMULA_STARTS = ('=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠')
+
+
+def leaderboard_rows(ranking: Mapping[str, Any]) -> pandas.DataFrame:
+    """
+    Return the rows of a ranking, best first within each dimension.
+
+    Ranks and counts are nullable integers; what does not exist is ``<NA>``.
+    """
+    import pandas
+
+    rows = [
+        {'dimension': dimension, **{c: row[c] for c in COLUMNS[1:]}}
+        for dimension in dimension_order(ranking)
+        for row in ordered(ranking['dimensions'][dimension])
+    ]
+    frame = pandas.DataFrame(rows, columns=list(COLUMNS))
+    texts = ('dimension', 'system')
+    types = {c: 'Int64' if c in COUNTS else 'Float64' for c in COLUMNS}
+    return frame.astype({**types, **dict.fromkeys(texts, 'object')})
+
+
+def leaderboard_csv(ranking: Mapping[str, Any]) -> str:
+    """
+    Return `leaderboard_rows` as CSV that a spreadsheet can open without harm.
+    """
+    frame = leaderboard_rows(ranking)
+    for column in ('dimension', 'system'):
+        frame[column] = [neutral(text) for text in frame[column]]
+    return frame.to_csv(index=False, lineterminator='\n', na_rep='')
+
+
+def neutral(text: str) -> str:
+    """
+    Return a text cell that no spreadsheet takes for a formula.
+    """
+    shown = one_line(text)
+    return f"'{shown}" if text.lstrip(' ').startswith(FORMULA_STARTS) else shown
+
+
+def terminal_table(ranking: Mapping[str, Any]) -> str:
+    """
+    Return the ranking for a terminal, at most 88 columns wide.
+    """
+    lines: list[str] = []
+    for dimension in dimension_order(ranking):
+        lines += [*_dimension(ranking, dimension), '']
+    lines += _closing(ranking)
+    return '\n'.join(lines).rstrip('\n')
+
+
+def in_words(ranking: Mapping[str, Any]) -> str:
+    """
+    Return the table, and below it what to take home from it.
+    """
+    said = [fitted(line) for line in sentences(ranking)[:1]]
+    return '\n'.join([terminal_table(ranking), '', *said])
+
+
+def _dimension(ranking: Mapping[str, Any], dimension: str) -> Iterator[str]:
+    """
+    Yield the lines of one dimension: ranked systems, reference, unranked ones.
+    """
+    rows = ordered(ranking['dimensions'][dimension])
+    digits = digits_for([row['score'] for row in rows])
+    width = max([6, *(_columns(_name(row)) for row in rows)])
+    width = min(width, NAME_WIDTH)
+    yield padded(one_line(dimension), WIDTH).rstrip()
+    head = padded('system', width)
+    yield f'  rank        {head}  {"score":>9}  95 % interval'
+    for row in rows:
+        if row['rank'] is not None:
+            yield '  ' + _line(row, width, digits)
+    found = ranking.get('reference', {}).get(dimension)
+    if found:
+        yield from fitted_lines(agreement(found), '  ')
+    if found and ranking.get('baseline_reference'):
+        yield from fitted_lines(f'trivial: {_trivial(ranking, dimension)}', '  ')
+    for row in rows:
+        if row['rank'] is None:
+            yield from fitted_lines(f'not ranked: {_unranked(ranking, row)}', '  ')
+
+
+def _line(row: Mapping[str, Any], width: int, digits: int) -> str:
+    rank = str(row['rank'])
+    if (row['rank_low'], row['rank_high']) != (row['rank'], row['rank']):
+        rank += f' ({row["rank_low"]}–{row["rank_high"]})'
+    limits = f'[{number(row["low"], digits)}, {number(row["high"], digits)}]'
+    if row['low'] is None or row['high'] is None:
+        limits = 'no interval'
+    score = number(row['score'], digits)
+    return f'{rank:<10}  {padded(_name(row), width)}  {score:>9}  {limits}'
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return one_line(row['system']) + (' *' if is_floor(row['system']) else '')
+
+
+def _trivial(ranking: Mapping[str, Any], dimension: str) -> str:
+    """
+    Say how well each trivial baseline agrees with the reference.
+    """
+    said = []
+    for name, by_dimension in ranking['baseline_reference'].items():
+        found = by_dimension.get(dimension)
+        if found and found['spearman']['value'] is not None:
+            said.append(f'{words(name)} {coefficient(found["spearman"])}')
+        else:
+            said.append(f'{words(name)} –')
+    return ', '.join(said)
+
+
+def _unranked(ranking: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    return f'{row["system"]} ({why_unranked(ranking, row)})'
+
+
+def why_unranked(ranking: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """
+    Say why a listed system has no rank.
+    """
+    failure = ranking.get('failures', {}).get(row['system'], {})
+    if failure.get('ranked') is False:
+        n, of = failure['n_failed'], failure['n_dialogues']
+        return f'{n} of its {of} dialogues failed'
+    n, of = row['n_unscored'], row['n_dialogues']
+    return f'{n} of its {of} dialogues are not scored'
+
+
+def _closing(ranking: Mapping[str, Any]) -> Iterator[str]:
+    """
+    Yield what concerns all dimensions: floors, notes, warnings.
+    """
+    names = {r['system'] for rows in ranking['dimensions'].values() for r in rows}
+    if any(is_floor(name) for name in names):
+        yield '* a floor: shown for comparison, no part of any claim'
+    for note in ranking.get('notes', []):
+        yield from fitted_lines(f'note: {note}')
+    for warning in warnings(ranking):
+        if 'is not ranked' not in warning:  # listed above already
+            yield from fitted_lines(f'caution: {warning}')
+
+
+def fitted(text: str) -> str:
+    """
+    Return one paragraph broken into lines that fit.
+    """
+    return '\n'.join(fitted_lines(text))
+
+
+def fitted_lines(text: str, indent: str = '') -> list[str]:
+    """
+    Return ``text`` as lines that fit, hidden characters made visible.
+    """
+    lines = [indent]
+    for word in _short_words(one_line(text, 2000)):
+        room = WIDTH - _columns(lines[-1]) - 1
+        if _columns(word) > room and lines[-1].strip():
+            lines.append(indent + '  ')
+        lines[-1] += (' ' if lines[-1].strip() else '') + word
+    return lines
+
+
+def _short_words(text: str, longest: int = 40) -> Iterator[str]:
+    for word in text.split(' '):
+        for start in range(0, max(1, len(word)), longest):
+            yield word[start : start + longest]
+
+
+def padded(text: str, width: int) -> str:
+    """
+    Return ``text`` cut or filled to ``width`` columns of a terminal.
+    """
+    if _columns(text) > width:
+        while _columns(text) > width - 1:
+            text = text[:-1]
+        text += '…'
+    return text + ' ' * (width - _columns(text))
+
+
+def _columns(text: str) -> int:
+    """
+    Return how many columns a terminal needs for ``text``.
+    """
+    return sum(map(_char_columns, text))
+
+
+def _char_columns(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in 'WF' else 1

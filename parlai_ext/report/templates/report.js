@@ -1,0 +1,140 @@
+'use strict';
+(function () {
+  const data = JSON.parse(document.getElementById('data').textContent);
+  const by = (id) => document.getElementById(id);
+
+  // every text goes in as a text node: nothing a system said is ever parsed as HTML
+  function make(tag, cls, text) {
+    const node = document.createElement(tag);
+    if (cls) node.className = cls;
+    if (text !== undefined) { node.textContent = text; node.dir = 'auto'; }
+    return node;
+  }
+  const shown = (v) => v.toFixed(2).replace('-', '\u2212').replace(/^\u2212(0\.0+)$/, '$1');
+
+  function tabs() {
+    const panels = [...document.querySelectorAll('.panel')];
+    const links = [...document.querySelectorAll('.tabs a')];
+    if (!links.length) return;
+    by('leaderboard').classList.add('tabbed');
+    const show = (k) => {
+      panels.forEach((p, i) => { p.hidden = i !== k; });
+      links.forEach((a, i) => i === k ? a.setAttribute('aria-current', 'true') : a.removeAttribute('aria-current'));
+    };
+    links.forEach((a, i) => a.addEventListener('click', (e) => { e.preventDefault(); show(i); }));
+    show(Math.max(0, panels.findIndex((p) => '#' + p.id === location.hash)));
+  }
+
+  function chips(scores) {
+    const box = make('div', 'chips');
+    scores.forEach((v, i) => {
+      if (v === null) return;
+      const one = make('span');
+      one.append(make('span', '', data.dimensions[i] + ' '));
+      one.append(typeof v === 'number' ? make('b', '', shown(v)) : make('span', '', 'not scored: ' + v));
+      box.append(one);
+    });
+    return box;
+  }
+
+  // one scale for the whole page, so that bars of different utterances compare
+  let low = Infinity, high = -Infinity;
+  data.dialogues.forEach((d) => d.turns.forEach((t) => t.evidence.forEach((v) => {
+    if (v !== null) { low = Math.min(low, v); high = Math.max(high, v); }
+  })));
+
+  function evidence(values) {
+    const box = make('details');
+    box.append(make('summary', '', 'the ' + values.length + ' numbers behind it'));
+    box.addEventListener('toggle', () => {
+      if (box.children.length > 1) return;
+      const table = make('table', 'evidence');
+      values.forEach((v, i) => {
+        const row = table.insertRow();
+        const bar = make('div');
+        bar.style.width = (v === null ? 0 : 4 + 96 * (high > low ? (v - low) / (high - low) : 1)) + '%';
+        const cell = row.insertCell();
+        cell.className = 'bar';
+        cell.append(bar);
+        const figure = row.insertCell();
+        figure.className = 'num';
+        figure.textContent = v === null ? '–' : shown(v);
+        const label = row.insertCell();
+        label.dir = 'auto';
+        label.textContent = data.labels[i] === undefined ? '#' + (i + 1) : data.labels[i];
+      });
+      box.append(make('p', 'meta', data.evidence), table);
+    });
+    return box;
+  }
+
+  function turn(t, d) {
+    const box = make('div', 'turn ' + (t.first ? 'target' : 'partner') + (t.given ? ' given' : ''));
+    box.append(make('p', 'who', (t.first ? d.target : d.partner) + (t.given ? ' · given' : '')));
+    box.append(make('div', 'bubble', t.text));
+    if (t.scores.some((v) => v !== null)) box.append(chips(t.scores));
+    if (t.evidence.length) box.append(evidence(t.evidence));
+    return box;
+  }
+
+  function open(d) {
+    const box = by('dialogue');
+    box.replaceChildren(make('h3', '', d.target + ' with ' + d.partner));
+    const mean = d.value === null ? 'not scored' : 'mean ' + data.dimensions[0] + ' ' + shown(d.value);
+    box.append(make('p', 'meta', mean + ' · chosen as ' + d.why + ' · ' + d.id));
+    if (d.whole.some((v) => v !== null)) box.append(chips(d.whole));
+    d.turns.forEach((t) => box.append(turn(t, d)));
+    if (d.ended_by !== null) {
+      box.append(make('p', 'broken', 'Broken off by ' + d.ended_by + ': ' + (d.reason || 'no reason given')));
+    }
+  }
+
+  function fill(select, values) {
+    ['all', ...values].forEach((v, i) => {
+      const option = make('option', '', v);
+      option.value = i ? v : '';
+      select.append(option);
+    });
+    select.addEventListener('change', () => list());
+  }
+
+  function list(wanted) {
+    const chosen = { target: by('filter-target').value, partner: by('filter-partner').value, why: by('filter-why').value };
+    const found = data.dialogues.filter((d) => Object.entries(chosen).every(([k, v]) => !v || d[k] === v));
+    by('count').textContent = found.length + ' of ' + data.dialogues.length;
+    const box = by('list');
+    box.replaceChildren();
+    const select = (d, button) => {
+      box.querySelectorAll('[aria-current]').forEach((b) => b.removeAttribute('aria-current'));
+      button.setAttribute('aria-current', 'true');
+      open(d);
+    };
+    let first = null;
+    found.forEach((d) => {
+      const button = make('button');
+      const line = make('span', 'line');
+      line.append(make('b', '', d.target), make('span', '', d.value === null ? '–' : shown(d.value)));
+      const below = make('span', 'line soft');
+      below.append(make('span', '', 'with ' + d.partner), make('span', '', d.why));
+      button.append(line, below);
+      button.type = 'button';
+      button.addEventListener('click', () => { history.replaceState(null, '', '#dialogue-' + d.id); select(d, button); });
+      const item = make('li');
+      item.append(button);
+      box.append(item);
+      if (!first || d.id === wanted) first = [d, button];
+    });
+    if (first) select(...first);
+    else by('dialogue').replaceChildren(make('p', 'meta', 'No dialogue on this page fits.'));
+  }
+
+  const distinct = (key) => [...new Set(data.dialogues.map((d) => d[key]))];
+  tabs();
+  fill(by('filter-target'), distinct('target'));
+  fill(by('filter-partner'), distinct('partner'));
+  fill(by('filter-why'), distinct('why'));
+  by('browser').hidden = false;
+  const wanted = location.hash.startsWith('#dialogue-') ? location.hash.slice(10) : undefined;
+  list(wanted);
+  if (wanted) by('dialogues').scrollIntoView();
+})();

@@ -1,0 +1,115 @@
+"""
+Text and numbers as a reader may see them: nothing hidden, nothing that acts.
+
+Names and bot utterances may hold terminal escapes, bidirectional overrides, zero-width
+characters or half a surrogate pair; each becomes a visible stand-in.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+# joiners that emoji and several scripts need, and the two harmless blanks
+KEPT = frozenset('\n\t\u200c\u200d')
+HIDDEN = frozenset({'Cc', 'Cf', 'Cs', 'Zl', 'Zp'})
+DASH = '–'
+# no page has to carry more of one utterance than this
+MAX_CHARACTERS = 4000
+
+
+def visible(text: str, limit: int = MAX_CHARACTERS) -> str:
+    """
+    Return ``text`` with every hidden character replaced and its length bounded.
+    """
+    shown = text[:limit]
+    if not shown.isascii() or not shown.isprintable():
+        shown = ''.join(c if _is_plain(c) else _stand_in(c) for c in shown)
+    rest = len(text) - limit
+    return shown + (f' … ({rest} more characters)' if rest > 0 else '')
+
+
+def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
+    """
+    Return ``text`` as `visible` does, its line breaks and tabs shown too.
+    """
+    return visible(text, limit).replace('\n', '␊').replace('\t', '␉')
+
+
+def visible_data(data: Any) -> Any:
+    """
+    Return plain JSON data with every string made visible and no NaN left.
+    """
+    if isinstance(data, str):
+        return visible(data)
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {one_line(str(k)): visible_data(v) for k, v in data.items()}
+    if isinstance(data, list | tuple):
+        return [visible_data(v) for v in data]
+    return data
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """
+    Return a number for a table: a real minus sign, a dash for "none".
+    """
+    if value is None or not math.isfinite(value):
+        return DASH
+    if abs(value) >= 1e6:
+        return f'{value:.3g}'.replace('-', '\u2212')
+    text = f'{value:.{digits}f}'
+    if float(text) == 0:
+        text = text.lstrip('-')
+    return text.replace('-', '\u2212')
+
+
+def interval(low: float | None, high: float | None, digits: int = 2) -> str:
+    """
+    Return ``low to high``, or a dash when there is none.
+    """
+    if low is None or high is None:
+        return DASH
+    return f'{number(low, digits)} to {number(high, digits)}'
+
+
+def percent(share: float | None) -> str:
+    """
+    Return a share as a percentage.
+    """
+    if share is None or not math.isfinite(share):
+        return DASH
+    digits = 1 if 0 < share < 0.1 else 0
+    return f'{100 * share:.{digits}f} %'
+
+
+def digits_for(values: list[float | None]) -> int:
+    """
+    Return how many decimals tell these values apart: three figures of their spread.
+    """
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    spread = max(known) - min(known) if known else 0.0
+    if spread <= 0:
+        return 2
+    return min(6, max(0, 2 - math.floor(math.log10(spread))))
+
+
+def _is_plain(char: str) -> bool:
+    if char in KEPT:
+        return True
+    # Arabic number signs are format characters with a shape of their own
+    if '\u0600' <= char <= '\u0605' or char in '\u06dd\u070f\u08e2':
+        return True
+    return unicodedata.category(char) not in HIDDEN
+
+
+def _stand_in(char: str) -> str:
+    code = ord(char)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return '␡'
+    return f'⟨U+{code:04X}⟩'

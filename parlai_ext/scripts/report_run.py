@@ -1,0 +1,46 @@
+"""
+Write the page and the leaderboard of a ranked run; needs no model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from parlai_ext.command import Command
+from parlai_ext.errors import UserError
+from parlai_ext.options import add_options
+
+
+class ReportRun(Command):
+    """
+    Write `report.html` and `leaderboard.csv` of a run that is ranked.
+    """
+
+    description = 'Write the page and the leaderboard of a ranked run'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(parser, '--run-dir')
+
+    def run(self) -> Path:
+        """
+        Return the path of the page.
+        """
+        from parlai_ext.stages.report import in_words, write_report
+        from parlai_ext.store import RunFolder
+
+        if not self.opt['run_dir']:
+            raise UserError('--run-dir is needed: the folder of a ranked run')
+        run = RunFolder.existing(self.opt['run_dir'])
+        if not (run.root / 'ranking.json').exists():
+            raise UserError(
+                f'{run.root} has no ranking.json: rank it first: '
+                f'parlai rank_systems --run-dir {run.root}'
+            )
+        ranking = run.read_json('ranking.json')
+        with run.lock():
+            page = write_report(run, ranking)
+        print(in_words(ranking))
+        print(f'report: {page.resolve()}')
+        return page
