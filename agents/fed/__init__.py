@@ -1,0 +1,3 @@
+"""
+FED as a ParlAI agent.
+"""

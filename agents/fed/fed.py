@@ -1,0 +1,113 @@
+"""
+FED for ParlAI's own commands: `parlai eval_model -m ext:fed -t ext:dialogues`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+from parlai.core.metrics import AverageMetric, Metric, SumMetric
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+
+from parlai_ext.options import add_options
+from parlai_ext.scoring.fed import CHOICES, FOLLOWUPS, JUDGE, Fed, Verdict
+from parlai_ext.stages.score import build_scorer, scorer_config
+
+DEFAULTS: Final = {'judge_model_file': JUDGE, 'followups': FOLLOWUPS}
+
+
+class FedAgent(Agent):
+    """
+    Observes ``text`` and the earlier utterances in ``context``, acts ``scores``.
+
+    A message's `reason` says why a dimension has no value.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        group = parser.add_argument_group('FED Agent')
+        add_options(group, *('--judge-model-file', '--followups'))
+        for option, key in {
+            '--fed-polarity': 'polarity',
+            '--fed-tokens': 'token_reduction',
+            '--fed-followups-reduction': 'followup_reduction',
+        }.items():
+            known = CHOICES[key]
+            group.add_argument(option, choices=known, default=known[0], help=key)
+        add_options(group, '--no-cuda', '--fp16')
+        parser.set_defaults(**DEFAULTS)
+        return parser
+
+    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
+        super().__init__(opt, shared)
+        self.id = 'FED'
+        self.fed: Fed = shared['fed'] if shared else load_fed(opt)
+
+    def share(self) -> dict[str, Any]:
+        """
+        Clones have one judge.
+        """
+        return {**super().share(), 'fed': self.fed}
+
+    def act(self) -> Message:
+        """
+        Judge what was observed last.
+        """
+        return self.batch_act([self.observation])[0]
+
+    def batch_act(self, observations: list[Message]) -> list[Message]:
+        """
+        Judge all observations in one question to the judge.
+        """
+        judged = [
+            i
+            for i, seen in enumerate(observations)
+            if seen and not seen.is_padding() and seen.get('text') is not None
+        ]
+        contexts = [
+            (*observations[i].get('context', ()), observations[i]['text'])
+            for i in judged
+        ]
+        verdicts = dict(zip(judged, self.fed.judge(contexts), strict=True))
+        return [self._act(verdicts.get(i)) for i in range(len(observations))]
+
+    def _act(self, verdict: Verdict | None) -> Message:
+        act = Message(id=self.id, episode_done=False)
+        if verdict is None:
+            return act
+        reasons = [f'{name}: {why}' for name, why in verdict.reasons.items() if why]
+        act['scores'] = dict(verdict.values)
+        act['reason'] = '; '.join(reasons) or None
+        act['metrics'] = metrics(verdict)
+        return act
+
+
+def metrics(verdict: Verdict) -> dict[str, Metric]:
+    """
+    Return a dimension's value for its average; one without value is counted instead.
+    """
+    found: dict[str, Metric] = {}
+    for name, value in verdict.values.items():
+        if value is None:
+            found[f'{name}_unscored'] = SumMetric(1)
+        else:
+            found[name] = AverageMetric(value)
+    return found
+
+
+def load_fed(opt: Opt) -> Any:
+    """
+    Return the scorer that the agent's options ask for.
+    """
+    return build_scorer(
+        scorer_config({'name': 'fed'}, opt),
+        datapath=opt.get('datapath'),
+        no_cuda=bool(opt.get('no_cuda')),
+        fp16=opt.get('fp16'),
+        batchsize=max(64, opt.get('batchsize') or 1),
+    )

@@ -1,0 +1,207 @@
+"""
+A ParlAI generator as a `Likelihood`: its own History, dictionary and truncation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import parlai.agents.transformer.modules.attention as attention
+import requests
+import torch
+from parlai.agents.transformer.modules import TransformerGeneratorModel
+from parlai.core import build_data
+from parlai.core.message import Message
+from parlai.core.torch_generator_agent import TorchGeneratorAgent
+
+from parlai_ext.bridge.agents import load_system
+from parlai_ext.errors import UserError
+from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.records import System
+from parlai_ext.signature import signature_line
+
+# options, beside weights and dictionary, that change what a judge reads or computes
+READS = (
+    *('delimiter', 'history_size', 'history_reversed', 'history_add_global_end_token'),
+    *('split_lines', 'person_tokens', 'add_p1_after_newln', 'special_tok_lst'),
+    *('dict_tokenizer', 'dict_lower', 'dict_unktoken', 'bpe_add_prefix_space'),
+    *('n_heads', 'n_layers', 'n_encoder_layers', 'n_decoder_layers', 'n_positions'),
+    *('variant', 'activation', 'embeddings_scale', 'learn_positional_embeddings'),
+    *('n_segments', 'output_scaling', 'reduction_type'),
+)
+DICTIONARY = ('', '-vocab.json', '-merges.txt', '.codecs')
+
+
+def load_judge(
+    model_file: str,
+    *,
+    datapath: str | None = None,
+    no_cuda: bool = False,
+    fp16: bool | None = None,
+    batchsize: int = 64,
+    dtype: str | None = None,
+) -> EncoderDecoder:
+    """
+    Return a ParlAI encoder-decoder as a `Likelihood`.
+
+    :param model_file: a path, or ``zoo:…``, downloaded when it is not there.
+    :param fp16: half precision on a GPU; `None` leaves it to the model's options.
+    :param dtype: ``float64`` and the like, instead of the model's own.
+    :raises UserError: when there is no such model, or it cannot judge.
+    """
+    keep_double_attention()
+    system = System('judge', {'model_file': model_file})
+    with quick_to_give_up():
+        player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
+    agent = checked(player.agent, model_file)
+    if dtype is not None:
+        agent.model.to(getattr(torch, dtype))
+    for weight in agent.model.parameters():
+        weight.requires_grad_(False)
+    return EncoderDecoder(
+        agent.model, AgentVectorizer(agent), judge_signature(agent), batchsize
+    )
+
+
+def checked(agent: Any, model_file: str) -> TorchGeneratorAgent:
+    """
+    Return the agent if it is an encoder-decoder that reads text and nothing else.
+
+    :raises UserError: saying what it is instead.
+    """
+    kind = type(agent).__name__
+    if not isinstance(agent, TorchGeneratorAgent):
+        raise UserError(f'judge {model_file}: {kind} is no generator (TorchGenerator)')
+    if not isinstance(agent.model, TransformerGeneratorModel):
+        what = type(agent.model).__name__
+        raise UserError(f'judge {model_file}: {what} is no encoder-decoder transformer')
+    for method in ('_encoder_input', '_model_input'):
+        if getattr(type(agent), method) is not getattr(TorchGeneratorAgent, method):
+            raise UserError(f'judge {model_file}: {kind} reads more than text')
+    return agent
+
+
+class AgentVectorizer:
+    """
+    Contexts and replies as the agent itself would see them: clones of it listen.
+
+    Every utterance of a context is observed, none is taken for the judge's own. The
+    last context is remembered, since the next one often is its continuation.
+    """
+
+    def __init__(self, agent: TorchGeneratorAgent):
+        self.listener = agent.clone()
+        self.speaker = agent.clone()
+        self.heard: tuple[str, ...] = ()
+        self.seen: tuple[list[int], int] = ([], 0)
+        self.spoken: dict[str, tuple[int, ...]] = {}
+
+    def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
+        """
+        Return the token ids of the agent's history, and how many it cut.
+        """
+        if utterances[: len(self.heard)] != self.heard:
+            self.listener.reset()
+            self.heard, self.seen = (), ([], 0)
+        for text in utterances[len(self.heard) :]:
+            self.seen = self._hear(text)
+        self.heard = tuple(utterances)
+        return self.seen
+
+    def continuation(self, text: str) -> tuple[int, ...]:
+        """
+        Return the token ids of a label.
+        """
+        if text not in self.spoken:
+            self.speaker.reset()
+            seen = self.speaker.observe(Message(eval_labels=[text], episode_done=False))
+            self.spoken[text] = tuple(seen['eval_labels_vec'].tolist())
+        return self.spoken[text]
+
+    def _hear(self, text: str) -> tuple[list[int], int]:
+        seen = self.listener.observe(Message(text=text, episode_done=False))
+        vector = seen.get('text_vec')
+        if vector is None:  # a history without a single character
+            return [], 0
+        # BART puts two tokens around what it kept
+        kept = len(vector) - 2 * bool(seen.get('added_start_end_tokens'))
+        return vector.tolist(), seen['context_original_length'] - kept
+
+
+def judge_signature(agent: TorchGeneratorAgent) -> str:
+    """
+    Return what fixes the judge's numbers; where its file lies is no part of it.
+    """
+    opt = agent.opt
+    files = [Path(opt['model_file'])]
+    files += [Path(opt['dict_file'] + ending) for ending in DICTIONARY]
+    weight = next(agent.model.parameters())
+    return signature_line(
+        {
+            'agent': type(agent).__name__,
+            'content': content_hash([path for path in files if path.is_file()]),
+            'reads': {key: opt.get(key) for key in READS},
+            'text_truncate': agent.text_truncate,
+            'label_truncate': agent.label_truncate,
+            'dtype': str(weight.dtype).removeprefix('torch.'),
+        }
+    )
+
+
+def content_hash(files: list[Path]) -> str:
+    """
+    Return 16 hex digits of what is in these files, in this order.
+    """
+    whole = hashlib.sha256()
+    for path in files:
+        with path.open('rb') as stream:
+            whole.update(hashlib.file_digest(stream, 'sha256').digest())
+    return whole.hexdigest()[:16]
+
+
+def keep_double_attention() -> None:
+    """
+    Let attention of float64 models stay float64.
+
+    transformer/modules/attention.py:251 takes the softmax in float32 whatever the
+    weights are, and then padding changes a log-probability by some 1e-7. Other
+    precisions are computed as before.
+    """
+
+    def softmax(x: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.softmax(x, dim, dtype=torch.promote_types(x.dtype, dtype))
+
+    attention.F = SimpleNamespace(softmax=softmax)
+
+
+@contextmanager
+def quick_to_give_up() -> Iterator[None]:
+    """
+    Let a download that cannot work say so at once, and say from where it should come.
+
+    build_data.py:167 retries for half a minute, and keeps an error page as the model.
+    """
+    original = build_data.download
+
+    def download(url: str, path: str, fname: str, *rest: Any, **more: Any) -> None:
+        if not Path(path, fname).exists():
+            try:
+                answer = requests.head(url, allow_redirects=True, timeout=15)
+            except requests.exceptions.RequestException:
+                raise ConnectionError(
+                    f'{url} cannot be reached (no network?)'
+                ) from None
+            if answer.status_code in (401, 403, 404, 410):
+                raise ConnectionError(f'{url} answers {answer.status_code}')
+        original(url, path, fname, *rest, **more)
+
+    build_data.download = download
+    try:
+        yield
+    finally:
+        build_data.download = original

@@ -1,0 +1,139 @@
+"""
+Follow-up sets: what a partner would say after a good utterance, and after a bad one.
+
+    dimensions:                       # the shape of the shipped sets
+      Specificity:
+        positive: [Good to know!]
+        negative: [You could say that to anyone.]
+
+A file in the shape ``turn: {quality: {positive, negative}}, dialogue: …`` is read too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parlai_ext import zoo_configs
+from parlai_ext.errors import UserError
+from parlai_ext.records import content_id
+from parlai_ext.scoring.fed_2020 import NAME as FED_2020
+from parlai_ext.scoring.fed_2020 import fed_2020
+from parlai_ext.strict_yaml import Document, Key, nearest, read_file
+
+SIDES = ('positive', 'negative')
+LEVELS = ('turn', 'dialogue')
+
+
+@dataclass(frozen=True)
+class Sides:
+    """
+    The follow-ups of one dimension.
+    """
+
+    positive: tuple[str, ...] = ()
+    negative: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FollowUps:
+    """
+    The follow-ups of each dimension, in order.
+    """
+
+    dimensions: Mapping[str, Sides]
+
+    @property
+    def hash(self) -> str:
+        """
+        Return 16 hex digits that depend on dimensions and texts alone.
+        """
+        return content_id(
+            'followups',
+            [[name, s.positive, s.negative] for name, s in self.dimensions.items()],
+        )
+
+
+def load_followups(name: str, datapath: str | None = None) -> FollowUps:
+    """
+    Return a follow-up set by shipped name, by path, or ``fed_2020`` (fetched).
+
+    :param datapath: where what is fetched is kept.
+    :raises UserError: for anything in the file that cannot be meant.
+    """
+    if name == FED_2020:
+        return read_followups(fed_2020(datapath))
+    if '/' in name or name.endswith(('.yaml', '.yml', '.json')):
+        return read_followups(read_file(name))
+    try:
+        path = zoo_configs.path('followups', name)
+    except FileNotFoundError:
+        known = [p.stem for p in (zoo_configs.HOME / 'followups').glob('*.yaml')]
+        hint = nearest(name, [*known, FED_2020])
+        raise UserError(f'no follow-up set {name!r}; {hint}') from None
+    return read_followups(read_file(Path(path)))
+
+
+def read_followups(doc: Document) -> FollowUps:
+    """
+    Return the follow-ups of a document of either shape.
+    """
+    data = doc.typed(doc.data or {}, (), dict)
+    if any(level in data for level in LEVELS):
+        found = _by_level(doc, data)
+    else:
+        data = doc.mapping(
+            data, (), ('dimensions', 'description', *LEVELS), 'a follow-up set'
+        )
+        found = _dimensions(doc, data.get('dimensions') or {}, ('dimensions',))
+    if not found:
+        raise doc.error((), 'a follow-up set needs at least one dimension')
+    return FollowUps(found)
+
+
+def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, Sides]:
+    """
+    Return the qualities of both levels; one that both have is told apart by level.
+    """
+    doc.mapping(data, (), LEVELS, 'follow-ups by level')
+    read = [
+        (level, name, sides)
+        for level in data
+        for name, sides in _dimensions(doc, data[level] or {}, (level,)).items()
+    ]
+    count = Counter(name for _, name, _ in read)
+    return {
+        name if count[name] == 1 else f'{level} {name}': sides
+        for level, name, sides in read
+    }
+
+
+def _dimensions(doc: Document, raw: Any, where: tuple[Key, ...]) -> dict[str, Sides]:
+    found = {}
+    for name, sides in doc.typed(raw, where, dict).items():
+        here = (*where, name)
+        sides = doc.mapping(sides, here, SIDES, f'dimension {name!r}')
+        positive = _texts(doc, sides.get('positive'), (*here, 'positive'))
+        negative = _texts(doc, sides.get('negative'), (*here, 'negative'))
+        if not positive and not negative:
+            raise doc.error(here, 'needs positive or negative follow-ups')
+        found[name] = Sides(positive, negative)
+    return found
+
+
+def _texts(doc: Document, raw: Any, where: tuple[Key, ...]) -> tuple[str, ...]:
+    """
+    Return a list of different texts; nothing at all is an empty list.
+    """
+    texts: list[str] = []
+    for i, text in enumerate([] if raw is None else doc.typed(raw, where, list)):
+        text = doc.typed(text, (*where, i), str)
+        if not text.strip():
+            raise doc.error((*where, i), 'an empty follow-up')
+        if text in texts:
+            raise doc.error((*where, i), f'{text!r} is there already')
+        texts.append(text)
+    return tuple(texts)

@@ -1,0 +1,70 @@
+"""
+Score the dialogues of a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from parlai_ext.command import Command
+from parlai_ext.errors import UserError
+from parlai_ext.options import add_options
+
+if TYPE_CHECKING:
+    from parlai_ext.stages.score import ScoreReport
+
+
+class ScoreDialogues(Command):
+    """
+    Score every dialogue of a run that is not scored yet.
+
+    The scorer is the protocol's; options given here replace its parts, and other
+    scores lie beside the protocol's own.
+    """
+
+    description = 'Score the dialogues of a run'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(parser, '--run-dir', '--judge-model-file', '--followups')
+        parser.add_argument(
+            '--fed-polarity', help='follow-ups that count: negative, positive or both'
+        )
+        parser.add_argument(
+            '--fed-tokens', help="a follow-up's score: mean or sum over its tokens"
+        )
+        parser.add_argument(
+            '--fed-followups-reduction', help='mean or sum over follow-ups'
+        )
+        parser.add_argument(
+            '--score-given',
+            type='bool',
+            nargs='?',
+            const=True,
+            default=False,
+            help='judge the given first utterances too',
+        )
+        add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
+
+    def run(self) -> ScoreReport:
+        """
+        Return what was scored, and under which signature.
+        """
+        from parlai_ext.stages.score import score_run, scorer_of_run
+        from parlai_ext.store import RunFolder
+
+        if not self.opt['run_dir']:
+            raise UserError('--run-dir is needed: the folder of the run to score')
+        run = RunFolder.existing(self.opt['run_dir'])
+        with run.lock():
+            scorer = scorer_of_run(run, self.opt)
+            report = score_run(run, scorer, include_given=self.opt['score_given'])
+        print(
+            f'scored {report.n_utterances} utterances of {report.n_dialogues} '
+            f'dialogues ({report.n_unscored} scores missing); '
+            f'{report.n_shards - report.n_shards_scored} of {report.n_shards} '
+            'shards were scored before'
+        )
+        print(f'scorer {report.signature}')
+        return report

@@ -1,0 +1,194 @@
+"""
+From dialogues to scores: every shard that this scorer has not yet judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tqdm import tqdm
+
+from parlai_ext.records import Dialogue, Score, ScoredDialogue, Scorer
+from parlai_ext.scoring.judged import judged_indices, unscored_systems
+from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.store import RunFolder
+
+# options of the command line that replace a key of the protocol's `scorer:`
+OVERRIDES = {
+    'judge_model_file': 'judge_model_file',
+    'followups': 'followups',
+    'fed_polarity': 'polarity',
+    'fed_tokens': 'token_reduction',
+    'fed_followups_reduction': 'followup_reduction',
+}
+
+
+@dataclass(frozen=True)
+class ScoreReport:
+    """
+    What was there to score, and what had to be done.
+
+    `signature` names the scores in the run folder (`run.scores(signature)`);
+    `n_utterances` and `n_unscored` (scores that are `None`) count this call's work.
+    """
+
+    signature: str
+    n_shards: int
+    n_shards_scored: int
+    n_dialogues: int
+    n_utterances: int
+    n_unscored: int
+
+
+def build_scorer(
+    config: Mapping[str, Any],
+    *,
+    datapath: str | None = None,
+    no_cuda: bool = False,
+    fp16: bool | None = None,
+    batchsize: int = 64,
+) -> Scorer:
+    """
+    Return the scorer that a protocol's ``scorer:`` section asks for, its judge loaded.
+
+    :param batchsize: contexts that go through the judge together.
+    """
+
+    def judge(model_file: str) -> Any:
+        from parlai_ext.bridge.judge import load_judge
+
+        return load_judge(
+            model_file,
+            datapath=datapath,
+            no_cuda=no_cuda,
+            fp16=fp16,
+            batchsize=batchsize,
+        )
+
+    kind = find_scorer(config.get('name') or 'fed')
+    scorer: Scorer = kind.from_config(config, judge, datapath)
+    return scorer
+
+
+def scorer_config(section: Mapping[str, Any], opt: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return a protocol's ``scorer:`` section with the given options in their places.
+    """
+    given = {
+        key: opt[option]
+        for option, key in OVERRIDES.items()
+        if opt.get(option) is not None
+    }
+    return {**section, **given}
+
+
+def scorer_of_run(run: RunFolder, opt: Mapping[str, Any]) -> Scorer:
+    """
+    Return the scorer of the run's protocol, as far as the options do not replace it.
+    """
+    return build_scorer(
+        scorer_config(run.manifest['protocol'].get('scorer') or {}, opt),
+        datapath=opt.get('datapath'),
+        no_cuda=bool(opt.get('no_cuda')),
+        fp16=opt.get('fp16'),
+        batchsize=opt.get('batchsize') or 64,
+    )
+
+
+def score_signature(scorer: Scorer, include_given: bool = False) -> str:
+    """
+    Return the name of a scorer's scores; judging given utterances makes other scores.
+    """
+    return scorer.signature + ('|given:judged' if include_given else '')
+
+
+def score_run(
+    run: RunFolder,
+    scorer: Scorer,
+    *,
+    first_speaker_only: bool | None = None,
+    include_given: bool = False,
+    progress: bool = True,
+) -> ScoreReport:
+    """
+    Score the shards that are not scored; a killed run goes on with the next one.
+
+    A shard is scored in one go, so that what else there is to do changes no number.
+
+    :param first_speaker_only: `None` takes the protocol's ``score: target | both``.
+    """
+    if first_speaker_only is None:
+        first_speaker_only = run.manifest['protocol'].get('score') != 'both'
+    signature = score_signature(scorer, include_given)
+    store = run.scores(signature)
+    shards = run.dialogue_shards()
+    todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
+    report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
+    with tqdm(desc='score', unit='dialogue', disable=not (progress and todo)) as bar:
+        bar.total = sum(s.stop - s.start for s in todo)
+        for shard in todo:
+            dialogues = run.read_dialogues(shard.pairing_id, shard.index)
+            scored = score_dialogues(
+                dialogues, scorer, first_speaker_only, include_given
+            )
+            store.write(shard.pairing_id, shard.index, scored)
+            report = counted(report, scored)
+            bar.update(len(dialogues))
+    if shards:
+        run.write_json(
+            f'scores/{store.root.name}/scorer.json', describe(scorer, signature)
+        )
+    return report
+
+
+def score_dialogues(
+    dialogues: Sequence[Dialogue],
+    scorer: Scorer,
+    first_speaker_only: bool,
+    include_given: bool = False,
+) -> list[ScoredDialogue]:
+    """
+    Score what is judged of each dialogue, and say of which system nothing is, and why.
+    """
+    choice = (first_speaker_only, include_given)
+    indices = [judged_indices(dialogue, *choice) for dialogue in dialogues]
+    found = []
+    for dialogue, scored in zip(
+        dialogues, scorer.score(dialogues, indices), strict=True
+    ):
+        missing = tuple(
+            Score(dialogue.id, None, system, dimension, None, reason)
+            for system, reason in unscored_systems(dialogue, *choice).items()
+            for dimension in scorer.dimensions
+        )
+        found.append(replace(scored, scores=scored.scores + missing))
+    return found
+
+
+def describe(scorer: Scorer, signature: str) -> dict[str, Any]:
+    """
+    Return what a reader of the scores needs to know of their scorer.
+    """
+    return {
+        'signature': signature,
+        'dimensions': list(scorer.dimensions),
+        'evidence_labels': list(scorer.evidence_labels),
+    }
+
+
+def counted(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreReport:
+    """
+    Return the report with one more shard in it.
+    """
+    scores = [score for one in scored for score in one.scores]
+    judged = {(s.dialogue_id, s.utterance_index) for s in scores}
+    return replace(
+        report,
+        n_shards_scored=report.n_shards_scored + 1,
+        n_dialogues=report.n_dialogues + len(scored),
+        n_utterances=report.n_utterances
+        + sum(index is not None for _, index in judged),
+        n_unscored=report.n_unscored + sum(s.value is None for s in scores),
+    )

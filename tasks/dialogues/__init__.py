@@ -1,0 +1,3 @@
+"""
+The judged utterances of a run, as a ParlAI task.
+"""

@@ -1,0 +1,103 @@
+"""
+A run folder as a task: one example for each utterance that is judged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parlai.core.message import Message
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+from parlai.core.teachers import FixedDialogTeacher
+
+from parlai_ext.errors import UserError
+from parlai_ext.options import add_options
+from parlai_ext.records import Dialogue
+from parlai_ext.scoring.judged import judged_indices
+from parlai_ext.store import RunFolder
+
+
+class DefaultTeacher(FixedDialogTeacher):
+    """
+    Every example is an episode of its own; all datatypes have the same examples.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        super().add_cmdline_args(parser, partial_opt)
+        group = parser.add_argument_group('Dialogues of a run')
+        add_options(group, '--run-dir')
+        group.add_argument(
+            '--score-given',
+            type='bool',
+            default=False,
+            help='judge the given first utterances too',
+        )
+        return parser
+
+    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
+        super().__init__(opt, shared)
+        self.id = 'ext:dialogues'
+        self.examples = shared['examples'] if shared else judged_examples(opt)
+        self.reset()
+
+    def share(self) -> dict[str, Any]:
+        """
+        Batches read one list.
+        """
+        return {**super().share(), 'examples': self.examples}
+
+    def num_episodes(self) -> int:
+        """
+        Return how many utterances are judged.
+        """
+        return len(self.examples)
+
+    def num_examples(self) -> int:
+        """
+        Return how many utterances are judged.
+        """
+        return len(self.examples)
+
+    def get(self, episode_idx: int, entry_idx: int = 0) -> Message:
+        """
+        Return an utterance with the earlier ones as its ``context``.
+        """
+        dialogue, index = self.examples[episode_idx]
+        utterance = dialogue.utterances[index]
+        return Message(
+            text=utterance.text,
+            context=[earlier.text for earlier in dialogue.utterances[:index]],
+            speaker=utterance.speaker,
+            dialogue_id=dialogue.id,
+            utterance_index=index,
+            labels=[''],  # without a label teachers.py:541 collects no metrics
+            episode_done=True,
+        )
+
+    def process_action(self, action: Message) -> Message:
+        """
+        Keep the label from whoever judges.
+        """
+        action = super().process_action(action).copy()
+        for key in ('labels', 'eval_labels'):
+            action.pop(key, None)
+        return action
+
+
+def judged_examples(opt: Opt) -> list[tuple[Dialogue, int]]:
+    """
+    Return the judged utterances of the run in ``--run-dir``, by dialogue and place.
+    """
+    if not opt.get('run_dir'):
+        raise UserError('--run-dir is needed: the folder of a run with dialogues')
+    run = RunFolder.existing(opt['run_dir'])
+    first_only = run.manifest['protocol'].get('score') != 'both'
+    return [
+        (dialogue, index)
+        for dialogue in run.iter_dialogues()
+        for index in judged_indices(dialogue, first_only, bool(opt.get('score_given')))
+    ]
