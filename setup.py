@@ -44,8 +44,9 @@ setup(
         'torch',
         'transformers',
         'tokenizers',
-        # what `parlai` 1.7.2 imports at start-up (pkg_resources left setuptools 82)
-        'setuptools<82',
+        # what `parlai` 1.7.2 imports at start-up; pkg_resources left setuptools 82 and
+        # from 80.9 on it warns of that on every call
+        'setuptools<80.9',
         'requests',
         'regex',
         'pillow',

@@ -10,9 +10,10 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,7 +22,16 @@ from parlai_ext.command import COMMANDS, find_command
 PARLAI = '1.7.2'
 OLD_SETUPTOOLS = "'setuptools<80.9'"
 PIP = f'{sys.executable} -m pip install'
-DOOR = 'parlai_internal.scripts.parlai_ext_commands'
+# prints the folder that hides our door to `parlai`, or nothing
+LOOK = """
+from importlib.util import find_spec
+import parlai_internal
+try:
+    door = find_spec('parlai_internal.scripts.parlai_ext_commands')
+except ModuleNotFoundError:
+    door = None
+print('' if door else parlai_internal.__path__[0])
+"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ def findings() -> list[Finding]:
     Return everything that is missing, too new or hidden, what matters most first.
     """
     early = [*packages(), *pkg_resources(), *parlai(), *rooms()]
-    found = [*early, *conflicts(), *hidden()]
+    found = [*early, *conflicts(pip_check()), *hidden()]
     # with one of the first wrong, these would say the same in other words
     return found if any(f.wrong for f in early) else [*found, *commands()]
 
@@ -61,7 +71,7 @@ def pkg_resources() -> Iterator[Finding]:
     The module that `parlai` imports first and setuptools 82 took away.
     """
     version = version_of('setuptools')
-    if version and find_spec('pkg_resources') is None:
+    if version and not importable('pkg_resources'):
         what = f'setuptools {version} is too new: `parlai` imports its pkg_resources'
         yield Finding(f'{what}, gone since 82', f'{PIP} {OLD_SETUPTOOLS}')
 
@@ -88,21 +98,17 @@ def rooms() -> Iterator[Finding]:
             return
 
 
-def conflicts() -> Iterator[Finding]:
+def conflicts(lines: Sequence[str]) -> Iterator[Finding]:
     """
-    What `pip check` says of the packages that we use.
+    What the ``lines`` of `pip check` say of the packages that we use.
     """
-    check = [sys.executable, '-m', 'pip', 'check', '--disable-pip-version-check']
-    lines = subprocess.run(check, capture_output=True, text=True).stdout.split('\n')
     pins = [line for line in lines if line.startswith('parlai ')]
     if pins:
         what = f"{len(pins)} of parlai's own requirements are not met, as is meant"
         yield Finding(f'{what} (numpy~=1.23 and the like)', 'nothing to do', False)
     ours = [name.lower() for name in requirements()]
     for line in lines:
-        clash = re.match(
-            r'(\S+) \S+ has requirement ([^,]+), but you have (.*)\.', line
-        )
+        clash = re.match(r'(\S+) \S+ has requirement (.+), but you have (.*)\.', line)
         if clash and clash[1].lower() in ours:
             what = f'{clash[3]} does not suit {clash[1]}, which wants {clash[2]}'
             yield Finding(what, f"{PIP} '{clash[2]}'")
@@ -112,12 +118,15 @@ def hidden() -> Iterator[Finding]:
     """
     Another `parlai_internal` in front of ours: `parlai` then never meets our commands.
     """
-    try:
-        if find_spec(DOOR) is not None:
-            return
-        other = sys.modules['parlai_internal'].__path__[0]
-    except Exception as e:
-        yield Finding(f'parlai_internal cannot be imported: {e}', reinstall())
+    # asked in a process that, like `parlai`, does not look into the current folder
+    look = [sys.executable, '-P', '-c', LOOK]
+    done = subprocess.run(look, capture_output=True, text=True)
+    if done.returncode:
+        why = done.stderr.strip().split('\n')[-1]
+        yield Finding(f'parlai_internal cannot be imported: {why}', reinstall())
+        return
+    other = done.stdout.strip()
+    if not other:
         return
     folder = Path(other, 'scripts')
     line = 'from parlai_ext import plugin; plugin.register()'
@@ -162,6 +171,27 @@ def why_not_importable(name: str) -> str:
     except Exception as e:
         return f'{type(e).__name__}: {e}'
     return ''
+
+
+def importable(module: str) -> bool:
+    """
+    Return whether ``module`` can be imported.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            import_module(module)
+    except Exception:
+        return False
+    return True
+
+
+def pip_check() -> list[str]:
+    """
+    Return what pip says of packages that do not suit each other.
+    """
+    check = [sys.executable, '-m', 'pip', 'check', '--disable-pip-version-check']
+    return subprocess.run(check, capture_output=True, text=True).stdout.split('\n')
 
 
 def requirements() -> list[str]:
