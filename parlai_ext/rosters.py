@@ -12,8 +12,9 @@ folder when it exists there, and else from the working directory.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def shipped_systems() -> dict[str, tuple[System, dict[str, Any]]]:
     """
     Return every system of `zoo_configs/systems` and of the shipped rosters by name.
     """
-    return dict(_shipped())
+    return dict(_shipped(zoo_configs.HOME))
 
 
 def find_system(name: str) -> tuple[System, dict[str, Any]] | None:
@@ -178,24 +179,28 @@ def find_system(name: str) -> tuple[System, dict[str, Any]] | None:
 
     :raises UserError: when two shipped files mean different systems by it.
     """
-    found = [pair for other, pair in _shipped() if other == name]
+    found = [pair for other, pair in _shipped(zoo_configs.HOME) if other == name]
     if any(pair[0].opt != found[0][0].opt for pair in found):
         raise UserError(f'the system name {name!r} is shipped with different options')
     return found[0] if found else None
 
 
-def _shipped() -> Iterator[tuple[str, tuple[System, dict[str, Any]]]]:
-    for path in sorted((zoo_configs.HOME / 'systems').glob('*.yaml')):
+@cache
+def _shipped(home: Path) -> tuple[tuple[str, tuple[System, dict[str, Any]]], ...]:
+    """
+    Read the shipped files once a process.
+    """
+    found = []
+    for path in sorted((home / 'systems').glob('*.yaml')):
         doc = read_file(path)
-        system, info = read_system(doc, doc.data, ())
-        yield system.name, (system, info)
-    for path in sorted((zoo_configs.HOME / 'rosters').glob('*.yaml')):
+        found.append(read_system(doc, doc.data, ()))
+    for path in sorted((home / 'rosters').glob('*.yaml')):
         doc = read_file(path)
         for side in ('targets', 'partners'):
             for i, entry in enumerate((doc.data or {}).get(side) or []):
                 if isinstance(entry, dict):
-                    system, info = read_system(doc, entry, (side, i))
-                    yield system.name, (system, info)
+                    found.append(read_system(doc, entry, (side, i)))
+    return tuple((system.name, (system, info)) for system, info in found)
 
 
 def parse_target(spec: str) -> System:
