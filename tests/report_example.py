@@ -55,9 +55,13 @@ def example_run(
     identities = {name: content_id(name) for name in (*targets, *partners)}
     pairs = pairings(roster, 'bipartite', identities)
     run = RunFolder.open(folder, _manifest(roster, identities, pairs, given, num_turns))
+    about = {'evidence_labels': list(LABELS)}
+    run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
     rng = random.Random(0)
     for pair in pairs:
-        found = [_dialogue(pair, one, lines, num_turns, rng) for one in given]
+        found = [
+            _dialogue(pair, one, lines, num_turns, k) for k, one in enumerate(given)
+        ]
         if pair.second == partners[-1]:
             found[0] = _broken(found[0], pair.first, reason)
         run.write_dialogues(pair.id, 0, found)
@@ -121,7 +125,6 @@ def example_ranking(
         },
         'failures': {n: _failure(n in unranked, reason) for n in unranked},
         'notes': ['2 of 4 planned dialogues are collected'],
-        'evidence_labels': list(LABELS),
     }
 
 
@@ -174,7 +177,7 @@ def _dialogue(
     opener: Opener,
     lines: Sequence[str],
     num_turns: int,
-    rng: random.Random,
+    shift: int,
 ) -> Dialogue:
     speakers = (pair.first, pair.second)
     said = [
@@ -182,7 +185,7 @@ def _dialogue(
         for i, text in enumerate(opener.utterances)
     ]
     while len(said) < num_turns:
-        text = lines[(len(said) + rng.randrange(2)) % len(lines)]
+        text = lines[(len(said) - 2 + shift) % len(lines)]
         said.append(Utterance(speakers[len(said) % 2], text))
     name = content_id(pair.id, opener.id)
     return Dialogue(name, pair.id, opener.id, tuple(said))

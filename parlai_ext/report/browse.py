@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.records import Dialogue, ScoredDialogue
+from parlai_ext.records import Dialogue, Score, ScoredDialogue
 from parlai_ext.report.sample import Candidate, Pick, choose
 
 if TYPE_CHECKING:
@@ -26,11 +26,13 @@ Pairings = Mapping[str, Mapping[str, Any]]
 @dataclass(frozen=True)
 class Shelf:
     """
-    The dialogues on the page as JSON data, and of how many they are chosen.
+    The dialogues on the page as JSON data, of how many they are chosen, and what the
+    columns of their evidence are.
     """
 
     dialogues: tuple[Mapping[str, Any], ...]
     total: int
+    labels: tuple[str, ...] = ()
 
 
 def fill_shelf(
@@ -48,7 +50,7 @@ def fill_shelf(
     found = list(candidates(run, scorer_signature, pairings, main))
     picks = choose(found, limit)
     shown = tuple(_read(run, scorer_signature, pairings, picks, dimensions))
-    return Shelf(shown, len(found))
+    return Shelf(shown, len(found), _labels(run, scorer_signature))
 
 
 def candidates(
@@ -97,9 +99,12 @@ def as_data(
     """
     by_place: dict[int | None, dict[str, float | str]] = {}
     for score in scored.scores if scored else ():
-        said: float | str = score.reason or 'no reason given'
         found = by_place.setdefault(score.utterance_index, {})
-        found[score.dimension] = said if score.value is None else round(score.value, 4)
+        if score.value is not None:
+            found[score.dimension] = round(score.value, 4)
+        else:
+            before = found.get(score.dimension)
+            found[score.dimension] = _why(score, before)
     evidence = scored.evidence if scored else {}
 
     def row(place: int | None) -> list[float | str | None]:
@@ -132,6 +137,17 @@ def rounded(value: float | None) -> float | None:
     Return a number with the decimals that a page needs.
     """
     return None if value is None else round(value, 4)
+
+
+def _why(score: Score, before: float | str | None) -> str:
+    """
+    Return why there is no score; of a whole dialogue both speakers may have none.
+    """
+    reason = score.reason or 'no reason given'
+    if score.utterance_index is not None:
+        return reason
+    said = f'{score.system}: {reason}'
+    return f'{before}; {said}' if before is not None else said
 
 
 def _read(
@@ -173,3 +189,13 @@ def _scored(
     if not scores.has(pairing_id, index):
         return {}
     return {s.dialogue_id: s for s in scores.read(pairing_id, index)}
+
+
+def _labels(run: RunFolder, scorer_signature: str) -> tuple[str, ...]:
+    """
+    Return what the columns of evidence are, where the scores say so.
+    """
+    name = f'scores/{run.scores(scorer_signature).root.name}/scorer.json'
+    if not (run.root / name).exists():
+        return ()
+    return tuple(run.read_json(name).get('evidence_labels', ()))

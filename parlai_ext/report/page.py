@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -22,7 +22,7 @@ from markupsafe import Markup
 from parlai_ext.report import summary
 from parlai_ext.report.browse import Shelf
 from parlai_ext.report.plot import axis_for, mark
-from parlai_ext.report.recipe import recipe
+from parlai_ext.report.recipe import guessed_names, recipe
 from parlai_ext.report.table import why_unranked
 from parlai_ext.report.visible import (
     digits_for,
@@ -34,7 +34,9 @@ from parlai_ext.report.visible import (
     visible_data,
 )
 
-FED_EVIDENCE = 'Mean log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
+FED_EVIDENCE = (
+    'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
+)
 OTHER_EVIDENCE = 'The numbers from which the scorer made its scores.'
 TEMPLATES = files('parlai_ext.report') / 'templates'
 
@@ -47,7 +49,8 @@ def render_page(
     """
     style, script = _source('report.css'), _source('report.js')
     dimensions = summary.dimension_order(ranking)
-    boards = [_board(ranking, d) for d in dimensions]
+    guessed = guessed_names(ranking, manifest)
+    boards = [_board(ranking, d, guessed) for d in dimensions]
     data = _browser_data(ranking, dimensions, shelf)
     return (
         _environment()
@@ -62,7 +65,7 @@ def render_page(
             warnings=summary.warnings(ranking),
             notes=ranking.get('notes', []),
             boards=boards,
-            baselines=_baselines(ranking),
+            baselines=_baselines(ranking, guessed),
             trivial=_trivial(ranking, dimensions),
             failures=ranking.get('failures', {}),
             bounds=_bounds(ranking, dimensions),
@@ -150,36 +153,41 @@ def _browser_data(
     scorer = ranking['signature'].partition(' || ')[2]
     return {
         'dimensions': list(dimensions),
-        'labels': list(ranking.get('evidence_labels', [])),
+        'labels': list(shelf.labels),
         'evidence': FED_EVIDENCE if scorer.startswith('fed') else OTHER_EVIDENCE,
         'dialogues': sorted(shelf.dialogues, key=key),
     }
 
 
-def _board(ranking: Mapping[str, Any], dimension: str) -> dict[str, Any]:
+def _board(
+    ranking: Mapping[str, Any], dimension: str, guessed: Collection[str]
+) -> dict[str, Any]:
     """
     Return the leaderboard of one dimension, ready to draw.
     """
     rows = ranking['dimensions'][dimension]
     found = ranking.get('reference', {}).get(dimension)
-    return {**_drawn(ranking, rows), 'name': dimension, 'reference': found}
+    return {**_drawn(ranking, rows, guessed), 'name': dimension, 'reference': found}
 
 
-def _baselines(ranking: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _baselines(
+    ranking: Mapping[str, Any], guessed: Collection[str]
+) -> list[dict[str, Any]]:
     return [
-        {**_drawn(ranking, rows), 'name': name, 'reference': None}
+        {**_drawn(ranking, rows, guessed), 'name': name, 'reference': None}
         for name, rows in ranking.get('baselines', {}).items()
     ]
 
 
 def _drawn(
-    ranking: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+    ranking: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    guessed: Collection[str],
 ) -> dict[str, Any]:
     """
     Return rows with the places of their marks, what they are, and the common axis.
     """
     axis = axis_for(rows)
-    guessed = ranking.get('guessed', {})
     drawn = [
         {
             **row,

@@ -33,6 +33,15 @@ def recipe(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str,
     }
 
 
+def guessed_names(
+    ranking: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> frozenset[str]:
+    """
+    Return the systems of which a roster says that its model file is a guess.
+    """
+    return frozenset((*ranking.get('guessed', ()), *manifest.get('guessed', ())))
+
+
 def command(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     """
     Return the command line that makes the run anew, in another folder.
@@ -81,7 +90,7 @@ def _roster(
     """
     Return every system with its role, options and the hash of what it is.
     """
-    guessed = ranking.get('guessed', {})
+    guessed = guessed_names(ranking, manifest)
     found = []
     for role in ('targets', 'partners'):
         for name, entry in manifest.get(role, {}).items():

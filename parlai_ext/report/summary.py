@@ -69,12 +69,12 @@ def leader(rows: Sequence[Row], dimension: str) -> str:
     if not ranked:
         return f'On {dimension} no system could be ranked.'
     top, *rest = ranked
+    if not rest:
+        return f'On {dimension}, {top["system"]} is the only ranked system.'
     start = f'On {dimension}, {top["system"]} comes first of {len(ranked)} systems'
     tied = [r['system'] for r in rest if r['rank'] == top['rank']]
     if tied:
         return f'{start}; this run cannot tell it apart from {listed(tied, "or")}.'
-    if not rest:
-        return f'{start}.'
     if top['rank_high'] == top['rank']:
         return f'{start}, and its lead over every other is more than chance explains.'
     return f'{start}, and no other shares its rank.'

@@ -11,6 +11,8 @@ from parlai_ext.command import Command
 from parlai_ext.errors import UserError
 from parlai_ext.options import add_options
 
+NEEDED = ('signature', 'protocol', 'dimensions')
+
 
 class ReportRun(Command):
     """
@@ -39,6 +41,11 @@ class ReportRun(Command):
                 f'parlai rank_systems --run-dir {run.root}'
             )
         ranking = run.read_json('ranking.json')
+        if not isinstance(ranking, dict) or not set(NEEDED) <= set(ranking):
+            raise UserError(
+                f'{run.root / "ranking.json"} is damaged; rank the run again: '
+                f'parlai rank_systems --run-dir {run.root}'
+            )
         with run.lock():
             page = write_report(run, ranking)
         print(in_words(ranking))
