@@ -191,9 +191,10 @@ def _few_words() -> Iterator[None]:
     """
     Keep ParlAI from reporting every option that it overrides.
     """
-    level = parlai_logging.logger.level
-    parlai_logging.logger.setLevel(parlai_logging.ERROR)
+    handler = parlai_logging.logger.streamHandler
+    level = handler.level
+    handler.setLevel(parlai_logging.ERROR)
     try:
         yield
     finally:
-        parlai_logging.logger.setLevel(level)
+        handler.setLevel(level)
