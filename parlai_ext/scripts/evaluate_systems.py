@@ -65,9 +65,8 @@ class EvaluateSystems(Command):
         run, planned = plan.prepare(opt)
         with run.lock():
             problems = collect.collect(run, opt).problems
-            scorer = score.scorer_of_run(run, opt)
-            score.score_run(run, scorer, batchsize=opt['batchsize'])
-            ranking = rank.rank_run(run, scorer.signature, human=human)
+            scored = score.score_run(run, score.scorer_of_run(run, opt))
+            ranking = rank.rank_run(run, scored.signature, human=human)
             run.write_json('ranking.json', ranking)
             page = report.write_report(run, ranking)
         for line in (*planned.left_out, *problems):

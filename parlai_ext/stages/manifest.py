@@ -14,20 +14,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from parlai_ext.records import Opener, Pairing, Protocol, content_id, to_json
+from parlai_ext.rosters import FILE_OPTIONS
 from parlai_ext.signature import signature_line
 
 SCHEMA = 1
 PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
-# options that say where or how fast a model runs, not what it says
-PLACES = (
-    'model_file',
-    'dict_file',
-    'fixed_candidates_path',
-    'datapath',
-    'no_cuda',
-    'gpu',
-    'batchsize',
-)
 
 
 def build_manifest(
@@ -81,7 +72,7 @@ def collect_keys(
     for partner in protocol.roster.partners:
         keys[f'partners.{partner.name}'] = identities[partner.name]
         for option, value in sorted(partner.opt.items()):
-            if option not in PLACES:
+            if option not in FILE_OPTIONS:
                 keys[f'partners.{partner.name}.{option}'] = value
     return keys
 

@@ -4,7 +4,7 @@ From options to a plan and its run folder: who talks, over which openers, how lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,26 +50,32 @@ class Plan:
         return self.protocol.roster
 
 
-def make_plan(opt: Mapping[str, Any]) -> Plan:
+def make_plan(opt: Mapping[str, Any], *, fetch: bool = False) -> Plan:
     """
     Return the plan that these options ask for, without touching the run folder.
 
+    :param fetch: download the models that are not here; a forecast does not need them.
     :raises UserError: for anything in the options or files that cannot be meant.
     """
     old = _old_manifest(opt.get('run_dir'))
     protocol, asked = _protocol(opt, old)
-    before = {s.name for s in protocol.roster.targets} - asked
-    protocol, left_out = _available(protocol, before, opt)
-    openers = _openers(protocol, opt)
-    identities = {
-        name: old['targets'][name]['identity'] for name in before if old is not None
+    # targets that only the run knows may be gone: their dialogues are there
+    known = {
+        name: target['identity']
+        for name, target in (old['targets'] if old else {}).items()
+        if name not in asked
     }
-    identities |= _identities(protocol, before, opt.get('datapath'))
+    identities, missing = _identities(protocol, known, opt.get('datapath'), fetch)
+    if missing and not opt.get('skip_missing'):
+        raise UserError(_refusal(missing))
+    protocol = _without(protocol, missing)
+    openers = _openers(protocol, opt)
     pairs = pairings(protocol.roster, protocol.pairing, identities)
     size = shard_size_for(protocol.num_dialogues, opt.get('batchsize') or 64)
     size = old['shard_size'] if old else size
     sampling = _sampling(protocol, opt.get('datapath'))
     manifest = build_manifest(protocol, pairs, openers, identities, size, sampling)
+    left_out = tuple(f'{name}: {reason}' for name, reason in missing.items())
     return Plan(protocol, tuple(pairs), tuple(openers), size, manifest, left_out)
 
 
@@ -79,7 +85,7 @@ def prepare(opt: Mapping[str, Any]) -> tuple[RunFolder, Plan]:
     """
     if not opt.get('run_dir'):
         raise UserError('--run-dir is needed: the folder that the run goes to')
-    plan = make_plan(opt)
+    plan = make_plan(opt, fetch=True)
     return RunFolder.open(opt['run_dir'], plan.manifest), plan
 
 
@@ -157,34 +163,50 @@ def merge_targets(
     return tuple({**merged, **now}.values())
 
 
-def _available(
-    protocol: Protocol, before: set[str], opt: Mapping[str, Any]
-) -> tuple[Protocol, tuple[str, ...]]:
+def _identities(
+    protocol: Protocol, known: Mapping[str, str], datapath: str | None, fetch: bool
+) -> tuple[dict[str, str], dict[str, str]]:
     """
-    Leave out systems that cannot be had, or refuse to start without them.
-
-    Targets that only the run knows (``before``) may be gone: their dialogues are there.
+    Return what each system is, and why others cannot be had.
     """
-    from parlai_ext.bridge.resolve import resolve
+    from parlai_ext.bridge.resolve import MISSING, identity, resolve
 
+    found, missing = dict(known), {}
     roster = protocol.roster
-    needed = [s for s in roster.targets + roster.partners if s.name not in before]
-    found = [resolve(s, opt.get('datapath')) for s in needed]
-    missing = {r.name: r for r in found if r.status == 'missing'}
-    if not missing:
-        return protocol, ()
-    if not opt.get('skip_missing'):
-        first = next(iter(missing.values()))
-        more = f' (and {len(missing) - 1} more)' if len(missing) > 1 else ''
-        raise UserError(
-            f'system {first.name!r}: {first.reason}{more}; '
-            'see `parlai check_roster`, or leave such systems out with --skip-missing'
-        )
+    for system in roster.targets + roster.partners:
+        if system.name in known:
+            continue
+        resolution = resolve(system, datapath)
+        if resolution.status == MISSING:
+            missing[system.name] = resolution.reason or 'missing'
+            continue
+        try:
+            found[system.name] = identity(system, datapath, fetch=fetch)
+        except UserError as e:
+            missing[system.name] = str(e)
+    return found, missing
+
+
+def _refusal(missing: Mapping[str, str]) -> str:
+    """
+    Say which systems cannot be had.
+    """
+    name, reason = next(iter(missing.items()))
+    more = f' (and {len(missing) - 1} more systems)' if len(missing) > 1 else ''
+    named = reason if repr(name) in reason else f'system {name!r}: {reason}'
+    return f'{named}{more}; see `parlai check_roster`; --skip-missing leaves such out'
+
+
+def _without(protocol: Protocol, names: Collection[str]) -> Protocol:
+    """
+    Return the protocol without these systems.
+    """
+    roster = protocol.roster
     kept = Roster(
-        tuple(s for s in roster.targets if s.name not in missing),
-        tuple(s for s in roster.partners if s.name not in missing),
+        tuple(s for s in roster.targets if s.name not in names),
+        tuple(s for s in roster.partners if s.name not in names),
     )
-    return replace(protocol, roster=kept), tuple(missing)
+    return replace(protocol, roster=kept)
 
 
 def _openers(protocol: Protocol, opt: Mapping[str, Any]) -> list[Opener]:
@@ -203,15 +225,6 @@ def _openers(protocol: Protocol, opt: Mapping[str, Any]) -> list[Opener]:
             f'has {longest} utterances already; num_turns counts them'
         )
     return sample_openers(found, protocol.num_dialogues, protocol.seed)
-
-
-def _identities(
-    protocol: Protocol, before: set[str], datapath: str | None
-) -> dict[str, str]:
-    from parlai_ext.bridge.resolve import identity
-
-    systems = protocol.roster.targets + protocol.roster.partners
-    return {s.name: identity(s, datapath) for s in systems if s.name not in before}
 
 
 def _sampling(protocol: Protocol, datapath: str | None) -> bool:
