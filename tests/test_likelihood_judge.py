@@ -1,0 +1,173 @@
+"""
+A ParlAI generator as judge: it reads what the agent itself would have read.
+"""
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import requests
+import torch
+from parlai.core.agents import create_agent_from_model_file
+
+from parlai_ext.bridge.judge import AgentVectorizer, keep_double_attention, load_judge
+from parlai_ext.errors import UserError
+from parlai_ext.records import Question
+from tests.tiny_models import make_generator, make_ranker, sentences
+
+TEXTS = tuple(sentences(12, seed=3))
+HISTORIES = {
+    'plain': {},
+    'two spaces': {'delimiter': '  '},
+    'a word between': {'delimiter': ' rain '},
+    'person tokens': {'person_tokens': True},
+    'end token': {'history_add_global_end_token': 'end'},
+    'last two': {'history_size': 2},
+    'reversed': {'history_reversed': True},
+    'split lines': {'split_lines': True},
+    'truncated': {'text_truncate': 9},
+    'reversed and truncated': {'history_reversed': True, 'text_truncate': 9},
+}
+
+
+def load(model_file):
+    return create_agent_from_model_file(
+        model_file, {'datatype': 'valid', 'no_cuda': True}
+    )
+
+
+def listened(model_file, context):
+    """
+    The token ids that a fresh agent holds after it has observed these turns.
+    """
+    agent = load(model_file)
+    for text in context:
+        seen = agent.observe({'text': text, 'episode_done': False})
+    return seen['text_vec'].tolist(), seen['context_truncated_length']
+
+
+@pytest.mark.parametrize('name', HISTORIES)
+def test_context_is_what_the_agent_would_have_heard(tmp_path, name):
+    model_file = make_generator(tmp_path, **HISTORIES[name])
+    vectorizer = AgentVectorizer(load(model_file))
+    texts = (*TEXTS[:3], f'{TEXTS[3]}\n{TEXTS[4]}', *TEXTS[5:])
+    # growing, repeated, another dialogue, back again, shorter
+    asked = [texts[:1], texts[:4], texts[:4], texts[5:7], texts, texts[:2]]
+    found = [vectorizer.context(context) for context in asked]
+    assert found == [listened(model_file, context) for context in asked]
+
+
+def test_tokens_cut_are_counted(tmp_path):
+    model_file = make_generator(tmp_path, text_truncate=5)
+    judge = load_judge(model_file, no_cuda=True)
+    [answer] = judge.answer([Question(('i like tea', 'you saw rain today'), ())])
+    assert answer.num_truncated == 3 + 1 + 4 - 5  # one token for the newline
+
+
+def test_tokens_kept_are_the_last(tmp_path):
+    agent = load(make_generator(tmp_path, text_truncate=5))
+    kept, _ = AgentVectorizer(agent).context(('i like tea', 'you saw rain today'))
+    assert agent.dict.vec2txt(kept) == '__unk__ you saw rain today'
+
+
+def test_continuation_is_the_agents_label(tmp_path):
+    agent = load(make_generator(tmp_path, label_truncate=4))
+    expected = load(agent.opt['model_file']).observe(
+        {'text': 'i', 'eval_labels': ['you saw rain today again'], 'episode_done': True}
+    )['eval_labels_vec']
+    vectorizer = AgentVectorizer(agent)
+    vectorizer.context(('i like tea',))
+    found = vectorizer.continuation('you saw rain today again')
+    assert found == tuple(expected.tolist())
+
+
+def test_continuation_ends_with_the_end_token(tmp_path):
+    agent = load(make_generator(tmp_path))
+    found = AgentVectorizer(agent).continuation('you saw rain')
+    assert found == (*agent.dict.txt2vec('you saw rain'), agent.END_IDX)
+
+
+def test_an_empty_context_does_not_depend_on_its_company(tmp_path):
+    judge = load_judge(make_generator(tmp_path), no_cuda=True, dtype='float64')
+    empty = Question(('',), ('you saw rain',))
+    [alone] = judge.answer([empty])
+    [_, beside] = judge.answer([Question(TEXTS, ('i',)), empty])
+    assert beside.continuations[0] == pytest.approx(alone.continuations[0], abs=1e-12)
+
+
+def test_float64_attention_is_float64():
+    from parlai.agents.transformer.modules.attention import MultiHeadAttention
+
+    keep_double_attention()
+    layer = MultiHeadAttention({'n_heads': 1, 'embedding_size': 2}, 1, 2).double()
+    for linear in (layer.q_lin, layer.k_lin, layer.v_lin, layer.out_lin):
+        torch.nn.init.eye_(linear.weight)
+        torch.nn.init.zeros_(linear.bias)
+    query = torch.tensor([[[0.3, 0.7]]], dtype=torch.float64)
+    keys = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
+    found, *_ = layer(query, keys, mask=torch.ones(1, 2))
+    # the keys (1, 0) and (0, 1) get the softmax of 0.3 and 0.7 over sqrt 2
+    second = 1 / (1 + math.exp((0.3 - 0.7) / math.sqrt(2)))
+    assert found[0, 0, 1].item() == pytest.approx(second, rel=0, abs=1e-12)
+
+
+def test_signature_is_of_content_not_of_place(tmp_path):
+    make_generator(tmp_path, 'a')
+    there = tmp_path / 'there'
+    there.mkdir()
+    for path in tmp_path.glob('a*'):
+        shutil.copy(path, there / path.name.replace('a', 'b', 1))
+    (there / 'b.opt').write_text((tmp_path / 'a.opt').read_text())
+    one = load_judge(str(tmp_path / 'a'), no_cuda=True).signature
+    other = load_judge(str(there / 'b'), no_cuda=True).signature
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    'change',
+    [{'seed': 1}, {'delimiter': '  '}, {'text_truncate': 9}, {'label_truncate': 4}],
+    ids=str,
+)
+def test_signature_tells_judges_apart(tmp_path, change):
+    one = load_judge(make_generator(tmp_path, 'one'), no_cuda=True).signature
+    other = load_judge(make_generator(tmp_path, 'other', **change), no_cuda=True)
+    assert one != other.signature
+
+
+def test_precision_is_part_of_the_signature(tmp_path):
+    model_file = make_generator(tmp_path)
+    single = load_judge(model_file, no_cuda=True).signature
+    double = load_judge(model_file, no_cuda=True, dtype='float64').signature
+    assert single != double
+
+
+def test_missing_model_file_is_one_line():
+    with pytest.raises(UserError, match='there is no file .*nowhere/model') as e:
+        load_judge('nowhere/model')
+    assert '\n' not in str(e.value)
+
+
+def test_ranker_cannot_judge(tmp_path):
+    model_file = make_ranker(tmp_path)
+    with pytest.raises(UserError, match='PolyencoderAgent is no generator'):
+        load_judge(model_file, no_cuda=True)
+
+
+def test_zoo_model_without_network_is_one_line(tmp_path, monkeypatch):
+    def unreachable(*_, **__):
+        raise requests.exceptions.ConnectionError
+
+    monkeypatch.setattr(requests, 'head', unreachable)
+    with pytest.raises(UserError, match=r'blender_9B/model .*BST9B\.tgz cannot') as e:
+        load_judge('zoo:blender/blender_9B/model', datapath=str(tmp_path))
+    assert '\n' not in str(e.value)
+
+
+def test_an_error_page_is_not_kept_as_the_model(tmp_path, monkeypatch):
+    answer = requests.Response()
+    answer.status_code = 403
+    monkeypatch.setattr(requests, 'head', lambda *_, **__: answer)
+    with pytest.raises(UserError, match='answers 403'):
+        load_judge('zoo:blender/blender_9B/model', datapath=str(tmp_path))
+    assert not list(Path(tmp_path).rglob('*.tgz'))
