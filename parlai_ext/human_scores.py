@@ -1,8 +1,8 @@
 """
 What people said of systems, read from a CSV file.
 
-Columns `system`, `dimension` and `value`; optional `rater` and `dialogue_id`. One row is
-one judgement; a file of system means is a file with one row a system and dimension.
+Columns `system`, `dimension` and `value`; optional `rater` and `dialogue_id`. One row
+is one judgement; a file of system means has one row for each system and dimension.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ def _number(path: str | Path, line: int, cell: str) -> float:
         value = math.nan
     if not math.isfinite(value):
         raise UserError(
-            f'{path}:{line}: column value: a number such as 3.5 is expected, not {cell!r}'
+            f'{path}:{line}: column value: a number such as 3.5 is expected, '
+            f'not {cell!r}'
         )
     return value

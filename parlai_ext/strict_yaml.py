@@ -22,6 +22,7 @@ from parlai_ext.errors import UserError
 MAX_NODES = 100_000
 MAX_DEPTH = 40
 MAX_SHOWN = 20
+COLLECTIONS = ('tag:yaml.org,2002:map', 'tag:yaml.org,2002:seq')
 Key = str | int
 KINDS: dict[type, str] = {
     str: 'text',
@@ -192,6 +193,8 @@ class _Builder:
         self.nodes += 1
         if self.nodes > MAX_NODES or len(where) > MAX_DEPTH:
             raise self.wrong(node, where, 'too large or too deep (aliases multiply?)')
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in COLLECTIONS:
+            raise self.wrong(node, where, f'the tag {node.tag} is not allowed')
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, where)
         if isinstance(node, yaml.SequenceNode):
