@@ -102,8 +102,10 @@ def locked(path: Path) -> Iterator[None]:
             raise UserError(_refusal(path)) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, _holder(), 0)
-        yield
-        os.ftruncate(handle, 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(handle, 0)
     finally:
         os.close(handle)
 
