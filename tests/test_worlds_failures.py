@@ -1,0 +1,178 @@
+"""
+Agents that fail: the dialogue ends with a reason, the others go on.
+"""
+
+import pytest
+import torch
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+
+from parlai_ext.bridge.players import Player
+from parlai_ext.errors import UserError
+from parlai_ext.records import Opener, Pairing
+from parlai_ext.worlds.lockstep import Lane, play
+
+OPT = {'task': 'none'}
+
+
+class Stub(Agent):
+    """
+    Says 'fine'; a subclass fails in `answer` once it has heard 'now'.
+    """
+
+    def act(self):
+        if self.observation.get('text') == 'now':
+            return self.answer()
+        return Message(id='stub', text='fine', episode_done=False)
+
+    def answer(self):
+        raise NotImplementedError
+
+
+class Batched(Stub):
+    """
+    Answers whole batches; one bad row spoils its batch.
+    """
+
+    def batch_act(self, observations):
+        found = []
+        for observation in observations:
+            self.observation = observation
+            found.append(self.act())
+        return found
+
+
+class Now(Agent):
+    """
+    Says 'now' after having heard `patience` utterances.
+    """
+
+    heard = 0
+
+    def observe(self, observation):
+        self.heard += 1
+        return super().observe(observation)
+
+    def act(self):
+        text = 'now' if self.heard >= self.opt['patience'] else 'wait'
+        return Message(id='now', text=text, episode_done=False)
+
+
+def raising(error):
+    def answer(self):
+        raise error(f'bad thing in {object()}\nsecond line')
+
+    return answer
+
+
+ANSWERS = {
+    'None': (lambda self: None, 'no reply (None)'),
+    'no text': (lambda self: Message(id='x'), 'reply without a text'),
+    'not a message': (lambda self: 5, 'reply without a text'),
+    'text None': (lambda self: {'text': None}, 'the text of the reply is None'),
+    'number': (lambda self: {'text': 5}, 'the text of the reply is int, not str'),
+    'bytes': (lambda self: {'text': b'hi'}, 'the text of the reply is bytes, not str'),
+    'empty': (lambda self: {'text': ''}, 'empty reply'),
+    'blank': (lambda self: {'text': ' \n\u3000'}, 'blank reply'),
+    'raising': (
+        raising(ValueError),
+        'raised ValueError: bad thing in <object object at 0x…> second line',
+    ),
+}
+
+
+def game(kind, base, num_turns=12, patience=(3, 99)):
+    """
+    Let a failing stub speak first with a partner that provokes it, and with one that
+    does not; return both dialogues.
+    """
+    stub = type('Failing', (base,), {'answer': ANSWERS[kind][0]})
+    players = {'stub': Player('stub', stub(OPT))}
+    for n in patience:
+        players[f'now{n}'] = Player(f'now{n}', Now({**OPT, 'patience': n}))
+    opener = Opener.of(['hi', 'hello'], 'test')
+    names = [name for name in players if name != 'stub']
+    lanes = [Lane(Pairing(n, 'stub', n, 'bipartite'), opener) for n in names]
+    return play(lanes, players, num_turns)
+
+
+@pytest.mark.parametrize('base', [Stub, Batched])
+@pytest.mark.parametrize('kind', ANSWERS)
+def test_only_the_failing_dialogue_ends(kind, base):
+    failed, other = game(kind, base)
+    # the partner has heard 'hi', 'fine', 'fine' when it says 'now', and the stub fails
+    texts = ['hi', 'hello', 'fine', 'wait', 'fine', 'now']
+    assert [u.text for u in failed.utterances] == texts
+    assert (failed.ended_by, failed.reason) == ('stub', ANSWERS[kind][1])
+    assert len(other.utterances) == 12
+    assert (other.ended_by, other.reason) == (None, None)
+
+
+def test_a_reason_is_the_same_in_every_run():
+    assert game('raising', Batched) == game('raising', Batched)
+
+
+def test_a_reason_is_short():
+    error = type('LongError', (Exception,), {'__str__': lambda self: 'x' * 5000})
+    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error())})
+    assert len(lonely(stub).reason) == 200
+
+
+def raise_(error):
+    raise error
+
+
+def lonely(stub):
+    """
+    Let a stub speak with itself, its opener provoking it at once.
+    """
+    lane = Lane(Pairing('p', 'stub', 'stub', 'self_play'), Opener.of(['now'], 'test'))
+    [dialogue] = play([lane], {'stub': Player('stub', stub(OPT))}, 12)
+    return dialogue
+
+
+class Deaf(Stub):
+    def observe(self, observation):
+        raise ConnectionError('no line')
+
+
+def test_raising_while_it_listens_ends_the_dialogue():
+    dialogue = lonely(Deaf)
+    assert (dialogue.ended_by, dialogue.reason) == (
+        'stub',
+        'raised ConnectionError: no line',
+    )
+    assert [u.text for u in dialogue.utterances] == ['now']
+
+
+class Unique(Stub):
+    def share(self):
+        raise TypeError('there is only one of me')
+
+
+def test_an_agent_that_cannot_be_cloned_ends_the_dialogue():
+    dialogue = lonely(Unique)
+    assert dialogue.reason == 'raised TypeError: there is only one of me'
+
+
+class Short(Batched):
+    def batch_act(self, observations):
+        return []
+
+
+def test_too_few_replies_for_a_batch_are_a_failure():
+    dialogue = lonely(Short)
+    assert dialogue.reason == 'raised TypeError: batch_act did not return 1 replies'
+
+
+def test_an_interrupt_is_not_a_failed_reply():
+    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(KeyboardInterrupt)})
+    with pytest.raises(KeyboardInterrupt):
+        lonely(stub)
+
+
+def test_too_little_memory_is_not_the_systems_failure():
+    error = torch.OutOfMemoryError('CUDA out of memory')
+    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error)})
+    with pytest.raises(UserError, match="system 'stub': out of memory"):
+        lonely(stub)
