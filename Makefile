@@ -39,7 +39,7 @@ types: $(READY)
 	@for f in parlai_ext/* agents tasks worlds zoo_configs; do \
 	  ln -s "$(CURDIR)/$$f" build/types/parlai_ext/; done
 	cd build/types && $(PY) -m mypy --python-executable $(PY) \
-	  --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache
+	  --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/build/mypy
 
 mini-zoo: $(READY)
 	$(PY) -m parlai_ext.mini.train --out parlai_ext/mini/zoo

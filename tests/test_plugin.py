@@ -84,10 +84,6 @@ def loaded(code):
     return set(done.stdout.split('\n')[-2].split())
 
 
-def test_ranking_does_not_load_torch():
-    assert not HEAVY & loaded('import parlai_ext.ranking')
-
-
 @pytest.mark.parametrize('name', ['rank_systems', 'report_run', 'doctor'])
 def test_help_of_a_command_without_models_loads_none(name):
     code = f"""
