@@ -28,23 +28,23 @@ SIGNATURE = 'length|v:1'
 
 
 def sample_manifest(
-    targets: Iterable[str] = ('a', 'b'), **collect: Any
+    targets: Iterable[str] = ('a', 'b'),
+    partners: Iterable[str] = PARTNERS,
+    **collect: Any,
 ) -> dict[str, Any]:
     """
     Return the manifest of a bipartite run of these targets.
     """
-    targets = list(targets)
-    roster = Roster(
-        tuple(System(name) for name in targets), tuple(map(System, PARTNERS))
-    )
-    identities = {name: content_id(name) for name in (*targets, *PARTNERS)}
+    targets, partners = list(targets), list(partners)
+    roster = Roster(tuple(map(System, targets)), tuple(map(System, partners)))
+    identities = {name: content_id(name) for name in (*targets, *partners)}
     return {
         'schema': 1,
         'protocol': {'name': 'sample', 'pairing': 'bipartite'},
         'collect': {'seed': 0, 'num_turns': 5, **collect},
         'score': {'scorer': 'length'},
         'targets': {name: {'identity': identities[name]} for name in targets},
-        'partners': {name: {'identity': identities[name]} for name in PARTNERS},
+        'partners': {name: {'identity': identities[name]} for name in partners},
         'pairings': [asdict(one) for one in pairings(roster, 'bipartite', identities)],
         'openers': [asdict(one) for one in OPENERS],
         'shard_size': SHARD_SIZE,
@@ -100,12 +100,12 @@ def play(run: RunFolder) -> None:
     run.write_json('ranking.json', {'n': len(list(run.iter_dialogues()))})
 
 
-def whole_run(root: Path) -> None:
+def whole_run(root: Path, partners: Iterable[str] = PARTNERS) -> None:
     """
     A run of one target, extended by a second.
     """
     for targets in (['a'], ['a', 'b']):
-        run = RunFolder.open(root, sample_manifest(targets))
+        run = RunFolder.open(root, sample_manifest(targets, partners))
         with run.lock():
             play(run)
 
