@@ -4,7 +4,6 @@ A ParlAI generator as a `Likelihood`: its own History, dictionary and truncation
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +19,10 @@ from parlai.core.message import Message
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 
 from parlai_ext.bridge.agents import load_system
+from parlai_ext.bridge.identity import sha256
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
-from parlai_ext.records import System
+from parlai_ext.records import System, content_id
 from parlai_ext.signature import signature_line
 
 # options, beside weights and dictionary, that change what a judge reads or computes
@@ -144,24 +144,13 @@ def judge_signature(agent: TorchGeneratorAgent) -> str:
     return signature_line(
         {
             'agent': type(agent).__name__,
-            'content': content_hash([path for path in files if path.is_file()]),
+            'content': content_id([sha256(path) for path in files if path.is_file()]),
             'reads': {key: opt.get(key) for key in READS},
             'text_truncate': agent.text_truncate,
             'label_truncate': agent.label_truncate,
             'dtype': str(weight.dtype).removeprefix('torch.'),
         }
     )
-
-
-def content_hash(files: list[Path]) -> str:
-    """
-    Return 16 hex digits of what is in these files, in this order.
-    """
-    whole = hashlib.sha256()
-    for path in files:
-        with path.open('rb') as stream:
-            whole.update(hashlib.file_digest(stream, 'sha256').digest())
-    return whole.hexdigest()[:16]
 
 
 def keep_double_attention() -> None:
