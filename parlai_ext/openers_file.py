@@ -146,20 +146,26 @@ def _row(lines: Sequence[str], at: int, width: int) -> tuple[int, list[str]]:
     """
     Return how many lines the row at line ``at`` takes, and its cells.
 
-    A line that breaks the rules of quoting is split at its commas if that gives the
-    right number of cells; otherwise a quoted cell may go on in the next lines.
+    A line that breaks the rules of quoting is split at its commas, if that gives the
+    right number of cells and the next line is a row too; otherwise a quoted cell may go
+    on in the next lines.
     """
     cells = quoted_cells(lines[at])
     if cells is not None:
         return 1, cells
     split = lines[at].split(',')
-    if len(split) == width:
+    after = lines[at + 1] if at + 1 < len(lines) else ''
+    if len(split) == width and (not after.strip() or _is_row(after, width)):
         return 1, split
     for taken in range(2, MAX_LINES):
         cells = quoted_cells('\n'.join(lines[at : at + taken]))
         if cells is not None and len(cells) == width:
             return taken, cells
     return 1, split
+
+
+def _is_row(line: str, width: int) -> bool:
+    return width in (len(line.split(',')), len(quoted_cells(line) or ()))
 
 
 def quoted_cells(line: str) -> list[str] | None:

@@ -1,0 +1,105 @@
+"""
+A system's identity follows its content and its options, never its path.
+"""
+
+import shutil
+import sys
+
+import pytest
+
+from parlai_ext.bridge.resolve import identity
+from parlai_ext.errors import UserError
+from parlai_ext.records import System
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / 'a').mkdir()
+    (tmp_path / 'a' / 'model').write_text('weights')
+    (tmp_path / 'a' / 'model.opt').write_text('{"model": "x"}')
+    (tmp_path / 'a' / 'model.dict').write_text('word\t1\n')
+    (tmp_path / 'a' / 'cands.txt').write_text('hi\n')
+    return tmp_path
+
+
+def of(folder, **opt):
+    return identity(System('A', {'model_file': str(folder / 'model'), **opt}))
+
+
+def test_a_moved_model_keeps_its_identity(home):
+    before = of(home / 'a')
+    shutil.move(home / 'a', home / 'b')
+    assert of(home / 'b') == before
+
+
+def test_neither_name_nor_speed_options_matter(home):
+    path = str(home / 'a' / 'model')
+    fast = {'model_file': path, 'no_cuda': True, 'batchsize': 4, 'gpu': 1}
+    assert identity(System('B', fast)) == of(home / 'a')
+
+
+@pytest.mark.parametrize('name', ['model', 'model.opt', 'model.dict'])
+def test_changed_content_changes_it(home, name):
+    before = of(home / 'a')
+    path = home / 'a' / name
+    path.write_text(path.read_text() + ' ')
+    assert of(home / 'a') != before
+
+
+def test_a_changed_option_changes_it(home):
+    assert of(home / 'a', beam_size=3) != of(home / 'a', beam_size=4)
+    assert of(home / 'a', beam_size=3) != of(home / 'a')
+
+
+def test_candidates_enter_by_content_and_not_by_path(home):
+    cands = home / 'a' / 'cands.txt'
+    before = of(home / 'a', fixed_candidates_path=str(cands))
+    shutil.copy(cands, home / 'other.txt')
+    assert of(home / 'a', fixed_candidates_path=str(home / 'other.txt')) == before
+    (home / 'other.txt').write_text('ho\n')
+    assert of(home / 'a', fixed_candidates_path=str(home / 'other.txt')) != before
+
+
+def test_another_model_of_the_same_folder_is_no_part_of_it(home):
+    before = of(home / 'a')
+    (home / 'a' / 'model2.dict').write_text('other')
+    assert of(home / 'a') == before
+
+
+def test_a_missing_file_is_one_line(home):
+    with pytest.raises(UserError, match="'A': model_file: there is no file"):
+        of(home / 'none')
+
+
+def test_a_forecast_does_not_need_the_download(tmp_path):
+    zoo = System('A', {'model_file': 'zoo:blender/blender_90M/model'})
+    other = System('A', {'model_file': 'zoo:blender/blender_3B/model'})
+    found = [identity(s, str(tmp_path), fetch=False) for s in (zoo, other)]
+    assert found[0] != found[1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_download_that_fails_is_one_line(tmp_path, monkeypatch):
+    from parlai.core import build_data
+
+    def offline(url, *args, **kwargs):
+        raise RuntimeError('Connection broken too many times.\nStopped.')
+
+    monkeypatch.setattr(build_data, 'download', offline)
+    system = System('A', {'model_file': 'zoo:blender/blender_90M/model'})
+    with pytest.raises(
+        UserError, match='BST0B.tgz cannot be downloaded: Conn'
+    ) as caught:
+        identity(system, str(tmp_path))
+    assert '\n' not in str(caught.value)
+
+
+def test_the_source_of_a_users_own_agent_is_part_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, 'path', [str(tmp_path), *sys.path])
+    path = tmp_path / 'my_own_bot.py'
+    path.write_text('class Bot: pass\n')
+    system = System('A', {'model': 'my_own_bot:Bot'})
+    before = identity(system)
+    path.write_text('class Bot: answer = 42\n')
+    assert identity(system) != before
+    assert 'my_own_bot' not in sys.modules
