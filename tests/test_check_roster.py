@@ -2,13 +2,14 @@
 Every system is present, to be downloaded, or missing with a reason.
 """
 
+import importlib
 import os
 import socket
 
 import pytest
 import torch
 
-from parlai_ext import zoo_configs
+from parlai_ext import plugin, zoo_configs
 from parlai_ext.bridge.resolve import count_parameters, resolve
 from parlai_ext.config import load_roster, parse_target
 from parlai_ext.errors import UserError
@@ -103,6 +104,19 @@ def test_a_half_finished_download_is_no_model(tmp_path):
     (folder / 'model').write_text('')
     assert one('A=zoo:blender/blender_90M/model', str(tmp_path)).status == 'download'
     assert [p.name for p in folder.iterdir()] == ['model']
+
+
+def test_a_model_that_ships_with_us_needs_no_download(model, tmp_path, monkeypatch):
+    shipped = tmp_path / 'shipped'
+    (shipped / 'tiny').mkdir(parents=True)
+    for name in ('model', 'model.opt'):
+        (tmp_path / name).rename(shipped / 'tiny' / name)
+    plugin.register()
+    build = importlib.import_module('parlai.zoo.mini.build')
+    monkeypatch.setattr(build, 'SHIPPED', shipped)
+    found = one('zoo:mini/tiny/model', str(tmp_path / 'data'))
+    assert (found.status, found.params) == ('present', 12)
+    assert found.where == str(tmp_path / 'data' / 'models' / 'mini' / 'tiny' / 'model')
 
 
 def test_dialogpt_is_looked_up_in_the_hubs_cache(tmp_path, monkeypatch):

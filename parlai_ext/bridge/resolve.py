@@ -85,8 +85,7 @@ def _weights(system: System, datapath: str | None) -> tuple[str, str]:
         return DOWNLOAD, ' '.join(urls)
     file = zoo.zoo_file(path, datapath)
     if not file.is_file():
-        hint = nearest(path, zoo.zoo_paths())
-        raise UserError(f'{path}: the download has no {file.name}; {hint}')
+        raise UserError(f'{path}: there is no file {file}; {zoo.like(path)}')
     return PRESENT, str(file.absolute())
 
 

@@ -68,11 +68,19 @@ def needed_downloads(path: str, datapath: str | None) -> list[str]:
             'parlai'
         ):
             raise UserError(f'{path} needs the package {e.name!r}') from None
-        hint = nearest(path, zoo_paths())
-        raise UserError(f'the zoo has no {path}; {hint}') from None
+        raise UserError(f'the zoo has no {path}; {like(path)}') from None
     except (TypeError, AttributeError, RuntimeError) as e:
         raise UserError(f'{path} cannot be had from the zoo: {e}') from None
     return urls
+
+
+def like(path: str) -> str:
+    """
+    Name the nearest path of the zoo, one of the same folder if there is any.
+    """
+    known = zoo_paths()
+    folder = path.partition('/')[0] + '/'
+    return nearest(path, [p for p in known if p.startswith(folder)] or known)
 
 
 def zoo_paths() -> list[str]:
