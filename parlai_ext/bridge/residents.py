@@ -64,8 +64,9 @@ class Residents:
         """
         Drop every player.
         """
-        self._players.clear()
-        _free()
+        if self._players:
+            self._players.clear()
+            _free()
 
     def _load(self, system: System) -> None:
         try:

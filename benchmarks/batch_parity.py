@@ -1,0 +1,110 @@
+"""
+How often a batch changes what a model says, in float32 and in float64.
+
+    python benchmarks/batch_parity.py [MODEL_FILE ...]
+
+Every model talks with itself, once in one batch and once dialogue by dialogue. Rounding
+differs with the shape of a batch and may flip a near-tie; from then on two dialogues go
+different ways. So the rate is: first differences per utterance that had the same
+history. Without model files, tiny ones with random weights are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from parlai_ext.bridge.agents import load_system
+from parlai_ext.bridge.openers import load_openers
+from parlai_ext.bridge.players import Player
+from parlai_ext.records import Dialogue, Opener, Pairing, System
+from parlai_ext.schedule import sample_openers
+from parlai_ext.worlds.lockstep import Lane, play
+from tests.tiny_models import in_float64, make_generator, make_ranker
+
+NUM_TURNS = 12
+DECODING = {
+    'greedy': {'inference': 'greedy'},
+    'beam 5': {'inference': 'beam', 'beam_size': 5, 'beam_block_ngram': 3},
+}
+
+
+def compare(player: Player, openers: Sequence[Opener]) -> tuple[int, int]:
+    """
+    Return how many utterances had the same history, and how many of them differ.
+    """
+    pairing = Pairing('parity', player.name, player.name, 'self_play')
+    lanes = [Lane(pairing, opener) for opener in openers]
+    players = {player.name: player}
+    together = play(lanes, players, NUM_TURNS)
+    alone = [play([lane], players, NUM_TURNS)[0] for lane in lanes]
+    pairs = [first_difference(*two) for two in zip(together, alone, strict=True)]
+    return sum(same for same, _ in pairs), sum(differ for _, differ in pairs)
+
+
+def first_difference(one: Dialogue, other: Dialogue) -> tuple[int, int]:
+    """
+    Return the number of utterances with the same history, and 1 if the last differs.
+    """
+    made = [[u.text for u in d.utterances if not u.given] for d in (one, other)]
+    for i, (a, b) in enumerate(zip(*made, strict=False), 1):
+        if a != b:
+            return i, 1
+    return len(made[0]), int(len(made[0]) != len(made[1]))
+
+
+def tiny_systems(folder: Path) -> dict[str, Mapping[str, object]]:
+    """
+    Write tiny models and return their options by name.
+    """
+    found: dict[str, Mapping[str, object]] = {}
+    for seed in range(3):
+        path = make_generator(folder, f'generator{seed}', seed)
+        for name, opt in DECODING.items():
+            found[f'tiny generator {seed}, {name}'] = {'model_file': path, **opt}
+        path = make_ranker(folder, f'ranker{seed}', seed)
+        found[f'tiny poly-encoder {seed}'] = {'model_file': path}
+    return found
+
+
+def given_systems(files: Sequence[str]) -> dict[str, Mapping[str, object]]:
+    """
+    Return the options of the models asked for, decoded as their `.opt` says.
+    """
+    return {path: {'model_file': path} for path in files}
+
+
+def main() -> None:
+    """
+    Print one line for each model and precision.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
+    parser.add_argument('model_files', nargs='*')
+    parser.add_argument('--num-dialogues', type=int, default=64)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    openers = sample_openers(load_openers('ext:smalltalk'), asked.num_dialogues, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        systems = given_systems(asked.model_files) or tiny_systems(Path(folder))
+        print(
+            f'{"model":40} {"precision":9} {"utterances":>10} {"differ":>6} {"rate":>8}'
+        )
+        for name, opt in systems.items():
+            player = load_system(System(name, opt))
+            for precision in ('float32', 'float64'):
+                if precision == 'float64':
+                    in_float64(player.agent)
+                n, differ = compare(player, openers)
+                rate = f'{differ / n:8.4%}' if n else '       -'
+                print(f'{name[-40:]:40} {precision:9} {n:10} {differ:6} {rate}')
+
+
+if __name__ == '__main__':
+    main()
