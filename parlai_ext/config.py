@@ -9,7 +9,7 @@ Protocol files: one published method as one YAML file, every key checked.
     score: target                       # whose utterances are judged: target or both
     seed: 0
     scorer: {name: fed, judge_model_file: zoo:blender/blender_9B/model}
-    ranking: {bootstraps: 1000, max_failed_share: 0.05}
+    ranking: {bootstraps: 2000, max_failed_share: 0.05, partners: sampled}
     roster: bipartite_2022              # a name, a path, or targets: and partners:
     reference: {kind: human, Overall: {some-system: 4.2}}
 """
@@ -51,7 +51,11 @@ SIMPLE: dict[str, type] = {
     'seed': int,
 }
 KEYS = (*SIMPLE, 'description', 'scorer', 'ranking', 'roster', 'reference')
-CHOICES = {'pairing': SCHEMES, 'score': ('target', 'both')}
+CHOICES = {
+    'pairing': SCHEMES,
+    'score': ('target', 'both'),
+    'partners': ('sampled', 'fixed'),
+}
 LEAST = {'num_dialogues': 1, 'num_turns': 3, 'bootstraps': 1}
 SCORER: dict[str, type] = {
     'name': str,
@@ -61,7 +65,11 @@ SCORER: dict[str, type] = {
     'token_reduction': str,
     'followup_reduction': str,
 }
-RANKING: dict[str, type] = {'bootstraps': int, 'max_failed_share': float}
+RANKING: dict[str, type] = {
+    'bootstraps': int,
+    'max_failed_share': float,
+    'partners': str,
+}
 # an option of the command line -> the key that it replaces
 OVERRIDES: dict[str, tuple[str, ...]] = {
     **{key: (key,) for key in (*SIMPLE, 'roster')},

@@ -25,7 +25,9 @@ def test_ranking_json_has_the_documented_shape(finished):
     home, _, ranking = finished
     written = json.loads((home / 'run' / 'ranking.json').read_text())
     assert written == json.loads(json.dumps(ranking))
-    assert {'schema', 'signature', 'protocol', 'dimensions', 'baselines'} <= set(written)
+    assert {'schema', 'signature', 'protocol', 'dimensions', 'baselines'} <= set(
+        written
+    )
     assert set(written['dimensions']) == {
         'Fluency',
         'Specificity',

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.config import load_protocol, parse_target
+from parlai_ext.config import load_protocol_and_info, parse_target
 from parlai_ext.errors import UserError
 from parlai_ext.records import Opener, Pairing, Protocol, Roster, System
 from parlai_ext.schedule import pairings, sample_openers, shard_size_for
 from parlai_ext.stages.manifest import build_manifest
 from parlai_ext.store import RunFolder
 
+BATCHSIZE = 64
 # options of the command line that replace a key of the protocol file
 OVERRIDES = (
     'roster',
@@ -58,7 +59,7 @@ def make_plan(opt: Mapping[str, Any], *, fetch: bool = False) -> Plan:
     :raises UserError: for anything in the options or files that cannot be meant.
     """
     old = _old_manifest(opt.get('run_dir'))
-    protocol, asked = _protocol(opt, old)
+    protocol, asked, guessed = _protocol(opt, old)
     # targets that only the run knows may be gone: their dialogues are there
     known = {
         name: target['identity']
@@ -71,10 +72,14 @@ def make_plan(opt: Mapping[str, Any], *, fetch: bool = False) -> Plan:
     protocol = _without(protocol, missing)
     openers = _openers(protocol, opt)
     pairs = pairings(protocol.roster, protocol.pairing, identities)
-    size = shard_size_for(protocol.num_dialogues, opt.get('batchsize') or 64)
-    size = old['shard_size'] if old else size
+    batchsize = old['batchsize'] if old else opt.get('batchsize') or BATCHSIZE
+    size = old['shard_size'] if old else shard_size_for(len(openers), batchsize)
     sampling = _sampling(protocol, opt.get('datapath'))
-    manifest = build_manifest(protocol, pairs, openers, identities, size, sampling)
+    manifest = {
+        **build_manifest(protocol, pairs, openers, identities, size, sampling),
+        'batchsize': batchsize,
+        'guessed': guessed,
+    }
     left_out = tuple(f'{name}: {reason}' for name, reason in missing.items())
     return Plan(protocol, tuple(pairs), tuple(openers), size, manifest, left_out)
 
@@ -126,16 +131,17 @@ def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
 
 def _protocol(
     opt: Mapping[str, Any], old: Mapping[str, Any] | None
-) -> tuple[Protocol, set[str]]:
+) -> tuple[Protocol, set[str], list[str]]:
     """
-    Return the protocol with the targets that the run already has, and the names of
-    the targets that are asked for now.
+    Return the protocol with the targets that the run already has, the names of the
+    targets that are asked for now, and those of systems that are guesses.
     """
     if opt.get('config'):
         given = {k: opt[k] for k in OVERRIDES if opt.get(k) is not None}
-        protocol = load_protocol(opt['config'], given)
+        protocol, info = load_protocol_and_info(opt['config'], given)
+        guessed = [name for name, about in info.items() if about.get('guess')]
     elif old:
-        protocol = protocol_of(old)
+        protocol, guessed = protocol_of(old), list(old.get('guessed') or ())
     else:
         raise UserError('--config is needed: a protocol name (demo, …) or a YAML file')
     more = [parse_target(spec) for spec in opt.get('add_target') or ()]
@@ -143,7 +149,7 @@ def _protocol(
     targets = merge_targets(before, protocol.roster.targets, more)
     roster = replace(protocol.roster, targets=targets)
     asked = {s.name for s in [*protocol.roster.targets, *more]}
-    return replace(protocol, roster=roster), asked
+    return replace(protocol, roster=roster), asked, guessed
 
 
 def merge_targets(
