@@ -27,8 +27,9 @@ setup(
     package_data={
         'parlai_ext': ['py.typed'],
         'parlai_ext.report': ['templates/*'],
-        'parlai_ext.mini': ['zoo/*', 'zoo/*/*'],
-        'parlai_ext.zoo_configs': ['*/*.yaml'],
+        'parlai_ext.mini': ['zoo/**/*'],
+        'parlai_ext.tasks': ['*/README.md'],
+        'parlai_ext.zoo_configs': ['**/*.yaml'],
         'parlai_internal': ['opt_presets/*/*.opt'],
     },
     install_requires=[
@@ -51,9 +52,7 @@ setup(
         'regex',
         'pillow',
         'joblib',
-        'GitPython',
         'iopath',
-        'coloredlogs',
         'subword-nmt',
         'urllib3',
         'scikit-learn',

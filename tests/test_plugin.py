@@ -4,8 +4,10 @@ How `parlai` finds us, and what a command line costs and says.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -220,3 +222,31 @@ def test_registering_twice_is_registering_once():
     plugin.register()
     assert sys.excepthook is hook
     assert list(parlai.zoo.__path__) == paths
+
+
+def test_the_wheel_holds_every_module_and_data_file(tmp_path):
+    root = Path(find_command.__code__.co_filename).parents[1]
+    tree = tmp_path / 'tree'
+    names = (
+        'parlai_ext',
+        'parlai_internal',
+        'agents',
+        'tasks',
+        'worlds',
+        'zoo_configs',
+    )
+    skip = shutil.ignore_patterns('__pycache__')
+    for name in names:
+        shutil.copytree(root / name, tree / name, ignore=skip)
+    for name in ('setup.py', 'pyproject.toml', 'LICENSE'):
+        shutil.copy(root / name, tree)
+    pip = [sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--no-build-isolation']
+    done = run(*pip, '--wheel-dir', str(tmp_path), str(tree))
+    assert done.returncode == 0, done.stderr
+    [wheel] = tmp_path.glob('*.whl')
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    files = [p.relative_to(tree) for n in names for p in (tree / n).rglob('*')]
+    here = {p.as_posix() for p in files if (root / p).is_file()}
+    rooms = ('agents', 'tasks', 'worlds', 'zoo_configs')
+    installed = {f'parlai_ext/{x}' if x.split('/')[0] in rooms else x for x in here}
+    assert installed - inside == set()
