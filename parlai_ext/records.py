@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-import typing
 from typing import Any
 
 SCHEMES = ('bipartite', 'self_play', 'all_play_all')

@@ -4,22 +4,19 @@ A ParlAI generator as a `Likelihood`: its own History, dictionary and truncation
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import parlai.agents.transformer.modules.attention as attention
-import requests
 import torch
 from parlai.agents.transformer.modules import TransformerGeneratorModel
-from parlai.core import build_data
 from parlai.core.message import Message
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 
 from parlai_ext.bridge.agents import load_system
 from parlai_ext.bridge.identity import sha256
+from parlai_ext.bridge.zoo import quick_to_give_up
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.records import System, content_id
@@ -166,31 +163,3 @@ def keep_double_attention() -> None:
         return torch.softmax(x, dim, dtype=torch.promote_types(x.dtype, dtype))
 
     attention.F = SimpleNamespace(softmax=softmax)
-
-
-@contextmanager
-def quick_to_give_up() -> Iterator[None]:
-    """
-    Let a download that cannot work say so at once, and say from where it should come.
-
-    build_data.py:167 retries for half a minute, and keeps an error page as the model.
-    """
-    original = build_data.download
-
-    def download(url: str, path: str, fname: str, *rest: Any, **more: Any) -> None:
-        if not Path(path, fname).exists():
-            try:
-                answer = requests.head(url, allow_redirects=True, timeout=15)
-            except requests.exceptions.RequestException:
-                raise ConnectionError(
-                    f'{url} cannot be reached (no network?)'
-                ) from None
-            if answer.status_code in (401, 403, 404, 410):
-                raise ConnectionError(f'{url} answers {answer.status_code}')
-        original(url, path, fname, *rest, **more)
-
-    build_data.download = download
-    try:
-        yield
-    finally:
-        build_data.download = original

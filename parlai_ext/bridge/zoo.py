@@ -147,8 +147,40 @@ def fetched(path: str, datapath: str | None) -> Path:
     urls = needed_downloads(path, datapath)
     if urls:
         try:
-            modelzoo_path(data_folder(datapath), path)
+            with quick_to_give_up():
+                modelzoo_path(data_folder(datapath), path)
         except Exception as e:  # whatever network, archive and zoo module come up with
             reason = str(e).strip().split('\n')[0] or type(e).__name__
-            raise UserError(f'{urls[0]} cannot be downloaded: {reason}') from None
+            raise UserError(f'{path} cannot be downloaded: {reason}') from None
     return zoo_file(path, datapath)
+
+
+@contextlib.contextmanager
+def quick_to_give_up() -> Iterator[None]:
+    """
+    Let a download that cannot work say so at once, and say from where it should come.
+
+    build_data.py:167 retries for half a minute, and keeps an error page as the model.
+    """
+    import requests
+    from parlai.core import build_data
+
+    original = build_data.download
+
+    def download(url: str, path: str, fname: str, *rest: Any, **more: Any) -> None:
+        if not Path(path, fname).exists():
+            try:
+                answer = requests.head(url, allow_redirects=True, timeout=15)
+            except requests.exceptions.RequestException:
+                raise ConnectionError(
+                    f'{url} cannot be reached (no network?)'
+                ) from None
+            if answer.status_code in (401, 403, 404, 410):
+                raise ConnectionError(f'{url} answers {answer.status_code}')
+        original(url, path, fname, *rest, **more)
+
+    build_data.download = download
+    try:
+        yield
+    finally:
+        build_data.download = original

@@ -66,9 +66,7 @@ def make_plan(opt: Mapping[str, Any], *, fetch: bool = False) -> Plan:
         for name, target in (old['targets'] if old else {}).items()
         if name not in asked
     }
-    identities, missing = _identities(protocol, known, opt.get('datapath'), fetch)
-    if missing and not opt.get('skip_missing'):
-        raise UserError(_refusal(missing))
+    identities, missing = _identities(protocol, known, opt, fetch)
     protocol = _without(protocol, missing)
     openers = _openers(protocol, opt)
     pairs = pairings(protocol.roster, protocol.pairing, identities)
@@ -170,26 +168,33 @@ def merge_targets(
 
 
 def _identities(
-    protocol: Protocol, known: Mapping[str, str], datapath: str | None, fetch: bool
+    protocol: Protocol, known: Mapping[str, str], opt: Mapping[str, Any], fetch: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
     """
     Return what each system is, and why others cannot be had.
+
+    :raises UserError: for the first that cannot, unless such are to be left out.
     """
     from parlai_ext.bridge.resolve import MISSING, identity, resolve
 
-    found, missing = dict(known), {}
-    roster = protocol.roster
-    for system in roster.targets + roster.partners:
-        if system.name in known:
-            continue
-        resolution = resolve(system, datapath)
-        if resolution.status == MISSING:
-            missing[system.name] = resolution.reason or 'missing'
+    datapath = opt.get('datapath')
+    systems = protocol.roster.targets + protocol.roster.partners
+    needed = [s for s in systems if s.name not in known]
+    resolved = [resolve(s, datapath) for s in needed]
+    missing = {r.name: r.reason or '' for r in resolved if r.status == MISSING}
+    found = dict(known)
+    for system in needed:
+        # all that is missing is known before the first download begins
+        if missing and not opt.get('skip_missing'):
+            raise UserError(_refusal(missing))
+        if system.name in missing:
             continue
         try:
             found[system.name] = identity(system, datapath, fetch=fetch)
         except UserError as e:
             missing[system.name] = str(e)
+    if missing and not opt.get('skip_missing'):
+        raise UserError(_refusal(missing))
     return found, missing
 
 
