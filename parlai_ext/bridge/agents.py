@@ -4,14 +4,12 @@ From a system's name and options to a ParlAI agent that can talk.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from parlai.core.agents import create_agent
-from parlai.core.build_data import modelzoo_path
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.utils import logging as parlai_logging
@@ -19,6 +17,7 @@ from parlai.utils import logging as parlai_logging
 from parlai_ext import plugin
 from parlai_ext.bridge.players import Player, in_words
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
+from parlai_ext.bridge.zoo import fetched, is_zoo, zoo_file
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from parlai_ext.strict_yaml import nearest
@@ -81,22 +80,10 @@ def model_path(system: System, datapath: str | None = None) -> Path | None:
     """
     Return where the system's model file is, or would be after a download.
     """
-    path = system.opt.get('model_file')
-    if path is None:
+    path = str(system.opt.get('model_file') or '')
+    if not path:
         return None
-    zoo, colon, rest = str(path).partition(':')
-    if colon and zoo in ('zoo', 'models'):
-        return Path(_datapath(datapath), 'models', rest)
-    return Path(path)
-
-
-def _datapath(datapath: str | None) -> str:
-    """
-    Return ParlAI's data folder.
-    """
-    if datapath is None:
-        datapath = os.environ.get('PARLAI_DATAPATH')
-    return datapath or ParlaiParser(False, False)._infer_datapath({})['datapath']
+    return zoo_file(path, datapath) if is_zoo(path) else Path(path)
 
 
 def _given(system: System, datapath: str | None) -> dict[str, Any]:
@@ -136,15 +123,15 @@ def _found(system: System, path: str, datapath: str | None) -> str:
     """
     Return the model file's path on this machine.
     """
-    try:
-        with _few_words():
-            found = modelzoo_path(_datapath(datapath), path)
-    except Exception as error:
-        raise _bad(system)(
-            'model_file', f'{path} cannot be downloaded: {in_words(error)}'
-        ) from error
-    if not Path(found).is_file():
-        where = '' if found == path else f' ({path})'
+    found = Path(path)
+    if is_zoo(path):
+        try:
+            with _few_words():
+                found = fetched(path, datapath)
+        except UserError as error:
+            raise _bad(system)('model_file', str(error)) from error
+    if not found.is_file():
+        where = f' ({path})' if is_zoo(path) else ''
         raise _bad(system)('model_file', f'there is no file {found}{where}')
     return str(found)
 
@@ -170,9 +157,11 @@ def _parsed(system: System, given: Mapping[str, Any]) -> Opt:
         raise bad(unknown[0], f'unknown; {nearest(unknown[0], known)}') from error
     except (ValueError, TypeError) as error:
         # "argument --beam-size: invalid int value: 'x'"
-        words = str(error).removeprefix('argument ').split(': ')
-        key = words[0].split('/')[-1].lstrip('-').replace('-', '_')
-        raise bad(key, ': '.join(words[1:]) or 'not understood') from error
+        spelled, _, what = str(error).removeprefix('argument ').partition(': ')
+        if not what:
+            raise UserError(f'system {system.name!r}: {in_words(error)}') from error
+        key = spelled.split('/')[-1].lstrip('-').replace('-', '_')
+        raise bad(key, what) from error
 
 
 def _bad(system: System) -> Any:
