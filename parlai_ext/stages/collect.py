@@ -60,7 +60,8 @@ def collect(
         num_turns=plan.protocol.num_turns,
         shard_size=plan.shard_size,
         seed=plan.protocol.seed,
-        batchsize=opt.get('batchsize') or 64,
+        batchsize=run.manifest['batchsize'],
+        width=opt.get('batchsize'),
         datapath=opt.get('datapath'),
         no_cuda=bool(opt.get('no_cuda')),
         fp16=opt.get('fp16'),
@@ -83,9 +84,13 @@ def collect_shards(
     fp16: bool | None = None,
     progress: bool = True,
     max_resident: int | None = None,
+    width: int | None = None,
 ) -> CollectReport:
     """
     Play every block with a missing shard and write the missing shards.
+
+    :param batchsize: lanes that a block is packed to; the run folder keeps it.
+    :param width: lanes that go through a model together (`None`: as many).
 
     Ctrl-C and SIGTERM raise `KeyboardInterrupt`: what was written stays, and the block
     in flight is played again by the next call.
@@ -94,7 +99,8 @@ def collect_shards(
     budget = memory_for_weights(no_cuda)
     cast = Residents(load, budget, max_resident=max_resident, datapath=datapath)
     drawing = drawing_systems(roster, datapath)
-    stage = Stage(pairings, openers, roster, cast, num_turns, seed, batchsize, drawing)
+    lanes = width or batchsize
+    stage = Stage(pairings, openers, roster, cast, num_turns, seed, lanes, drawing)
     work = blocks(pairings, len(openers), batchsize, stage.draws, shard_size)
     todo = [(block, missing) for block in work if (missing := _missing(run, block))]
     n_todo = sum(shard.lanes for _, missing in todo for shard in missing)
