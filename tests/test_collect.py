@@ -44,7 +44,7 @@ def roster(draws):
     return Roster(targets, (says('yes', 'yes!'), says('no', 'no')))
 
 
-def folder_of(root, roster):
+def folder_of(root, roster, batchsize=SHARD):
     """
     Open (or extend) a bipartite run of ``roster``: 3 shards a pair, 5 dialogues.
     """
@@ -52,12 +52,14 @@ def folder_of(root, roster):
     identities = {s.name: content_id(s.name) for s in systems}
     pairs = pairings(roster, 'bipartite', identities)
     protocol = Protocol('test', num_dialogues=5, num_turns=6, roster=roster, seed=1)
-    manifest = build_manifest(protocol, pairs, OPENERS, identities, SHARD, True)
+    manifest = build_manifest(
+        *(protocol, pairs, OPENERS, identities, SHARD, True), batchsize=batchsize
+    )
     return RunFolder.open(root, manifest)
 
 
 def collected(root, roster, opt=OPT):
-    run = folder_of(root, roster)
+    run = folder_of(root, roster, opt['batchsize'])
     with run.lock():
         return collect(run, opt, progress=False)
 

@@ -13,7 +13,14 @@ import yaml
 from parlai_ext import zoo_configs
 from parlai_ext.mini.corruptions import HELD_OUT, TRAIN
 from parlai_ext.mini.judged import judged
-from parlai_ext.mini.reactions import BLAME, COMPLAINTS, FAMILIES, inventory
+from parlai_ext.mini.reactions import (
+    BLAME,
+    COMPLAINTS,
+    FAMILIES,
+    SHORT,
+    inventory,
+    sentences,
+)
 from parlai_ext.mini.smalltalk import LONGEST, SHORTEST, TOPICS, Turn, dialogue, yours
 
 MANY = 200
@@ -132,9 +139,9 @@ def test_only_a_spoilt_last_turn_brings_a_complaint():
 
 
 def praise_inventory():
-    from parlai_ext.mini.reactions import sentences
-
-    return {line for pattern in FAMILIES['praise'] for line in sentences(pattern)}
+    return set(SHORT['praise']) | {
+        line for pattern in FAMILIES['praise'] for line in sentences(pattern)
+    }
 
 
 def test_every_family_of_complaints_is_used():

@@ -11,6 +11,7 @@ from typing import Any
 
 from parlai.core.message import Message
 
+from parlai_ext.mini.corruptions import EASY
 from parlai_ext.mini.judged import judged
 from parlai_ext.mini.smalltalk import dialogue
 
@@ -45,9 +46,18 @@ def judge_example(fold: str, seed: int, index: int) -> Example:
     return Example(one.context, one.reply)
 
 
+def easy_judge_example(fold: str, seed: int, index: int) -> Example:
+    """
+    Return a `judge_example` whose corruption shows in the turn itself.
+    """
+    one = judged(fold, seed, index, EASY)
+    return Example(one.context, one.reply)
+
+
 SOURCES: dict[str, Callable[[str, int, int], Example]] = {
     'chat': chat_example,
     'judge': judge_example,
+    'judge-easy': easy_judge_example,
 }
 
 

@@ -47,9 +47,14 @@ def off_topic(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) 
 
 def wrong_slot(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
     """
-    Another value where this one belongs; off topic when the turn names none.
+    Another value where one was taken up; off topic when the turn takes up none.
     """
-    named = [one for one in turns[-1].slots if one in ITEMS and one in turns[-1].text]
+    before = ' '.join(turn.text.lower() for turn in turns[-3:-1])
+    named = [
+        one
+        for one in turns[-1].slots
+        if one in ITEMS and one in turns[-1].text and one.lower() in before
+    ]
     if not named:
         return off_topic(rng, turns, other)
     old = pick(rng, named)
@@ -170,6 +175,11 @@ TRAIN: dict[str, Spoiler] = {
     'random_words': random_words,
     'mash': mash,
     'no_detail': no_detail,
+}
+# seen in the turn itself: what the judge starts with
+EASY = {
+    kind: TRAIN[kind]
+    for kind in ('stutter', 'loop', 'drop_words', 'random_words', 'no_detail')
 }
 HELD_OUT: dict[str, Spoiler] = {
     'word_salad': word_salad,

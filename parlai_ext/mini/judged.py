@@ -39,29 +39,32 @@ def spoil(
     return replace(turns[-1], text=text), kind if changed else None
 
 
-def judged(fold: str, seed: int, index: int) -> Judged:
+def judged(
+    fold: str, seed: int, index: int, kinds: Mapping[str, Spoiler] = TRAIN
+) -> Judged:
     """
     Return example ``index`` of a fold.
 
-    Half of the last turns are spoilt. The same speaker may have been bad before and the
-    other speaker too, so only the last turn tells what reaction follows.
+    Examples come in twins: the same context, its last turn good and spoilt, so that
+    only this turn tells which reaction follows. Both speakers may have been bad before.
     """
-    rng = random.Random(f'judged/{fold}/{seed}/{index}')
-    turns = list(dialogue(fold, seed, index))
-    other = dialogue(fold, seed + 1, index)
+    twins, odd = divmod(index, 2)
+    rng = random.Random(f'judged/{fold}/{seed}/{twins}')
+    turns = list(dialogue(fold, seed, twins))
+    other = dialogue(fold, seed + 1, twins)
     last = 1 + int(rng.random() * (len(turns) - 1))
-    own_rate = 0.7 if rng.random() < 0.3 else 0.0
-    their_rate = 0.5 if rng.random() < 0.25 else 0.0
+    own_rate = 0.7 if rng.random() < 0.2 else 0.0
+    their_rate = 0.5 if rng.random() < 0.15 else 0.0
     said: list[Turn] = []
     for i, turn in enumerate(turns[:last]):
         rate = own_rate if (last - i) % 2 == 0 else their_rate
         said.append(turn)
         if i > 0 and rng.random() < rate:
-            said[-1] = spoil(rng, said, other)[0]
+            said[-1] = spoil(rng, said, other, kinds)[0]
     said.append(turns[last])
     kind = None
-    if rng.random() < 0.5:
-        said[-1], kind = spoil(rng, said, other)
+    if odd:
+        said[-1], kind = spoil(rng, said, other, kinds)
     if kind is not None:
         reply = complaint(rng, kind)
     elif last + 1 < len(turns) and rng.random() < 0.5:

@@ -82,6 +82,17 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         'Talking to you is [a pleasure|great fun|lovely].',
     ),
 }
+# Short reactions say good or bad in a word; a small judge learns the difference from
+# them long before it can from whole sentences.
+SHORT: dict[str, tuple[str, ...]] = {
+    'broken': ('Pardon?', 'Sorry?'),
+    'vague': ('Like what?', 'Meaning?'),
+    'senseless': ('What?', 'Huh?'),
+    'again': ('Again?', 'You said that.'),
+    'dislike': ('Boring.', 'Oh no.', 'Enough.'),
+    'praise': ('Great!', 'Nice!', 'Well said.'),
+}
+SHORT_SHARE = 0.5
 COMPLAINTS = tuple(name for name in FAMILIES if name != 'praise')
 LEADS = ('Sorry,', 'Hm,', 'Honestly,', 'To be honest,', 'Well,')
 PRAISE_LEADS = ('Oh,', 'You know,', 'To be honest,', 'Well,')
@@ -124,7 +135,8 @@ def inventory() -> list[str]:
     """
     Return every reaction there is, without the leads.
     """
-    return [
+    short = [one for family in SHORT.values() for one in family]
+    return short + [
         sentence
         for patterns in FAMILIES.values()
         for pattern in patterns
@@ -143,15 +155,20 @@ def complaint(rng: random.Random, kind: str) -> str:
         family = 'dislike'
     else:
         family = pick(rng, COMPLAINTS)
-    return _with_lead(rng, LEADS, expand(rng, pick(rng, FAMILIES[family])))
+    return _with_lead(rng, LEADS, _say(rng, family))
 
 
 def praise(rng: random.Random) -> str:
     """
     Return what one may say after a good turn.
     """
-    text = expand(rng, pick(rng, FAMILIES['praise']))
-    return _with_lead(rng, PRAISE_LEADS, text)
+    return _with_lead(rng, PRAISE_LEADS, _say(rng, 'praise'))
+
+
+def _say(rng: random.Random, family: str) -> str:
+    if rng.random() < SHORT_SHARE:
+        return pick(rng, SHORT[family])
+    return expand(rng, pick(rng, FAMILIES[family]))
 
 
 def _with_lead(rng: random.Random, leads: tuple[str, ...], text: str) -> str:

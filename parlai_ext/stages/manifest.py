@@ -18,6 +18,7 @@ from parlai_ext.rosters import FILE_OPTIONS
 from parlai_ext.signature import signature_line
 
 SCHEMA = 1
+BATCHSIZE = 64
 PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
 
 
@@ -28,12 +29,17 @@ def build_manifest(
     identities: Mapping[str, str],
     shard_size: int,
     sampling: bool,
+    *,
+    batchsize: int = BATCHSIZE,
+    guessed: Sequence[str] = (),
 ) -> dict[str, Any]:
     """
     Return the manifest of a run that plays ``pairings`` over ``openers``.
 
     :param identities: system name -> content hash of what it is.
     :param sampling: some system draws its replies, so the shard size matters.
+    :param batchsize: lanes that a block is packed to.
+    :param guessed: systems of which the paper does not say exactly what they are.
     """
     collect = collect_keys(protocol, openers, identities)
     if sampling:
@@ -50,6 +56,8 @@ def build_manifest(
         'pairings': [to_json(p) for p in pairings],
         'openers': [to_json(o) for o in openers],
         'shard_size': shard_size,
+        'batchsize': batchsize,
+        'guessed': list(guessed),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }

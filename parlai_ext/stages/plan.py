@@ -13,10 +13,9 @@ from parlai_ext.config import load_protocol_and_info, parse_target
 from parlai_ext.errors import UserError
 from parlai_ext.records import Opener, Pairing, Protocol, Roster, System
 from parlai_ext.schedule import pairings, sample_openers, shard_size_for
-from parlai_ext.stages.manifest import build_manifest
+from parlai_ext.stages.manifest import BATCHSIZE, build_manifest
 from parlai_ext.store import RunFolder
 
-BATCHSIZE = 64
 # options of the command line that replace a key of the protocol file
 OVERRIDES = (
     'roster',
@@ -73,11 +72,11 @@ def make_plan(opt: Mapping[str, Any], *, fetch: bool = False) -> Plan:
     batchsize = old['batchsize'] if old else opt.get('batchsize') or BATCHSIZE
     size = old['shard_size'] if old else shard_size_for(len(openers), batchsize)
     sampling = _sampling(protocol, opt.get('datapath'))
-    manifest = {
-        **build_manifest(protocol, pairs, openers, identities, size, sampling),
-        'batchsize': batchsize,
-        'guessed': guessed,
-    }
+    manifest = build_manifest(
+        *(protocol, pairs, openers, identities, size, sampling),
+        batchsize=batchsize,
+        guessed=guessed,
+    )
     left_out = tuple(f'{name}: {reason}' for name, reason in missing.items())
     return Plan(protocol, tuple(pairs), tuple(openers), size, manifest, left_out)
 
