@@ -55,6 +55,23 @@ OPTIONS: dict[str, dict[str, Any]] = {
     '--bootstraps': {'type': int, 'help': 'resamples behind each interval (2000)'},
 }
 
+# what decides who talks to whom, over what and for how long
+PLAN = (
+    '--config',
+    '--run-dir',
+    '--roster',
+    '--pairing',
+    '--openers',
+    '--openers-file',
+    '--num-dialogues',
+    '--num-turns',
+    '--seed',
+    '--batchsize',
+    '--add-target',
+    '--skip-missing',
+)
+MACHINE = ('--datapath', '--no-cuda', '--fp16')
+
 
 def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
     """

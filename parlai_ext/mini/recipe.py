@@ -20,10 +20,11 @@ MEDIUM: Mapping[str, Any] = {
     'ffn_size': 256,
     'variant': 'prelayernorm',
     'activation': 'gelu',
-    'learn_positional_embeddings': True,
-    'n_positions': 192,
+    # the latest word first: what matters most is always in the same place
+    'history_reversed': True,
+    'n_positions': 128,
     'dropout': 0.0,
-    'text_truncate': 128,
+    'text_truncate': 96,
     'label_truncate': 32,
     'beam_min_length': 1,
     'beam_size': 1,
@@ -32,10 +33,12 @@ MEDIUM: Mapping[str, Any] = {
     'learningrate': 2e-3,
     'lr_scheduler': 'invsqrt',
     'warmup_updates': 100,
-    'invsqrt_lr_decay_gamma': 400,
+    'invsqrt_lr_decay_gamma': 1000,
     'gradient_clip': 1.0,
     'split_lines': True,
 }
+# the judge looks at the last utterance and three before it
+JUDGE = {**MEDIUM, 'history_size': 4}
 SMALL = {**MEDIUM, 'embedding_size': 64, 'ffn_size': 192, 'n_encoder_layers': 1}
 POLY = {
     key: value
@@ -60,10 +63,12 @@ POLY = {
 class Job:
     """
     One training run: `keep` maps the name of a shipped model to its update count.
+
+    `lessons` are sources of examples and how many updates each is learned from.
     """
 
     keep: Mapping[str, int]
-    source: str
+    lessons: tuple[tuple[str, int], ...]
     seed: int
     opt: Mapping[str, Any] = field(default_factory=lambda: MEDIUM)
     batchsize: int = 32
@@ -74,16 +79,16 @@ LADDER = {
     'step-150': 150,
     'step-450': 450,
     'step-1350': 1350,
-    'step-6000': 6000,
+    'step-4000': 4000,
 }
 
 # longest first, so that two processes end together
 JOBS = (
-    Job(LADDER, 'chat', seed=1),
-    Job({'judge': 6000}, 'judge', seed=2),
-    Job({'judge-no-reactions': 6000}, 'chat', seed=2),
-    Job({'other-seed': 3000}, 'chat', seed=3),
-    Job({'smaller': 3000}, 'chat', seed=4, opt=SMALL),
-    Job({'retrieval': 1500}, 'chat', seed=5, opt=POLY),
-    Job({'judge-untrained': 0}, 'judge', seed=2),
+    Job({'judge': 6000}, (('judge-easy', 1500), ('judge', 4500)), seed=2, opt=JUDGE),
+    Job({'judge-no-reactions': 6000}, (('chat', 6000),), seed=2, opt=JUDGE),
+    Job(LADDER, (('chat', 4000),), seed=1),
+    Job({'other-seed': 2500}, (('chat', 2500),), seed=3),
+    Job({'retrieval': 1500}, (('chat', 1500),), seed=5, opt=POLY),
+    Job({'smaller': 2500}, (('chat', 2500),), seed=4, opt=SMALL),
+    Job({'judge-untrained': 0}, (('judge', 0),), seed=2, opt=JUDGE),
 )

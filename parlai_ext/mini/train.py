@@ -13,7 +13,7 @@ import multiprocessing
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -76,16 +76,13 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
     """
     import parlai.utils.logging as logging
 
-    from parlai_ext.mini.corpus import batches
     from parlai_ext.mini.shipping import ship
 
     logging.set_log_level(logging.ERROR)
     agent = build_agent(job, seed, Path(tokenizer))
     by_step = {step: name for name, step in job.keep.items()}
     last, facts, began = max(by_step), {}, time.monotonic()
-    data = batches(
-        agent, job.source, 'train', 1000 * seed + job.seed, job.batchsize, last
-    )
+    data = lessons(agent, job, 1000 * seed + job.seed)
     for step in range(last + 1):
         if step in by_step:
             name = by_step[step]
@@ -99,11 +96,21 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
     return facts
 
 
+def lessons(agent: Any, job: Job, seed: int) -> Iterator[list[Any]]:
+    """
+    Yield the batches of all lessons of ``job``, one lesson after the other.
+    """
+    from parlai_ext.mini.corpus import batches
+
+    for source, updates in job.lessons:
+        yield from batches(agent, source, 'train', seed, job.batchsize, updates)
+
+
 def _facts(agent: Any, job: Job, step: int, seconds: float) -> dict[str, float]:
     from parlai_ext.mini.corpus import held_out_loss
 
     size = sum(one.numel() for one in agent.model.parameters())
-    loss = held_out_loss(agent, job.source, job.seed)
+    loss = held_out_loss(agent, job.lessons[-1][0], job.seed)
     return {'updates': step, 'parameters': size, 'loss': loss, 'seconds': seconds}
 
 

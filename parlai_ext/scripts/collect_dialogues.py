@@ -9,7 +9,7 @@ from typing import Any
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import add_options
+from parlai_ext.options import MACHINE, PLAN, add_options
 
 
 class CollectDialogues(Command):
@@ -21,24 +21,7 @@ class CollectDialogues(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(
-            parser,
-            '--config',
-            '--run-dir',
-            '--roster',
-            '--pairing',
-            '--openers',
-            '--openers-file',
-            '--num-dialogues',
-            '--num-turns',
-            '--seed',
-            '--batchsize',
-            '--add-target',
-            '--skip-missing',
-            '--datapath',
-            '--no-cuda',
-            '--fp16',
-        )
+        add_options(parser, *PLAN, *MACHINE)
 
     def run(self) -> Any:
         """

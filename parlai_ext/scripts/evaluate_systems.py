@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.command import Command
-from parlai_ext.options import add_options
+from parlai_ext.options import MACHINE, PLAN, add_options
 
 
 class EvaluateSystems(Command):
@@ -26,27 +26,14 @@ class EvaluateSystems(Command):
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         add_options(
             parser,
-            '--config',
-            '--run-dir',
-            '--roster',
-            '--pairing',
-            '--openers',
-            '--openers-file',
-            '--num-dialogues',
-            '--num-turns',
-            '--seed',
-            '--batchsize',
-            '--add-target',
+            *PLAN,
             '--judge-model-file',
             '--followups',
             '--human-scores',
             '--bootstraps',
             '--max-failed-share',
             '--dry-run',
-            '--skip-missing',
-            '--datapath',
-            '--no-cuda',
-            '--fp16',
+            *MACHINE,
         )
 
     def run(self) -> dict[str, Any]:
