@@ -79,14 +79,14 @@ LADDER = {
     'step-150': 150,
     'step-450': 450,
     'step-1350': 1350,
-    'step-4000': 4000,
+    'step-4050': 4050,
 }
 
 # longest first, so that two processes end together
 JOBS = (
-    Job({'judge': 6000}, (('judge-easy', 1500), ('judge', 4500)), seed=2, opt=JUDGE),
+    Job({'judge': 6000}, (('judge-easy', 1200), ('judge', 4800)), seed=2, opt=JUDGE),
     Job({'judge-no-reactions': 6000}, (('chat', 6000),), seed=2, opt=JUDGE),
-    Job(LADDER, (('chat', 4000),), seed=1),
+    Job(LADDER, (('chat', 4050),), seed=1),
     Job({'other-seed': 2500}, (('chat', 2500),), seed=3),
     Job({'retrieval': 1500}, (('chat', 1500),), seed=5, opt=POLY),
     Job({'smaller': 2500}, (('chat', 2500),), seed=4, opt=SMALL),

@@ -90,9 +90,12 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
             ship(agent, Path(out) / name)
             print(f'{name}: {json.dumps(facts[name])}', flush=True)
         if step < last:
-            if step % REPORT_EVERY == 0:
-                _progress(agent, by_step[last], step, last, time.monotonic() - began)
-            agent.batch_act(next(data))
+            acts = agent.batch_act(next(data))
+            if (step + 1) % REPORT_EVERY == 0:
+                rate = (step + 1) / (time.monotonic() - began)
+                done = f'{by_step[last]}: {step + 1}/{last}'
+                print(f'{done} loss {_loss(acts):.3f} {rate:.1f}/s', flush=True)
+                agent.reset_metrics()
     return facts
 
 
@@ -114,11 +117,13 @@ def _facts(agent: Any, job: Job, step: int, seconds: float) -> dict[str, float]:
     return {'updates': step, 'parameters': size, 'loss': loss, 'seconds': seconds}
 
 
-def _progress(agent: Any, name: str, step: int, last: int, seconds: float) -> None:
-    loss = agent.report().get('gnorm', 0.0)
-    agent.reset_metrics()
-    rate = step / seconds if seconds else 0.0
-    print(f'{name}: {step}/{last} gradient {float(loss):.2f} {rate:.1f}/s', flush=True)
+def _loss(acts: Sequence[Any]) -> float:
+    """
+    Return the loss of one batch: per token (generators) or per example (rankers).
+    """
+    found = [act['metrics'] for act in acts]
+    losses = [one.get('loss', one.get('mean_loss')) for one in found]
+    return float(sum(x._numer for x in losses) / sum(x._denom for x in losses))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
