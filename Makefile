@@ -54,8 +54,8 @@ install: $(READY)
 $(READY):
 	@test -n '$(PYTHON)' || { echo 'error: Python 3.11 or newer is needed; name it' \
 	  'with: make PYTHON=/path/to/python3.11' >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
-	  'error: $(PYTHON) is older than Python 3.11' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo \
+	  'error: $(PYTHON) is not Python 3.11 or newer' >&2; exit 1; }
 	@grep -qs '$(VENV)' $(VENV)/bin/pip && $(PY) -c 'import sys' \
 	  || $(PYTHON) -m venv --clear $(VENV)
 	@rm -f .venv/ready-*
