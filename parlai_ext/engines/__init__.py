@@ -1,3 +1,0 @@
-"""
-Where shards of work run.
-"""

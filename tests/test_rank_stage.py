@@ -1,0 +1,148 @@
+"""
+From a scored run folder to `ranking.json`, on numbers that fit on a sheet of paper.
+"""
+
+import json
+
+import pytest
+from scipy import stats
+
+from parlai_ext.records import (
+    Dialogue,
+    HumanJudgement,
+    Opener,
+    Protocol,
+    Roster,
+    Score,
+    ScoredDialogue,
+    System,
+    Utterance,
+)
+from parlai_ext.schedule import dialogue_id, pairings
+from parlai_ext.scripts.rank_systems import RankSystems
+from parlai_ext.stages.manifest import build_manifest
+from parlai_ext.stages.rank import rank_run
+from parlai_ext.store import RunFolder
+
+SCORER = 'made-up|v:1'
+TARGETS, PARTNERS = ('a', 'b', 'c', 'd'), ('p', 'q')
+OPENERS = [Opener.of([f'Hello {i}.', f'Hi {i}.'], 'test') for i in range(4)]
+# what a target is worth, and what a partner adds
+WORTH = {'a': 1.0, 'b': 2.0, 'c': 4.0, 'd': 3.0}
+ADDS = {'p': 0.0, 'q': 0.5}
+
+
+def scored_run(root, *, silent: str | None = None, silences: int = 0) -> RunFolder:
+    """
+    Write a run whose dialogues score WORTH + ADDS on their two utterances, -1 and +1
+    around it; ``silent`` breaks off its first ``silences`` dialogues with each partner.
+    """
+    roster = Roster(
+        tuple(System(n, {'model': n}) for n in TARGETS),
+        tuple(System(n, {'model': n}) for n in PARTNERS),
+    )
+    identities = {n: n for n in TARGETS + PARTNERS}
+    protocol = Protocol('paper', num_dialogues=4, num_turns=6, roster=roster)
+    pairs = pairings(roster, 'bipartite', identities)
+    run = RunFolder.open(
+        root, build_manifest(protocol, pairs, OPENERS, identities, 4, False)
+    )
+    for pairing in pairs:
+        dialogues, scores = [], []
+        for j, opener in enumerate(OPENERS):
+            broken = pairing.first == silent and j < silences
+            dialogues.append(talk(pairing, opener, broken))
+            scores.append(judged(pairing, dialogues[-1]))
+        run.write_dialogues(pairing.id, 0, dialogues)
+        run.scores(SCORER).write(pairing.id, 0, scores)
+    return run
+
+
+def talk(pairing, opener, broken):
+    said = [*opener.utterances, 'one two three', 'yes', 'four five', 'no']
+    utterances = tuple(
+        Utterance((pairing.first, pairing.second)[i % 2], text, i < 2)
+        for i, text in enumerate(said[: 4 if broken else 6])
+    )
+    why = (pairing.first, 'empty reply') if broken else (None, None)
+    id_ = dialogue_id(pairing.id, opener.id)
+    return Dialogue(id_, pairing.id, opener.id, utterances, *why)
+
+
+def judged(pairing, dialogue):
+    middle = WORTH[pairing.first] + ADDS[pairing.second]
+    places = [i for i in range(2, len(dialogue.utterances), 2)]
+    return ScoredDialogue(
+        dialogue.id,
+        tuple(
+            Score(dialogue.id, i, pairing.first, 'Overall', middle + sign)
+            for i, sign in zip(places, (-1, 1), strict=False)
+        ),
+    )
+
+
+def rows(ranking, name='Overall', part='dimensions'):
+    return {row['system']: row for row in ranking[part][name]}
+
+
+def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
+    found = rows(rank_run(scored_run(tmp_path), SCORER, bootstraps=50))
+    # each dialogue mean is worth + adds; over p and q that is worth + 0.25
+    assert {n: r['score'] for n, r in found.items()} == pytest.approx(
+        {'a': 1.25, 'b': 2.25, 'c': 4.25, 'd': 3.25}
+    )
+    assert [found[n]['n_dialogues'] for n in TARGETS] == [8, 8, 8, 8]
+
+
+def test_the_same_difference_everywhere_is_significant(tmp_path):
+    found = rows(rank_run(scored_run(tmp_path), SCORER, bootstraps=50))
+    assert {n: r['rank'] for n, r in found.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
+
+
+def test_the_trivial_baselines_are_ranked_beside(tmp_path):
+    ranking = rank_run(scored_run(tmp_path), SCORER, bootstraps=50)
+    lengths = rows(ranking, 'mean_length', 'baselines')
+    # 'one two three' and 'four five': 2.5 words, given ones and the partner's left out
+    assert {r['score'] for r in lengths.values()} == {2.5}
+
+
+def test_a_dialogue_that_a_target_broke_off_has_no_score(tmp_path):
+    run = scored_run(tmp_path, silent='a', silences=1)
+    ranking = rank_run(run, SCORER, bootstraps=50, max_failed_share=0.5)
+    row = rows(ranking)['a']
+    assert (row['n_dialogues'], row['n_unscored']) == (8, 2)
+    assert row['score'] == pytest.approx(1.25)  # not the half-told dialogues' 0.25
+    bound = ranking['bounds']['Overall']['a']
+    assert bound['unscored_share'] == pytest.approx(2 / 8)
+    # six dialogues of mean 1.25, two at the lowest (1.0) or highest (4.5) seen
+    assert bound['worst'] == pytest.approx((6 * 1.25 + 2 * 1.0) / 8)
+    assert bound['best'] == pytest.approx((6 * 1.25 + 2 * 4.5) / 8)
+
+
+def test_a_target_that_fails_too_often_is_listed_and_not_ranked(tmp_path):
+    run = scored_run(tmp_path, silent='a', silences=1)
+    ranking = rank_run(run, SCORER, bootstraps=50)
+    found = rows(ranking)
+    assert found['a']['rank'] is None and found['a']['score'] is not None
+    assert {n: found[n]['rank'] for n in 'bcd'} == {'c': 1, 'd': 2, 'b': 3}
+    failed = ranking['failures']['a']
+    assert (failed['n_failed'], failed['n_dialogues']) == (2, 8)
+    assert failed['ranked'] is False and failed['reasons'] == {'empty reply': 2}
+
+
+def test_human_scores_replace_the_reference(tmp_path):
+    run = scored_run(tmp_path)
+    people = {'a': 1.0, 'b': 3.0, 'c': 4.0, 'd': 2.0}
+    human = [HumanJudgement(n, 'Overall', v) for n, v in people.items()]
+    found = rank_run(run, SCORER, human=human, bootstraps=50)['reference']['Overall']
+    expected = stats.spearmanr([1, 2, 4, 3], [1, 3, 4, 2]).statistic
+    assert found['spearman']['value'] == pytest.approx(expected)
+    assert (found['kind'], found['n']) == ('human', 4)
+
+
+def test_rank_systems_writes_what_it_returns(tmp_path, capsys):
+    scored_run(tmp_path)
+    ranking = RankSystems.main(run_dir=str(tmp_path), bootstraps=50)
+    written = json.loads((tmp_path / 'ranking.json').read_text())
+    assert written == ranking
+    assert 'Overall' in capsys.readouterr().out
