@@ -82,7 +82,9 @@ def test_portable_options_refuse_an_absolute_path():
 
 
 def test_portable_options_lose_the_place():
-    assert portable(Opt({'datapath': '/x', 'n_heads': 2})) == {'n_heads': 2}
+    kept = portable(Opt({'datapath': '/x', 'n_heads': 2, 'no_cuda': True}))
+    assert 'datapath' not in kept
+    assert (kept['n_heads'], kept['no_cuda']) == (2, False)
 
 
 def test_shared_weights_stay_shared_when_halved():

@@ -122,6 +122,15 @@ def held_out_loss(agent: Any, source: str, seed: int, count: int = 512) -> float
     return float(total / weight)
 
 
+def said(fold: str, seed: int, count: int) -> list[str]:
+    """
+    Return every utterance of ``count`` dialogues once, in alphabetical order.
+    """
+    return sorted(
+        {turn.text for index in range(count) for turn in dialogue(fold, seed, index)}
+    )
+
+
 def texts(seed: int, count: int) -> Sequence[str]:
     """
     Return the text that the byte-pair encoding is learned from.

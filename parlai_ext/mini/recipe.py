@@ -29,6 +29,7 @@ MEDIUM: Mapping[str, Any] = {
     'beam_min_length': 1,
     'beam_size': 1,
     'inference': 'greedy',
+    'skip_generation': True,  # while training
     'optimizer': 'adam',
     'learningrate': 2e-3,
     'lr_scheduler': 'invsqrt',
@@ -43,7 +44,7 @@ SMALL = {**MEDIUM, 'embedding_size': 64, 'ffn_size': 192, 'n_encoder_layers': 1}
 POLY = {
     key: value
     for key, value in MEDIUM.items()
-    if not key.startswith(('beam', 'inference', 'n_enc', 'n_dec'))
+    if not key.startswith(('beam', 'inference', 'skip', 'n_enc', 'n_dec'))
 } | {
     'model': RETRIEVER,
     'embedding_size': 96,
@@ -72,6 +73,7 @@ class Job:
     seed: int
     opt: Mapping[str, Any] = field(default_factory=lambda: MEDIUM)
     batchsize: int = 32
+    candidates: int = 0  # dialogues that a retriever's own replies are taken from
 
 
 LADDER = {
@@ -88,7 +90,7 @@ JOBS = (
     Job({'judge-no-reactions': 6000}, (('chat', 6000),), seed=2, opt=JUDGE),
     Job(LADDER, (('chat', 4050),), seed=1),
     Job({'other-seed': 2500}, (('chat', 2500),), seed=3),
-    Job({'retrieval': 1500}, (('chat', 1500),), seed=5, opt=POLY),
+    Job({'retrieval': 1500}, (('chat', 1500),), seed=5, opt=POLY, candidates=400),
     Job({'smaller': 2500}, (('chat', 2500),), seed=4, opt=SMALL),
     Job({'judge-untrained': 0}, (('judge', 0),), seed=2, opt=JUDGE),
 )

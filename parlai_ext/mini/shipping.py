@@ -7,7 +7,7 @@ belongs to the machine they were made on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,18 @@ _LOCAL = {
     'dict_loaded',
     'download_path',
     'fixed_candidates_path',
-    'image_mode',
     'init_model',
     'init_opt',
     'is_debug',
     'loglevel',
     'model_file',
-    'no_cuda',
-    'gpu',
     'override',
     'parlai_home',
     'starttime',
     'task',
-    'verbose',
-    'skip_generation',
 }
+# what agents look up even when no parser filled it in, as a user would have it
+_NEUTRAL = {'no_cuda': False, 'gpu': -1, 'verbose': False, 'skip_generation': False}
 
 
 def portable(opt: Opt) -> Opt:
@@ -48,7 +45,7 @@ def portable(opt: Opt) -> Opt:
 
     :raises ValueError: when an absolute path is left.
     """
-    kept = {key: opt[key] for key in sorted(opt) if key not in _LOCAL}
+    kept = {key: opt[key] for key in sorted(opt) if key not in _LOCAL} | _NEUTRAL
     for key, value in kept.items():
         if isinstance(value, str) and value.startswith('/'):
             raise ValueError(f'option {key} holds an absolute path: {value}')
@@ -67,12 +64,17 @@ def halved(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: made[value.data_ptr()] for name, value in weights.items()}
 
 
-def ship(agent: Any, folder: Path) -> None:
+def ship(agent: Any, folder: Path, candidates: Sequence[str] = ()) -> None:
     """
     Write ``model``, ``model.opt`` and the dictionary of ``agent`` into ``folder``.
+
+    :param candidates: the replies of a retriever, written as ``model.candidates``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     torch.save({'model': halved(agent.model.state_dict())}, folder / 'model')
     portable(agent.opt).save(str(folder / 'model.opt'))
     agent.dict.save(str(folder / 'model.dict'), sort=False)
     (folder / 'model.dict.opt').unlink()
+    if candidates:
+        text = ''.join(f'{line}\n' for line in candidates)
+        (folder / 'model.candidates').write_text(text, encoding='utf-8', newline='\n')

@@ -33,11 +33,11 @@ def learn_tokenizer(folder: Path, seed: int) -> None:
 
     from parlai_ext.mini.corpus import texts
 
-    said = list(texts(seed, TOKENIZER_DIALOGUES))
+    lines = list(texts(seed, TOKENIZER_DIALOGUES))
     tokenizer = ByteLevelBPETokenizer(add_prefix_space=True)
     tokenizer.train_from_iterator(
         # the newline stands between utterances and must be one token
-        said + ['\n'] * len(said),
+        lines + ['\n'] * len(lines),
         vocab_size=VOCABULARY,
         show_progress=False,
     )
@@ -64,7 +64,6 @@ def build_agent(job: Job, seed: int, tokenizer: Path) -> Any:
         dict_file=str(tokenizer / 'unused.dict'),
         datatype='train',
         no_cuda=True,
-        skip_generation=True,
         verbose=False,
     )
     return create_agent(opt)
@@ -76,6 +75,7 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
     """
     import parlai.utils.logging as logging
 
+    from parlai_ext.mini.corpus import said
     from parlai_ext.mini.shipping import ship
 
     logging.set_log_level(logging.ERROR)
@@ -87,7 +87,7 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
         if step in by_step:
             name = by_step[step]
             facts[name] = _facts(agent, job, step, time.monotonic() - began)
-            ship(agent, Path(out) / name)
+            ship(agent, Path(out) / name, said('train', job.seed, job.candidates))
             print(f'{name}: {json.dumps(facts[name])}', flush=True)
         if step < last:
             acts = agent.batch_act(next(data))

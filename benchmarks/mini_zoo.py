@@ -1,0 +1,129 @@
+"""
+Does the demo recover the planted order? Five chat seeds, the judge and its controls.
+
+    python benchmarks/mini_zoo.py [--seeds 0 1 2 3 4] [--runs runs/mini_zoo]
+
+Prints the tables of docs/mini_zoo.md: losses of the shipped models, and Spearman of
+every judge and trivial baseline with the planted order, floors left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from scipy.stats import spearmanr
+
+import parlai_ext.mini
+from parlai_ext.config import load_protocol
+from parlai_ext.records import content_id
+from parlai_ext.scripts.evaluate_systems import EvaluateSystems
+from parlai_ext.scripts.rank_systems import RankSystems
+from parlai_ext.scripts.score_dialogues import ScoreDialogues
+
+CONTROLS = ('judge-untrained', 'judge-no-reactions')
+ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
+
+
+def rankings(seed: int, folder: Path) -> dict[str, dict[str, Any]]:
+    """
+    Return `ranking.json` of the demo at one chat seed, by judge; unfinished runs go on.
+    """
+    run = folder / f'seed-{seed}'
+    found = {'judge': EvaluateSystems.main(config='demo', seed=seed, run_dir=str(run))}
+    for name in CONTROLS:
+        scored = ScoreDialogues.main(
+            run_dir=str(run), judge_model_file=f'zoo:mini/{name}/model'
+        )
+        found[name] = RankSystems.main(
+            run_dir=str(run), scores=content_id(scored.signature)
+        )
+    return found
+
+
+def agreement(
+    standings: Iterable[Mapping[str, Any]], planted: Mapping[str, float]
+) -> float:
+    """
+    Return Spearman of the scores with the planted order, over the ladder.
+    """
+    score = {one['system']: one['score'] for one in standings}
+    return float(spearmanr(list(planted.values()), [score[s] for s in planted])[0])
+
+
+def column(
+    by_judge: Mapping[str, Mapping[str, Any]], planted: Mapping[str, float]
+) -> dict[str, float]:
+    """
+    Return one seed's correlations, by judge and by trivial baseline.
+    """
+    found = {
+        name: agreement(ranking['dimensions']['Overall'], planted)
+        for name, ranking in by_judge.items()
+    }
+    for name, standings in by_judge['judge']['baselines'].items():
+        found[f'baseline: {name}'] = agreement(standings, planted)
+    return found
+
+
+def print_agreement(seeds: Sequence[int], columns: Sequence[dict[str, float]]) -> None:
+    heads = ' | '.join(f'seed {seed}' for seed in seeds)
+    print(f'| Spearman, Overall | {heads} | median |')
+    print('|---' * (len(seeds) + 2) + '|')
+    for name in columns[0]:
+        values = [one[name] for one in columns]
+        cells = ' | '.join(f'{value:.2f}' for value in values)
+        print(f'| {name} | {cells} | {median(values):.2f} |')
+
+
+def print_scores(rankings_by_seed: Sequence[dict[str, dict[str, Any]]]) -> None:
+    """
+    Print each target's Overall score at each seed.
+    """
+    print('\n| Overall of the judge | seeds, in order |\n|---|---|')
+    tables = [
+        {one['system']: one['score'] for one in r['judge']['dimensions']['Overall']}
+        for r in rankings_by_seed
+    ]
+    for system in sorted(tables[0], key=lambda s: tables[0][s]):
+        cells = ', '.join(f'{table[system]:.2f}' for table in tables)
+        print(f'| {system} | {cells} |')
+
+
+def print_training() -> None:
+    """
+    Print what is known of the training of each shipped model.
+    """
+    facts = json.loads((ZOO / 'training.json').read_text(encoding='utf-8'))
+    print('\n| model | updates | parameters | held-out loss | perplexity |')
+    print('|---|---|---|---|---|')
+    for name, one in sorted(facts.items(), key=lambda item: item[1]['updates']):
+        known = 'ranks, not words' if name == 'retrieval' else _perplexity(one['loss'])
+        size = f'{one["parameters"]:,}'
+        print(f'| {name} | {one["updates"]} | {size} | {one["loss"]:.3f} | {known} |')
+
+
+def _perplexity(loss: float) -> str:
+    return f'{math.exp(loss):.2f}'
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2, 3, 4])
+    parser.add_argument('--runs', type=Path, default=Path('runs/mini_zoo'))
+    args = parser.parse_args()
+    planted = load_protocol('demo').reference['Overall']
+    found = [rankings(seed, args.runs) for seed in args.seeds]
+    print()
+    print_agreement(args.seeds, [column(one, planted) for one in found])
+    print_scores(found)
+    print_training()
+
+
+if __name__ == '__main__':
+    main()
