@@ -12,7 +12,7 @@ import errno
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from parlai_ext.errors import UserError
 
@@ -65,7 +65,9 @@ class Command:
         """
         Return a plain parser with this command's options.
         """
-        parser = argparse.ArgumentParser(prog=prog, description=cls.description)
+        parser = argparse.ArgumentParser(
+            prog=prog, description=cls.description, allow_abbrev=False
+        )
         parser.register('type', 'bool', as_bool)
         cls.add_arguments(parser)
         return parser
@@ -103,7 +105,7 @@ class Command:
             fail(f'{e.strerror}: {e.filename or opt.get("run_dir")}')
 
 
-def fail(line: str, code: int = 1) -> None:
+def fail(line: str, code: int = 1) -> NoReturn:
     """
     Print one line to standard error and leave.
     """

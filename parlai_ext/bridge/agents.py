@@ -149,8 +149,8 @@ def _parsed(system: System, given: Mapping[str, Any]) -> Opt:
         name = effective_opt(system, given.get('datapath')).get('model')
         raise bad('model', f'no agent {name!r}: {in_words(error)}') from error
     except KeyError as error:
-        spelled = (o for action in parser._actions for o in action.option_strings)
-        known = {o.lstrip('-').replace('-', '_') for o in spelled}
+        options = (o for action in parser._actions for o in action.option_strings)
+        known = {o.lstrip('-').replace('-', '_') for o in options}
         unknown = [key for key in given if key not in known]
         if not unknown:
             raise UserError(f'system {system.name!r}: {in_words(error)}') from error

@@ -46,9 +46,9 @@ class EvaluateSystems(Command):
         opt = self.opt
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
         if opt['dry_run']:
-            planned = forecast.forecast(plan.make_plan(opt), opt.get('run_dir'))
-            print(forecast.in_words(planned))
-            return planned
+            costs = forecast.forecast(plan.make_plan(opt), opt.get('run_dir'))
+            print(forecast.in_words(costs))
+            return costs
         run, planned = plan.prepare(opt)
         with run.lock():
             problems = collect.collect(run, opt).problems

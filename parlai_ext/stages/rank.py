@@ -53,7 +53,7 @@ def rank_run(
         )
     ranked = ranked_mask(tables, share)
     kind, reference = reference_of(plan, human)
-    common = {'bootstraps': count, 'seed': plan.protocol.seed}
+    common: dict[str, Any] = {'bootstraps': count, 'seed': plan.protocol.seed}
     partners = settings.get('partners', PARTNERS)
     return {
         'schema': SCHEMA,
