@@ -103,7 +103,7 @@ def batches(
         made += POOL
 
 
-def held_out_loss(agent: Any, source: str, seed: int, count: int = 512) -> float:
+def held_out_loss(agent: Any, source: str, seed: int, count: int = 1024) -> float:
     """
     Return the mean loss per token (generators) or example (rankers) on the valid fold.
     """

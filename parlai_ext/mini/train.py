@@ -12,8 +12,9 @@ import json
 import multiprocessing
 import os
 import random
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -86,9 +87,9 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
     for step in range(last + 1):
         if step in by_step:
             name = by_step[step]
-            facts[name] = _facts(agent, job, step, time.monotonic() - began)
+            facts[name] = _facts(agent, job, step)
             ship(agent, Path(out) / name, said('train', job.seed, job.candidates))
-            print(f'{name}: {json.dumps(facts[name])}', flush=True)
+            print(f'{name} is kept: {json.dumps(facts[name])}', flush=True)
         if step < last:
             acts = agent.batch_act(next(data))
             if (step + 1) % REPORT_EVERY == 0:
@@ -109,12 +110,12 @@ def lessons(agent: Any, job: Job, seed: int) -> Iterator[list[Any]]:
         yield from batches(agent, source, 'train', seed, job.batchsize, updates)
 
 
-def _facts(agent: Any, job: Job, step: int, seconds: float) -> dict[str, float]:
+def _facts(agent: Any, job: Job, step: int) -> dict[str, float]:
     from parlai_ext.mini.corpus import held_out_loss
 
     size = sum(one.numel() for one in agent.model.parameters())
-    loss = held_out_loss(agent, job.lessons[-1][0], job.seed)
-    return {'updates': step, 'parameters': size, 'loss': loss, 'seconds': seconds}
+    loss = held_out_loss(agent, job.lessons[-1][0], seed=0)
+    return {'updates': step, 'parameters': size, 'loss': round(loss, 4)}
 
 
 def _loss(acts: Sequence[Any]) -> float:
@@ -137,21 +138,32 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument('--only', nargs='*', help='names of models to train')
     args = parser.parse_args(argv)
     os.environ['OMP_NUM_THREADS'] = '1'
-    learn_tokenizer(args.out / 'tokenizer', args.seed)
     jobs = [job for job in JOBS if not args.only or set(args.only) & set(job.keep)]
-    facts: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as tokenizer:
+        learn_tokenizer(Path(tokenizer), args.seed)
+        facts = train_all(jobs, args.seed, args.out, tokenizer, args.processes)
+    record(facts, args.out / 'training.json')
+
+
+def train_all(
+    jobs: Sequence[Job], seed: int, out: Path, tokenizer: str, processes: int
+) -> dict[str, dict[str, float]]:
+    """
+    Train jobs side by side, in their order; return what is known of each model.
+    """
     context = multiprocessing.get_context('spawn')
-    with ProcessPoolExecutor(args.processes, mp_context=context) as pool:
-        waiting = [
-            pool.submit(
-                train, job, args.seed, str(args.out), str(args.out / 'tokenizer')
-            )
-            for job in jobs
-        ]
-        for one in waiting:
-            facts.update(one.result())
-    text = json.dumps(facts, indent=1, sort_keys=True) + '\n'
-    (args.out / 'training.json').write_text(text, encoding='utf-8', newline='\n')
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        waiting = [pool.submit(train, job, seed, str(out), tokenizer) for job in jobs]
+        return {name: one for done in waiting for name, one in done.result().items()}
+
+
+def record(facts: Mapping[str, Mapping[str, float]], path: Path) -> None:
+    """
+    Write what is known of these models, beside what is known of others.
+    """
+    known = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
+    text = json.dumps({**known, **facts}, indent=1, sort_keys=True) + '\n'
+    path.write_text(text, encoding='utf-8', newline='\n')
 
 
 if __name__ == '__main__':
