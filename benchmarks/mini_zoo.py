@@ -12,16 +12,22 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
+import yaml
 from scipy.stats import spearmanr
 
 import parlai_ext.mini
+from parlai_ext import zoo_configs
+from parlai_ext.bridge.judge import load_judge
 from parlai_ext.config import load_protocol
-from parlai_ext.records import content_id
+from parlai_ext.mini.corruptions import HELD_OUT, TRAIN
+from parlai_ext.mini.smalltalk import dialogue
+from parlai_ext.records import Question, content_id
 from parlai_ext.scripts.evaluate_systems import EvaluateSystems
 from parlai_ext.scripts.rank_systems import RankSystems
 from parlai_ext.scripts.score_dialogues import ScoreDialogues
@@ -51,9 +57,13 @@ def agreement(
 ) -> float:
     """
     Return Spearman of the scores with the planted order, over the ladder.
+
+    A baseline may have no score for a system (a distinct-2 of one-word replies): that
+    system is then left out.
     """
     score = {one['system']: one['score'] for one in standings}
-    return float(spearmanr(list(planted.values()), [score[s] for s in planted])[0])
+    known = [name for name in planted if score[name] is not None]
+    return float(spearmanr([planted[s] for s in known], [score[s] for s in known])[0])
 
 
 def column(
@@ -95,6 +105,47 @@ def print_scores(rankings_by_seed: Sequence[dict[str, dict[str, Any]]]) -> None:
         print(f'| {system} | {cells} |')
 
 
+def fed_overall(judge: Any, contexts: Sequence[tuple[str, ...]]) -> list[float]:
+    """
+    Return the Overall score of each context's last utterance, as the demo scores it.
+    """
+    text = zoo_configs.path('followups', 'default').read_text(encoding='utf-8')
+    negative = tuple(yaml.safe_load(text)['dimensions']['Overall']['negative'])
+    answers = judge.answer([Question(one, negative) for one in contexts])
+    return [-sum(mean(c) for c in one.continuations) for one in answers]
+
+
+def twins(kind: str, count: int) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """
+    Return contexts of the test fold with good last turns, and the same spoilt.
+    """
+    good, bad = [], []
+    for i in range(count):
+        turns, other = dialogue('test', 9, i)[:5], dialogue('test', 10, i)
+        spoilt = {**TRAIN, **HELD_OUT}[kind](random.Random(i), turns, other)
+        start = tuple(turn.text for turn in turns[:-1])
+        good.append((*start, turns[-1].text))
+        bad.append((*start, spoilt))
+    return good, bad
+
+
+def print_judge_check(count: int = 300) -> None:
+    """
+    Print how often a good turn scores above its spoilt twin, by kind and judge.
+    """
+    names = ('judge', *CONTROLS)
+    print(f'\n| kind of corruption | {" | ".join(names)} |\n|---|---|---|---|')
+    judges = [load_judge(f'zoo:mini/{name}/model') for name in names]
+    for kind in (*TRAIN, *HELD_OUT):
+        good, bad = twins(kind, count)
+        shares = []
+        for judge in judges:
+            pairs = zip(fed_overall(judge, good), fed_overall(judge, bad), strict=True)
+            shares.append(mean((a > b) + (a == b) / 2 for a, b in pairs))
+        seen = 'never seen' if kind in HELD_OUT else 'learned'
+        print(f'| {kind} ({seen}) | {" | ".join(f"{x:.2f}" for x in shares)} |')
+
+
 def print_training() -> None:
     """
     Print what is known of the training of each shipped model.
@@ -122,6 +173,7 @@ def main() -> None:
     print()
     print_agreement(args.seeds, [column(one, planted) for one in found])
     print_scores(found)
+    print_judge_check()
     print_training()
 
 
