@@ -86,6 +86,24 @@ def arrays_of_token_ids(module: Any) -> None:
     agent.txt2vec = txt2vec
 
 
+def replies_without_a_leading_space(module: Any) -> None:
+    """
+    utils/bpe.py:236 asserts that a byte-level BPE reply begins with a space, which an
+    undertrained model's may not.
+    """
+    helper = module.BPEHelper
+    original = helper.decode
+
+    @wraps(original)
+    def decode(self: Any, tokens: Any, token_ids: Any, delimiter: str) -> Any:
+        try:
+            return original(self, tokens, token_ids, delimiter)
+        except AssertionError:
+            return self.helper_decode(tokens, token_ids, delimiter)
+
+    helper.decode = decode
+
+
 def worlds_behind_our_prefix(module: Any) -> None:
     """
     core/loader.py:383 looks for a task's world behind ``internal:`` only, and with
@@ -146,6 +164,7 @@ FIXES: dict[str, tuple[Fix, ...]] = {
     'parlai.nn.lr_scheduler': (plateau_scheduler_without_verbose,),
     'parlai.agents.hugging_face.gpt2': (gpt2_cache_reordering, gpt2_encoder_reordering),
     'parlai.core.dict': (arrays_of_token_ids,),
+    'parlai.utils.bpe': (replies_without_a_leading_space,),
     'parlai.core.loader': (worlds_behind_our_prefix,),
 }
 

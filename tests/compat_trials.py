@@ -134,7 +134,23 @@ def token_ids_as_an_array(folder: Path) -> list:
     return [type(array).__name__, *[words[int(i)] for i in array]]
 
 
+def reply_without_a_leading_space(folder: Path) -> str:
+    from parlai.core.dict import DictionaryAgent
+
+    home = Path(tiny_gpt2(folder))
+    options = {
+        'dict_file': None,
+        'dict_tokenizer': 'bytelevelbpe',
+        'bpe_vocab': str(home / 'vocab.json'),
+        'bpe_merge': str(home / 'merges.txt'),
+        'bpe_add_prefix_space': True,
+    }
+    words = DictionaryAgent(options)
+    return words.vec2txt([words['h'], words['i']])
+
+
 TRIALS = (
+    reply_without_a_leading_space,
     train_with_the_default_scheduler,
     generate_with_gpt2,
     reorder_the_cache_of_gpt2,

@@ -39,6 +39,7 @@ def mended(tmp_path_factory):
         ('reorder_the_cache_of_gpt2', 'expected Tensor as element'),
         ('rank_with_gpt2', 'must be Tensor, not list'),
         ('token_ids_as_an_array', "no attribute 'int'"),
+        ('reply_without_a_leading_space', 'AssertionError'),
     ],
 )
 def test_parlai_needs_the_fix(plain, trial, complaint):
@@ -62,6 +63,10 @@ def test_a_reordered_cache_gives_the_logits_of_a_pass_without_cache(mended):
 def test_gpt2_ranks_candidates_as_a_pass_over_each_does(mended):
     given, expected = mended['rank_with_gpt2']
     assert given == expected
+
+
+def test_a_reply_need_not_begin_with_a_space(mended):
+    assert mended['reply_without_a_leading_space'] == 'hi'
 
 
 def test_token_ids_come_as_an_array(mended):

@@ -22,8 +22,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from parlai_ext.bridge.agents import load_system, samples
+from parlai_ext.bridge.agents import load_system, model_path, samples
 from parlai_ext.bridge.residents import Residents, memory_for_weights
+from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.records import Dialogue, Opener, Pairing, Roster, content_id
 from parlai_ext.schedule import Block, ShardKey, blocks
 from parlai_ext.stages.plan import plan_of_run
@@ -95,6 +96,7 @@ def collect_shards(
     Ctrl-C and SIGTERM raise `KeyboardInterrupt`: what was written stays, and the block
     in flight is played again by the next call.
     """
+    fit_threads(model_path(s, datapath) for s in roster.targets + roster.partners)
     load = partial(load_system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
     budget = memory_for_weights(no_cuda)
     cast = Residents(load, budget, max_resident=max_resident, datapath=datapath)
