@@ -40,6 +40,16 @@ def test_floor_above_a_system_is_a_caution():
     assert 'the floor floor-generic scores above ladder-1' in found
 
 
+def test_one_floor_on_two_dimensions_is_one_caution():
+    ranking = example_ranking(
+        ('ladder-1', 'floor-generic'), dimensions=('Overall', 'Fluency')
+    )
+    found = [line for line in warnings(ranking) if 'the floor' in line]
+    assert found == [
+        'On Overall and Fluency the floor floor-generic scores above ladder-1.'
+    ]
+
+
 def test_floor_below_all_systems_is_none():
     ranking = example_ranking(('floor-generic', 'ladder-1'), dimensions=('Overall',))
     assert 'scores above' not in ' '.join(warnings(ranking))

@@ -84,10 +84,14 @@ def warnings(ranking: Mapping[str, Any]) -> list[str]:
     """
     Return what should make a reader doubt the ranking.
     """
-    found = []
+    found: list[str] = []
     dimensions = dimension_order(ranking)
+    where: dict[tuple[str, str], list[str]] = {}
     for dimension in dimensions:
-        found += _floors_above(ranking['dimensions'][dimension], dimension)
+        for pair in _floors_above(ranking['dimensions'][dimension]):
+            where.setdefault(pair, []).append(dimension)
+    for (floor, systems), places in where.items():
+        found.append(f'On {listed(places)} the floor {floor} scores above {systems}.')
     as_good = [one for d in dimensions if (one := _baselines_as_good(ranking, d))]
     if as_good:
         found.append(
@@ -153,9 +157,10 @@ def _elsewhere(ranking: Mapping[str, Any], dimensions: Sequence[str]) -> str:
     return f'First on the other dimensions, alone or tied: {said}.'
 
 
-def _floors_above(rows: Sequence[Row], dimension: str) -> list[str]:
+def _floors_above(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """
-    Name floors that score above a system: a sign that the scorer rewards the wrong.
+    Return each floor that scores above a system, and those systems: a sign that the
+    scorer rewards the wrong.
     """
     scored = [r for r in rows if r['rank'] is not None and r['score'] is not None]
     found = []
@@ -166,10 +171,7 @@ def _floors_above(rows: Sequence[Row], dimension: str) -> list[str]:
             if not is_floor(r['system']) and r['score'] < floor['score']
         ]
         if below:
-            found.append(
-                f'On {dimension} the floor {floor["system"]} scores above '
-                f'{listed(below)}.'
-            )
+            found.append((floor['system'], listed(below)))
     return found
 
 
