@@ -122,6 +122,17 @@ def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
     assert 'floor-echo' in names and len(names) == 3
 
 
+def test_a_run_goes_on_without_its_protocol_file(finished):
+    home, _, _ = finished
+    before = files_of(home / 'run')
+    EvaluateSystems.main(run_dir=str(home / 'run'))
+    after = files_of(home / 'run')
+    kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
+    assert all(after[n] == before[n] for n in kept)
+    with pytest.raises(UserError, match='--seed needs --config'):
+        EvaluateSystems.main(run_dir=str(home / 'run'), seed=3)
+
+
 def test_dry_run_counts_and_writes_nothing(tmp_path):
     config = small_config(tmp_path)
     found = EvaluateSystems.main(

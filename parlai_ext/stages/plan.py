@@ -67,7 +67,7 @@ def make_plan(opt: Mapping[str, Any], *, fetch: bool = False) -> Plan:
     }
     identities, missing = _identities(protocol, known, opt, fetch)
     protocol = _without(protocol, missing)
-    openers = _openers(protocol, opt)
+    openers = _old_openers(old) if goes_on(opt, old) else _openers(protocol, opt)
     pairs = pairings(protocol.roster, protocol.pairing, identities)
     batchsize = old['batchsize'] if old else opt.get('batchsize') or BATCHSIZE
     size = old['shard_size'] if old else shard_size_for(len(openers), batchsize)
@@ -99,10 +99,7 @@ def plan_of_run(run: RunFolder) -> Plan:
     return Plan(
         protocol_of(manifest),
         tuple(Pairing(**p) for p in manifest['pairings']),
-        tuple(
-            Opener(o['id'], tuple(o['utterances']), o['source'])
-            for o in manifest['openers']
-        ),
+        tuple(_old_openers(manifest)),
         manifest['shard_size'],
         manifest,
     )
@@ -133,20 +130,39 @@ def _protocol(
     Return the protocol with the targets that the run already has, the names of the
     targets that are asked for now, and those of systems that are guesses.
     """
-    if opt.get('config'):
-        given = {k: opt[k] for k in OVERRIDES if opt.get(k) is not None}
-        protocol, info = load_protocol_and_info(opt['config'], given)
-        guessed = [name for name, about in info.items() if about.get('guess')]
-    elif old:
-        protocol, guessed = protocol_of(old), list(old.get('guessed') or ())
-    else:
-        raise UserError('--config is needed: a protocol name (demo, …) or a YAML file')
     more = [parse_target(spec) for spec in opt.get('add_target') or ()]
     before = protocol_of(old).roster.targets if old else ()
-    targets = merge_targets(before, protocol.roster.targets, more)
-    roster = replace(protocol.roster, targets=targets)
-    asked = {s.name for s in [*protocol.roster.targets, *more]}
+    given = {k: opt[k] for k in OVERRIDES if opt.get(k) is not None}
+    if old and goes_on(opt, old):
+        protocol, guessed = protocol_of(old), list(old.get('guessed') or ())
+        now: tuple[System, ...] = ()
+        _refuse_changes(opt)
+    elif opt.get('config'):
+        protocol, info = load_protocol_and_info(opt['config'], given)
+        guessed = [name for name, about in info.items() if about.get('guess')]
+        now = protocol.roster.targets
+    else:
+        raise UserError('--config is needed: a protocol name (demo, …) or a YAML file')
+    roster = replace(protocol.roster, targets=merge_targets(before, now, more))
+    asked = {s.name for s in [*now, *more]}
     return replace(protocol, roster=roster), asked, guessed
+
+
+def _refuse_changes(opt: Mapping[str, Any]) -> None:
+    """
+    Refuse options that say how dialogues arise when no protocol file is given.
+    """
+    for option in (*OVERRIDES, 'openers_file'):
+        if opt.get(option) is not None:
+            name = '--' + option.replace('_', '-')
+            raise UserError(f'{name} needs --config; without it a run goes on as it is')
+
+
+def goes_on(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
+    """
+    Tell whether a run that is there goes on by what its manifest says alone.
+    """
+    return old is not None and not opt.get('config')
 
 
 def merge_targets(
@@ -217,6 +233,13 @@ def _without(protocol: Protocol, names: Collection[str]) -> Protocol:
         tuple(s for s in roster.partners if s.name not in names),
     )
     return replace(protocol, roster=kept)
+
+
+def _old_openers(manifest: Mapping[str, Any] | None) -> list[Opener]:
+    return [
+        Opener(o['id'], tuple(o['utterances']), o['source'])
+        for o in (manifest or {})['openers']
+    ]
 
 
 def _openers(protocol: Protocol, opt: Mapping[str, Any]) -> list[Opener]:
