@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -95,6 +96,9 @@ class Command:
         """
         try:
             return cls(opt).run()
+        except BrokenPipeError:  # `… | head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(141) from None
         except KeyboardInterrupt:
             fail('interrupted; the same command again goes on from here', 130)
         except UserError as e:

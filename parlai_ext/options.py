@@ -9,6 +9,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+
+def positive(text: str) -> int:
+    """
+    Read a whole number of at least 1.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'a number from 1 is expected, not {text!r}')
+    return int(text)
+
+
 OPTIONS: dict[str, dict[str, Any]] = {
     '--config': {'help': 'protocol: a shipped name (demo, …) or a YAML file'},
     '--run-dir': {'help': 'the run folder'},
@@ -16,11 +26,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     '--pairing': {'help': 'bipartite, self_play or all_play_all'},
     '--openers': {'help': 'task that gives the opening utterances (ext:smalltalk, …)'},
     '--openers-file': {'help': 'CSV with columns conv_id, utterance_idx, utterance'},
-    '--num-dialogues': {'type': int, 'help': 'dialogues a pair'},
+    '--num-dialogues': {'type': positive, 'help': 'dialogues a pair'},
     '--num-turns': {'type': int, 'help': 'utterances a dialogue, given ones included'},
     '--seed': {'type': int, 'help': 'chooses the openers, and sampled replies'},
     '--batchsize': {
-        'type': int,
+        'type': positive,
         'default': 64,
         'help': 'dialogues (or contexts) that go through a model together',
     },
@@ -52,7 +62,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         'type': float,
         'help': 'a system with more failed dialogues is listed, not ranked (0.05)',
     },
-    '--bootstraps': {'type': int, 'help': 'resamples behind each interval (2000)'},
+    '--bootstraps': {'type': positive, 'help': 'resamples behind each interval'},
 }
 
 # what decides who talks to whom, over what and for how long

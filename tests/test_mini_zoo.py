@@ -2,6 +2,7 @@
 The shipped mini zoo: its files, how ParlAI finds them, and that its judge can judge.
 """
 
+import json
 import random
 from pathlib import Path
 
@@ -78,7 +79,13 @@ def test_every_model_of_the_roster_is_shipped():
 def test_the_planted_order_is_that_of_the_updates():
     text = zoo_configs.path('protocols', 'demo').read_text(encoding='utf-8')
     planted = yaml.safe_load(text)['reference']['Overall']
-    assert sorted(planted, key=planted.get) == sorted(LADDER, key=LADDER.get)
+    order = sorted(planted, key=planted.get)
+    assert order == sorted(LADDER, key=LADDER.get)
+    # which is the order of held-out perplexity: each has less loss than the one before
+    home = Path(parlai_ext.mini.__file__).parent
+    trained = json.loads((home / 'zoo' / 'training.json').read_text())
+    losses = [trained[name]['loss'] for name in order]
+    assert all(a > b for a, b in zip(losses, losses[1:], strict=False))
 
 
 def test_no_target_is_a_partner_too():

@@ -7,6 +7,7 @@ import json
 import pytest
 from scipy import stats
 
+from parlai_ext.errors import UserError
 from parlai_ext.records import (
     Dialogue,
     HumanJudgement,
@@ -21,7 +22,7 @@ from parlai_ext.records import (
 from parlai_ext.schedule import dialogue_id, pairings
 from parlai_ext.scripts.rank_systems import RankSystems
 from parlai_ext.stages.manifest import build_manifest
-from parlai_ext.stages.rank import rank_run
+from parlai_ext.stages.rank import choose_scores, rank_run
 from parlai_ext.store import RunFolder
 
 SCORER = 'made-up|v:1'
@@ -146,3 +147,82 @@ def test_rank_systems_writes_what_it_returns(tmp_path, capsys):
     written = json.loads((tmp_path / 'ranking.json').read_text())
     assert written == ranking
     assert 'Overall' in capsys.readouterr().out
+
+
+OWN, OTHER = {'name': 'fed'}, {'name': 'fed', 'polarity': 'both'}
+
+
+@pytest.mark.parametrize('order', [(OWN, OTHER), (OTHER, OWN)])
+def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
+    run = scored_run(tmp_path)
+    run.manifest['protocol']['scorer'] = OWN
+    for config in order:
+        name = f'made-up|polarity:{config.get("polarity", "negative")}'
+        store = run.scores(name)
+        for shard in run.dialogue_shards():
+            place = (shard.pairing_id, shard.index)
+            store.write(*place, run.scores(SCORER).read(*place))
+        about = {'signature': name, 'config': config, 'given': False}
+        run.write_json(f'scores/{store.root.name}/scorer.json', about)
+    plain = run.scores(SCORER).root.name
+    about = {'signature': SCORER, 'config': {'name': 'else'}, 'given': False}
+    run.write_json(f'scores/{plain}/scorer.json', about)
+    other = run.scores('made-up|polarity:both').root.name
+    assert choose_scores(run, None) == ('made-up|polarity:negative', '')
+    folder = f'rankings/{other}/'
+    assert choose_scores(run, other) == ('made-up|polarity:both', folder)
+    with pytest.raises(UserError, match='choose one of'):
+        choose_scores(run, 'nonsense')
+
+
+def test_human_scores_that_fit_nothing_are_refused(tmp_path):
+    run = scored_run(tmp_path)
+    for wrong, hint in (('overall', 'Overall'), ('Fluency', 'Overall')):
+        human = [HumanJudgement('a', wrong, 1.0)]
+        with pytest.raises(UserError, match=f'{wrong}.*{hint}'):
+            rank_run(run, SCORER, human=human, bootstraps=50)
+    with pytest.raises(UserError, match="no target 'A'"):
+        rank_run(run, SCORER, human=[HumanJudgement('A', 'Overall', 1.0)])
+
+
+def test_human_scores_of_strangers_are_named(tmp_path):
+    human = [HumanJudgement(n, 'Overall', i) for i, n in enumerate('abcdz')]
+    ranking = rank_run(scored_run(tmp_path), SCORER, human=human, bootstraps=50)
+    assert ranking['reference']['Overall']['n'] == 4
+    assert any(note.endswith('of no target: z') for note in ranking['notes'])
+
+
+def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypatch):
+    run = scored_run(tmp_path)
+    # a repeats itself most and is the worst: lower is better, so they agree fully
+    share = {'a': 0.9, 'b': 0.5, 'c': 0.1, 'd': 0.3}
+    from parlai_ext.stages import rank
+
+    read = rank.read_tables
+
+    def read_tables(*args):
+        tables = read(*args)
+        for name, value in share.items():
+            tables.baselines['repeated_share'][tables.systems.index(name)] = value
+        return tables
+
+    monkeypatch.setattr(rank, 'read_tables', read_tables)
+    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
+    ranking = rank_run(run, SCORER, human=human, bootstraps=50)
+    found = ranking['baseline_reference']['repeated_share']['Overall']
+    assert found['spearman']['value'] == pytest.approx(1.0)
+
+
+def test_a_floor_is_no_part_of_the_correlation(tmp_path, monkeypatch):
+    from parlai_ext.stages import rank
+
+    monkeypatch.setattr(rank, 'is_floor', lambda name: name == 'a')
+    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
+    ranking = rank_run(scored_run(tmp_path), SCORER, human=human, bootstraps=50)
+    assert ranking['reference']['Overall']['n'] == 3
+    assert len(ranking['dimensions']['Overall']) == 4
+
+
+def test_rank_systems_asks_for_a_run_folder():
+    with pytest.raises(UserError, match='--run-dir is needed'):
+        RankSystems.main(bootstraps=50)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # a place on one machine says nothing to another reader and may name a user
-ABSOLUTE = re.compile(r'^(?:/|~|[A-Za-z]:[\\/]).*[\\/]')
+ABSOLUTE = re.compile(r'^((?:[^/=]*=)?)(?:/|~|[A-Za-z]:[\\/]).*[\\/]')
 LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
 
 
@@ -46,20 +46,11 @@ def command(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     """
     Return the command line that makes the run anew, in another folder.
     """
-    protocol = manifest['protocol']
-    options = {
-        'config': ranking['protocol'],
-        'pairing': protocol.get('pairing'),
-        'openers': protocol.get('openers'),
-        'num-dialogues': protocol.get('num_dialogues'),
-        'num-turns': protocol.get('num_turns'),
-        'seed': protocol.get('seed'),
-        'run-dir': 'NEW_FOLDER',
-    }
+    asked = {'config': ranking['protocol'], **manifest.get('asked', {})}
     given = [
-        f'--{k} {shlex.quote(without_place(str(v)))}'
-        for k, v in options.items()
-        if v is not None
+        f'--{option.replace("_", "-")} {shlex.quote(without_place(str(value)))}'
+        for option, values in {**asked, 'run_dir': 'NEW_FOLDER'}.items()
+        for value in (values if isinstance(values, list) else [values])
     ]
     return ' '.join(['parlai evaluate_systems', *given])
 
@@ -81,7 +72,7 @@ def without_place(text: str) -> str:
     """
     Return a path without its folders; any other text as it is.
     """
-    return ABSOLUTE.sub('…/', text)
+    return ABSOLUTE.sub(r'\1…/', text)
 
 
 def _roster(

@@ -182,6 +182,8 @@ def _baselines_as_good(ranking: Mapping[str, Any], dimension: str) -> str:
     own = ranking.get('reference', {}).get(dimension)
     if not own or own['spearman']['value'] is None:
         return ''
+    if own['spearman']['value'] <= 0:
+        return ''  # said where the agreement is
     as_good = []
     for name, found in ranking.get('baseline_reference', {}).items():
         value = found.get(dimension, {}).get('spearman', {}).get('value')

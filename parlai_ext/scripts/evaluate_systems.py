@@ -46,13 +46,14 @@ class EvaluateSystems(Command):
         opt = self.opt
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
         if opt['dry_run']:
-            costs = forecast.forecast(plan.make_plan(opt), opt.get('run_dir'))
+            costs = forecast.forecast(opt)
             print(forecast.in_words(costs))
             return costs
         run, planned = plan.prepare(opt)
         with run.lock():
             problems = collect.collect(run, opt).problems
-            scored = score.score_run(run, score.scorer_of_run(run, opt))
+            config = run.manifest['protocol']['scorer']
+            scored = score.score_run(run, score.scorer_of_run(run, opt), config=config)
             ranking = rank.rank_run(run, scored.signature, human=human)
             run.write_json('ranking.json', ranking)
             page = report.write_report(run, ranking)

@@ -8,6 +8,7 @@ import argparse
 from typing import Any
 
 from parlai_ext.command import Command
+from parlai_ext.errors import UserError
 from parlai_ext.options import add_options
 
 
@@ -38,6 +39,8 @@ class RankSystems(Command):
 
         opt = self.opt
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        if not opt['run_dir']:
+            raise UserError('--run-dir is needed: the folder of a scored run')
         run = RunFolder.existing(opt['run_dir'])
         with run.lock():
             signature, folder = choose_scores(run, opt['scores'])

@@ -51,7 +51,7 @@ class ScoreDialogues(Command):
         """
         Return what was scored, and under which signature.
         """
-        from parlai_ext.stages.score import score_run, scorer_of_run
+        from parlai_ext.stages.score import score_run, scorer_config, scorer_of_run
         from parlai_ext.store import RunFolder
 
         if not self.opt['run_dir']:
@@ -59,7 +59,12 @@ class ScoreDialogues(Command):
         run = RunFolder.existing(self.opt['run_dir'])
         with run.lock():
             scorer = scorer_of_run(run, self.opt)
-            report = score_run(run, scorer, include_given=self.opt['score_given'])
+            report = score_run(
+                run,
+                scorer,
+                include_given=self.opt['score_given'],
+                config=scorer_config(run.manifest['protocol']['scorer'], self.opt),
+            )
         print(
             f'scored {report.n_utterances} utterances of {report.n_dialogues} '
             f'dialogues ({report.n_unscored} scores missing); '

@@ -4,43 +4,47 @@ What a run will cost: dialogues, utterances, scorings, disk.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.stages.plan import Plan
+from parlai_ext.records import System
+from parlai_ext.schedule import pairings
+from parlai_ext.stages.plan import protocol_of_options
 
+# utterances of an opener, as all shipped opener tasks have them
+GIVEN = 2
 # bytes on disk, measured on the demo run; longer replies cost more
 BYTES_PER_UTTERANCE = 200
 BYTES_PER_SCORED_UTTERANCE = 700
 
 
-def forecast(plan: Plan, run_dir: str | None = None) -> dict[str, Any]:
+def forecast(opt: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return how much there is to do, and how much of it is done already.
+    Return how much there is to do, how much of it is done, and what is not here yet.
+
+    Loads no model and no openers, so that it answers at once and offline.
     """
-    protocol = plan.protocol
-    dialogues = len(plan.pairings) * len(plan.openers)
-    given = min((len(o.utterances) for o in plan.openers), default=0)
-    made = protocol.num_turns - given
-    judged = made if protocol.score == 'both' else judged_by_first(protocol, given)
-    utterances = dialogues * protocol.num_turns
-    shards = len(plan.pairings) * math.ceil(len(plan.openers) / plan.shard_size)
-    disk = utterances * BYTES_PER_UTTERANCE
+    protocol = protocol_of_options(opt)
+    roster = protocol.roster
+    systems = roster.targets + roster.partners
+    pairs = pairings(roster, protocol.pairing, {s.name: s.name for s in systems})
+    dialogues = len(pairs) * protocol.num_dialogues
+    made = protocol.num_turns - GIVEN
+    judged = made if protocol.score == 'both' else judged_by_first(protocol, GIVEN)
+    disk = dialogues * protocol.num_turns * BYTES_PER_UTTERANCE
     disk += dialogues * judged * BYTES_PER_SCORED_UTTERANCE
     return {
         'protocol': protocol.name,
-        'targets': len(plan.roster.targets),
-        'partners': len(plan.roster.partners),
-        'pairings': len(plan.pairings),
+        'targets': len(roster.targets),
+        'partners': len(roster.partners),
+        'pairings': len(pairs),
         'dialogues': dialogues,
         'utterances_to_generate': dialogues * made,
         'utterances_to_score': dialogues * judged,
         'disk_bytes': disk,
-        'shards': shards,
-        'shards_done': _done(run_dir),
-        'left_out': list(plan.left_out),
+        'dialogues_done': _done(opt.get('run_dir')),
+        **_absent(systems, opt.get('datapath')),
     }
 
 
@@ -62,11 +66,30 @@ def in_words(found: Mapping[str, Any]) -> str:
         f'utterances {found["utterances_to_generate"]:,} to generate, '
         f'{found["utterances_to_score"]:,} to score',
         f'disk       about {found["disk_bytes"] / 1e6:,.0f} MB',
-        f'done       {found["shards_done"]} of {found["shards"]} shards',
+        f'done       {found["dialogues_done"]:,} dialogues',
     ]
-    lines += [f'left out   {name}' for name in found['left_out']]
+    for kind, word in (('to_download', 'to download'), ('missing', 'missing')):
+        if names := found[kind]:
+            lines.append(f'{word:10} {len(names)} systems: {", ".join(names)}')
     return '\n'.join(lines)
 
 
+def _absent(systems: Sequence[System], datapath: str | None) -> dict[str, list[str]]:
+    """
+    Return the names of the systems that are not on this machine.
+    """
+    from parlai_ext.bridge.resolve import DOWNLOAD, MISSING, resolve
+
+    found = [resolve(system, datapath) for system in systems]
+    return {
+        'to_download': [r.name for r in found if r.status == DOWNLOAD],
+        'missing': [r.name for r in found if r.status == MISSING],
+    }
+
+
 def _done(run_dir: str | None) -> int:
-    return len(list(Path(run_dir).glob('dialogues/*/*.jsonl'))) if run_dir else 0
+    """
+    Count the dialogues that a run folder holds.
+    """
+    paths = Path(run_dir).glob('dialogues/*/*.jsonl') if run_dir else ()
+    return sum(path.read_bytes().count(b'\n') for path in paths)

@@ -32,6 +32,7 @@ def build_manifest(
     *,
     batchsize: int = BATCHSIZE,
     guessed: Sequence[str] = (),
+    asked: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
     Return the manifest of a run that plays ``pairings`` over ``openers``.
@@ -39,6 +40,7 @@ def build_manifest(
     :param identities: system name -> content hash of what it is.
     :param sampling: some system draws its replies, so the shard size matters.
     :param batchsize: lanes that a block is packed to.
+    :param asked: the options that the run came about by, for a reader to repeat it.
     :param guessed: systems of which the paper does not say exactly what they are.
     """
     collect = collect_keys(protocol, openers, identities)
@@ -58,6 +60,7 @@ def build_manifest(
         'shard_size': shard_size,
         'batchsize': batchsize,
         'guessed': list(guessed),
+        'asked': dict(asked or {}),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }

@@ -50,11 +50,11 @@ class Plan:
         return self.protocol.roster
 
 
-def make_plan(opt: Mapping[str, Any], *, fetch: bool = False) -> Plan:
+def make_plan(opt: Mapping[str, Any]) -> Plan:
     """
-    Return the plan that these options ask for, without touching the run folder.
+    Return the plan that these options ask for, without touching the run folder; models
+    that are not here are downloaded.
 
-    :param fetch: download the models that are not here; a forecast does not need them.
     :raises UserError: for anything in the options or files that cannot be meant.
     """
     old = _old_manifest(opt.get('run_dir'))
@@ -65,7 +65,7 @@ def make_plan(opt: Mapping[str, Any], *, fetch: bool = False) -> Plan:
         for name, target in (old['targets'] if old else {}).items()
         if name not in asked
     }
-    identities, missing = _identities(protocol, known, opt, fetch)
+    identities, missing = _identities(protocol, known, opt)
     protocol = _without(protocol, missing)
     openers = _old_openers(old) if goes_on(opt, old) else _openers(protocol, opt)
     pairs = pairings(protocol.roster, protocol.pairing, identities)
@@ -76,9 +76,22 @@ def make_plan(opt: Mapping[str, Any], *, fetch: bool = False) -> Plan:
         *(protocol, pairs, openers, identities, size, sampling),
         batchsize=batchsize,
         guessed=guessed,
+        asked=asked_for(opt, old),
     )
     left_out = tuple(f'{name}: {reason}' for name, reason in missing.items())
     return Plan(protocol, tuple(pairs), tuple(openers), size, manifest, left_out)
+
+
+def asked_for(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
+    """
+    Return the options that this run came about by, its added targets among them.
+    """
+    before = dict(old.get('asked') or {}) if old else {}
+    added = [*before.pop('add_target', []), *(opt.get('add_target') or ())]
+    names = ('config', *OVERRIDES, 'openers_file')
+    now = {k: opt[k] for k in names if opt.get(k) is not None}
+    asked = before if goes_on(opt, old) else now
+    return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
 
 
 def prepare(opt: Mapping[str, Any]) -> tuple[RunFolder, Plan]:
@@ -87,7 +100,7 @@ def prepare(opt: Mapping[str, Any]) -> tuple[RunFolder, Plan]:
     """
     if not opt.get('run_dir'):
         raise UserError('--run-dir is needed: the folder that the run goes to')
-    plan = make_plan(opt, fetch=True)
+    plan = make_plan(opt)
     return RunFolder.open(opt['run_dir'], plan.manifest), plan
 
 
@@ -148,6 +161,13 @@ def _protocol(
     return replace(protocol, roster=roster), asked, guessed
 
 
+def protocol_of_options(opt: Mapping[str, Any]) -> Protocol:
+    """
+    Return the protocol that these options ask for, with all targets of its run.
+    """
+    return _protocol(opt, _old_manifest(opt.get('run_dir')))[0]
+
+
 def _refuse_changes(opt: Mapping[str, Any]) -> None:
     """
     Refuse options that say how dialogues arise when no protocol file is given.
@@ -183,7 +203,7 @@ def merge_targets(
 
 
 def _identities(
-    protocol: Protocol, known: Mapping[str, str], opt: Mapping[str, Any], fetch: bool
+    protocol: Protocol, known: Mapping[str, str], opt: Mapping[str, Any]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """
     Return what each system is, and why others cannot be had.
@@ -205,7 +225,7 @@ def _identities(
         if system.name in missing:
             continue
         try:
-            found[system.name] = identity(system, datapath, fetch=fetch)
+            found[system.name] = identity(system, datapath)
         except UserError as e:
             missing[system.name] = str(e)
     if missing and not opt.get('skip_missing'):

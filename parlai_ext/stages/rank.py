@@ -5,6 +5,7 @@ From scores to `ranking.json`: standings, baselines beside them, the reference.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from parlai_ext.ranking.bounds import unscored_bounds
 from parlai_ext.ranking.correlation import with_reference
 from parlai_ext.ranking.rank import standings
 from parlai_ext.records import HumanJudgement, Standing
+from parlai_ext.report.summary import is_floor
 from parlai_ext.stages.plan import Plan, plan_of_run
 from parlai_ext.stages.tables import Tables, read_tables
 from parlai_ext.store import RunFolder
+from parlai_ext.strict_yaml import nearest
 
 SCHEMA = 1
 BOOTSTRAPS = 2000
@@ -53,6 +56,8 @@ def rank_run(
         )
     ranked = ranked_mask(tables, share)
     kind, reference = reference_of(plan, human)
+    reference, misfits = fitting(tables, reference, strict=bool(human))
+    claimed = ranked & ~np.array([is_floor(name) for name in tables.systems])
     common: dict[str, Any] = {'bootstraps': count, 'seed': plan.protocol.seed}
     partners = settings.get('partners', PARTNERS)
     return {
@@ -73,17 +78,20 @@ def rank_run(
         ),
         'reference': {
             d: with_reference(
-                tables.scores[d][ranked], _names(tables, ranked), r, kind=kind, **common
+                tables.scores[d][claimed],
+                _names(tables, claimed),
+                r,
+                kind=kind,
+                **common,
             )
             for d, r in reference.items()
-            if d in tables.scores
         },
         'baseline_reference': _baseline_reference(
-            tables, ranked, reference, kind, common
+            tables, claimed, reference, kind, common
         ),
         'bounds': _bounds(tables),
         'failures': failures(tables, ranked),
-        'notes': notes(plan, tables),
+        'notes': notes(plan, tables) + misfits,
     }
 
 
@@ -91,27 +99,38 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     """
     Return the signature of the scores to rank and the folder their ranking goes to.
 
-    The first scorer that was ranked owns ``ranking.json``; others go to
-    ``rankings/<hash>/``.
+    ``ranking.json`` is of the protocol's own scorer; others go to ``rankings/<hash>/``.
 
     :raises UserError: when there are none, several to choose from, or no such one.
     """
     found = {
-        path.parent.name: path.read_text().rstrip('\n')
+        path.parent.name: _scorer(run, path.parent)
         for path in sorted((run.root / 'scores').glob('*/signature.txt'))
     }
     if not found:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
-    owner = None
-    if (run.root / 'ranking.json').exists():
-        whole = run.read_json('ranking.json')['signature']
-        owner = next((h for h, s in found.items() if whole.endswith(f'|| {s}')), None)
-    chosen = wanted or owner or next(iter(found))
-    if chosen not in found or not (wanted or owner or len(found) == 1):
-        known = '; '.join(f'{h} ({s})' for h, s in found.items())
+    section = run.manifest['protocol'].get('scorer') or {}
+    own = [
+        name
+        for name, scorer in found.items()
+        if scorer.get('config', section) == section and not scorer.get('given')
+    ]
+    choice = [wanted] if wanted else own or list(found)
+    if len(choice) != 1 or choice[0] not in found:
+        known = '; '.join(f'{h} ({s["signature"]})' for h, s in found.items())
         raise UserError(f'--scores: choose one of {known}')
-    folder = '' if owner in (None, chosen) else f'rankings/{chosen}/'
-    return found[chosen], folder
+    name = choice[0]
+    folder = '' if name in own else f'rankings/{name}/'
+    return found[name]['signature'], folder
+
+
+def _scorer(run: RunFolder, folder: Path) -> dict[str, Any]:
+    """
+    Return what is written down of the scorer of one folder of scores.
+    """
+    if (folder / 'scorer.json').exists():
+        return dict(run.read_json(f'scores/{folder.name}/scorer.json'))
+    return {'signature': (folder / 'signature.txt').read_text().rstrip('\n')}
 
 
 def ranked_mask(tables: Tables, max_failed_share: float) -> np.ndarray:
@@ -138,6 +157,37 @@ def reference_of(
     for judgement in human:
         by_dimension.setdefault(judgement.dimension, []).append(judgement)
     return 'human', dict(by_dimension)
+
+
+def fitting(
+    tables: Tables, reference: Reference, strict: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """
+    Return the reference on dimensions that are scored, and notes on what fits nothing.
+
+    :param strict: a user gave it for this run, so what fits nothing is a mistake.
+    :raises UserError: for a dimension without scores, or when no system fits.
+    """
+    kept, found = {}, []
+    for dimension, values in reference.items():
+        names = {v if isinstance(v, str) else v.system for v in values}
+        strangers = sorted(names - set(tables.systems))
+        if dimension not in tables.scores:
+            what = f'no scores on dimension {dimension!r}'
+            hint = nearest(dimension, tables.scores)
+        elif strangers and len(strangers) == len(names):
+            what = f'{dimension}: no target {strangers[0]!r}'
+            hint = nearest(strangers[0], tables.systems)
+        else:
+            kept[dimension] = values
+            if strangers:
+                listed = ', '.join(strangers)
+                found.append(f'{dimension}: reference values of no target: {listed}')
+            continue
+        if strict:
+            raise UserError(f'reference: {what}; {hint}')
+        found.append(f'reference: {what}')
+    return kept, found
 
 
 def failures(tables: Tables, ranked: np.ndarray) -> dict[str, Any]:
@@ -170,7 +220,7 @@ def notes(plan: Plan, tables: Tables) -> list[str]:
         found.append(f'{collected} of {planned} planned dialogues are collected')
     if len(tables.opponents) == 1:
         found.append('one partner only: intervals cannot speak for other partners')
-    floors = [n for n in tables.systems if n.startswith('floor-')]
+    floors = [n for n in tables.systems if is_floor(n)]
     if floors:
         found.append(f'floors, no part of the claim: {", ".join(floors)}')
     return found
@@ -224,12 +274,19 @@ def _baseline_reference(
     common: Mapping[str, Any],
 ) -> dict[str, dict[str, Any]]:
     """
-    Correlate each trivial baseline with the reference, beside the scorer's own.
+    Correlate each trivial baseline with the reference, beside the scorer's own; one
+    whose lower values are better is turned round, as it is in the ranking.
     """
     names = _names(tables, ranked)
     return {
         name: {
-            d: with_reference(values[ranked], names, r, kind=kind, **common)
+            d: with_reference(
+                values[ranked] * (1 if HIGHER_IS_BETTER[name] else -1),
+                names,
+                r,
+                kind=kind,
+                **common,
+            )
             for d, r in reference.items()
         }
         for name, values in tables.baselines.items()

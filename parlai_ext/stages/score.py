@@ -111,6 +111,7 @@ def score_run(
     first_speaker_only: bool | None = None,
     include_given: bool = False,
     progress: bool = True,
+    config: Mapping[str, Any] | None = None,
 ) -> ScoreReport:
     """
     Score the shards that are not scored; a killed run goes on with the next one.
@@ -118,6 +119,8 @@ def score_run(
     A shard is scored in one go, so that what else there is to do changes no number.
 
     :param first_speaker_only: `None` takes the protocol's ``score: target | both``.
+    :param config: the ``scorer:`` section that made the scorer, written down beside its
+        scores; the protocol's own scorer is known by it.
     """
     if first_speaker_only is None:
         first_speaker_only = run.manifest['protocol'].get('score') != 'both'
@@ -138,7 +141,12 @@ def score_run(
             bar.update(len(dialogues))
     if shards:
         run.write_json(
-            f'scores/{store.root.name}/scorer.json', describe(scorer, signature)
+            f'scores/{store.root.name}/scorer.json',
+            {
+                **describe(scorer, signature),
+                'config': dict(config or {}),
+                'given': include_given,
+            },
         )
     return report
 
