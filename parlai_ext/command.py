@@ -104,7 +104,7 @@ class Command:
         except UserError as e:
             fail(str(e))
         except OSError as e:
-            if e.errno not in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT):
+            if e.filename is None and e.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             fail(f'{e.strerror}: {e.filename or opt.get("run_dir")}')
 

@@ -53,7 +53,7 @@ def folder_of(root, roster, batchsize=SHARD):
     pairs = pairings(roster, 'bipartite', identities)
     protocol = Protocol('test', num_dialogues=5, num_turns=6, roster=roster, seed=1)
     manifest = build_manifest(
-        *(protocol, pairs, OPENERS, identities, SHARD, True), batchsize=batchsize
+        *(protocol, pairs, OPENERS, identities, SHARD, ()), batchsize=batchsize
     )
     return RunFolder.open(root, manifest)
 

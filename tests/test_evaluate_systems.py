@@ -133,6 +133,42 @@ def test_a_run_goes_on_without_its_protocol_file(finished):
         EvaluateSystems.main(run_dir=str(home / 'run'), seed=3)
 
 
+def test_a_target_that_samples_can_be_added(finished):
+    home, _, _ = finished
+    before = files_of(home / 'run')
+    EvaluateSystems.main(
+        run_dir=str(home / 'run'),
+        add_target=['draws=zoo:mini/step-150/model,inference=topk,topk=5'],
+    )
+    after = files_of(home / 'run')
+    assert all(after[n] == before[n] for n in before if n.startswith('dialogues/'))
+    manifest = json.loads(after['manifest.json'])
+    # targets are no part of the signature
+    assert manifest['signature'] == json.loads(before['manifest.json'])['signature']
+    assert manifest['targets']['draws']['shard_size'] == 2
+
+
+def test_a_wrong_option_of_a_target_leaves_the_run_as_it_was(finished):
+    home, _, _ = finished
+    before = files_of(home / 'run')
+    with pytest.raises(UserError, match='typo.*inferenc'):
+        EvaluateSystems.main(
+            run_dir=str(home / 'run'),
+            add_target=['typo=zoo:mini/step-150/model,inferenc=beam'],
+        )
+    assert files_of(home / 'run') == before
+
+
+def test_dry_run_refuses_what_the_run_would_refuse(finished):
+    home, config, _ = finished
+    with pytest.raises(UserError, match='num_turns: 12 → 8'):
+        EvaluateSystems.main(
+            **{**SMALL, 'config': config, 'run_dir': str(home / 'run')},
+            num_turns=8,
+            dry_run=True,
+        )
+
+
 def test_dry_run_counts_and_writes_nothing(tmp_path):
     config = small_config(tmp_path)
     found = EvaluateSystems.main(

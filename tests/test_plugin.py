@@ -152,7 +152,11 @@ def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
     'command, code, says',
     [
         (['evaluate_systems', '--confg', 'x'], 2, 'did you mean --config?'),
-        (['evaluate_systems', '--bootstraps', 'x'], 2, "a number from 1 is expected, not 'x'"),
+        (
+            ['evaluate_systems', '--bootstraps', 'x'],
+            2,
+            "a number from 1 is expected, not 'x'",
+        ),
         (['evaluate_systems', '--config', 'nosuch', '--run-dir', 'x'], 1, 'nosuch'),
         (['rank_systems', '--run-dir', '/nowhere'], 1, '/nowhere'),
     ],

@@ -46,7 +46,7 @@ def scored_run(root, *, silent: str | None = None, silences: int = 0) -> RunFold
     protocol = Protocol('paper', num_dialogues=4, num_turns=6, roster=roster)
     pairs = pairings(roster, 'bipartite', identities)
     run = RunFolder.open(
-        root, build_manifest(protocol, pairs, OPENERS, identities, 4, False)
+        root, build_manifest(protocol, pairs, OPENERS, identities, 4, ())
     )
     for pairing in pairs:
         dialogues, scores = [], []

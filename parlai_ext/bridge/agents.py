@@ -56,6 +56,16 @@ def load_system(
     return Player(system.name, agent)
 
 
+def check_options(system: System, datapath: str | None = None) -> None:
+    """
+    Read the system's options as `load_system` does, without loading it.
+
+    :raises UserError: naming the system and the option that cannot be meant.
+    """
+    plugin.register()
+    _parsed(system, _given(system, datapath))
+
+
 def samples(system: System, datapath: str | None = None) -> bool:
     """
     Tell whether the system draws its replies at random.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.command import Command
+from parlai_ext.errors import UserError
 from parlai_ext.options import MACHINE, PLAN, add_options
 
 
@@ -52,6 +53,8 @@ class EvaluateSystems(Command):
         run, planned = plan.prepare(opt)
         with run.lock():
             problems = collect.collect(run, opt).problems
+            if problems and not run.dialogue_shards():
+                raise UserError(f'nothing could be collected: {problems[0]}')
             config = run.manifest['protocol']['scorer']
             scored = score.score_run(run, score.scorer_of_run(run, opt), config=config)
             ranking = rank.rank_run(run, scored.signature, human=human)
@@ -61,4 +64,6 @@ class EvaluateSystems(Command):
             print(f'left out: {line}')
         print(report.in_words(ranking))
         print(f'report: {Path(page).resolve()}')
+        if problems:
+            raise UserError(f'not all could be collected: {problems[0]}')
         return ranking

@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.records import System
+from parlai_ext.errors import UserError
+from parlai_ext.records import Protocol, System
 from parlai_ext.schedule import pairings
 from parlai_ext.stages.plan import protocol_of_options
+from parlai_ext.store import RunFolder
 
+SETTINGS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
 # utterances of an opener, as all shipped opener tasks have them
 GIVEN = 2
 # bytes on disk, measured on the demo run; longer replies cost more
@@ -26,6 +29,7 @@ def forecast(opt: Mapping[str, Any]) -> dict[str, Any]:
     Loads no model and no openers, so that it answers at once and offline.
     """
     protocol = protocol_of_options(opt)
+    _check(protocol, opt.get('run_dir'))
     roster = protocol.roster
     systems = roster.targets + roster.partners
     pairs = pairings(roster, protocol.pairing, {s.name: s.name for s in systems})
@@ -48,7 +52,7 @@ def forecast(opt: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def judged_by_first(protocol: Any, given: int) -> int:
+def judged_by_first(protocol: Protocol, given: int) -> int:
     """
     Return how many utterances of a full dialogue are the first speaker's own.
     """
@@ -72,6 +76,19 @@ def in_words(found: Mapping[str, Any]) -> str:
         if names := found[kind]:
             lines.append(f'{word:10} {len(names)} systems: {", ".join(names)}')
     return '\n'.join(lines)
+
+
+def _check(protocol: Protocol, run_dir: str | None) -> None:
+    """
+    Refuse what the run that is there would refuse.
+    """
+    if not run_dir or not (Path(run_dir) / 'manifest.json').is_file():
+        return
+    made = RunFolder.existing(run_dir).manifest['collect']
+    asked = {key: getattr(protocol, key) for key in SETTINGS}
+    other = [f'{k}: {made[k]!r} → {v!r}' for k, v in asked.items() if made[k] != v]
+    if other:
+        raise UserError(f'{run_dir} was made with other settings: {"; ".join(other)}')
 
 
 def _absent(systems: Sequence[System], datapath: str | None) -> dict[str, list[str]]:

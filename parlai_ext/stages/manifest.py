@@ -9,7 +9,7 @@ move, its content (in `identity`) may not.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -28,31 +28,41 @@ def build_manifest(
     openers: Sequence[Opener],
     identities: Mapping[str, str],
     shard_size: int,
-    sampling: bool,
+    sampling: Collection[str],
     *,
     batchsize: int = BATCHSIZE,
     guessed: Sequence[str] = (),
     asked: Mapping[str, Any] | None = None,
+    left_out: Sequence[str] = (),
+    fp16: bool | None = None,
 ) -> dict[str, Any]:
     """
     Return the manifest of a run that plays ``pairings`` over ``openers``.
 
     :param identities: system name -> content hash of what it is.
-    :param sampling: some system draws its replies, so the shard size matters.
+    :param sampling: systems that draw their replies, to which the shard size matters.
     :param batchsize: lanes that a block is packed to.
     :param asked: the options that the run came about by, for a reader to repeat it.
+    :param left_out: systems that could not be had, and why.
     :param guessed: systems of which the paper does not say exactly what they are.
     """
-    collect = collect_keys(protocol, openers, identities)
-    if sampling:
-        collect['shard_size'] = shard_size
     roster = protocol.roster
+    collect = collect_keys(protocol, openers, identities)
+    if fp16 is not None:
+        collect['fp16'] = fp16
+    if any(s.name in sampling for s in roster.partners):
+        collect['shard_size'] = shard_size
+    targets: dict[str, dict[str, Any]] = {
+        s.name: {'identity': identities[s.name]} for s in roster.targets
+    }
+    for name in set(targets) & set(sampling):
+        targets[name]['shard_size'] = shard_size
     return {
         'schema': SCHEMA,
         'protocol': {**to_json(protocol), 'roster': None},
         'collect': collect,
         'score': score_keys(protocol),
-        'targets': {s.name: {'identity': identities[s.name]} for s in roster.targets},
+        'targets': targets,
         'partners': {s.name: {'identity': identities[s.name]} for s in roster.partners},
         'systems': {s.name: dict(s.opt) for s in roster.targets + roster.partners},
         'pairings': [to_json(p) for p in pairings],
@@ -61,6 +71,7 @@ def build_manifest(
         'batchsize': batchsize,
         'guessed': list(guessed),
         'asked': dict(asked or {}),
+        'left_out': list(left_out),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }

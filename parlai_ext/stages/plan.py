@@ -71,14 +71,18 @@ def make_plan(opt: Mapping[str, Any]) -> Plan:
     pairs = pairings(protocol.roster, protocol.pairing, identities)
     batchsize = old['batchsize'] if old else opt.get('batchsize') or BATCHSIZE
     size = old['shard_size'] if old else shard_size_for(len(openers), batchsize)
-    sampling = _sampling(protocol, opt.get('datapath'))
+    sampling = _sampling(protocol, opt.get('datapath')) | {
+        name for name in known if old and 'shard_size' in old['targets'][name]
+    }
+    left_out = tuple(f'{name}: {reason}' for name, reason in missing.items())
     manifest = build_manifest(
         *(protocol, pairs, openers, identities, size, sampling),
         batchsize=batchsize,
         guessed=guessed,
         asked=asked_for(opt, old),
+        left_out=left_out or (old or {}).get('left_out') or (),
+        fp16=opt.get('fp16'),
     )
-    left_out = tuple(f'{name}: {reason}' for name, reason in missing.items())
     return Plan(protocol, tuple(pairs), tuple(openers), size, manifest, left_out)
 
 
@@ -210,6 +214,7 @@ def _identities(
 
     :raises UserError: for the first that cannot, unless such are to be left out.
     """
+    from parlai_ext.bridge.agents import check_options
     from parlai_ext.bridge.resolve import MISSING, identity, resolve
 
     datapath = opt.get('datapath')
@@ -226,6 +231,7 @@ def _identities(
             continue
         try:
             found[system.name] = identity(system, datapath)
+            check_options(system, datapath)
         except UserError as e:
             missing[system.name] = str(e)
     if missing and not opt.get('skip_missing'):
@@ -280,11 +286,11 @@ def _openers(protocol: Protocol, opt: Mapping[str, Any]) -> list[Opener]:
     return sample_openers(found, protocol.num_dialogues, protocol.seed)
 
 
-def _sampling(protocol: Protocol, datapath: str | None) -> bool:
+def _sampling(protocol: Protocol, datapath: str | None) -> frozenset[str]:
     """
-    Does some system draw its replies, so that the shard is its unit of randomness?
+    Return the systems that draw their replies: the shard is their unit of randomness.
     """
     from parlai_ext.bridge.agents import samples
 
-    roster = protocol.roster
-    return any(samples(s, datapath) for s in roster.targets + roster.partners)
+    systems = protocol.roster.targets + protocol.roster.partners
+    return frozenset(s.name for s in systems if samples(s, datapath))

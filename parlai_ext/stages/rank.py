@@ -213,7 +213,7 @@ def notes(plan: Plan, tables: Tables) -> list[str]:
     """
     Return what a reader of the ranking must be told.
     """
-    found = []
+    found = [f'left out: {line}' for line in plan.manifest.get('left_out') or ()]
     planned = len(plan.pairings) * len(plan.openers)
     collected = sum(tables.n_dialogues.values())
     if collected < planned:

@@ -59,6 +59,7 @@ class ScoreStore:
         records = decode_shard(_bytes(path), index, path)
         source = self.run.dialogues_checksum(pairing_id, index)
         if any(record['dialogues'] != source for record in records):
+            self.run.read_dialogues(pairing_id, index)  # which may be damaged
             raise UserError(
                 f'{path}: these are scores of other dialogues than the run has now; '
                 'delete this file and run again to have it redone'
