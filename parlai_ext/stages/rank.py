@@ -18,16 +18,14 @@ from parlai_ext.ranking.rank import standings
 from parlai_ext.records import HumanJudgement, Standing
 from parlai_ext.report.summary import is_floor
 from parlai_ext.stages.plan import Plan, plan_of_run
+from parlai_ext.stages.reference import Reference, fitting, reference_of
 from parlai_ext.stages.tables import Tables, read_tables
 from parlai_ext.store import RunFolder
-from parlai_ext.strict_yaml import nearest
 
 SCHEMA = 1
 BOOTSTRAPS = 2000
 MAX_FAILED_SHARE = 0.05
 PARTNERS = 'sampled'
-
-Reference = Mapping[str, Mapping[str, float] | Sequence[HumanJudgement]]
 
 
 def rank_run(
@@ -143,51 +141,6 @@ def ranked_mask(tables: Tables, max_failed_share: float) -> np.ndarray:
         return failed / max(1, tables.n_played[name])
 
     return np.array([share(name) <= max_failed_share for name in tables.systems])
-
-
-def reference_of(
-    plan: Plan, human: Sequence[HumanJudgement]
-) -> tuple[str, dict[str, Any]]:
-    """
-    Return the kind of the reference and its values or judgements by dimension.
-    """
-    if not human:
-        return plan.protocol.reference_kind or 'human', dict(plan.protocol.reference)
-    by_dimension: dict[str, list[HumanJudgement]] = {}
-    for judgement in human:
-        by_dimension.setdefault(judgement.dimension, []).append(judgement)
-    return 'human', dict(by_dimension)
-
-
-def fitting(
-    tables: Tables, reference: Reference, strict: bool
-) -> tuple[dict[str, Any], list[str]]:
-    """
-    Return the reference on dimensions that are scored, and notes on what fits nothing.
-
-    :param strict: a user gave it for this run, so what fits nothing is a mistake.
-    :raises UserError: for a dimension without scores, or when no system fits.
-    """
-    kept, found = {}, []
-    for dimension, values in reference.items():
-        names = {v if isinstance(v, str) else v.system for v in values}
-        strangers = sorted(names - set(tables.systems))
-        if dimension not in tables.scores:
-            what = f'no scores on dimension {dimension!r}'
-            hint = nearest(dimension, tables.scores)
-        elif strangers and len(strangers) == len(names):
-            what = f'{dimension}: no target {strangers[0]!r}'
-            hint = nearest(strangers[0], tables.systems)
-        else:
-            kept[dimension] = values
-            if strangers:
-                listed = ', '.join(strangers)
-                found.append(f'{dimension}: reference values of no target: {listed}')
-            continue
-        if strict:
-            raise UserError(f'reference: {what}; {hint}')
-        found.append(f'reference: {what}')
-    return kept, found
 
 
 def failures(tables: Tables, ranked: np.ndarray) -> dict[str, Any]:
