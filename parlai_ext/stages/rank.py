@@ -42,51 +42,31 @@ def rank_run(
     :param human: judgements that replace the protocol's own reference.
     """
     plan = plan_of_run(run)
-    settings = plan.protocol.ranking
-    count = bootstraps or settings.get('bootstraps') or BOOTSTRAPS
-    share = max_failed_share
-    if share is None:
-        share = settings.get('max_failed_share', MAX_FAILED_SHARE)
+    settings = dict(plan.protocol.ranking)
+    if max_failed_share is not None:
+        settings['max_failed_share'] = max_failed_share
     tables = read_tables(run, scorer_signature)
     if not tables.scores:
-        raise UserError(
-            f'{run.root}: no scores yet; run `parlai score_dialogues` first'
-        )
-    ranked = ranked_mask(tables, share)
-    kind, reference = reference_of(plan, human)
-    reference, misfits = fitting(tables, reference, strict=bool(human))
-    claimed = ranked & ~np.array([is_floor(name) for name in tables.systems])
-    common: dict[str, Any] = {'bootstraps': count, 'seed': plan.protocol.seed}
+        raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
+    ranked = ranked_mask(tables, settings.get('max_failed_share', MAX_FAILED_SHARE))
     partners = settings.get('partners', PARTNERS)
+    common: dict[str, Any] = {
+        'bootstraps': bootstraps or settings.get('bootstraps', BOOTSTRAPS),
+        'seed': plan.protocol.seed,
+    }
+    rows: dict[str, Any] = {'ranked': ranked, 'partners': partners, **common}
+    kind, asked = reference_of(plan, human)
+    reference, misfits = fitting(tables, asked, strict=bool(human))
     return {
         'schema': SCHEMA,
         'signature': f'{run.manifest["signature"]} || {scorer_signature}',
         'protocol': plan.protocol.name,
         'partners': partners,
-        'dimensions': all_standings(
-            tables, tables.scores, ranked, {}, partners=partners, **common
-        ),
+        'dimensions': all_standings(tables, tables.scores, **rows),
         'baselines': all_standings(
-            tables,
-            tables.baselines,
-            ranked,
-            HIGHER_IS_BETTER,
-            partners=partners,
-            **common,
+            tables, tables.baselines, higher=HIGHER_IS_BETTER, **rows
         ),
-        'reference': {
-            d: with_reference(
-                tables.scores[d][claimed],
-                _names(tables, claimed),
-                r,
-                kind=kind,
-                **common,
-            )
-            for d, r in reference.items()
-        },
-        'baseline_reference': _baseline_reference(
-            tables, claimed, reference, kind, common
-        ),
+        **agreements(tables, ranked, reference, kind=kind, **common),
         'bounds': _bounds(tables),
         'failures': failures(tables, ranked),
         'notes': notes(plan, tables) + misfits,
@@ -179,15 +159,12 @@ def notes(plan: Plan, tables: Tables) -> list[str]:
     return found
 
 
-def _names(tables: Tables, ranked: np.ndarray) -> list[str]:
-    return [n for n, r in zip(tables.systems, ranked, strict=True) if r]
-
-
 def all_standings(
     tables: Tables,
     arrays: Mapping[str, np.ndarray],
+    *,
     ranked: np.ndarray,
-    higher: Mapping[str, bool],
+    higher: Mapping[str, bool] | None = None,
     **settings: Any,
 ) -> dict[str, list[dict[str, Any]]]:
     """
@@ -204,7 +181,7 @@ def all_standings(
                 ranked=ranked.tolist(),
                 n_dialogues=n_dialogues,
                 n_unscored=tables.unscored(values),
-                higher_is_better=higher.get(name, True),
+                higher_is_better=(higher or {}).get(name, True),
                 **settings,
             )
         ]
@@ -219,30 +196,33 @@ def row(standing: Standing) -> dict[str, Any]:
     return {k: v for k, v in vars(standing).items() if k != 'dimension'}
 
 
-def _baseline_reference(
-    tables: Tables,
-    ranked: np.ndarray,
-    reference: Reference,
-    kind: str,
-    common: Mapping[str, Any],
-) -> dict[str, dict[str, Any]]:
+def agreements(
+    tables: Tables, ranked: np.ndarray, reference: Reference, **settings: Any
+) -> dict[str, Any]:
     """
-    Correlate each trivial baseline with the reference, beside the scorer's own; one
-    whose lower values are better is turned round, as it is in the ranking.
+    Correlate scores and, beside them, each trivial baseline with the reference.
+
+    Floors are no part of it; a baseline whose lower values are better is turned round,
+    as it is in the ranking.
     """
-    names = _names(tables, ranked)
-    return {
-        name: {
-            d: with_reference(
-                values[ranked] * (1 if HIGHER_IS_BETTER[name] else -1),
-                names,
-                r,
-                kind=kind,
-                **common,
-            )
-            for d, r in reference.items()
-        }
+    claimed = ranked & ~np.array([is_floor(name) for name in tables.systems])
+    names = [n for n, c in zip(tables.systems, claimed, strict=True) if c]
+    turned = {
+        name: values[claimed] * (1 if HIGHER_IS_BETTER[name] else -1)
         for name, values in tables.baselines.items()
+    }
+    return {
+        'reference': {
+            d: with_reference(tables.scores[d][claimed], names, r, **settings)
+            for d, r in reference.items()
+        },
+        'baseline_reference': {
+            name: {
+                d: with_reference(values, names, r, **settings)
+                for d, r in reference.items()
+            }
+            for name, values in turned.items()
+        },
     }
 
 
