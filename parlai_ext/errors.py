@@ -1,5 +1,5 @@
 """
-The one exception for a user's mistake: one line, no traceback, exit code 1.
+The exceptions for a user's mistake: one line, no traceback, exit code 1.
 """
 
 
@@ -7,3 +7,17 @@ class UserError(Exception):
     """
     What is wrong, where (file, line, key), and what would be right — in one line.
     """
+
+
+class SystemFailed(UserError):
+    """
+    One system cannot go on; the others can.
+
+    :param system: its name in the roster.
+    :param what: ``key: what is wrong; what would be right``.
+    """
+
+    def __init__(self, system: str, what: str):
+        named = what.startswith(f'system {system!r}: ')
+        super().__init__(what if named else f'system {system!r}: {what}')
+        self.system = system

@@ -14,9 +14,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install inside parlai_ext
-BARE_CORE = 'errors records signature schedule strict_yaml zoo_configs'
+BARE_CORE = 'errors records signature schedule strict_yaml zoo_configs chat'
 CORE = f'{BARE_CORE} rosters config openers_file human_scores options command'
-LIBRARY = f'{CORE} ranking store report scoring likelihood engines bridge compat plugin'
+ROOMS = 'ranking store report scoring likelihood engines remote bridge compat plugin'
+LIBRARY = f'{CORE} {ROOMS}'
 FACES = 'worlds agents tasks'
 ANY_LIBRARY = '*'
 MATHS = 'numpy scipy'
@@ -28,6 +29,7 @@ TABLE = {
     'zoo_configs': ('', ''),
     'records': ('errors', ''),
     'signature': (BARE_CORE, ''),
+    'chat': ('', ''),
     'schedule': (BARE_CORE, ''),
     'strict_yaml': ('errors', 'yaml'),
     'rosters': (BARE_CORE, 'yaml'),
@@ -42,6 +44,7 @@ TABLE = {
     'scoring': (CORE, f'{MATHS} requests yaml'),
     'likelihood': (CORE, f'{MATHS} torch transformers'),
     'engines': ('errors', 'ray'),
+    'remote': (BARE_CORE, 'requests'),
     'compat': ('errors', 'parlai torch'),
     'plugin': (f'{CORE} compat mini', 'parlai'),
     # tasks: only to name those that there are, where one was misspelled

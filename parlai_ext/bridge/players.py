@@ -22,7 +22,7 @@ from parlai.core.torch_agent import TorchAgent
 from parlai.core.torch_ranker_agent import TorchRankerAgent
 
 from parlai_ext.bridge.rankers import own_histories
-from parlai_ext.errors import UserError
+from parlai_ext.errors import SystemFailed, UserError
 
 logger = logging.getLogger(__name__)
 
@@ -99,12 +99,14 @@ class Player:
 
         When a batch raises, its voices speak one by one, so that only the dialogue
         that made it raise comes to an end.
+
+        :raises SystemFailed: when the system cannot go on at all.
         """
         if self.batches and len(voices) > 1:
             try:
                 acts = self._batch_act(voices)
-            except UserError:
-                raise
+            except UserError as error:
+                raise SystemFailed(self.name, str(error)) from error
             except Exception as error:
                 reason = in_words(error)
                 logger.warning('%s: a batch %s; going on singly', self.name, reason)
@@ -127,12 +129,12 @@ class Player:
     def _alone(self, voice: Voice) -> Reply:
         try:
             act = self._batch_act([voice])[0] if self.batches else voice.agent.act()
-        except UserError:
-            raise
+        except UserError as error:
+            raise SystemFailed(self.name, str(error)) from error
         except (torch.OutOfMemoryError, MemoryError) as error:
-            raise UserError(
-                f'system {self.name!r}: out of memory with one dialogue at a time; '
-                'it needs a larger machine'
+            raise SystemFailed(
+                self.name,
+                'out of memory with one dialogue at a time; it needs a larger machine',
             ) from error
         except Exception as error:
             return Reply(None, in_words(error))
@@ -177,7 +179,7 @@ def read_reply(act: Any) -> Reply:
     except (KeyError, TypeError):
         return Reply(None, 'reply without a text')
     if text is None:
-        return Reply(None, 'the text of the reply is None')
+        return Reply(None, act.get('reason') or 'the text of the reply is None')
     if not isinstance(text, str):
         return Reply(None, f'the text of the reply is {type(text).__name__}, not str')
     if not text.strip():
