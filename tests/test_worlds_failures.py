@@ -8,9 +8,9 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.bridge.players import Player
-from parlai_ext.errors import UserError
+from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import Opener, Pairing
-from parlai_ext.worlds.lockstep import Lane, play
+from parlai_ext.worlds.lockstep import Lane, play, play_on
 
 OPT = {'task': 'none'}
 
@@ -175,4 +175,80 @@ def test_too_little_memory_is_not_the_systems_failure():
     error = torch.OutOfMemoryError('CUDA out of memory')
     stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error)})
     with pytest.raises(UserError, match="system 'stub': out of memory"):
+        lonely(stub)
+
+
+class Gone(Batched):
+    """
+    A system behind a line that breaks once it hears 'now'.
+    """
+
+    def answer(self):
+        raise UserError('remote_url: nobody answers')
+
+
+def trio(gone, **settings):
+    """
+    Let a system that fails meet one partner, beside two others that meet.
+    """
+    players = {
+        'gone': Player('gone', gone(OPT)),
+        'fine': Player('fine', Batched(OPT)),
+        'also': Player('also', Now({**OPT, 'patience': 2})),
+    }
+    lanes = [
+        Lane(Pairing('1', 'also', 'gone', 'bipartite'), Opener.of(['hello'], 'test')),
+        Lane(Pairing('2', 'fine', 'fine', 'bipartite'), Opener.of(['hello'], 'test')),
+        Lane(Pairing('3', 'gone', 'fine', 'bipartite'), Opener.of(['hello'], 'test')),
+    ]
+    return play_on(lanes, players, 8, **settings)
+
+
+@pytest.mark.parametrize('batchsize', [None, 1])
+def test_the_others_go_on_without_a_system_that_cannot(batchsize):
+    [first, second, third], failed = trio(Gone, batchsize=batchsize)
+    assert (first, third) == (None, None)
+    assert [u.text for u in second.utterances] == ['hello'] + ['fine'] * 7
+    assert {n: str(e) for n, e in failed.items()} == {
+        'gone': "system 'gone': remote_url: nobody answers"
+    }
+
+
+class DeafAtLast(Batched):
+    """
+    Breaks while it listens.
+    """
+
+    def observe(self, observation):
+        if observation.get('text') == 'now':
+            raise UserError('remote_url: nobody hears')
+        return super().observe(observation)
+
+
+def test_a_system_that_breaks_while_it_listens_stops_nobody_else():
+    [first, second, third], failed = trio(DeafAtLast)
+    assert (first, third) == (None, None)
+    assert [u.text for u in second.utterances] == ['hello'] + ['fine'] * 7
+    assert list(failed) == ['gone']
+
+
+class Unborn(Batched):
+    """
+    Cannot be cloned, and says why.
+    """
+
+    def clone(self):
+        raise UserError('remote_key_env: not set')
+
+
+def test_a_system_that_cannot_begin_stops_nobody_else():
+    [first, second, third], failed = trio(Unborn)
+    assert (first, third) == (None, None)
+    assert len(second.utterances) == 8
+    assert str(failed['gone']) == "system 'gone': remote_key_env: not set"
+
+
+def test_playing_everything_or_nothing_names_the_system():
+    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(UserError('k: w'))})
+    with pytest.raises(SystemFailed, match="^system 'stub': k: w$"):
         lonely(stub)

@@ -12,7 +12,7 @@ from parlai.core.opt import Opt
 from parlai.core.worlds import World
 
 from parlai_ext.bridge.players import Player, Reply, Voice, in_words
-from parlai_ext.errors import UserError
+from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import Dialogue, Opener, Pairing, Utterance
 from parlai_ext.schedule import dialogue_id
 
@@ -39,11 +39,30 @@ def play(
     :param players: by system name.
     :param num_turns: utterances in a dialogue, given ones included.
     :param batchsize: most dialogues that go through a model together (`None`: all).
+    :raises SystemFailed: when a system cannot go on.
+    """
+    played, failed = play_on(lanes, players, num_turns, batchsize)
+    for error in failed.values():
+        raise error
+    return [dialogue for dialogue in played if dialogue is not None]
+
+
+def play_on(
+    lanes: Sequence[Lane],
+    players: Mapping[str, Player],
+    num_turns: int,
+    batchsize: int | None = None,
+) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
+    """
+    Play as `play` does, without the systems that fail on the way.
+
+    Return a dialogue for each lane, `None` where one of its systems could not go on,
+    and those systems by name with what happened.
     """
     world = LockstepWorld(lanes, players, num_turns, batchsize)
     while not world.epoch_done():
         world.parley()
-    return world.dialogues()
+    return world.dialogues(), world.failed
 
 
 class LockstepWorld(World):
@@ -51,7 +70,8 @@ class LockstepWorld(World):
     A parley is one utterance in every unfinished dialogue.
 
     A dialogue whose system replies nothing usable, or raises, ends there, and the
-    others go on.
+    others go on. A system that cannot go on at all is in `failed`, and its dialogues
+    are no dialogues.
     """
 
     def __init__(
@@ -66,22 +86,27 @@ class LockstepWorld(World):
         agents = [player.agent for player in self.players.values()]
         super().__init__(Opt({'task': 'lockstep'}), agents)
         self.batchsize = batchsize
-        self.talks = [Talk(lane, self.players, num_turns) for lane in lanes]
+        self.failed: dict[str, SystemFailed] = {}
+        self.talks: list[Talk | None] = [self._talk(lane, num_turns) for lane in lanes]
 
     def parley(self) -> None:
         """
         Let one utterance be said in every unfinished dialogue.
         """
         for player, talks in self._turns():
-            replies = player.respond([talk.next_voice for talk in talks])
+            try:
+                replies = player.respond([talk.next_voice for talk in talks])
+            except SystemFailed as error:
+                self.failed[error.system] = error
+                continue
             for talk, reply in zip(talks, replies, strict=True):
-                talk.take(reply)
+                self._take(talk, reply)
 
     def episode_done(self) -> bool:
         """
         Tell whether every dialogue is over; a world plays its lanes once.
         """
-        return all(talk.done for talk in self.talks)
+        return not any(map(self._goes_on, self.talks))
 
     def epoch_done(self) -> bool:
         """
@@ -89,11 +114,14 @@ class LockstepWorld(World):
         """
         return self.episode_done()
 
-    def dialogues(self) -> list[Dialogue]:
+    def dialogues(self) -> list[Dialogue | None]:
         """
-        Return what was said so far, in the lanes' order.
+        Return what was said so far, in the lanes' order; `None` where a system failed.
         """
-        return [talk.dialogue() for talk in self.talks]
+        return [
+            talk.dialogue() if talk and (talk.done or self._goes_on(talk)) else None
+            for talk in self.talks
+        ]
 
     def _turns(self) -> Iterator[tuple[Player, list[Talk]]]:
         """
@@ -101,12 +129,35 @@ class LockstepWorld(World):
         """
         waiting: dict[str, list[Talk]] = {}
         for talk in self.talks:
-            if not talk.done:
+            if talk and self._goes_on(talk):
                 waiting.setdefault(talk.next_speaker, []).append(talk)
         for name, talks in waiting.items():
             width = self.batchsize or len(talks)
             for start in range(0, len(talks), width):
-                yield self.players[name], talks[start : start + width]
+                part = [t for t in talks[start : start + width] if self._goes_on(t)]
+                if part:
+                    yield self.players[name], part
+
+    def _goes_on(self, talk: Talk | None) -> bool:
+        if talk is None or talk.done:
+            return False
+        return self.failed.keys().isdisjoint(talk.speakers)
+
+    def _take(self, talk: Talk, reply: Reply) -> None:
+        try:
+            talk.take(reply)
+        except SystemFailed as error:  # of the one who hears it
+            self.failed[error.system] = error
+
+    def _talk(self, lane: Lane, num_turns: int) -> Talk | None:
+        """
+        Begin a dialogue; `None` when one of its systems cannot.
+        """
+        try:
+            return Talk(lane, self.players, num_turns)
+        except SystemFailed as error:
+            self.failed[error.system] = error
+            return None
 
 
 class Talk:
@@ -198,8 +249,8 @@ class Talk:
             return
         try:
             step()
-        except UserError:
-            raise
+        except UserError as error:
+            raise SystemFailed(self.speakers[side], str(error)) from error
         except Exception as error:
             self._end(self.speakers[side], in_words(error))
 

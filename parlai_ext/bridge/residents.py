@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import torch
 
 from parlai_ext.bridge.agents import model_path
 from parlai_ext.bridge.players import Player
-from parlai_ext.errors import UserError
+from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
 
 logger = logging.getLogger(__name__)
@@ -56,9 +56,27 @@ class Residents:
         for name, system in wanted.items():
             if name not in self._players and name not in self.problems:
                 self._make_room(size_on_disk(system, self.datapath), wanted)
-                self._load(system)
+                self._load(system, wanted)
         self._make_room(0, wanted)
         return {name: self._players[name] for name in wanted if name in self._players}
+
+    def fit(self, systems: Iterable[System]) -> bool:
+        """
+        Tell whether these systems, all of them, may be loaded at once.
+        """
+        wanted = {system.name: system for system in systems}
+        if self.max_resident and len(wanted) > self.max_resident:
+            return False
+        return sum(map(self._size, wanted.values())) <= self.budget
+
+    def give_up(self, error: SystemFailed) -> None:
+        """
+        Drop a system that cannot go on, and do not try it again.
+        """
+        logger.warning('%s', error)
+        self.problems[error.system] = str(error)
+        if self._players.pop(error.system, None):
+            _free()
 
     def clear(self) -> None:
         """
@@ -68,12 +86,28 @@ class Residents:
             self._players.clear()
             _free()
 
-    def _load(self, system: System) -> None:
+    def _size(self, system: System) -> int:
+        player = self._players.get(system.name)
+        return player.n_bytes if player else size_on_disk(system, self.datapath)
+
+    def _load(self, system: System, keep: Collection[str]) -> None:
+        """
+        Load a system; when memory runs out, once more without those not to ``keep``.
+        """
         try:
             self._players[system.name] = self.load(system)
         except UserError as error:
-            logger.warning('%s', error)
-            self.problems[system.name] = str(error)
+            out = isinstance(error.__cause__, torch.OutOfMemoryError | MemoryError)
+            others = [name for name in self._players if name not in keep]
+            if out and others:
+                for name in others:
+                    del self._players[name]
+                _free()
+                self._load(system, keep)
+                return
+            named = SystemFailed(system.name, str(error))
+            logger.warning('%s', named)
+            self.problems[system.name] = str(named)
 
     def _make_room(self, more: int, keep: Collection[str]) -> None:
         """
@@ -100,13 +134,18 @@ def size_on_disk(system: System, datapath: str | None = None) -> int:
     return max(1, path.stat().st_size) if path and path.is_file() else 1
 
 
-def memory_for_weights(no_cuda: bool = False) -> int:
+def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -> int:
     """
     Return how many bytes of weights may be loaded at once on this machine.
+
+    :param max_memory: a limit in gigabytes that the user gave.
     """
     if torch.cuda.is_available() and not no_cuda:
-        return int(torch.cuda.mem_get_info()[0] * SHARE_FOR_WEIGHTS)
-    return int(_free_memory() * SHARE_FOR_WEIGHTS)
+        free = torch.cuda.mem_get_info()[0]
+    else:
+        free = _free_memory()
+    limit = int(free * SHARE_FOR_WEIGHTS)
+    return limit if max_memory is None else min(limit, int(max_memory * 1e9))
 
 
 def _free_memory() -> int:

@@ -25,11 +25,11 @@ from tqdm import tqdm
 from parlai_ext.bridge.agents import load_system, model_path, samples
 from parlai_ext.bridge.residents import Residents, memory_for_weights
 from parlai_ext.bridge.threads import fit_threads
-from parlai_ext.records import Dialogue, Opener, Pairing, Roster, content_id
+from parlai_ext.records import Dialogue, Opener, Pairing, Roster, System, content_id
 from parlai_ext.schedule import Block, ShardKey, blocks
 from parlai_ext.stages.plan import plan_of_run
 from parlai_ext.store import RunFolder
-from parlai_ext.worlds.lockstep import Lane, play
+from parlai_ext.worlds.lockstep import Lane, play_on
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ def collect(
         datapath=opt.get('datapath'),
         no_cuda=bool(opt.get('no_cuda')),
         fp16=opt.get('fp16'),
+        max_memory=opt.get('max_gpu_memory'),
         progress=progress,
     )
 
@@ -84,6 +85,7 @@ def collect_shards(
     no_cuda: bool = False,
     fp16: bool | None = None,
     progress: bool = True,
+    max_memory: float | None = None,
     max_resident: int | None = None,
     width: int | None = None,
 ) -> CollectReport:
@@ -92,13 +94,14 @@ def collect_shards(
 
     :param batchsize: lanes that a block is packed to; the run folder keeps it.
     :param width: lanes that go through a model together (`None`: as many).
+    :param max_memory: gigabytes that the weights of loaded systems may take.
 
     Ctrl-C and SIGTERM raise `KeyboardInterrupt`: what was written stays, and the block
     in flight is played again by the next call.
     """
     fit_threads(model_path(s, datapath) for s in roster.targets + roster.partners)
     load = partial(load_system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
-    budget = memory_for_weights(no_cuda)
+    budget = memory_for_weights(no_cuda, max_memory)
     cast = Residents(load, budget, max_resident=max_resident, datapath=datapath)
     drawing = drawing_systems(roster, datapath)
     lanes = width or batchsize
@@ -150,13 +153,38 @@ class Stage:
 
     def play(self, block: Block) -> dict[ShardKey, list[Dialogue]]:
         """
-        Return the dialogues of each shard, but for pairs that cannot be loaded.
+        Return the dialogues of each shard, but for pairs of which a system fails.
 
         Each block has random numbers of its own, whatever was played before. One that
         draws is never cut into smaller batches, which would change what is drawn.
         """
         by_id = {pairing.id: pairing for pairing in self.pairings}
         pairs = {shard: by_id[shard.pairing_id] for shard in block.shards}
+        shards = [[s.pairing_id, s.index] for s in pairs]
+        seed = content_id('block', self.seed, shards)
+        found: dict[ShardKey, list[Dialogue]] = {}
+        for group in self.groups(pairs):
+            found |= self._play({shard: pairs[shard] for shard in group}, seed)
+        return found
+
+    def groups(self, pairs: Mapping[ShardKey, Pairing]) -> list[list[ShardKey]]:
+        """
+        Return the shards in groups whose systems fit into memory together.
+        """
+        found: list[list[ShardKey]] = []
+        cast: dict[str, System] = {}
+        for shard, pair in pairs.items():
+            both = {n: self.roster.system(n) for n in (pair.first, pair.second)}
+            if not found or not self.cast.fit({**cast, **both}.values()):
+                found.append([])
+                cast = {}
+            found[-1].append(shard)
+            cast |= both
+        return found
+
+    def _play(
+        self, pairs: Mapping[ShardKey, Pairing], seed: str
+    ) -> dict[ShardKey, list[Dialogue]]:
         names = dict.fromkeys(n for p in pairs.values() for n in (p.first, p.second))
         players = self.cast.together([self.roster.system(name) for name in names])
         ready = {s: p for s, p in pairs.items() if {p.first, p.second} <= {*players}}
@@ -165,12 +193,18 @@ class Stage:
             for shard, pairing in ready.items()
             for opener in self.openers[shard.start : shard.stop]
         ]
-        seed_all(
-            content_id('block', self.seed, [[s.pairing_id, s.index] for s in pairs])
-        )
         width = None if any(map(self.draws, ready.values())) else self.batchsize
-        played = iter(play(lanes, players, self.num_turns, width))
-        return {shard: list(islice(played, shard.lanes)) for shard in ready}
+        seed_all(seed)  # after loading, which draws too
+        dialogues, failed = play_on(lanes, players, self.num_turns, width)
+        for error in failed.values():
+            self.cast.give_up(error)
+        played = iter(dialogues)
+        shards = {shard: list(islice(played, shard.lanes)) for shard in ready}
+        return {
+            shard: [dialogue for dialogue in found if dialogue]
+            for shard, found in shards.items()
+            if None not in found
+        }
 
 
 def seed_all(name: str) -> None:
