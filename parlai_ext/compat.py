@@ -70,6 +70,39 @@ def gpt2_encoder_reordering(module: Any) -> None:
     model.reorder_encoder_states = reorder
 
 
+def dialogpt_from_a_folder(module: Any) -> None:
+    """
+    agents/hugging_face/dialogpt.py:51 takes ``--model-name`` and reads the weights of
+    ``--gpt2-size`` from the hub all the same.
+    """
+    decoder = module.DialoGPTDecoder
+    by_size = decoder._init_from_pretrained
+
+    @wraps(by_size)
+    def _init_from_pretrained(self: Any, opt: Any) -> Any:
+        if not opt.get('model_name'):
+            return by_size(self, opt)
+        return module.GPT2Model.from_pretrained(opt['model_name'])
+
+    decoder._init_from_pretrained = _init_from_pretrained
+
+
+def dialogpt_tokens_from_a_folder(module: Any) -> None:
+    """
+    agents/hugging_face/dict.py:246, likewise for its tokens.
+    """
+    dictionary = module.DialoGPTDictionaryAgent
+    by_size = dictionary.get_tokenizer
+
+    @wraps(by_size)
+    def get_tokenizer(self: Any, opt: Any) -> Any:
+        if not opt.get('model_name'):
+            return by_size(self, opt)
+        return module.GPT2Tokenizer.from_pretrained(opt['model_name'])
+
+    dictionary.get_tokenizer = get_tokenizer
+
+
 def arrays_of_token_ids(module: Any) -> None:
     """
     core/dict.py:754 says ``np.int``, which numpy 1.24 took away.
@@ -163,6 +196,8 @@ def import_worlds(task: str) -> None:
 FIXES: dict[str, tuple[Fix, ...]] = {
     'parlai.nn.lr_scheduler': (plateau_scheduler_without_verbose,),
     'parlai.agents.hugging_face.gpt2': (gpt2_cache_reordering, gpt2_encoder_reordering),
+    'parlai.agents.hugging_face.dialogpt': (dialogpt_from_a_folder,),
+    'parlai.agents.hugging_face.dict': (dialogpt_tokens_from_a_folder,),
     'parlai.core.dict': (arrays_of_token_ids,),
     'parlai.utils.bpe': (replies_without_a_leading_space,),
     'parlai.core.loader': (worlds_behind_our_prefix,),

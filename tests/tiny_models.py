@@ -6,7 +6,7 @@ they say means anything.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,6 @@ SIZES: dict[str, Any] = {
     'n_positions': 128,
     'truncate': 128,
     'variant': 'xlm',
-    'dict_tokenizer': 'space',
-    'datatype': 'valid',
-    'no_cuda': True,
 }
 
 
@@ -56,7 +53,9 @@ def make_generator(folder: Path, name: str = 'tiny', seed: int = 0, **opt: Any) 
     :param opt: options that go into its `.opt` file (``inference``, ``beam_size``, …).
     """
     more = {'label_truncate': 8, 'beam_block_ngram': 1, **opt}
-    return _make(folder, name, seed, {'model': 'transformer/generator', **more})
+    return make_model(
+        folder, name, seed, {**SIZES, 'model': 'transformer/generator', **more}
+    )
 
 
 def make_ranker(
@@ -81,20 +80,31 @@ def make_ranker(
         'codes_attention_num_heads': 2,
         'reduction_type': 'mean',
     }
-    return _make(folder, name, seed, {**ours, **opt})
+    return make_model(folder, name, seed, {**SIZES, **ours, **opt})
 
 
-def _make(folder: Path, name: str, seed: int, opt: dict[str, Any]) -> str:
+def make_model(
+    folder: Path, name: str, seed: int, opt: Mapping[str, Any], words: bool = True
+) -> str:
     """
     Build a model from options, draw its weights, and save it.
+
+    :param words: write a dictionary of `WORDS`; without, the options bring their own.
     """
     compat.apply()
     path = folder / name
-    words = ''.join(f'{word}\t{100 - i}\n' for i, word in enumerate(WORDS))
-    dictionary = folder / f'{name}.dict'
-    dictionary.write_text(words, encoding='utf-8')
-    files = {'model_file': str(path), 'dict_file': str(dictionary)}
-    agent = create_agent(ParlaiParser(True, True).parse_kwargs(**SIZES, **files, **opt))
+    given = {**opt, 'model_file': str(path), 'datatype': 'valid', 'no_cuda': True}
+    if words:
+        dictionary = folder / f'{name}.dict'
+        lines = ''.join(f'{word}\t{100 - i}\n' for i, word in enumerate(WORDS))
+        dictionary.write_text(lines, encoding='utf-8')
+        given |= {'dict_file': str(dictionary), 'dict_tokenizer': 'space'}
+    parsed = ParlaiParser(True, True).parse_kwargs(**given)
+    parsed['converting'] = True  # BART: there is nothing to download and start from
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # for what `draw_weights` leaves as it is
+        agent = create_agent(parsed)
+    del agent.opt['converting']
     draw_weights(agent.model, seed)
     agent.save(str(path))
     for stale in (*folder.glob(f'{name}.*.vecs'), *folder.glob(f'{name}.*.encs')):

@@ -1,0 +1,3 @@
+"""
+The generator with a long context of the MSC models.
+"""

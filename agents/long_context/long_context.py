@@ -1,0 +1,91 @@
+"""
+`-m ext:long_context`: the MSC models, which read 1024 tokens after a pre-training on 128.
+
+ParlAI's class for them, `projects.msc.agents.long_tga:TransformerVariantAgent`, is not
+in its wheel. Weights and options have the same names here, so that its model files
+load. It is a plain generator but for one thing, the encoder's positions (Xu, Szlam and
+Weston 2022, "Beyond Goldfish Memory", section 4.1: the pre-trained positions go on to
+mean what they meant). The last ``n_positions_init`` tokens of a context keep the
+pre-trained positions 0, 1, …; what was said before them lies at the far end of the
+table, the token just before at its last row. A context that fits the pre-training is
+read as the plain generator reads it, and how far back a token is decides its position.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from parlai.agents.transformer.modules import (
+    TransformerDecoder,
+    TransformerEncoder,
+    TransformerGeneratorModel,
+)
+from parlai.agents.transformer.transformer import TransformerGeneratorAgent
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+
+
+class LongContextAgent(TransformerGeneratorAgent):
+    """
+    `transformer/generator` whose encoder counts positions from the end.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        super().add_cmdline_args(parser, partial_opt)
+        group = parser.add_argument_group('Long Context Agent')
+        group.add_argument(
+            '--n-positions-init',
+            type=int,
+            default=None,
+            help='positions that the model was pre-trained with (MSC: 128)',
+        )
+        return parser
+
+    def build_model(self, states: Any = None) -> TransformerGeneratorModel:
+        """
+        Build a generator with the encoder below.
+        """
+        kind = TransformerGeneratorModel.with_components(
+            encoder=RecentFirstEncoder, decoder=TransformerDecoder
+        )
+        return kind(self.opt, self.dict)
+
+
+class RecentFirstEncoder(TransformerEncoder):
+    """
+    An encoder in which the end of a context has the pre-trained positions.
+    """
+
+    def forward_embedding(
+        self,
+        input: torch.Tensor,
+        positions: torch.Tensor | None = None,
+        segments: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Embed tokens; see `TransformerEncoder.forward_embedding`.
+        """
+        known = self.opt.get('n_positions_init')
+        if known is not None and known < self.n_positions:
+            if positions is None:
+                counted = (input != self.padding_idx).cumsum(dim=1)
+                positions = (counted - 1).clamp(min=0)
+            positions = recent_first(positions, known, self.n_positions)
+        return super().forward_embedding(input, positions, segments)
+
+
+def recent_first(positions: torch.Tensor, known: int, size: int) -> torch.Tensor:
+    """
+    Move every row so that its last ``known`` positions become 0 … ``known`` - 1.
+
+    Earlier ones come round the end of the table: the one before 0 is ``size`` - 1.
+
+    :param positions: one row a context, counted from its first token.
+    :param size: how many positions the table has.
+    """
+    length = positions.amax(dim=1, keepdim=True) + 1
+    return (positions - (length - known).clamp(min=0)) % size
