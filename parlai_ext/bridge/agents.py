@@ -18,7 +18,7 @@ from parlai_ext import plugin
 from parlai_ext.bridge.players import Player, in_words
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
 from parlai_ext.bridge.zoo import fetched, is_zoo, zoo_file
-from parlai_ext.errors import UserError
+from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
 from parlai_ext.strict_yaml import nearest
 
@@ -49,10 +49,11 @@ def load_system(
     try:
         with fresh_candidates(), _few_words():
             agent = create_agent(opt, requireModelExists='model_file' in given)
+    except UserError as error:
+        raise SystemFailed(system.name, str(error)) from error.__cause__
     except Exception as error:
-        raise UserError(
-            f'system {system.name!r}: it cannot be built: {in_words(error)}'
-        ) from error
+        what = f'it cannot be built: {in_words(error)}'
+        raise SystemFailed(system.name, what) from error
     return Player(system.name, agent)
 
 

@@ -27,6 +27,7 @@ from parlai_ext.bridge.residents import Residents, memory_for_weights
 from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.records import Dialogue, Opener, Pairing, Roster, System, content_id
 from parlai_ext.schedule import Block, ShardKey, blocks
+from parlai_ext.stages.not_run import write_problems
 from parlai_ext.stages.plan import plan_of_run
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.lockstep import Lane, play_on
@@ -118,6 +119,7 @@ def collect_shards(
                     n_played += len(dialogues)
                     bar.update(len(dialogues))
     cast.clear()
+    write_problems(run, cast.problems)
     n_skipped = len(pairings) * len(openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(cast.problems.values()))
 

@@ -17,6 +17,7 @@ from parlai_ext.ranking.correlation import with_reference
 from parlai_ext.ranking.rank import standings
 from parlai_ext.records import HumanJudgement, Standing
 from parlai_ext.report.summary import is_floor
+from parlai_ext.stages import not_run
 from parlai_ext.stages.plan import Plan, plan_of_run
 from parlai_ext.stages.reference import Reference, fitting, reference_of
 from parlai_ext.stages.tables import Tables, read_tables
@@ -59,7 +60,7 @@ def rank_run(
     reference, misfits = fitting(tables, asked, strict=bool(human))
     return {
         'schema': SCHEMA,
-        'signature': f'{run.manifest["signature"]} || {scorer_signature}',
+        'signature': f'{not_run.signature(run)} || {scorer_signature}',
         'protocol': plan.protocol.name,
         'partners': partners,
         'dimensions': all_standings(tables, tables.scores, **rows),
@@ -69,7 +70,7 @@ def rank_run(
         **agreements(tables, ranked, reference, kind=kind, **common),
         'bounds': _bounds(tables),
         'failures': failures(tables, ranked),
-        'notes': notes(plan, tables) + misfits,
+        'notes': notes(run, plan, tables) + misfits,
     }
 
 
@@ -142,15 +143,12 @@ def failures(tables: Tables, ranked: np.ndarray) -> dict[str, Any]:
     return found
 
 
-def notes(plan: Plan, tables: Tables) -> list[str]:
+def notes(run: RunFolder, plan: Plan, tables: Tables) -> list[str]:
     """
     Return what a reader of the ranking must be told.
     """
     found = [f'left out: {line}' for line in plan.manifest.get('left_out') or ()]
-    planned = len(plan.pairings) * len(plan.openers)
-    collected = sum(tables.n_dialogues.values())
-    if collected < planned:
-        found.append(f'{collected} of {planned} planned dialogues are collected')
+    found += not_run.in_words(run)
     if len(tables.opponents) == 1:
         found.append('one partner only: intervals cannot speak for other partners')
     floors = [n for n in tables.systems if is_floor(n)]

@@ -176,6 +176,20 @@ class RunFolder:
         except ValueError:
             raise UserError(f'{self.root / name} is damaged; delete it') from None
 
+    def remove(self, name: str) -> None:
+        """
+        Remove a file that `write_json` wrote, if it is there.
+        """
+        self._inside(name).unlink(missing_ok=True)
+
+    def pairing(self, pairing_id: str) -> Pairing:
+        """
+        Return one of the run's pairings.
+
+        :raises KeyError: when the run has no such pairing.
+        """
+        return self._by_id[pairing_id]
+
     def known(self, pairing_id: str) -> str:
         """
         Return the id of one of the run's pairings; it is a safe file name.

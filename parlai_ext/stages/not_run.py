@@ -1,0 +1,78 @@
+"""
+What a run could not do: systems that could not go on, and the pairs that lack dialogues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from parlai_ext.schedule import shards
+from parlai_ext.store import RunFolder
+
+NAME = 'not_run.json'
+LISTED = 30  # pairs that are named
+
+
+def write_problems(run: RunFolder, problems: Mapping[str, str]) -> None:
+    """
+    Keep why systems could not go on, for the report; nothing is kept of none.
+    """
+    if problems:
+        run.write_json(NAME, dict(sorted(problems.items())))
+    else:
+        run.remove(NAME)
+
+
+def read_problems(run: RunFolder) -> dict[str, str]:
+    """
+    Return why systems could not go on when the run was last collected.
+    """
+    return dict(run.read_json(NAME)) if (run.root / NAME).exists() else {}
+
+
+def unplayed(run: RunFolder) -> dict[tuple[str, str], int]:
+    """
+    Return, for each pair that lacks dialogues, how many.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for pairing in run.pairings:
+        lanes = [
+            shard.lanes
+            for shard in shards(pairing.id, len(run.openers), run.shard_size)
+            if not run.has_dialogues(pairing.id, shard.index)
+        ]
+        if lanes:
+            found[pairing.first, pairing.second] = sum(lanes)
+    return found
+
+
+def in_words(run: RunFolder) -> list[str]:
+    """
+    Return what did not run and why: a line for each system and one for the pairs.
+    """
+    missing = unplayed(run)
+    if not missing:
+        return []
+    planned = len(run.pairings) * len(run.openers)
+    pairs = [f'{first} – {second} ({n})' for (first, second), n in missing.items()]
+    more = f' and {len(pairs) - LISTED} more' if len(pairs) > LISTED else ''
+    return [
+        f'{planned - sum(missing.values())} of {planned} planned dialogues are '
+        'collected',
+        *(f'did not run: {why}' for why in read_problems(run).values()),
+        f'pairs that lack dialogues (how many): {", ".join(pairs[:LISTED])}{more}',
+    ]
+
+
+def signature(run: RunFolder) -> str:
+    """
+    Return the run's signature; when targets that talked lack dialogues with some
+    partner, its protocol has another name.
+    """
+    whole: str = run.manifest['signature']
+    talked = {run.pairing(shard.pairing_id).first for shard in run.dialogue_shards()}
+    lacking = {second for first, second in unplayed(run) if first in talked}
+    if not lacking:
+        return whole
+    name, bar, rest = whole.partition('|')
+    return f'{name}-incomplete-with-{len(lacking)}-partners{bar}{rest}'
