@@ -1,5 +1,5 @@
 """
-What a run could not do: systems that could not go on, and the pairs that lack dialogues.
+What a run could not do: systems that could not go on, and pairs that lack dialogues.
 """
 
 from __future__ import annotations
