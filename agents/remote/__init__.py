@@ -1,0 +1,3 @@
+"""
+Systems behind a URL.
+"""

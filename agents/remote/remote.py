@@ -1,0 +1,83 @@
+"""
+A chat endpoint, or any system behind a plain POST, as a ParlAI agent.
+
+    parlai interactive -m ext:remote --remote-url http://localhost:8000/v1 \\
+        --remote-model qwen2.5-7b-instruct
+
+Where replies are sampled, no seed of ours reaches the endpoint's random numbers: the
+cache makes a run repeatable. Its unit is the conversation. The same conversation gets
+the same reply, in whichever dialogue, batch or run it occurs; another `remote_seed`
+asks anew. With `remote_cache: none` nothing is repeatable but what is greedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+
+from parlai_ext.bridge.chat_options import add_chat_options, chat_style
+from parlai_ext.bridge.conversation import Conversation, ConversationAgent, NoReply
+from parlai_ext.chat import reply_of
+from parlai_ext.remote.endpoint import Endpoint, endpoint
+from parlai_ext.remote.options import OPTIONS
+from parlai_ext.remote.settings import Settings
+from parlai_ext.remote.usage import Usage
+
+
+class RemoteAgent(ConversationAgent):
+    """
+    Asks for the replies to all conversations of a batch at the same time.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        group = parser.add_argument_group('Remote Agent')
+        for name, option in OPTIONS.items():
+            group.add_argument(
+                '--' + name.replace('_', '-'),
+                type=option.read,
+                default=option.default,
+                help=option.help,
+            )
+        add_chat_options(parser)
+        return parser
+
+    def __init__(self, opt: Opt, shared: Any = None) -> None:
+        super().__init__(opt, shared)
+        self.id = 'Remote'
+        self.style = chat_style(opt)
+        self.endpoint: Endpoint = (
+            shared['endpoint'] if shared else endpoint(Settings.of(opt), self.style)
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """
+        What was asked of the system so far, by all clones together.
+        """
+        return self.endpoint.usage
+
+    def share(self) -> dict[str, Any]:
+        """
+        Clones have one endpoint.
+        """
+        return {**super().share(), 'endpoint': self.endpoint}
+
+    def replies(self, conversations: Sequence[Conversation]) -> list[str | NoReply]:
+        """
+        Return one reply to each conversation.
+
+        :raises UserError: ``option: what is wrong`` when the system cannot go on.
+        """
+        found = self.endpoint.answers(conversations)
+        return [
+            NoReply(answer.reason or 'no text')
+            if answer.text is None
+            else reply_of(answer.text, self.style)
+            for answer in found
+        ]
