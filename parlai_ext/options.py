@@ -7,6 +7,7 @@ A default of `None` means "not given": the protocol file's value holds.
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 
@@ -17,6 +18,19 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f'a number from 1 is expected, not {text!r}')
     return int(text)
+
+
+def gigabytes(text: str) -> float:
+    """
+    Read a size above 0.
+    """
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        raise argparse.ArgumentTypeError(f'gigabytes above 0 expected, not {text!r}')
+    return size
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -63,6 +77,34 @@ OPTIONS: dict[str, dict[str, Any]] = {
         'help': 'a system with more failed dialogues is listed, not ranked (0.05)',
     },
     '--bootstraps': {'type': positive, 'help': 'resamples behind each interval'},
+    '--max-gpu-memory': {
+        'type': gigabytes,
+        'metavar': 'GB',
+        'help': 'gigabytes that the weights of loaded systems may take (GPU, or RAM '
+        'without one)',
+    },
+    '--trust-model-code': {
+        'action': 'append',
+        'metavar': 'FILE',
+        'help': 'a model file that may run code when it is read (default: none may)',
+    },
+    '--preflight': {
+        'type': 'bool',
+        'nargs': '?',
+        'const': True,
+        'default': False,
+        'help': 'two dialogues a system first; empty, copied or raising replies stop '
+        'the run, and so does a system that cannot be loaded, unless --skip-missing '
+        'leaves it out',
+    },
+    '--pilot': {
+        'type': 'bool',
+        'nargs': '?',
+        'const': True,
+        'default': False,
+        'help': 'play and score a sample, say what the whole run will take (time, '
+        'memory, money), and stop; the run compares itself with that at its end',
+    },
 }
 
 # what decides who talks to whom, over what and for how long
@@ -80,7 +122,15 @@ PLAN = (
     '--add-target',
     '--skip-missing',
 )
-MACHINE = ('--datapath', '--no-cuda', '--fp16')
+MACHINE = (
+    '--datapath',
+    '--no-cuda',
+    '--fp16',
+    '--max-gpu-memory',
+    '--trust-model-code',
+)
+# what can be tried before a long run
+TRIALS = ('--preflight', '--pilot')
 
 
 def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
