@@ -1,0 +1,281 @@
+"""
+The globals that a model file may name, each as something that cannot do harm.
+
+A pickle gets no function and no class from here: what it may call is wrapped into a
+`Maker`, which only the unpickler opens, and what it may fill is in `FILLERS`.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from parlai.core.opt import Opt
+from parlai.utils.fp16 import DynamicLossScaler
+from parlai.utils.pickle import FakeAPEXClass
+
+PLAIN = {str, bytes, bytearray, int, float, bool, complex, type(None)}
+CONTAINERS = {list, tuple, dict, set, frozenset}
+
+
+@dataclass(frozen=True, eq=False)
+class Maker:
+    """
+    A call that a pickle may make; it is no callable, so that nothing else makes it.
+    """
+
+    name: str
+    make: Callable[..., Any]
+
+
+def no_hooks(hooks: Any, metadata: Any = None) -> None:
+    """
+    Refuse what a tensor would call, or do, later on.
+    """
+    if hooks or metadata:
+        raise ValueError('a tensor with hooks or metadata')
+
+
+def is_storage(value: Any) -> bool:
+    return isinstance(value, torch.storage.TypedStorage | torch.UntypedStorage)
+
+
+def _tensor(storage: Any, offset: int, size: Any, stride: Any) -> torch.Tensor:
+    if not is_storage(storage):
+        raise TypeError('a tensor without storage')
+    found: torch.Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
+    return found
+
+
+def _tensor_v2(
+    storage: Any,
+    offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    hooks: Any,
+    metadata: Any = None,
+) -> torch.Tensor:
+    no_hooks(hooks, metadata)
+    return _tensor(storage, offset, size, stride).requires_grad_(requires_grad)
+
+
+def _tensor_v3(
+    storage: Any,
+    offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    hooks: Any,
+    dtype: torch.dtype,
+    metadata: Any = None,
+) -> torch.Tensor:
+    no_hooks(hooks, metadata)
+    if not is_storage(storage):
+        raise TypeError('a tensor without storage')
+    found: torch.Tensor = torch._utils._rebuild_tensor_v3(
+        storage, offset, size, stride, requires_grad, OrderedDict(), dtype
+    )
+    return found
+
+
+def _parameter(
+    data: torch.Tensor, requires_grad: bool = True, hooks: Any = None
+) -> torch.nn.Parameter:
+    no_hooks(hooks)
+    if type(data) is not torch.Tensor:
+        raise TypeError('a parameter without a tensor')
+    return torch.nn.Parameter(data, bool(requires_grad))
+
+
+def _layout(name: str) -> torch.layout:
+    if name != 'torch.strided':
+        raise ValueError(f'a tensor of layout {name}')
+    return torch.strided
+
+
+def _device(kind: str, index: int | None = None) -> torch.device:
+    return torch.device(str(kind)) if index is None else torch.device(str(kind), index)
+
+
+def _encode(text: str, encoding: str = 'utf-8') -> bytes:
+    # any other name makes Python import a module of that name
+    if encoding not in ('latin1', 'latin-1', 'utf-8', 'ascii'):
+        raise ValueError(f'the encoding {encoding!r}')
+    return str.encode(text, encoding)
+
+
+def _plainly(kind: Callable[..., Any]) -> Callable[..., Any]:
+    """
+    Return the builtin ``kind`` for plain arguments: others have methods of their own.
+    """
+
+    def make(*args: Any) -> Any:
+        if not all(type(arg) in PLAIN | CONTAINERS for arg in args):
+            raise TypeError('an argument that is not plain')
+        return kind(*args)
+
+    return make
+
+
+def _defaultdict(factory: Any = None, *rest: Any) -> Any:
+    if factory is not None and factory not in FACTORIES:
+        raise TypeError('a factory that is no plain type')
+    return defaultdict(factory and FACTORIES[factory], *rest)
+
+
+def _dtype(text: str, *flags: Any) -> np.dtype[Any]:
+    # structured types can hide objects among bytes
+    if not re.fullmatch(r'[<>|=]?[?biufcSUO]\d{0,9}', text, re.ASCII):
+        raise ValueError(f'an array of type {text}')
+    return np.dtype(text, False, True)  # type: ignore[call-overload,no-any-return]
+
+
+def _empty_array(kind: Any, shape: Any, code: Any) -> np.ndarray:
+    if kind is not NDARRAY:
+        raise TypeError('an array of another class')
+    return np.empty((0,), 'b')
+
+
+def _array_of(
+    data: Any, dtype: np.dtype[Any], shape: Any, order: str = 'C'
+) -> np.ndarray:
+    if type(data) not in (bytes, bytearray) or dtype.hasobject:
+        raise TypeError('an array of something else than numbers')
+    return np.frombuffer(bytes(data), dtype).reshape(shape, order=order)  # type: ignore[call-overload,no-any-return]
+
+
+def _scalar(dtype: np.dtype[Any], data: bytes) -> Any:
+    if dtype.hasobject or len(data) != dtype.itemsize:
+        raise ValueError('a number of the wrong size')
+    return np.frombuffer(data, dtype)[0]
+
+
+def _blank_scaler() -> DynamicLossScaler:
+    return DynamicLossScaler.__new__(DynamicLossScaler)
+
+
+def fill_attributes(made: Any, state: Any) -> None:
+    """
+    Set what a pickle says an object's attributes are, none of its class's among them.
+    """
+    if type(state) is not dict or not all(type(key) is str for key in state):
+        raise TypeError('attributes without names')
+    hidden = [key for key in state if key.startswith('__') or hasattr(type(made), key)]
+    if hidden:
+        raise ValueError(f'an attribute called {hidden[0]}')
+    vars(made).update(state)
+
+
+def _fill_opt(made: Opt, state: Any) -> None:
+    history, deepcopies, data = state
+    if (type(history), type(deepcopies), type(data)) != (list, list, dict):
+        raise TypeError('options of an unknown form')
+    Opt.__setstate__(made, (history, deepcopies, data))
+
+
+def _fill_dtype(made: np.dtype[Any], state: Any) -> None:
+    order, *structure = state[1:5]
+    if structure != [None, None, None] or order not in ('<', '>', '=', '|'):
+        raise ValueError('an array of a structured type')
+    sized = made.kind in 'SU'
+    size = (made.itemsize, made.alignment) if sized else (-1, -1)
+    made.__setstate__((3, order, None, None, None, *size, made.flags))  # type: ignore[attr-defined]
+
+
+def _fill_array(made: np.ndarray, state: Any) -> None:
+    _, shape, dtype, fortran, data = state
+    # an array that is in use must not be given other memory
+    if made.shape != (0,) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError('an array of a wrong shape')
+    size = prod(shape)
+    objects = type(dtype) is np.dtype(object).__class__
+    expected = size if objects else size * dtype.itemsize
+    if type(data) is not (list if objects else bytes) or len(data) != expected:
+        raise ValueError('an array of the wrong size')
+    made.__setstate__((1, tuple(shape), dtype, bool(fortran), data))
+
+
+NDARRAY = Maker('numpy.ndarray', _empty_array)
+FILLERS: dict[type, Callable[[Any, Any], None]] = {
+    OrderedDict: fill_attributes,
+    Namespace: fill_attributes,
+    FakeAPEXClass: fill_attributes,
+    DynamicLossScaler: fill_attributes,
+    Opt: _fill_opt,
+    np.ndarray: _fill_array,
+}
+FILLERS |= {type(np.dtype(code)): _fill_dtype for code in '?bBhHiIlLqQefdFDSUO'}
+CALLS: dict[str, Callable[..., Any]] = {
+    'collections.OrderedDict': _plainly(OrderedDict),
+    'collections.Counter': _plainly(Counter),
+    'collections.defaultdict': _defaultdict,
+    'argparse.Namespace': lambda: Namespace(),
+    '_codecs.encode': _encode,
+    'torch.Size': _plainly(torch.Size),
+    'torch.device': _device,
+    'torch.serialization._get_layout': _layout,
+    'torch._utils._rebuild_tensor': _tensor,
+    'torch._utils._rebuild_tensor_v2': _tensor_v2,
+    'torch._utils._rebuild_tensor_v3': _tensor_v3,
+    'torch._utils._rebuild_parameter': _parameter,
+    'torch.nn.parameter.Parameter': _parameter,
+    'numpy.dtype': _dtype,
+    'parlai.core.opt.Opt': _plainly(Opt),
+    'parlai.core.utils.Opt': _plainly(Opt),  # where older ParlAI had it
+    'parlai.utils.misc.Opt': _plainly(Opt),
+    'parlai.utils.fp16.DynamicLossScaler': _blank_scaler,
+}
+for _core in ('numpy.core', 'numpy._core'):  # numpy 1 and 2
+    CALLS[f'{_core}.multiarray._reconstruct'] = _empty_array
+    CALLS[f'{_core}.multiarray.scalar'] = _scalar
+    CALLS[f'{_core}.numeric._frombuffer'] = _array_of
+for _kind in (set, frozenset, bytearray, bytes, complex, slice, range):
+    CALLS[f'builtins.{_kind.__name__}'] = _plainly(_kind)
+FACTORIES = {
+    Maker(f'builtins.{kind.__name__}', _plainly(kind)): kind
+    for kind in (list, dict, tuple, int, float, str, bool)
+}
+
+
+def _table() -> dict[tuple[str, str], Any]:
+    """
+    Return what a pickle gets for each (module, name) that it may name.
+    """
+    makers = [Maker(name, make) for name, make in CALLS.items()]
+    found: dict[tuple[str, str], Any] = {('numpy', 'ndarray'): NDARRAY}
+    for maker in (*makers, *FACTORIES):
+        module, _, name = maker.name.rpartition('.')
+        found[module, name] = maker
+    for name, value in vars(torch).items():
+        if isinstance(value, torch.dtype):
+            found['torch', name] = value
+    for name in set(torch.storage._dtype_to_storage_type_map().values()):
+        for module in ('torch', 'torch.cuda'):
+            found[module, name] = torch.serialization.StorageType(name)
+            tensor = name.replace('Storage', 'Tensor')
+            found[module, tensor] = f'{module}.{tensor}'  # only named, in old files
+    for name in ('UntypedStorage', '_UntypedStorage'):
+        found['torch', name] = found['torch.storage', name] = torch.UntypedStorage
+    return found
+
+
+ALLOWED = _table()
+_OLD_NAMES = {'__builtin__': 'builtins'}
+
+
+def allowed(module: str, name: str) -> Any:
+    """
+    Return what a pickle gets for a global; `None` when it may not name it.
+    """
+    if module.startswith('apex.') and '.' not in name:
+        # as ParlAI does where apex is not installed; apex itself is never imported
+        return Maker(f'{module}.{name}', lambda: FakeAPEXClass())
+    return ALLOWED.get((_OLD_NAMES.get(module, module), name))

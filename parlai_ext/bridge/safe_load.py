@@ -1,0 +1,272 @@
+"""
+A model file is data: while `guarded`, nothing that ParlAI reads of a model runs code.
+
+What ParlAI reads goes through few functions: `torch.load`, ParlAI's own unpickler,
+`Opt.load`, now and then `pickle.load` or `numpy.load`; and a model's `.opt` names the
+class that is built. Each is replaced, for the whole process, while any guard is active.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import parlai.core.agents
+import parlai.core.loader
+import parlai.core.opt
+import parlai.core.params
+import parlai.utils.pickle
+import torch
+
+from parlai_ext.bridge import safe_read, safetensors_file
+from parlai_ext.bridge.identity import sha256
+from parlai_ext.bridge.safe_read import THEIRS
+from parlai_ext.bridge.safe_unpickle import Refused, SafeUnpickler, path_of
+from parlai_ext.errors import UserError
+
+__all__ = [
+    'Refused',
+    'count_parameters',
+    'guarded',
+    'read_opt',
+    'read_states',
+    'trusted_record',
+]
+
+
+@dataclass
+class _Guard:
+    """
+    What one `with` block trusts, and what it has refused so far.
+    """
+
+    trusted: frozenset[str] = frozenset()
+    refused: list[Refused] = field(default_factory=list)
+
+
+_current: ContextVar[_Guard] = ContextVar('parlai_ext_guard')
+_lock = threading.Lock()
+_active = 0
+_undo = contextlib.ExitStack()
+
+
+@contextlib.contextmanager
+def guarded(trusted: Collection[str] = ()) -> Iterator[None]:
+    """
+    Let model files, their options and their caches be read as data only.
+
+    The innermost guard of a thread decides what is trusted; a thread without one of
+    its own trusts nothing while another has one.
+
+    :param trusted: files that may run code: they are read as ParlAI does.
+    :raises Refused: naming file and global; also where ParlAI would have hidden it.
+    """
+    guard = _Guard(frozenset(map(os.path.realpath, trusted)))
+    _enter()
+    token = _current.set(guard)
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if guard.refused:
+            raise guard.refused[0] from error
+        raise
+    else:
+        if guard.refused:
+            raise guard.refused[0]
+    finally:
+        _current.reset(token)
+        _leave()
+
+
+def _enter() -> None:
+    global _active
+    with _lock:
+        if not _active:
+            for owner, name, ours in _replacements():
+                before = vars(owner)[name]
+                setattr(owner, name, ours)
+                _undo.callback(setattr, owner, name, before)
+        _active += 1
+
+
+def _leave() -> None:
+    global _active
+    with _lock:
+        _active -= 1
+        if not _active:
+            _undo.close()
+
+
+def _replacements() -> list[tuple[Any, str, Any]]:
+    """
+    Return (owner, name, ours) for each way in which ParlAI reads a model.
+    """
+    import numpy
+
+    checked = _only_agents(parlai.core.loader.load_agent_module)
+    loading = (parlai.core.loader, parlai.core.agents, parlai.core.params)
+    return [
+        (torch, 'load', _torch_load),
+        (torch.jit, 'load', _jit_load),
+        (pickle, 'load', _pickle_load),
+        (numpy, 'load', _numpy_load),
+        (parlai.utils.pickle, 'load', _pickle_load_for_parlai),
+        (parlai.utils.pickle, 'Unpickler', SafeUnpickler),
+        (parlai.core.opt.Opt, 'load', classmethod(_opt_load)),
+        *((module, 'load_agent_module', checked) for module in loading),
+    ]
+
+
+def _trusts(path: str) -> bool:
+    guard = _current.get(None)
+    return guard is not None and os.path.realpath(path) in guard.trusted
+
+
+@contextlib.contextmanager
+def _noted() -> Iterator[None]:
+    """
+    Keep a refusal, so that nobody on the way up can hide it.
+    """
+    try:
+        yield
+    except Refused as refused:
+        guard = _current.get(None)
+        if guard is not None:
+            guard.refused.append(refused)
+        raise
+
+
+def _torch_load(
+    f: Any, map_location: Any = None, pickle_module: Any = None, **options: Any
+) -> Any:
+    if _trusts(path_of(f)) and not safetensors_file.is_safetensors(f):
+        if options.get('weights_only') is None:  # whose default is to run nothing
+            pickle_module = pickle_module or parlai.utils.pickle
+        theirs = pickle_module is parlai.utils.pickle
+        module = THEIRS.pickle_module if theirs else pickle_module
+        return THEIRS.torch_load(f, map_location, module, **options)
+    with _noted():
+        return safe_read.tensors(f, map_location, **options)
+
+
+def _jit_load(f: Any, *args: Any, **options: Any) -> Any:
+    if _trusts(path_of(f)):
+        return THEIRS.jit_load(f, *args, **options)
+    with _noted():
+        raise Refused(path_of(f), 'a TorchScript program')
+
+
+def _pickle_load(file: Any, **options: Any) -> Any:
+    if not safe_read.called_by_parlai(depth=2):
+        return THEIRS.pickle_load(file, **options)
+    return _pickle_load_for_parlai(file, **options)
+
+
+def _pickle_load_for_parlai(file: Any, **options: Any) -> Any:
+    if _trusts(path_of(file)):
+        return THEIRS.pickle_module.load(file, **options)
+    with _noted():
+        return safe_read.pickled(file, **options)
+
+
+def _numpy_load(
+    file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any
+) -> Any:
+    if not allow_pickle or _trusts(path_of(file)):
+        return THEIRS.numpy_load(file, mmap_mode, allow_pickle, **options)
+    with _noted():
+        return safe_read.arrays(file)
+
+
+def _opt_load(cls: Any, optfile: str) -> Any:
+    with _noted():
+        return cls(_opt(optfile, _trusts(optfile)))
+
+
+def _only_agents(original: Callable[[str], Any]) -> Callable[[str], Any]:
+    """
+    Let a model's options name agents only.
+
+    ParlAI calls whatever class `model` names with the options, and
+    ``subprocess:Popen`` would run them.
+    """
+
+    def load_agent_module(agent_path: str) -> Any:
+        found = original(agent_path)
+        agent = parlai.core.agents.Agent
+        if not (isinstance(found, type) and issubclass(found, agent)):
+            raise UserError(f'model: {agent_path} is no ParlAI agent')
+        return found
+
+    return load_agent_module
+
+
+def read_opt(path: str | Path, trusted: Collection[str] = ()) -> dict[str, Any]:
+    """
+    Return a model's options, from JSON or from an old pickled file.
+
+    :raises UserError: when it is neither, or more than data.
+    """
+    real = os.path.realpath(path)
+    return _opt(str(path), real in map(os.path.realpath, trusted))
+
+
+def _opt(path: str, trusts: bool) -> dict[str, Any]:
+    found = safe_read.options(path, trusts)
+    own = parlai.core.opt.__AUTOCLEAN_KEYS__
+    return {key: value for key, value in found.items() if key not in own}
+
+
+def read_states(path: str | Path, trusted: Collection[str] = ()) -> dict[str, Any]:
+    """
+    Return what a model file holds, on the CPU: ``{'model': weights, …}``.
+
+    :raises UserError: when it cannot be read, or is more than data.
+    """
+    with guarded(trusted):
+        found = torch.load(str(path), 'cpu', parlai.utils.pickle)
+    if not isinstance(found, dict) or not isinstance(found.get('model'), dict):
+        raise UserError(f'model file {path}: it holds no weights of a ParlAI model')
+    return found
+
+
+def count_parameters(path: str | Path) -> int | None:
+    """
+    Return how many parameters a model file holds, shared ones once; `None` if that
+    cannot be told without running code from it.
+    """
+    without_data = getattr(torch.serialization, 'skip_data', contextlib.nullcontext)
+    try:
+        with without_data():
+            tensors = read_states(path)['model'].values()
+    except (UserError, OSError, MemoryError, RuntimeError):
+        return None
+    found = [t for t in tensors if isinstance(t, torch.Tensor)]
+    return sum({(t.data_ptr(), t.numel()): t.numel() for t in found}.values())
+
+
+def trusted_record(paths: Sequence[str]) -> dict[str, str]:
+    """
+    Return the hash of each file that was trusted, by its name; where names are the
+    same, by as much of the path as tells them apart.
+    """
+    found: dict[str, str] = {}
+    for path in dict.fromkeys(map(os.path.realpath, paths)):
+        if not os.path.isfile(path):
+            raise UserError(f'--trust-model-code: there is no file {path}')
+        others = {os.path.realpath(p) for p in paths} - {path}
+        parts = Path(path).parts
+        n = 1
+        while any(Path(other).parts[-n:] == parts[-n:] for other in others):
+            n += 1
+        found['/'.join(parts[-n:])] = sha256(Path(path))
+    return found
