@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 FIRST_TURNS = ('ask', 'system', 'drop', 'keep')
 ASK = 'Hello! Please start a conversation.'
+THOUGHTS = ('<think>', '</think>')
 TOLD = 'You began this conversation by saying:'
 
 
@@ -80,7 +81,30 @@ def _in_turn(turns: Sequence[Turn]) -> list[dict[str, str]]:
 
 def reply_of(text: str, style: ChatStyle) -> str:
     """
-    Return what was written up to the first stop string, without space around it.
+    Return what was said up to the first stop string, without space around it.
     """
-    ends = [i for stop in style.stop if (i := text.find(stop)) >= 0]
-    return text[: min(ends, default=len(text))].strip()
+    text = spoken(text)
+    return text[: ends_at(text, style.stop)].strip()
+
+
+def ends_at(text: str, stop: Sequence[str]) -> int | None:
+    """
+    Return where the first stop string begins in what was said; `None` without one.
+
+    The place counts from the end of the model's thoughts, if it wrote such.
+    """
+    text = spoken(text)
+    return min((i for one in stop if (i := text.find(one)) >= 0), default=None)
+
+
+def spoken(text: str) -> str:
+    """
+    Return what a model said after thinking: its thoughts are no part of the reply.
+
+    Their end may come without a beginning, which then was in the prompt; thoughts that
+    do not end leave no reply.
+    """
+    _, end, reply = text.rpartition(THOUGHTS[1])
+    if end:
+        return reply
+    return '' if text.lstrip().startswith(THOUGHTS[0]) else text

@@ -1,0 +1,3 @@
+"""
+Any causal or sequence-to-sequence model of Hugging Face's library.
+"""

@@ -1,0 +1,241 @@
+"""
+From a conversation to the tokens that a model reads.
+
+A model with a chat template gets messages with roles; any other gets the turns, joined.
+What does not fit is cut from the front, the system prompt never.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from jinja2.exceptions import TemplateError
+
+from parlai_ext.bridge.conversation import Conversation
+from parlai_ext.chat import ChatStyle, Turn, messages
+from parlai_ext.errors import UserError
+
+Messages = list[dict[str, str]]
+PROBE = 'Zebra quartz.'
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """
+    The tokens for one conversation, and how many of its messages were cut.
+    """
+
+    ids: tuple[int, ...]
+    cut: int = 0
+
+
+@dataclass(frozen=True)
+class ChatForm:
+    """
+    Conversations as the model's chat template writes them.
+
+    With `fold`, the system prompt goes before the first user's message: for templates
+    without a system role. `today` is what a template that asks for the date is told.
+    """
+
+    tokenizer: Any
+    style: ChatStyle
+    control: re.Pattern[str] | None = None
+    fold: bool = False
+    today: date = date(2024, 7, 26)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def parts(self, conversation: Conversation) -> Messages:
+        """
+        Return the messages, oldest first; a system prompt is the first.
+        """
+        return messages(spoken_turns(conversation, self.control), self.style)
+
+    def starts(self, parts: Messages) -> list[int]:
+        """
+        Return where the messages may begin, after a cut: with a user's.
+        """
+        return [i for i, one in enumerate(parts) if i and one['role'] == 'user']
+
+    def text(self, parts: Messages) -> str:
+        """
+        Return what the template makes of messages.
+
+        :raises jinja2.TemplateError: when the template refuses them.
+        """
+        return str(
+            self.tokenizer.apply_chat_template(
+                folded(parts) if self.fold else parts,
+                tokenize=False,
+                add_generation_prompt=True,
+                # some templates write today's date: the same run, other replies
+                strftime_now=self.today.strftime,
+                **self.more,
+            )
+        )
+
+    def ids(self, parts: Messages) -> list[int]:
+        """
+        Return the tokens of messages.
+        """
+        try:
+            text = self.text(parts)
+        except TemplateError as error:
+            what = ' '.join(str(error).split())
+            roles = ', '.join(one['role'] for one in parts[:3])
+            raise UserError(
+                f'first_turn: the chat template refuses a conversation of {roles} '
+                f'({what!r}); with first_turn ask, system or drop the user begins it'
+            ) from None
+        return list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
+
+
+@dataclass(frozen=True)
+class PlainForm:
+    """
+    Turns joined by a separator, without roles: the model sees a text and goes on.
+
+    For a causal model the separator also follows the last turn.
+    """
+
+    tokenizer: Any
+    style: ChatStyle
+    separator: str
+    seq2seq: bool
+    control: re.Pattern[str] | None = None
+
+    def parts(self, conversation: Conversation) -> Messages:
+        """
+        Return every turn as a message; a system prompt is the first.
+        """
+        head = [{'role': 'system', 'content': self.style.system_prompt}]
+        turns = spoken_turns(conversation, self.control)
+        rest = [{'role': 'user', 'content': turn.text} for turn in turns]
+        return (head if self.style.system_prompt else []) + rest
+
+    def starts(self, parts: Messages) -> list[int]:
+        """
+        Return where the turns may begin, after a cut: anywhere.
+        """
+        return list(range(1, len(parts)))
+
+    def ids(self, parts: Messages) -> list[int]:
+        """
+        Return the tokens of turns.
+        """
+        texts = [one['content'] for one in parts]
+        if self.seq2seq:
+            return list(self.tokenizer(self.separator.join(texts))['input_ids'])
+        text = ''.join(text + self.separator for text in texts)
+        begin = self.tokenizer.bos_token_id
+        found = list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
+        if begin is not None and self.tokenizer('')['input_ids'][:1] == [begin]:
+            found.insert(0, begin)
+        return found
+
+
+def fitted(
+    form: ChatForm | PlainForm, conversation: Conversation, limit: int | None
+) -> Prompt:
+    """
+    Return the prompt of at most ``limit`` tokens with the most of the conversation.
+
+    :raises UserError: when not even the last words fit beside the system prompt.
+    """
+    parts = form.parts(conversation)
+    ids = form.ids(parts)
+    if limit is None or len(ids) <= limit:
+        return Prompt(tuple(ids))
+    head = parts[:1] if parts[0]['role'] == 'system' else []
+    rest = parts[len(head) :]
+    starts = form.starts(rest) or [len(rest) - 1]
+    # the later a beginning, the fewer tokens
+    which = bisect_left(
+        starts, True, key=lambda start: len(form.ids(head + rest[start:])) <= limit
+    )
+    start = starts[min(which, len(starts) - 1)]
+    ids = form.ids(head + rest[start:])
+    if len(ids) > limit:
+        ids = _shortened(form, head, rest[start:], limit)
+    return Prompt(tuple(ids), max(start, 1))
+
+
+def _shortened(
+    form: ChatForm | PlainForm, head: Messages, rest: Messages, limit: int
+) -> list[int]:
+    """
+    Return the tokens of messages, of the first of which only the end is kept.
+    """
+    first, others = rest[0], rest[1:]
+    words = form.tokenizer(first['content'], add_special_tokens=False)['input_ids']
+    keep, ids = len(words), form.ids(head + rest)
+    while len(ids) > limit:
+        keep -= len(ids) - limit
+        if keep < 1:
+            raise UserError(
+                f'system_prompt: it leaves no room for a conversation in the '
+                f'{limit} tokens before the reply'
+            )
+        end = form.tokenizer.decode(words[-keep:], skip_special_tokens=True)
+        ids = form.ids([*head, {**first, 'content': end}, *others])
+    return ids
+
+
+def folded(parts: Sequence[dict[str, str]]) -> Messages:
+    """
+    Return the messages with the system prompt before the first user's message.
+
+    >>> folded([{'role': 'system', 'content': 'S'}, {'role': 'user', 'content': 'U'}])
+    [{'role': 'user', 'content': 'S\\n\\nU'}]
+    """
+    if not parts or parts[0]['role'] != 'system':
+        return list(parts)
+    prompt, rest = parts[0]['content'], list(parts[1:])
+    if not rest or rest[0]['role'] != 'user':
+        return [{'role': 'user', 'content': prompt}, *rest]
+    return [{'role': 'user', 'content': f'{prompt}\n\n{rest[0]["content"]}'}, *rest[1:]]
+
+
+def without_system_role(form: ChatForm) -> str | None:
+    """
+    Return why the template takes no system prompt; `None` if it takes one.
+    """
+    ask = {'role': 'user', 'content': 'Hi'}
+    try:
+        text = form.text([{'role': 'system', 'content': PROBE}, ask])
+    except TemplateError as error:
+        return 'refuses a system prompt: ' + ' '.join(str(error).split())
+    return None if PROBE in text else 'leaves the system prompt out'
+
+
+def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
+    """
+    Return what matches the tokens by which a tokenizer marks turns and roles.
+    """
+    added = tokenizer.added_tokens_decoder.values()
+    marks = {token.content for token in added if token.special}
+    marks |= set(tokenizer.all_special_tokens)
+    # a mark of one or two characters may be a word
+    long = sorted((m for m in marks if len(m) > 2), key=lambda m: (-len(m), m))
+    return re.compile('|'.join(map(re.escape, long))) if long else None
+
+
+def spoken_turns(
+    conversation: Conversation, control: re.Pattern[str] | None
+) -> list[Turn]:
+    """
+    Return the turns without control tokens: what the other says must not end a turn,
+    or begin one in another's name.
+    """
+    found = []
+    for turn in conversation:
+        text, n = turn.text, 1 if control else 0
+        while n and control:  # what is left may be a token again
+            text, n = control.subn('', text)
+        found.append(Turn(turn.mine, text))
+    return found
