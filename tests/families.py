@@ -103,11 +103,11 @@ def polyencoder(folder: Path) -> dict[str, Any]:
         'poly_n_codes': 4,
         'poly_attention_num_heads': 2,
         'codes_attention_num_heads': 2,
-        'reduction_type': 'first',
+        'reduction_type': 'mean',
     }
     model = 'transformer/polyencoder'
     opt = {**SIZES, **fixed, **size, 'model': model}
-    path = make_model(folder, 'polyencoder', 3, opt)
+    path = make_model(folder, 'polyencoder', 7, opt)
     where = {'fixed_candidates_path': str(candidates)}
     return {'model': model, 'model_file': path, **where}
 
