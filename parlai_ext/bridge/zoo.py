@@ -7,11 +7,15 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.bridge.hands import replaced
+from parlai_ext.bridge.http_answers import LIMITS, Limits
+from parlai_ext.bridge.http_file import Unreachable
+from parlai_ext.bridge.staging import data_folder, staged
+from parlai_ext.bridge.trusted import trusted_downloads
 from parlai_ext.errors import UserError
 from parlai_ext.strict_yaml import nearest
 
@@ -23,21 +27,6 @@ def is_zoo(path: str) -> bool:
     Tell whether a model path is one of ParlAI's zoo.
     """
     return path.startswith(ZOO)
-
-
-def data_folder(datapath: str | None) -> str:
-    """
-    Return ParlAI's data folder: the one given, or ParlAI's own choice.
-    """
-    if datapath:
-        return datapath
-    if os.environ.get('PARLAI_DATAPATH'):
-        return os.environ['PARLAI_DATAPATH']
-    from parlai.core.params import ParlaiParser
-
-    found = ParlaiParser(False, False)._infer_datapath({})['datapath']
-    del os.environ['PARLAI_DATAPATH']  # which that call sets
-    return str(found)
 
 
 def zoo_file(path: str, datapath: str | None) -> Path:
@@ -61,7 +50,7 @@ def needed_downloads(path: str, datapath: str | None) -> list[str]:
 
     urls: list[str] = []
     try:
-        with _tied(urls), contextlib.redirect_stdout(io.StringIO()):
+        with _tied(urls):
             build_data.modelzoo_path(data_folder(datapath), path)
     except ImportError as e:
         if isinstance(e, ModuleNotFoundError) and not (e.name or '').startswith(
@@ -100,87 +89,102 @@ def _tied(urls: list[str]) -> Iterator[None]:
     """
     Replace what touches network or disk in ParlAI's downloader.
     """
-    from parlai.core import build_data
-    from parlai.utils.logging import logger
 
     def note(url: str, *rest: Any, **more: Any) -> None:
         urls.append(url)
 
-    def note_file(self: Any, dpath: str) -> None:
-        urls.append(self.url)
+    def note_file(resource: Any, dpath: str) -> None:
+        urls.append(resource.url)
 
     def nothing(*args: Any, **kwargs: Any) -> None:
         pass
 
-    def refuse() -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError('it downloads in a way of its own')
 
-    hands: list[tuple[Any, str, Any]] = [
-        (build_data, 'download', note),
-        (build_data, 'download_from_google_drive', note),
-        (build_data.DownloadableFile, 'download_file', note_file),
-        (build_data, 'get_http_session', refuse),
-        *((build_data, n, nothing) for n in ('untar', 'remove_dir', 'make_dir')),
-        (build_data, 'mark_done', nothing),
-    ]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in hands]
+    hands = {
+        'download': note,
+        'download_from_google_drive': note,
+        'DownloadableFile.download_file': note_file,
+        'get_http_session': refuse,
+        'download_multiprocess': refuse,
+        **dict.fromkeys(('untar', 'ungzip', 'remove_dir', 'make_dir'), nothing),
+        'mark_done': nothing,
+    }
+    with replaced(hands), _hushed():
+        yield
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """
+    Keep the zoo's modules from printing where a command prints its result.
+    """
+    from parlai.utils.logging import logger
+
     level = logger.level
     logger.setLevel('ERROR')
     try:
-        for owner, name, hand in hands:
-            setattr(owner, name, hand)
-        yield
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
     finally:
         logger.setLevel(level)
-        for owner, name, hand in before:
-            setattr(owner, name, hand)
 
 
-def fetched(path: str, datapath: str | None) -> Path:
+def fetched(
+    path: str,
+    datapath: str | None,
+    *,
+    lock: Path | None = None,
+    progress: bool = True,
+    limits: Limits = LIMITS,
+) -> Path:
     """
-    Return a zoo model's file, downloaded by ParlAI when it is not here.
+    Return a zoo model's file, downloaded when it is not here.
 
+    The zoo's own module builds on a stage; what it has built is seen when it is whole.
+
+    :param lock: file of hashes, if it is not ``parlai_ext.lock.json`` in ``models``.
+    :raises Unreachable: when there is no network.
     :raises UserError: when it cannot be had.
+    """
+    home = Path(data_folder(datapath))
+    if not needed_downloads(path, str(home)):
+        return zoo_file(path, str(home))
+    try:
+        _build(path, home, lock, progress, limits)
+    except Exception as e:  # whatever network, archive, disk and zoo come up with
+        reason = str(e).strip().split('\n')[0] or type(e).__name__
+        kind = Unreachable if isinstance(e, Unreachable) else UserError
+        raise kind(f'{path} cannot be downloaded: {reason}') from None
+    return zoo_file(path, str(home))
+
+
+def _build(
+    path: str, home: Path, lock: Path | None, progress: bool, limits: Limits
+) -> None:
+    """
+    Let the zoo build a model on a stage, and put it in its place.
     """
     from parlai.core.build_data import modelzoo_path
 
-    urls = needed_downloads(path, datapath)
-    if urls:
-        try:
-            with quick_to_give_up():
-                modelzoo_path(data_folder(datapath), path)
-        except Exception as e:  # whatever network, archive and zoo module come up with
-            reason = str(e).strip().split('\n')[0] or type(e).__name__
-            raise UserError(f'{path} cannot be downloaded: {reason}') from None
-    return zoo_file(path, datapath)
+    with staged(home, path.partition(':')[2].partition('/')[0]) as stage:
+        with (
+            trusted_downloads(
+                str(home), lock=lock, progress=progress, limits=limits, stage=stage
+            ) as hands,
+            _hushed(),
+        ):
+            modelzoo_path(str(stage.home), path)
+        stage.commit()
+        hands.finish()
 
 
 @contextlib.contextmanager
 def quick_to_give_up() -> Iterator[None]:
     """
-    Let a download that cannot work say so at once, and say from where it should come.
-
-    build_data.py:167 retries for half a minute, and keeps an error page as the model.
+    Let whatever a model fetches while it is built be fetched by us: build_data.py:167
+    retries for half a minute, and keeps an error page as the model.
     """
-    import requests
-    from parlai.core import build_data
-
-    original = build_data.download
-
-    def download(url: str, path: str, fname: str, *rest: Any, **more: Any) -> None:
-        if not Path(path, fname).exists():
-            try:
-                answer = requests.head(url, allow_redirects=True, timeout=15)
-            except requests.exceptions.RequestException:
-                raise ConnectionError(
-                    f'{url} cannot be reached (no network?)'
-                ) from None
-            if answer.status_code in (401, 403, 404, 410):
-                raise ConnectionError(f'{url} answers {answer.status_code}')
-        original(url, path, fname, *rest, **more)
-
-    build_data.download = download
-    try:
+    with trusted_downloads():
         yield
-    finally:
-        build_data.download = original

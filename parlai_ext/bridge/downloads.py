@@ -1,0 +1,125 @@
+"""
+All that a roster's systems still need, fetched: one system's failure stops no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from parlai_ext.bridge import hub, zoo
+from parlai_ext.bridge.http_answers import LIMITS, Limits
+from parlai_ext.bridge.http_file import Unreachable
+from parlai_ext.errors import SystemFailed, UserError
+from parlai_ext.records import System
+from parlai_ext.rosters import FILE_OPTIONS
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """
+    What came for one system; `reason` is one line when not all could be had.
+    """
+
+    system: str
+    files: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+def download_systems(
+    systems: Iterable[System],
+    datapath: str | None = None,
+    *,
+    lock: Path | None = None,
+    progress: bool = True,
+    limits: Limits = LIMITS,
+) -> list[Downloaded]:
+    """
+    Fetch what is not here of every system's models; what is here is not touched.
+
+    :param lock: file of hashes, if it is not ``models/parlai_ext.lock.json``.
+    """
+    from parlai_ext import plugin
+
+    plugin.register()
+    means = Means(datapath, lock, progress, limits)
+    return [_download(system, means) for system in systems]
+
+
+class Means:
+    """
+    How to fetch, and what has failed already: asked once, not once a system.
+    """
+
+    def __init__(
+        self, datapath: str | None, lock: Path | None, progress: bool, limits: Limits
+    ):
+        self.datapath = datapath
+        self.lock = lock
+        self.progress = progress
+        self.limits = limits
+        self.failed: dict[str, str] = {}
+        self.silent: set[str] = set()  # hosts that do not answer
+
+    def fetch_from_zoo(self, path: str) -> bool:
+        """
+        Fetch a zoo path and say whether there was anything to fetch.
+
+        :raises UserError: when it cannot be had, now or when it was asked for before.
+        """
+        urls = zoo.needed_downloads(path, self.datapath)
+        if not urls:
+            return False
+        if path in self.failed:
+            raise UserError(self.failed[path])
+        hosts = {urlsplit(url).netloc for url in urls}
+        for host in sorted(hosts & self.silent):
+            raise UserError(f'{path} cannot be downloaded: {host} cannot be reached')
+        try:
+            found = zoo.fetched(
+                path,
+                self.datapath,
+                lock=self.lock,
+                progress=self.progress,
+                limits=self.limits,
+            )
+            if not found.is_file():
+                raise UserError(f'{path}: what came has no file {found}')
+        except UserError as e:
+            if isinstance(e, Unreachable):
+                self.silent |= hosts
+            self.failed[path] = str(e)
+            raise
+        return True
+
+
+def _download(system: System, means: Means) -> Downloaded:
+    """
+    Fetch what one system needs, and stop where something cannot be had.
+    """
+    files: list[str] = []
+    for key in FILE_OPTIONS:
+        path = str(system.opt.get(key) or '')
+        try:
+            if zoo.is_zoo(path) and means.fetch_from_zoo(path):
+                files.append(path)
+        except UserError as e:
+            return _failed(system, files, key, e)
+    try:
+        repo, revision = hub.repository(system), hub.revision(system)
+        if repo and hub.cached_weights(repo, revision) is None:
+            hub.fetched_weights(repo, revision)
+            files.append(repo)
+    except UserError as e:
+        return _failed(system, files, 'model', e)
+    return Downloaded(system.name, tuple(files))
+
+
+def _failed(
+    system: System, files: Sequence[str], key: str, error: UserError
+) -> Downloaded:
+    what = str(error)
+    named = what if what.startswith('hf_') else f'{key}: {what}'
+    return Downloaded(system.name, tuple(files), str(SystemFailed(system.name, named)))
