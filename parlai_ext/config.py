@@ -28,6 +28,7 @@ from parlai_ext.rosters import (
     beside,
     load_roster,
     parse_target,
+    parse_target_and_info,
     read_roster,
     read_shipped,
 )
@@ -39,6 +40,7 @@ __all__ = [
     'load_protocol_and_info',
     'load_roster',
     'parse_target',
+    'parse_target_and_info',
 ]
 
 SIMPLE: dict[str, type] = {

@@ -6,7 +6,8 @@ or a mapping with `name` and `opt` (ParlAI options) and, for readers, `params`, 
 `confidence`, `guess` and `alternatives`.
 
 A relative path in a file (`model_file`, candidates, …) is taken from the file's own
-folder when it exists there, and else from the working directory.
+folder when it exists there, and else from the working directory. Of a retriever,
+``fixed_candidates_path: task:TASK`` asks for the replies of a ParlAI task.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ INFO: dict[str, type] = {
 }
 SYSTEM_KEYS = ('name', 'opt', *INFO)
 ROSTER_KEYS = ('description', 'targets', 'partners')
+# options that may also be a folder, or how the names of several files begin
+INDEX_OPTIONS = ('path_to_index', 'path_to_dense_embeddings')
 # options that name a file
 FILE_OPTIONS = (
     'model_file',
@@ -40,8 +43,13 @@ FILE_OPTIONS = (
     'fixed_candidates_path',
     'bpe_vocab',
     'bpe_merge',
+    # what RAG and FiD look up
+    *INDEX_OPTIONS,
+    'path_to_dpr_passages',
+    'dpr_model_file',
+    'poly_faiss_model_file',
 )
-PREFIXED = re.compile(r'^[A-Za-z_]{2,}:')  # zoo:, models:, izoo:, internal:
+PREFIXED = re.compile(r'^[A-Za-z_]{2,}:')  # zoo:, models:, task:, internal:
 
 
 @dataclass(frozen=True)
@@ -163,7 +171,8 @@ def beside(doc: Document, value: str) -> str:
     if PREFIXED.match(value) or Path(value).is_absolute():
         return value
     near = Path(doc.source).parent / value
-    return str(near.absolute()) if near.exists() else value
+    there = near.exists() or near.with_name(f'{near.name}.index').exists()
+    return str(near.absolute()) if there else value
 
 
 def shipped_systems() -> dict[str, tuple[System, dict[str, Any]]]:
@@ -206,6 +215,13 @@ def _shipped(home: Path) -> tuple[tuple[str, tuple[System, dict[str, Any]]], ...
 def parse_target(spec: str) -> System:
     """
     Return the system that ``--add-target`` describes.
+    """
+    return parse_target_and_info(spec)[0]
+
+
+def parse_target_and_info(spec: str) -> tuple[System, dict[str, Any]]:
+    """
+    Return the system that ``--add-target`` describes, and what its file tells of it.
 
     ``NAME=MODEL_FILE[,key=value…]``, ``NAME=agent:MODULE[,key=value…]`` (an agent
     without a model file), a YAML or JSON file with `name` and `opt`, the name of a
@@ -215,7 +231,7 @@ def parse_target(spec: str) -> System:
     """
     if spec.endswith(('.yaml', '.yml', '.json')) and '=' not in spec:
         doc = read_file(spec)
-        return read_system(doc, doc.data, ())[0]
+        return read_system(doc, doc.data, ())
     head, *options = spec.split(',')
     name, sign, model = head.partition('=')
     if not sign:
@@ -223,7 +239,7 @@ def parse_target(spec: str) -> System:
     if not options and not sign and not Path(model).exists():
         shipped = find_system(model)
         if shipped:
-            return shipped[0]
+            return shipped
     doc = Document(None, f'--add-target {spec}')
     agent = model.removeprefix('agent:')
     if not agent or (sign and not name):
@@ -231,7 +247,7 @@ def parse_target(spec: str) -> System:
     opt: dict[str, Any] = {'model_file' if agent == model else 'model': agent}
     for option in options:
         opt.update(_option(doc, option))
-    return System(checked_name(doc, name or _called(agent), ()), opt)
+    return System(checked_name(doc, name or _called(agent), ()), opt), {}
 
 
 def _option(doc: Document, option: str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from parlai_ext import plugin, zoo_configs
-from parlai_ext.bridge.resolve import count_parameters, resolve
+from parlai_ext.bridge.resolve import resolve
+from parlai_ext.bridge.safe_load import count_parameters
 from parlai_ext.config import load_roster, parse_target
 from parlai_ext.errors import UserError
 from parlai_ext.scripts.check_roster import CheckRoster, gigabytes, millions
@@ -173,8 +174,8 @@ def test_a_ranker_without_its_candidates_is_missing(model):
 
 
 def test_an_agent_outside_the_wheel_is_missing_and_says_so(tmp_path):
-    system = load_roster('bipartite_2022').roster.system('Tfm-3B-Rdt-Msc')
-    found = resolve(system, str(tmp_path))
+    theirs = 'projects.msc.agents.long_tga:TransformerVariantAgent'
+    found = one(f'A=zoo:msc/msc3B_1024/model,model={theirs}', str(tmp_path))
     assert found.status == 'missing' and 'projects.msc' in found.reason
     assert found.where == MODELS + 'msc/msc3B_1024/model_v0.1.tar.gz'
 

@@ -71,14 +71,6 @@ def test_a_missing_file_is_one_line(home):
         of(home / 'none')
 
 
-def test_a_forecast_does_not_need_the_download(tmp_path):
-    zoo = System('A', {'model_file': 'zoo:blender/blender_90M/model'})
-    other = System('A', {'model_file': 'zoo:blender/blender_3B/model'})
-    found = [identity(s, str(tmp_path), fetch=False) for s in (zoo, other)]
-    assert found[0] != found[1]
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_download_that_fails_is_one_line(tmp_path, monkeypatch):
     import requests
 

@@ -4,7 +4,7 @@ The shipped files of the bipartite-play paper say what the paper says.
 
 import pytest
 
-from parlai_ext.config import load_protocol, load_roster
+from parlai_ext.config import load_protocol, load_roster, parse_target
 
 # Table 2, typed from the paper
 TARGETS = """
@@ -79,9 +79,35 @@ def test_parameters_agree_with_the_names_where_the_name_is_right():
         assert name in slips or off < (0.5 if size[-1] == 'B' else 0.01), name
 
 
-def test_every_guess_says_how_sure_it_is():
-    info = load_roster('bipartite_2022').info.values()
+@pytest.mark.parametrize(
+    'roster, n_guesses', [('bipartite_2022', 9), ('chatmatch_2022', 1)]
+)
+def test_every_system_says_how_sure_it_is_and_guesses_are_not(roster, n_guesses):
+    info = load_roster(roster).info.values()
     guesses = [i for i in info if i.get('guess')]
-    assert len(guesses) == 9
-    assert all(i['confidence'] != 'high' for i in guesses)
-    assert not any(i.get('confidence') for i in info if not i.get('guess'))
+    assert len(guesses) == n_guesses
+    assert all((i['confidence'] == 'high') != bool(i.get('guess')) for i in info)
+
+
+def test_the_seven_bots_of_chatmatch():
+    # its Table 3
+    names = [s.name for s in load_roster('chatmatch_2022').roster.targets]
+    assert names == ['BB', 'PL', 'CS', 'CR', 'UG', 'DG', 'DD']
+
+
+@pytest.mark.parametrize(
+    'series, unfavored, similar',
+    [
+        # section 7.2
+        ('dialogpt', 'GPT-345M-Wtx-Rdt', ['GPT-124M-Wtx-Rdt', 'GPT-774M-Wtx-Rdt']),
+        ('blender', 'Tfm-3B-Rdt-Bsm', ['Tfm-406M-Rdt-Bsm', 'Tfm-1B-Rdt-Bsm']),
+    ],
+)
+def test_an_unfair_set_is_a_series_and_one_favored_system(series, unfavored, similar):
+    found = load_protocol(f'cheating_{series}_2022')
+    assert [s.name for s in found.roster.targets] == [unfavored, *similar]
+    assert (found.pairing, found.num_dialogues) == ('all_play_all', 600)
+    # the favored one is any other target of Table 2, by its name alone
+    favored = set(TARGETS.split()) - {unfavored}
+    assert len(favored) == 10
+    assert {parse_target(name).name for name in favored} == favored

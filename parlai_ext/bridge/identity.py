@@ -6,88 +6,98 @@ Paths do not enter, so that a model keeps its identity when it moves.
 
 from __future__ import annotations
 
-import hashlib
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from parlai_ext.bridge import hub, zoo
+from parlai_ext.bridge.candidates import candidates_file, is_spec
+from parlai_ext.bridge.content import escaped, files_at, sha256
 from parlai_ext.errors import UserError
 from parlai_ext.records import System, content_id
-from parlai_ext.rosters import FILE_OPTIONS
+from parlai_ext.remote import names
+from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS
+
+__all__ = ['PLACES', 'candidates_hash', 'identity', 'sha256']
 
 # options that say where or how fast a system runs, not what it says
-PLACES = {
-    *FILE_OPTIONS,
-    'datapath',
-    'download_path',
-    'no_cuda',
-    'gpu',
-    'batchsize',
-    'model_parallel',
-}
+PLACES = frozenset(
+    (
+        *FILE_OPTIONS,
+        *hub.PLACES,
+        *names.PLACES,
+        'datapath',
+        'download_path',
+        'no_cuda',
+        'gpu',
+        'batchsize',
+        'model_parallel',
+        'trust_model_code',
+    )
+)
 
 
-def identity(system: System, datapath: str | None = None, *, fetch: bool = True) -> str:
+def identity(system: System, datapath: str | None = None) -> str:
     """
-    Return a hash of the system's options and of the content of its files.
+    Return a hash of the system's options and of the content of its files, which are
+    downloaded when they are not here.
 
-    :param fetch: download what is not here; without it, what is missing enters by the
-        name it has in the zoo, which is enough for a forecast and nothing else.
-    :raises UserError: when a file is missing or cannot be downloaded.
+    :raises UserError: when a file is missing or cannot be had.
     """
     opt = {k: v for k, v in sorted(system.opt.items()) if k not in PLACES}
     contents: dict[str, str] = {}
-    for key in FILE_OPTIONS:
-        value = system.opt.get(key)
-        if value:
-            contents |= _contents(system, key, str(value), datapath, fetch)
-    repo = hub.repository(system)
-    if repo:
-        weights = hub.fetched_weights(repo) if fetch else hub.cached_weights(repo)
-        contents['hub'] = sha256(weights) if weights else repo
+    try:
+        for key in FILE_OPTIONS:
+            if system.opt.get(key):
+                contents |= _contents(key, str(system.opt[key]), datapath)
+        contents |= hub.contents(system)
+        if names.is_remote(system.opt):
+            contents |= names.identity_contents(system.opt)
+    except UserError as e:
+        raise UserError(f'system {system.name!r}: {e}') from None
     source = _own_source(str(system.opt.get('model') or ''))
     if source:
         contents['source'] = sha256(source)
     return content_id('system', opt, contents)
 
 
-def sha256(path: Path) -> str:
+def candidates_hash(system: System, datapath: str | None = None) -> str | None:
     """
-    Return the hash of a file's content, read once a process while it stays the same.
+    Return a short hash of what a retriever may say; `None` without such a file.
     """
-    stat = path.stat()
-    return _sha256(str(path), stat.st_mtime_ns, stat.st_size)
+    value = system.opt.get('fixed_candidates_path')
+    if not value:
+        return None
+    found = _contents('fixed_candidates_path', str(value), datapath)
+    return content_id('candidates', *found.values())
 
 
-@lru_cache(maxsize=1024)
-def _sha256(path: str, mtime: int, size: int) -> str:
-    with open(path, 'rb') as file:
-        return hashlib.file_digest(file, 'sha256').hexdigest()
-
-
-def _contents(
-    system: System, key: str, value: str, datapath: str | None, fetch: bool
-) -> dict[str, str]:
+def _contents(key: str, value: str, datapath: str | None) -> dict[str, str]:
     """
-    Return the hashes of an option's file and, for a model, of its companions.
+    Return the hashes of an option's files and, for a model, of its companions.
     """
     path = Path(value)
-    if zoo.is_zoo(value):
-        path = zoo.fetched(value, datapath) if fetch else zoo.zoo_file(value, datapath)
-        if not fetch and not path.is_file():
-            return {key: value}
-    if not path.is_file():
-        raise UserError(f'system {system.name!r}: {key}: there is no file {value}')
-    companions = [path]
+    try:
+        if is_spec(value):
+            path = candidates_file(value, datapath)
+        elif zoo.is_zoo(value):
+            path = zoo.fetched(value, datapath)
+    except UserError as e:
+        raise UserError(f'{key}: {e}') from None
+    found = files_at(path, beginning=key in INDEX_OPTIONS)
+    if not found or (path.is_dir() and key not in INDEX_OPTIONS):
+        raise UserError(f'{key}: there is no file {value}')
     if key == 'model_file':
-        companions += sorted(path.parent.glob(f'{_escaped(path.name)}.dict*'))
-        companions += [p for p in [Path(f'{path}.opt')] if p.is_file()]
-    return {key + p.name.removeprefix(path.name): sha256(p) for p in companions}
+        found |= _companions(path)
+    return {key + name: sha256(file) for name, file in found.items()}
 
 
-def _escaped(name: str) -> str:
-    return ''.join(f'[{c}]' if c in '*?[' else c for c in name)
+def _companions(model: Path) -> dict[str, Path]:
+    """
+    Return the dictionary and the options beside a model file.
+    """
+    near = sorted(model.parent.glob(f'{escaped(model.name)}.dict*'))
+    near += [p for p in [Path(f'{model}.opt')] if p.is_file()]
+    return {p.name.removeprefix(model.name): p for p in near}
 
 
 def _own_source(agent: str) -> Path | None:

@@ -8,16 +8,20 @@ import difflib
 import json
 import os
 import pkgutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bridge import hub, zoo
+from parlai_ext.bridge import candidates, hub, zoo
+from parlai_ext.bridge.content import files_at
 from parlai_ext.bridge.identity import identity
+from parlai_ext.bridge.safe_load import count_parameters
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
-from parlai_ext.rosters import FILE_OPTIONS, shipped_systems
+from parlai_ext.remote import names
+from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems
 from parlai_ext.strict_yaml import nearest
 
 __all__ = ['Resolution', 'identity', 'nearest_file', 'resolve']
@@ -31,7 +35,8 @@ class Resolution:
     """
     Whether a system can start: `present`, to `download`, or `missing` with a reason.
 
-    `where` is a path or the URLs; `bytes` what the weights take in float32.
+    `where` is a path or the URLs of the weights; `besides` tells of other files that it
+    needs; `bytes` is what the weights take in float32. A reason names an option first.
     """
 
     name: str
@@ -40,6 +45,7 @@ class Resolution:
     reason: str | None = None
     params: int | None = None
     bytes: int | None = None
+    besides: tuple[str, ...] = ()
 
 
 def resolve(system: System, datapath: str | None = None) -> Resolution:
@@ -49,19 +55,25 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
     from parlai_ext import plugin
 
     plugin.register()
-    status, where = MISSING, ''
+    status, where, reason = MISSING, '', None
+    besides: list[str] = []
+    model: Path | None = None
     try:
         status, where = _weights(system, datapath)
-        _check_files(system)
-        _check_agent(system, Path(where) if status == PRESENT else None)
-        reason = None
+        if status == PRESENT and system.opt.get('model_file'):
+            model = Path(where)
+        besides = list(_besides(system, datapath))
+        _check_agent(system, model)
+        _check_options(system, model)
+        if any('://' in line for line in besides):
+            status = DOWNLOAD
     except UserError as e:
-        status, reason = MISSING, str(e)
+        status, reason = MISSING, str(e).removeprefix(f'system {system.name!r}: ')
     params = listed_params(system)
-    if params is None and status == PRESENT and system.opt.get('model_file'):
-        params = count_parameters(where)
+    if params is None and model is not None:
+        params = count_parameters(str(model))
     size = None if params is None else params * BYTES_PER_PARAMETER
-    return Resolution(system.name, status, where, reason, params, size)
+    return Resolution(system.name, status, where, reason, params, size, tuple(besides))
 
 
 def _weights(system: System, datapath: str | None) -> tuple[str, str]:
@@ -70,28 +82,96 @@ def _weights(system: System, datapath: str | None) -> tuple[str, str]:
     """
     path = system.opt.get('model_file')
     if path is None:
-        repo = hub.repository(system)
-        if repo is None:
-            return PRESENT, 'no model file'
-        cached = hub.cached_weights(repo)
-        if cached:
-            return PRESENT, str(cached)
-        return DOWNLOAD, f'https://huggingface.co/{repo}'
+        return _without_model_file(system)
     path = str(path)
     if not zoo.is_zoo(path):
         return PRESENT, str(_existing(path, 'model_file').absolute())
-    urls = zoo.needed_downloads(path, datapath)
+    urls = _zoo_urls('model_file', path, datapath)
     if urls:
         return DOWNLOAD, ' '.join(urls)
+    return PRESENT, str(zoo.zoo_file(path, datapath).absolute())
+
+
+def _without_model_file(system: System) -> tuple[str, str]:
+    """
+    Return the same of a system that is not in one file of this machine.
+    """
+    if names.is_remote(system.opt):
+        status, where, reason = names.resolve_remote(system.opt)
+        if status == MISSING:
+            raise UserError(reason or 'remote_url: not given')
+        return status, where
+    repo = hub.repository(system)
+    if repo is None:
+        return PRESENT, 'no model file'
+    cached = hub.cached_weights(repo, hub.revision(system))
+    if cached:
+        return PRESENT, str(cached)
+    if Path(repo).is_dir():
+        raise UserError(f'hf_model: {repo} has no weights; see docs/systems.md')
+    dated = hub.revision(system)
+    at = f' at {dated}' if dated else ''
+    return DOWNLOAD, f'https://huggingface.co/{repo}{at}'
+
+
+def _zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
+    """
+    Return what would be fetched for an option with a path of the zoo.
+
+    :raises UserError: when it cannot be had, or is not among what was fetched.
+    """
+    try:
+        urls = zoo.needed_downloads(path, datapath)
+    except UserError as e:
+        raise UserError(f'{key}: {e}') from None
+    if urls:
+        return urls
     file = zoo.zoo_file(path, datapath)
-    if not file.is_file():
-        raise UserError(f'{path}: there is no file {file}; {zoo.like(path)}')
-    return PRESENT, str(file.absolute())
+    if not files_at(file, beginning=key in INDEX_OPTIONS):
+        raise UserError(f'{key}: {path}: there is no file {file}; {zoo.like(path)}')
+    return []
+
+
+def _besides(system: System, datapath: str | None) -> Iterator[str]:
+    """
+    Yield a line for each file beside the weights that is to be fetched or made.
+
+    :raises UserError: for options that name files which are not there.
+    """
+    for key in FILE_OPTIONS:
+        value = str(system.opt.get(key) or '')
+        if key == 'model_file' or not value:
+            continue
+        if candidates.is_spec(value):
+            yield f'{key}: {_replies(key, value, datapath)}'
+        elif zoo.is_zoo(value):
+            urls = _zoo_urls(key, value, datapath)
+            if urls:
+                yield f'{key}: {" ".join(urls)}'
+        else:
+            _existing(value, key)
+
+
+def _replies(key: str, spec: str, datapath: str | None) -> str:
+    """
+    Say where the replies of a task are, or what they will be made from.
+    """
+    try:
+        urls = candidates.to_download(spec, datapath)
+        file = candidates.candidates_file(spec, datapath, build=False)
+    except UserError as e:
+        raise UserError(f'{key}: {e}') from None
+    if urls:
+        more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
+        return f'the replies of {spec}, from {urls[0]}{more}'
+    return f'the replies of {spec}, in {file} (made of data that is here)'
 
 
 def _existing(path: str, what: str) -> Path:
-    if Path(path).is_file():
-        return Path(path)
+    found = Path(path)
+    index = what in INDEX_OPTIONS
+    if found.is_file() or (index and files_at(found, beginning=True)):
+        return found
     raise UserError(f'{what}: {nearest_file(path)}')
 
 
@@ -121,27 +201,15 @@ def _like(wanted: Path) -> str:
     return f'; did you mean {str(wanted.with_name(close[0]))!r}?' if close else ''
 
 
-def _check_files(system: System) -> None:
-    """
-    Refuse options that name files which are not there.
-    """
-    for key in FILE_OPTIONS:
-        value = system.opt.get(key)
-        if key != 'model_file' and value and not zoo.is_zoo(str(value)):
-            _existing(str(value), key)
-
-
 def _check_agent(system: System, model: Path | None) -> None:
     """
     Refuse an agent that cannot be imported, or a model that does not name one.
     """
     from parlai.core.loader import load_agent_module
 
-    agent = system.opt.get('model') or (
-        own_options(model).get('model') if model else ''
-    )
+    agent = _agent(system, model)
     if agent is None:
-        raise UserError(f"{model}.opt does not name an agent; add 'model' to opt")
+        raise UserError(f"model: not given; {model}.opt names none: add 'model' to opt")
     if not agent:
         return
     try:
@@ -149,9 +217,39 @@ def _check_agent(system: System, model: Path | None) -> None:
     except ImportError as e:
         hint = nearest(agent, _like_agents(agent))
         hint = f'; {hint}' if hint.startswith('did') else ''
-        raise UserError(f'agent {agent}: {e}{hint}') from None
+        raise UserError(f'model: no agent {agent!r}: {e}{hint}') from None
     except Exception as e:  # a foreign module may raise anything when imported
-        raise UserError(f'agent {agent} cannot be imported: {e}') from None
+        raise UserError(f'model: agent {agent!r} cannot be imported: {e}') from None
+
+
+def _agent(system: System, model: Path | None) -> str | None:
+    """
+    Return a system's agent; '' while its model file is not here to name one.
+    """
+    if system.opt.get('model'):
+        return str(system.opt['model'])
+    return own_options(model).get('model') if model else ''
+
+
+def _check_options(system: System, model: Path | None) -> None:
+    """
+    Refuse options that the agent's own parser does not take; files are left out, so
+    that none is looked for in the zoo.
+    """
+    from parlai_ext.bridge.agents import _parsed
+
+    agent = _agent(system, model)
+    if not agent:
+        return
+
+    given = {k: v for k, v in system.opt.items() if v is not None}
+    given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
+    before = os.environ.get('PARLAI_DATAPATH')
+    try:
+        _parsed(system, {**given, 'model': agent})
+    finally:  # which the parser sets
+        if before is None:
+            os.environ.pop('PARLAI_DATAPATH', None)
 
 
 def own_options(model: Path) -> dict[str, Any]:
@@ -194,19 +292,3 @@ def listed_params(system: System) -> int | None:
         if any(weights(system.opt)) and weights(other.opt) == weights(system.opt):
             return info.get('params')
     return None
-
-
-def count_parameters(model_file: str) -> int | None:
-    """
-    Return how many parameters a model file holds, shared ones once; `None` if it
-    cannot be told without running code from the file.
-    """
-    import torch
-
-    try:
-        states = torch.load(model_file, 'cpu', weights_only=True, mmap=True)
-        tensors = states['model'].values()
-    except Exception:  # old formats, pickled classes: nothing to be done safely
-        return None
-    seen = {(t.data_ptr(), t.numel()): t.numel() for t in tensors}
-    return sum(seen.values())

@@ -71,10 +71,16 @@ class CheckRoster(Command):
         """
         Return the systems with their roles, and what the roster tells of each.
         """
-        from parlai_ext.config import load_protocol_and_info, load_roster, parse_target
+        from parlai_ext.config import (
+            load_protocol_and_info,
+            load_roster,
+            parse_target_and_info,
+        )
 
         opt = self.opt
-        added = [parse_target(spec) for spec in opt['add_target'] or ()]
+        more = [parse_target_and_info(spec) for spec in opt['add_target'] or ()]
+        added = [system for system, _ in more]
+        told = {system.name: about for system, about in more}
         judge: list[Row] = []
         if opt['config']:
             keys = ('roster', 'pairing', 'judge_model_file')
@@ -85,11 +91,12 @@ class CheckRoster(Command):
             file = load_roster(opt['roster'])
             roster, info = file.roster, file.info
         elif added:
-            return [('target', s) for s in added], {}
+            return [('target', s) for s in added], told
         else:
             raise UserError('--config, --roster or --add-target is needed')
         rows = [('target', s) for s in (*roster.targets, *added)]
-        return rows + [('partner', s) for s in roster.partners] + judge, info
+        rows += [('partner', s) for s in roster.partners]
+        return rows + judge, {**told, **info}
 
 
 def judge_of(protocol: Protocol) -> list[Row]:
@@ -115,6 +122,7 @@ def in_words(role: str, resolution: Resolution, info: Mapping[str, Any]) -> list
         f'{millions(resolution.params):>9}{gigabytes(resolution.bytes):>10}  '
         f'{resolution.reason if missing else resolution.where}'
     ]
+    lines += resolution.besides
     if missing and '://' in resolution.where:
         lines.append(f'its weights come from {resolution.where}')
     if missing and info.get('notes'):
