@@ -149,7 +149,88 @@ def reply_without_a_leading_space(folder: Path) -> str:
     return words.vec2txt([words['h'], words['i']])
 
 
+def dialogpt_from_a_folder(folder: Path) -> str:
+    local = {'model': 'hugging_face/dialogpt', 'add_special_tokens': False}
+    agent = gpt2_agent(folder, **local, label_truncate=8)
+    agent.observe({'text': LINES[0], 'episode_done': True})
+    return agent.act()['text']
+
+
+def beam_after_nucleus_sampling(folder: Path) -> list:
+    from parlai.core import torch_generator_agent as tga
+
+    search = tga.DelayedNucleusBeamSearch(0.5, 1, 1, block_ngram=0)
+    search.set_block_list(None)
+    # token 4 has more than half of the probability, so it is drawn; then 3 is best
+    search.advance(torch.tensor([[0.1, 0.1, 0.1, 0.1, 0.6]]).log(), 0)
+    search.advance(torch.tensor([[0.1, 0.1, 0.1, 0.6, 0.1]]).log(), 1)
+    return search.partial_hyps[0].tolist()
+
+
+def block_the_context_of_a_short_row(folder: Path) -> list:
+    """
+    Return what greedy search says to a row of a padded batch, and to the row alone.
+    """
+    from parlai.core import torch_generator_agent as tga
+
+    said = []
+    for contexts, row in (([[5, 6, 7], [8, 0, 0]], 1), ([[8]], 0)):
+        search = tga.GreedySearch(1, context_block_ngram=1, padding_token=0)
+        search.set_batch_context(torch.tensor(contexts), row, False)
+        search.set_block_list(None)
+        # the context forbids 8, the best; 0 is next
+        scores = torch.full((1, 10), 0.05)
+        scores[0, 8], scores[0, 0] = 0.4, 0.2
+        search.advance(scores.log(), 0)
+        said.append(int(search.outputs[-1][0]))
+    return said
+
+
+def attend_locally_to_a_short_row(folder: Path) -> float:
+    """
+    Return how far a short row's attention in a batch is from that of the row alone.
+    """
+    from parlai.agents.seq2seq.modules import AttentionLayer
+
+    torch.manual_seed(0)
+    layer = AttentionLayer('local', 4, 4, attn_length=3, attn_time='post')
+    states, hidden = torch.randn(2, 6, 4), torch.randn(1, 2, 4)
+    inputs = torch.randn(2, 1, 4)
+    states[1, 4:] = 0.0  # the second row has four tokens
+    mask = states.abs().sum(dim=2) > 0
+    with torch.no_grad():
+        batch, _ = layer(inputs, hidden, (states, mask))
+        alone, _ = layer(inputs[1:], hidden[:, 1:], (states[1:, :4], mask[1:, :4]))
+    return float((batch[1] - alone[0]).abs().max())
+
+
+def talk_without_the_word_counts_of_the_training(folder: Path) -> dict:
+    from parlai.core.agents import create_agent
+    from parlai.core.params import ParlaiParser
+
+    (folder / 'words.dict').write_text('tea\t2\nrain\t1\n')
+    name = 'TransformerSequenceVocabUnlikelihoodAgent'
+    options = {
+        'model': f'projects.dialogue_unlikelihood.agents:{name}',
+        'model_file': str(folder / 'unlikelihood'),
+        'counts_file': '/home/its/author/counts.txt',
+        'dict_file': str(folder / 'words.dict'),
+        'embedding_size': 8,
+        'ffn_size': 8,
+        'n_heads': 1,
+        'n_layers': 1,
+        'datatype': 'valid',
+        'no_cuda': True,
+    }
+    return create_agent(ParlaiParser(True, True).parse_kwargs(**options)).truebins
+
+
 TRIALS = (
+    dialogpt_from_a_folder,
+    beam_after_nucleus_sampling,
+    block_the_context_of_a_short_row,
+    attend_locally_to_a_short_row,
+    talk_without_the_word_counts_of_the_training,
     reply_without_a_leading_space,
     train_with_the_default_scheduler,
     generate_with_gpt2,

@@ -40,11 +40,44 @@ def mended(tmp_path_factory):
         ('rank_with_gpt2', 'must be Tensor, not list'),
         ('token_ids_as_an_array', "no attribute 'int'"),
         ('reply_without_a_leading_space', 'AssertionError'),
+        ('dialogpt_from_a_folder', 'huggingface.co'),
+        ('beam_after_nucleus_sampling', "no attribute 'get_mask'"),
+        ('talk_without_the_word_counts_of_the_training', '/home/its/author/counts'),
     ],
 )
 def test_parlai_needs_the_fix(plain, trial, complaint):
     # one of these passing means that the fix can go
     assert complaint in plain[trial]
+
+
+def test_parlai_lets_padding_into_a_row(plain):
+    # one of these failing means that the fix can go
+    in_a_batch, alone = plain['block_the_context_of_a_short_row']
+    assert in_a_batch != alone
+    assert plain['attend_locally_to_a_short_row'] > 0.01
+
+
+def test_padding_is_no_context_to_block(mended):
+    # 8 was heard and is forbidden; the padding token, the next best, was not
+    assert mended['block_the_context_of_a_short_row'] == [0, 0]
+
+
+def test_local_attention_goes_to_a_rows_own_last_states(mended):
+    assert mended['attend_locally_to_a_short_row'] < 1e-6
+
+
+def test_dialogpt_is_read_from_a_folder(mended):
+    assert mended['dialogpt_from_a_folder']
+    assert 'Error' not in mended['dialogpt_from_a_folder']
+
+
+def test_beam_search_follows_nucleus_sampling(mended):
+    # the start, what was drawn, what was best
+    assert mended['beam_after_nucleus_sampling'] == [1, 4, 3]
+
+
+def test_talking_needs_no_word_counts(mended):
+    assert mended['talk_without_the_word_counts_of_the_training'] == {}
 
 
 def test_training_works_with_the_default_scheduler(mended):
