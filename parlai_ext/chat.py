@@ -106,5 +106,5 @@ def spoken(text: str) -> str:
     """
     _, end, reply = text.rpartition(THOUGHTS[1])
     if end:
-        return reply
+        return reply.lstrip()
     return '' if text.lstrip().startswith(THOUGHTS[0]) else text
