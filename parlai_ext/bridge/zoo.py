@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from typing import Any
 from parlai_ext.bridge.hands import replaced
 from parlai_ext.bridge.http_answers import LIMITS, Limits
 from parlai_ext.bridge.http_file import Unreachable
-from parlai_ext.bridge.staging import data_folder, staged
+from parlai_ext.bridge.staging import Stage, data_folder, staged
 from parlai_ext.bridge.trusted import trusted_downloads
 from parlai_ext.errors import UserError
 from parlai_ext.strict_yaml import nearest
 
 ZOO = ('zoo:', 'models:')
+SHIPPED = 'mini/'  # comes with us
 
 
 def is_zoo(path: str) -> bool:
@@ -41,17 +43,34 @@ def needed_downloads(path: str, datapath: str | None) -> list[str]:
     Return the URLs that ParlAI would fetch now for this zoo path.
 
     The zoo's own module runs with `build_data`'s hands tied: downloads are noted,
-    nothing is unpacked, removed or marked as built. What a module copies from its own
-    package (the mini zoo) is copied.
+    nothing is unpacked, removed or marked as built. It does so where nothing is but
+    the marks of what is built; only if there is nothing to download it runs in the
+    data folder, so that what a module copies from its own package (the mini zoo) is
+    copied.
 
     :raises UserError: for a path that the zoo does not have.
+    """
+    home = Path(data_folder(datapath))
+    if not path.partition(':')[2].startswith(SHIPPED):
+        with tempfile.TemporaryDirectory() as scratch:
+            stage = Stage(Path(scratch), home)
+            stage.mark_what_is_built()
+            urls = _noted(path, scratch)
+        if urls:
+            return urls
+    return _noted(path, str(home))
+
+
+def _noted(path: str, datapath: str) -> list[str]:
+    """
+    Return what the zoo's module would fetch into this data folder.
     """
     from parlai.core import build_data
 
     urls: list[str] = []
     try:
         with _tied(urls):
-            build_data.modelzoo_path(data_folder(datapath), path)
+            build_data.modelzoo_path(datapath, path)
     except ImportError as e:
         if isinstance(e, ModuleNotFoundError) and not (e.name or '').startswith(
             'parlai'
@@ -60,6 +79,9 @@ def needed_downloads(path: str, datapath: str | None) -> list[str]:
         raise UserError(f'the zoo has no {path}; {like(path)}') from None
     except (TypeError, AttributeError, RuntimeError) as e:
         raise UserError(f'{path} cannot be had from the zoo: {e}') from None
+    except OSError as e:
+        if not urls:  # else it looked for what it had not fetched
+            raise UserError(f'{path} cannot be had from the zoo: {e}') from None
     return urls
 
 
