@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from fnmatch import fnmatch
-from functools import lru_cache
 from pathlib import Path
 
+from parlai_ext.bridge.content import sha256
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 
@@ -264,17 +264,3 @@ def _digest(files: list[Path]) -> str:
     if len(hashes) == 1:
         return hashes[0]
     return hashlib.sha256(' '.join(hashes).encode()).hexdigest()
-
-
-def sha256(path: Path) -> str:
-    """
-    Return the hash of a file's content, read once while it stays the same.
-    """
-    stat = path.stat()
-    return _read_sha256(str(path), stat.st_mtime_ns, stat.st_size)
-
-
-@lru_cache(maxsize=1024)
-def _read_sha256(path: str, mtime: int, size: int) -> str:
-    with open(path, 'rb') as file:
-        return hashlib.file_digest(file, 'sha256').hexdigest()
