@@ -7,14 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from parlai_ext.bridge import hub, zoo
+from parlai_ext.bridge import candidates, hub, zoo
+from parlai_ext.bridge.content import files_at
 from parlai_ext.bridge.http_answers import LIMITS, Limits
 from parlai_ext.bridge.http_file import Unreachable
+from parlai_ext.bridge.trusted import trusted_downloads
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
-from parlai_ext.rosters import FILE_OPTIONS
+from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,26 @@ class Means:
         self.failed: dict[str, str] = {}
         self.silent: set[str] = set()  # hosts that do not answer
 
-    def fetch_from_zoo(self, path: str) -> bool:
+    def fetch(self, key: str, value: str) -> bool:
         """
-        Fetch a zoo path and say whether there was anything to fetch.
+        Fetch what an option needs and say whether there was anything to fetch.
+
+        :raises UserError: when it cannot be had.
+        """
+        if zoo.is_zoo(value):
+            return self.fetch_from_zoo(key, value)
+        if candidates.is_spec(value) and candidates.to_download(value, self.datapath):
+            with trusted_downloads(self.datapath, **self.how()):
+                candidates.candidates_file(value, self.datapath)
+            return True
+        return False
+
+    def how(self) -> dict[str, Any]:
+        return {'lock': self.lock, 'progress': self.progress, 'limits': self.limits}
+
+    def fetch_from_zoo(self, key: str, path: str) -> bool:
+        """
+        Fetch a path of the zoo, or say again why that failed.
 
         :raises UserError: when it cannot be had, now or when it was asked for before.
         """
@@ -78,14 +98,8 @@ class Means:
         for host in sorted(hosts & self.silent):
             raise UserError(f'{path} cannot be downloaded: {host} cannot be reached')
         try:
-            found = zoo.fetched(
-                path,
-                self.datapath,
-                lock=self.lock,
-                progress=self.progress,
-                limits=self.limits,
-            )
-            if not found.is_file():
+            found = zoo.fetched(path, self.datapath, **self.how())
+            if not files_at(found, beginning=key in INDEX_OPTIONS):
                 raise UserError(f'{path}: what came has no file {found}')
         except UserError as e:
             if isinstance(e, Unreachable):
@@ -101,10 +115,10 @@ def _download(system: System, means: Means) -> Downloaded:
     """
     files: list[str] = []
     for key in FILE_OPTIONS:
-        path = str(system.opt.get(key) or '')
+        value = str(system.opt.get(key) or '')
         try:
-            if zoo.is_zoo(path) and means.fetch_from_zoo(path):
-                files.append(path)
+            if means.fetch(key, value):
+                files.append(value)
         except UserError as e:
             return _failed(system, files, key, e)
     try:

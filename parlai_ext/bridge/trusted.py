@@ -23,6 +23,8 @@ from parlai_ext.errors import UserError
 LOCK = 'parlai_ext.lock.json'
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 
+_active: list[Hands] = []
+
 
 @contextmanager
 def trusted_downloads(
@@ -45,8 +47,19 @@ def trusted_downloads(
     lock_file = LockFile(lock or home / 'models' / LOCK)
     hands = Hands(home, lock_file, progress, limits, stage)
     with replaced(hands.table()):
-        yield hands
+        _active.append(hands)
+        try:
+            yield hands
+        finally:
+            _active.remove(hands)
     lock_file.record(hands.found)
+
+
+def under_way_now() -> bool:
+    """
+    Tell whether ParlAI's downloads are in our hands at the moment.
+    """
+    return bool(_active)
 
 
 class Hands:

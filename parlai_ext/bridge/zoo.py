@@ -16,7 +16,7 @@ from parlai_ext.bridge.hands import replaced
 from parlai_ext.bridge.http_answers import LIMITS, Limits
 from parlai_ext.bridge.http_file import Unreachable
 from parlai_ext.bridge.staging import Stage, data_folder, staged
-from parlai_ext.bridge.trusted import trusted_downloads
+from parlai_ext.bridge.trusted import trusted_downloads, under_way_now
 from parlai_ext.errors import UserError
 from parlai_ext.strict_yaml import nearest
 
@@ -203,10 +203,15 @@ def _build(
 
 
 @contextlib.contextmanager
-def quick_to_give_up() -> Iterator[None]:
+def quick_to_give_up(datapath: str | None = None) -> Iterator[None]:
     """
-    Let whatever a model fetches while it is built be fetched by us: build_data.py:167
-    retries for half a minute, and keeps an error page as the model.
+    Let whatever a model or a task fetches while it is built be fetched by us.
+
+    build_data.py:167 retries for half a minute, and keeps an error page as the model.
+    Within `trusted_downloads` nothing changes.
     """
-    with trusted_downloads():
+    if under_way_now():
         yield
+    else:
+        with trusted_downloads(datapath):
+            yield

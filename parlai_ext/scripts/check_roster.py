@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.command import Command, fail
@@ -22,7 +23,7 @@ Row = tuple[str, 'System']
 
 class CheckRoster(Command):
     """
-    Tell what a run would still need; nothing is downloaded, no model is loaded.
+    Tell what a run would still need, without network or a model loaded; or fetch it.
 
     The exit code is 1 while a system is missing or has to be downloaded.
     """
@@ -39,6 +40,17 @@ class CheckRoster(Command):
             '--add-target',
             '--judge-model-file',
             '--datapath',
+        )
+        parser.add_argument(
+            '--download',
+            action='store_true',
+            help='fetch what is to be downloaded: resumed, checked, whole or not there',
+        )
+        parser.add_argument(
+            '--lock',
+            metavar='FILE',
+            help='hashes of what was downloaded first, which later downloads must have '
+            '(default: DATAPATH/models/parlai_ext.lock.json)',
         )
 
     @classmethod
@@ -60,12 +72,28 @@ class CheckRoster(Command):
         from parlai_ext.bridge.resolve import resolve
 
         rows, info = self.systems()
+        if self.opt.get('download'):
+            self.download(rows)
         found = [resolve(system, self.opt['datapath']) for _, system in rows]
         for (role, _), resolution in zip(rows, found, strict=True):
             for line in in_words(role, resolution, info.get(resolution.name, {})):
                 print(line)
         print(totals(found))
         return found
+
+    def download(self, rows: Sequence[Row]) -> None:
+        """
+        Fetch what the systems need, and say of each what came or why it did not.
+        """
+        from parlai_ext.bridge.downloads import download_systems
+
+        lock = Path(self.opt['lock']) if self.opt.get('lock') else None
+        systems = [system for _, system in rows]
+        for came in download_systems(systems, self.opt['datapath'], lock=lock):
+            for file in came.files:
+                print(f'{came.system}: downloaded {file}')
+            if came.reason:
+                print(came.reason)
 
     def systems(self) -> tuple[list[Row], Mapping[str, Mapping[str, Any]]]:
         """
