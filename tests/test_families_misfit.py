@@ -67,6 +67,14 @@ def test_the_line_says_what_the_model_file_calls_itself(built):
     assert line.endswith("; its own options say 'seq2seq'")
 
 
+def test_without_a_model_in_the_roster_its_own_is_named(built):
+    opt = {'model_file': built['generator']['model_file'], 'n_layers': 5}
+    with pytest.raises(UserError) as caught:
+        load_system(System('x', opt))
+    line = why_unfit(caught.value.__cause__, opt)
+    assert ' is no transformer/generator with these options: its weights' in line
+
+
 def copy_of(opt, folder):
     for path in Path(opt['model_file']).parent.glob('generator*'):
         shutil.copy(path, folder / path.name)

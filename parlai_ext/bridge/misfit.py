@@ -45,8 +45,9 @@ def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
             return dictionary
     what = '; '.join(_misfits(words, wrong)) or type(error).__name__
     said = _own_model(opt)
-    other = said not in (None, opt['model'])
-    kind = opt['model'] if other else f'{opt["model"]} with these options'
+    asked = opt.get('model') or said
+    other = said not in (None, asked)
+    kind = asked if other else f'{asked} with these options'
     hint = f'; its own options say {said!r}' if other else ''
     start = f'model_file: {opt["model_file"]} is no {kind}'
     return f'{start}: its weights do not fit ({what}){hint}'

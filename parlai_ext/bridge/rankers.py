@@ -34,7 +34,10 @@ def own_histories(
 
     def block_repeats(candidates: list[list[str]]) -> list[list[str]]:
         pairs = zip(rows, candidates, strict=True)
-        return [clones[row].block_repeats([ranked])[0] for row, ranked in pairs]
+        left = [clones[row].block_repeats([ranked])[0] for row, ranked in pairs]
+        if not all(left):  # ParlAI would take the first of none
+            raise LookupError('every candidate has been said; the file needs more')
+        return left
 
     agent.eval_step, agent.block_repeats = eval_step, block_repeats
     try:
