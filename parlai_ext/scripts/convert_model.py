@@ -259,5 +259,5 @@ def in_words(done: Converted) -> list[str]:
         f'{done.output}: {done.n_tensors} tensors, read back bit-identical',
         f'beside it: {beside}',
         f'left out: {dropped} (only training needs them)' if dropped else 'left out: -',
-        f'size: {done.bytes_before:,} bytes before, {done.bytes_after:,} after',
+        f'size: {done.bytes_before:,} bytes before, {done.bytes_after:,} bytes after',
     ]
