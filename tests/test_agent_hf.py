@@ -206,7 +206,7 @@ def test_a_long_conversation_is_cut_from_the_front(tmp_path):
     for i, text in enumerate(sentences(9)):
         (voice.hear(text, 'other') if i % 2 == 0 else voice.say(text))
     found = prompt_text(player, voice).split()
-    assert found[:6] == '<s> <|system|> you like old song'.split()
+    assert found[:6] == ['<s>', '<|system|>', 'you', 'like', 'old', 'song']
     assert found[7] == '<|user|>'
     assert ' '.join(found).endswith(f'<|user|> {sentences(9)[8]} </s> <|assistant|>')
     assert 20 < len(found) <= 40 - 8
