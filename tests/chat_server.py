@@ -15,11 +15,12 @@ import socket
 import struct
 import sys
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 WORDS = ('tea', 'rain', 'book', 'song', 'hill', 'boat', 'bread', 'garden', 'winter')
-PATIENCE = 20  # seconds that a request waits for others, or hangs
+PATIENCE = 150  # seconds that a request waits for others, or hangs
 
 
 @dataclass
@@ -56,6 +57,11 @@ class Server(ThreadingHTTPServer):
         self.state = State()
         self.changed = threading.Condition()
 
+    def handle_error(self, request, client_address):
+        """
+        Say nothing: clients that go away are what is tested.
+        """
+
 
 class Handler(BaseHTTPRequestHandler):
     """
@@ -82,7 +88,9 @@ class Handler(BaseHTTPRequestHandler):
             return self.send({})
         with server.changed:
             seen = {'path': self.path, 'body': body.decode()}
-            state.log.append({**seen, 'key': self.headers.get('Authorization')})
+            seen['key'] = self.headers.get('Authorization')
+            seen['cookie'] = self.headers.get('Cookie')
+            state.log.append(seen)
             state.here += 1
             state.most = max(state.most, state.here)
             act = state.script.pop(0) if state.script else 'reply'
@@ -104,8 +112,9 @@ class Handler(BaseHTTPRequestHandler):
             headers = act.get('headers', {})
             return self.send(act.get('body', {}), act['status'], **headers)
         if act == 'hang':
-            with self.server.changed:
-                self.server.changed.wait(PATIENCE)
+            server, state = self.server, self.server.state
+            with server.changed:
+                server.changed.wait_for(lambda: server.state is not state, PATIENCE)
             self.close_connection = True
         elif act == 'reset':
             linger = struct.pack('ii', 1, 0)
@@ -118,8 +127,20 @@ class Handler(BaseHTTPRequestHandler):
         elif act == 'cut':
             self.send_bytes(b'{"choices": [', length=1000)
             self.close_connection = True
+        elif act == 'drip':
+            self.drip()
         else:
             self.reply(body, act)
+
+    def drip(self):
+        """
+        Send a byte now and then.
+        """
+        self.send_bytes(b'', length=1000)
+        for _ in range(1000):
+            self.wfile.write(b' ')
+            time.sleep(0.02)
+        self.close_connection = True
 
     def reply(self, body, act):
         """

@@ -4,16 +4,17 @@ The plain format: one POST a reply, for any system that can be put behind a web 
 You have a bot, in any language, and want it to take a seat. Let it answer POST requests
 whose body is a JSON object (UTF-8). This is a whole request::
 
-    {"id": "2a4f09c1b7e35d68",
-     "follows": "90cc81d2774a3b1f",
-     "turns": [{"speaker": "you", "text": "I baked bread today."},
+    {"id": "6aebd1e8441ff38d",
+     "follows": "2e40a1a869868e0f",
+     "turns": [{"speaker": "other", "text": "What did you do today?"},
+               {"speaker": "you", "text": "I baked bread."},
                {"speaker": "other", "text": "Oh nice, what kind?"}],
      "text": "Oh nice, what kind?",
      "max_tokens": 128}
 
 turns
     The conversation so far, oldest first. `you` is your bot, `other` its partner. The
-    first turn may be your bot's own although it never said it: openers are given.
+    first turns are given by the opener: one may be your bot's, who never said it.
 text
     The last turn's text: what is to be replied to. Enough for a bot without a memory.
 max_tokens

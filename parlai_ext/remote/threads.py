@@ -51,6 +51,7 @@ def run_all(
                 done.put((index, job(item), True))
             except BaseException as error:
                 done.put((index, error, False))
+                halt.set()  # only now: those who are halted come later than the cause
 
     threads = [
         threading.Thread(target=labour, daemon=True)
