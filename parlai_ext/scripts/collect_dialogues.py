@@ -9,7 +9,7 @@ from typing import Any
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import MACHINE, PLAN, add_options
+from parlai_ext.options import MACHINE, PLAN, TRIALS, add_options
 
 
 class CollectDialogues(Command):
@@ -21,17 +21,22 @@ class CollectDialogues(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, *PLAN, *MACHINE)
+        add_options(parser, *PLAN, '--dry-run', *TRIALS, *MACHINE)
 
     def run(self) -> Any:
         """
-        Return a `CollectReport`.
+        Return a `CollectReport` (for a dry run or a pilot: what would be done).
         """
         from parlai_ext.stages.collect import collect
         from parlai_ext.stages.plan import prepare
+        from parlai_ext.stages.timing import compared, timed
+        from parlai_ext.stages.trials import before_run
 
+        ended = before_run(self.opt, judge=False)
+        if ended is not None:
+            return ended
         run, plan = prepare(self.opt)
-        with run.lock():
+        with run.lock(), timed(run, 'collect'):
             report = collect(run, self.opt)
         for line in (*plan.left_out, *report.problems):
             print(f'left out: {line}')
@@ -41,4 +46,6 @@ class CollectDialogues(Command):
             f'{report.n_played} dialogues collected, {report.n_skipped} were there or '
             f'left out: {run.root / "dialogues"}'
         )
+        for line in compared(run.root):
+            print(line)
         return report

@@ -10,7 +10,7 @@ from typing import Any
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import MACHINE, PLAN, add_options
+from parlai_ext.options import MACHINE, PLAN, TRIALS, add_options
 
 
 class EvaluateSystems(Command):
@@ -34,35 +34,40 @@ class EvaluateSystems(Command):
             '--bootstraps',
             '--max-failed-share',
             '--dry-run',
+            *TRIALS,
             *MACHINE,
         )
 
     def run(self) -> dict[str, Any]:
         """
-        Return what `ranking.json` holds (for a dry run: what would be done).
+        Return what `ranking.json` holds (for a dry run or a pilot: what would be done).
         """
         from parlai_ext.human_scores import read_human_scores
-        from parlai_ext.stages import collect, forecast, plan, rank, report, score
+        from parlai_ext.stages import collect, plan, rank, report, score, timing, trials
 
         opt = self.opt
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
-        if opt['dry_run']:
-            costs = forecast.forecast(opt)
-            print(forecast.in_words(costs))
-            return costs
+        ended = trials.before_run(opt, judge=True)
+        if ended is not None:
+            return ended
         run, planned = plan.prepare(opt)
         with run.lock():
-            problems = collect.collect(run, opt).problems
+            with timing.timed(run, 'collect'):
+                problems = collect.collect(run, opt).problems
             if problems and not run.dialogue_shards():
                 raise UserError(f'nothing could be collected: {problems[0]}')
             config = run.manifest['protocol']['scorer']
-            scored = score.score_run(run, score.scorer_of_run(run, opt), config=config)
+            with timing.timed(run, 'score'):
+                scorer = score.scorer_of_run(run, opt)
+                scored = score.score_run(run, scorer, config=config)
             ranking = rank.rank_run(run, scored.signature, human=human)
             run.write_json('ranking.json', ranking)
             page = report.write_report(run, ranking)
         for line in (*planned.left_out, *problems):
             print(f'left out: {line}')
         print(report.in_words(ranking))
+        for line in timing.compared(run.root):
+            print(line)
         print(f'report: {Path(page).resolve()}')
         if problems:
             raise UserError(f'not all could be collected: {problems[0]}')

@@ -11,7 +11,9 @@ from typing import Any
 from parlai_ext.errors import UserError
 from parlai_ext.records import Protocol, System
 from parlai_ext.schedule import pairings
+from parlai_ext.stages.amounts import totals
 from parlai_ext.stages.plan import protocol_of_options
+from parlai_ext.stages.timing import read_forecast
 from parlai_ext.store import RunFolder
 
 SETTINGS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
@@ -48,6 +50,7 @@ def forecast(opt: Mapping[str, Any]) -> dict[str, Any]:
         'utterances_to_score': dialogues * judged,
         'disk_bytes': disk,
         'dialogues_done': _done(opt.get('run_dir')),
+        'pilot': read_forecast(opt.get('run_dir')),
         **_absent(systems, opt.get('datapath')),
     }
 
@@ -72,6 +75,8 @@ def in_words(found: Mapping[str, Any]) -> str:
         f'disk       about {found["disk_bytes"] / 1e6:,.0f} MB',
         f'done       {found["dialogues_done"]:,} dialogues',
     ]
+    if found['pilot']:
+        lines += ['as a pilot found:', *totals(found['pilot'])]
     for kind, word in (('to_download', 'to download'), ('missing', 'missing')):
         if names := found[kind]:
             lines.append(f'{word:10} {len(names)} systems: {", ".join(names)}')

@@ -1,0 +1,45 @@
+"""
+What an agent says it has used: requests, tokens, money.
+
+An agent that counts such things has `usage`, a method or a property, which gives a map
+or a dataclass with the keys of `KEYS`. A cost of `None` means that no price is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens')
+Spending = dict[str, float | None]
+
+
+def spending_of(agent: Any) -> Spending | None:
+    """
+    Return what an agent has used so far, `None` when it does not count.
+    """
+    found = getattr(agent, 'usage', None)
+    found = found() if callable(found) else found
+    if is_dataclass(found) and not isinstance(found, type):
+        found = asdict(found)
+    if not isinstance(found, Mapping):
+        return None
+    return {**{key: found.get(key) or 0 for key in KEYS}, 'cost': found.get('cost')}
+
+
+def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> Spending:
+    """
+    Return the sum of two spendings; a cost is unknown only when both are.
+    """
+    costs = [spent['cost'] for spent in (one, other) if spent.get('cost') is not None]
+    total: Spending = {key: (one.get(key) or 0) + (other.get(key) or 0) for key in KEYS}
+    return {**total, 'cost': sum(costs) if costs else None}
+
+
+def since(now: Mapping[str, Any], before: Mapping[str, Any]) -> Spending:
+    """
+    Return what was used between two looks.
+    """
+    cost = None if now['cost'] is None else now['cost'] - (before['cost'] or 0)
+    return {**{key: now[key] - before[key] for key in KEYS}, 'cost': cost}

@@ -1,0 +1,274 @@
+"""
+A run's systems, measured as the run would use them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+from parlai_ext.bridge.agents import load_system, model_path
+from parlai_ext.bridge.players import Player, Reply, Voice
+from parlai_ext.bridge.residents import Residents, memory_for_weights
+from parlai_ext.bridge.spending import Spending, added, since, spending_of
+from parlai_ext.bridge.threads import fit_threads
+from parlai_ext.records import Dialogue, Opener, Pairing, System
+from parlai_ext.schedule import Block
+from parlai_ext.stages.collect import Stage, drawing_systems, seed_all
+from parlai_ext.stages.plan import Plan
+from parlai_ext.stages.rates import Measured, Workload, batches, pace, typical_width
+from parlai_ext.worlds.lockstep import Lane, play_on
+
+Clock = Callable[[], float]
+
+# the sample's share of the dialogues, and the fewest of a pair
+SHARE = 0.05
+FEWEST = 4
+# utterances of each wide dialogue
+WIDE_STEPS = 2
+
+
+class TimedPlayer(Player):
+    """
+    A player that notes how long its batches took.
+    """
+
+    def __init__(self, player: Player, clock: Clock):
+        super().__init__(player.name, player.agent)
+        self.clock = clock
+        self.fresh = True
+        self.setup_seconds = 0.0
+        self.batches_seen: list[tuple[int, float]] = []
+
+    def respond(self, voices: Sequence[Voice]) -> list[Reply]:
+        """
+        Let every voice speak next.
+        """
+        start = self.clock()
+        replies = super().respond(voices)
+        self.batches_seen.append((len(voices), self.clock() - start))
+        return replies
+
+    def noted(self) -> list[tuple[int, float]]:
+        """
+        Return batches (replies, seconds) since the last call, but for the very first,
+        in which much is set up.
+        """
+        seen, self.batches_seen = self.batches_seen, []
+        if self.fresh and len(seen) > 1:
+            self.fresh = False
+            rest = seen[1:]
+            usual = sum(took for _, took in rest) / len(rest)
+            self.setup_seconds = max(0.0, seen[0][1] - usual)
+            return rest
+        return seen
+
+
+class Unloaded(Player):
+    """
+    A player in size only.
+    """
+
+    def __init__(self, name: str, n_bytes: int):
+        self.name, self.agent, self._n_bytes = name, None, n_bytes
+
+    @property
+    def n_bytes(self) -> int:
+        """
+        The memory that its weights would take.
+        """
+        return self._n_bytes
+
+
+class Sampler:
+    """
+    The systems of a plan, measured as the run would use them.
+    """
+
+    def __init__(self, plan: Plan, opt: Mapping[str, Any], clock: Clock):
+        self.plan, self.opt, self.clock = plan, opt, clock
+        self.datapath = opt.get('datapath')
+        no_cuda = bool(opt.get('no_cuda'))
+        systems = plan.roster.targets + plan.roster.partners
+        fit_threads(model_path(system, self.datapath) for system in systems)
+        self.budget = memory_for_weights(no_cuda, opt.get('max_gpu_memory'))
+        self.cast = Residents(self._load, self.budget, datapath=self.datapath)
+        self.width: int = opt.get('batchsize') or plan.manifest['batchsize']
+        self.drawing = drawing_systems(plan.roster, self.datapath)
+        self.load_seconds: dict[str, float] = {}
+        self.setup_seconds: dict[str, float] = {}
+        self.n_bytes: dict[str, int] = {}
+        self.narrow: dict[str, list[tuple[int, float]]] = {}
+        self.wide: dict[str, tuple[float, float]] = {}
+        self.spent: dict[str, Spending] = {}
+        self.replies: Counter[str] = Counter()
+        self.overhead = 0.0
+
+    @property
+    def step_seconds(self) -> float:
+        """
+        What an utterance took besides the reply itself.
+        """
+        return self.overhead / max(1, self.replies.total())
+
+    def sample(
+        self, pairs: Sequence[Pairing], workload: Workload, n: int, progress: bool
+    ) -> list[Dialogue]:
+        """
+        Play a few dialogues of each pair, and wide batches of each system.
+
+        :param n: dialogues of the whole run.
+        """
+        share = max(FEWEST, math.ceil(n * SHARE / len(pairs)))
+        openers = self.plan.openers[: min(share, self.width)]
+        dialogues: list[Dialogue] = []
+        for pair in tqdm(pairs, desc='pilot', unit='pair', disable=not progress):
+            played = self.play(pair, openers)
+            dialogues += played
+            for name in dict.fromkeys((pair.first, pair.second)):
+                if name in self.narrow and name not in self.wide and played:
+                    self.widen(name, typical_width(workload, name), played)
+        return dialogues
+
+    def play(self, pair: Pairing, openers: Sequence[Opener]) -> list[Dialogue]:
+        """
+        Play full dialogues of a pair and note how long their batches took.
+        """
+        players = self._seated((pair.first, pair.second))
+        if not {pair.first, pair.second} <= players.keys():
+            return []
+        before = {n: spending_of(p.agent) for n, p in players.items()}
+        start = self.clock()
+        dialogues = self._play(
+            [Lane(pair, one) for one in openers], players, self.plan.protocol.num_turns
+        )
+        seconds = self.clock() - start
+        for name, player in players.items():
+            replies = sum(n for n, _ in player.batches_seen)
+            seconds -= sum(took for _, took in player.batches_seen)
+            self.replies[name] += replies
+            self.narrow.setdefault(name, []).extend(player.noted())
+            self.setup_seconds.setdefault(name, player.setup_seconds)
+            self._count(name, player, before[name])
+        self.overhead += max(0.0, seconds)
+        return dialogues
+
+    def widen(self, name: str, width: int, dialogues: Sequence[Dialogue]) -> None:
+        """
+        Note how long a system takes for batches of ``width``, amid dialogues.
+        """
+        if width <= max((n for n, _ in self.narrow[name]), default=width):
+            return
+        players = self._seated((name,))
+        if name not in players:
+            return
+        pair = Pairing('pilot', name, name, 'pilot')
+        middle = [cut_to_half(d, self.plan.protocol.num_turns) for d in dialogues]
+        lanes = [Lane(pair, middle[i % len(middle)]) for i in range(width)]
+        length = max(len(o.utterances) for o in middle) + WIDE_STEPS
+        self._play(lanes, players, length)
+        seen = [(n, took) for n, took in players[name].noted() if n == width]
+        if seen:
+            self.wide[name] = (width, sum(took for _, took in seen) / len(seen))
+
+    def measured(self) -> dict[str, Measured]:
+        """
+        Return what was measured of each system that replied.
+        """
+        found = {}
+        systems = self.plan.roster.targets + self.plan.roster.partners
+        for name in (system.name for system in systems):
+            seen = self.narrow.get(name, [])
+            replies, seconds = sum(n for n, _ in seen), sum(s for _, s in seen)
+            if not replies:
+                continue
+            mean = (replies / len(seen), seconds / len(seen))
+            found[name] = Measured(
+                self.load_seconds[name] + self.setup_seconds[name],
+                pace(mean, self.wide.get(name)),
+                self.n_bytes[name],
+                self.replies[name],
+                self.spent.get(name),
+            )
+        return found
+
+    def simulated(
+        self, work: Sequence[Block], sizes: Mapping[str, int]
+    ) -> tuple[Workload, Counter[str]]:
+        """
+        Return the batches of these blocks, and how often each system is loaded.
+
+        :param sizes: bytes of the systems' weights; others are as large as their file.
+        """
+        loads: Counter[str] = Counter()
+
+        def load(system: System) -> Player:
+            loads[system.name] += 1
+            return Unloaded(system.name, sizes.get(system.name, 0))
+
+        cast = Residents(load, self.budget, datapath=self.datapath)
+        stage = Stage(
+            *(self.plan.pairings, self.plan.openers, self.plan.roster, cast),
+            *(self.plan.protocol.num_turns, 0, self.width, self.drawing),
+        )
+        by_id = {pairing.id: pairing for pairing in self.plan.pairings}
+        workload: Workload = Counter()
+        for block in work:
+            pairs = {shard: by_id[shard.pairing_id] for shard in block.shards}
+            for group in stage.groups(pairs):
+                mine = [pairs[shard] for shard in group]
+                names = dict.fromkeys(n for p in mine for n in (p.first, p.second))
+                cast.together([self.plan.roster.system(name) for name in names])
+                lanes = [
+                    (pairs[shard], opener)
+                    for shard in group
+                    for opener in self.plan.openers[shard.start : shard.stop]
+                ]
+                width = None if any(map(stage.draws, mine)) else self.width
+                workload += batches(lanes, self.plan.protocol.num_turns, width)
+        return workload, loads
+
+    def _load(self, system: System) -> Player:
+        start = self.clock()
+        player = load_system(
+            system,
+            datapath=self.datapath,
+            no_cuda=bool(self.opt.get('no_cuda')),
+            fp16=self.opt.get('fp16'),
+        )
+        timed = TimedPlayer(player, self.clock)
+        self.load_seconds[system.name] = self.clock() - start
+        self.n_bytes[system.name] = timed.n_bytes
+        return timed
+
+    def _seated(self, names: Sequence[str]) -> dict[str, TimedPlayer]:
+        systems = {name: self.plan.roster.system(name) for name in names}
+        players = self.cast.together(systems.values())
+        return {n: p for n, p in players.items() if isinstance(p, TimedPlayer)}
+
+    def _play(
+        self, lanes: Sequence[Lane], players: Mapping[str, TimedPlayer], length: int
+    ) -> list[Dialogue]:
+        seed_all('0')
+        played, failed = play_on(lanes, players, length)
+        for error in failed.values():
+            self.cast.give_up(error)
+        return [dialogue for dialogue in played if dialogue]
+
+    def _count(self, name: str, player: TimedPlayer, before: Spending | None) -> None:
+        now = spending_of(player.agent)
+        if now is not None and before is not None:
+            old = self.spent.get(name, added({}, {}))
+            self.spent[name] = added(old, since(now, before))
+
+
+def cut_to_half(dialogue: Dialogue, num_turns: int) -> Opener:
+    """
+    Return the first half of a dialogue as if it had been given.
+    """
+    texts = [one.text for one in dialogue.utterances]
+    return Opener.of(texts[: max(1, num_turns // 2)], 'pilot')

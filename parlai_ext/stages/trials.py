@@ -1,0 +1,67 @@
+"""
+What can be tried before a run: preflight, pilot, and a dry run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.errors import UserError
+from parlai_ext.stages import amounts, forecast, timing
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import NAME
+
+Say = Callable[[str], None]
+
+
+def before_run(
+    opt: Mapping[str, Any], *, judge: bool, say: Say = print
+) -> dict[str, Any] | None:
+    """
+    Do what the options ask for before a run; return what was found when the command
+    ends with it, `None` when the run follows.
+
+    ``--preflight`` is followed by the run, ``--pilot`` and ``--dry-run`` are not.
+
+    :param judge: the command scores too.
+    :raises UserError: when a system is not fit to talk.
+    """
+    if not any(opt.get(key) for key in ('preflight', 'pilot', 'dry_run')):
+        return None
+    stays = opt.get('pilot') or opt.get('dry_run')
+    if not stays and not opt.get('run_dir'):
+        raise UserError('--run-dir is needed: the folder that the run goes to')
+    if opt.get('preflight'):
+        _preflight(opt, say)
+    found = None
+    if opt.get('dry_run'):
+        found = forecast.forecast(opt)
+        say(forecast.in_words(found))
+    if opt.get('pilot'):
+        found = _pilot(opt, judge)
+        say(amounts.in_words(found))
+    return found
+
+
+def _preflight(opt: Mapping[str, Any], say: Say) -> None:
+    from parlai_ext.stages import preflight
+
+    found = preflight.preflight(preflight.planned(opt), opt)
+    say(preflight.in_words(found))
+    preflight.stop_unless_fit(found, skip_missing=bool(opt.get('skip_missing')))
+
+
+def _pilot(opt: Mapping[str, Any], judge: bool) -> dict[str, Any]:
+    from parlai_ext.stages.pilot import pilot
+    from parlai_ext.stages.preflight import planned
+
+    plan, root = planned(opt), opt.get('run_dir')
+    there = root and (Path(root) / NAME).is_file()
+    with RunFolder.existing(root).lock() if there else nullcontext():
+        found = pilot(plan, opt, judge=judge)
+        if root:
+            timing.save_forecast(root, found)
+    return found
