@@ -14,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from parlai_ext.records import Opener, Pairing, Protocol, content_id, to_json
-from parlai_ext.rosters import FILE_OPTIONS
 from parlai_ext.signature import signature_line
 
 SCHEMA = 1
@@ -32,6 +31,7 @@ def build_manifest(
     *,
     batchsize: int = BATCHSIZE,
     guessed: Sequence[str] = (),
+    candidates: Mapping[str, str] | None = None,
     asked: Mapping[str, Any] | None = None,
     left_out: Sequence[str] = (),
     fp16: bool | None = None,
@@ -45,9 +45,11 @@ def build_manifest(
     :param asked: the options that the run came about by, for a reader to repeat it.
     :param left_out: systems that could not be had, and why.
     :param guessed: systems of which the paper does not say exactly what they are.
+    :param candidates: system name -> hash of the replies that it chooses among.
     """
     roster = protocol.roster
-    collect = collect_keys(protocol, openers, identities)
+    replies = candidates or {}
+    collect = collect_keys(protocol, openers, identities, replies)
     if fp16 is not None:
         collect['fp16'] = fp16
     if any(s.name in sampling for s in roster.partners):
@@ -57,6 +59,8 @@ def build_manifest(
     }
     for name in set(targets) & set(sampling):
         targets[name]['shard_size'] = shard_size
+    for name in set(targets) & set(replies):
+        targets[name]['candidates'] = replies[name]
     return {
         'schema': SCHEMA,
         'protocol': {**to_json(protocol), 'roster': None},
@@ -78,11 +82,16 @@ def build_manifest(
 
 
 def collect_keys(
-    protocol: Protocol, openers: Sequence[Opener], identities: Mapping[str, str]
+    protocol: Protocol,
+    openers: Sequence[Opener],
+    identities: Mapping[str, str],
+    candidates: Mapping[str, str],
 ) -> dict[str, Any]:
     """
     Return what dialogues depend on, the targets apart, as a flat map.
     """
+    from parlai_ext.bridge.identity import PLACES
+
     keys: dict[str, Any] = {
         'pairing': protocol.pairing,
         'openers': protocol.openers,
@@ -94,8 +103,10 @@ def collect_keys(
     for partner in protocol.roster.partners:
         keys[f'partners.{partner.name}'] = identities[partner.name]
         for option, value in sorted(partner.opt.items()):
-            if option not in FILE_OPTIONS:
+            if option not in PLACES:
                 keys[f'partners.{partner.name}.{option}'] = value
+        if partner.name in candidates:
+            keys[f'partners.{partner.name}.candidates'] = candidates[partner.name]
     return keys
 
 

@@ -4,15 +4,16 @@ From options to a plan and its run folder: who talks, over which openers, how lo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.config import load_protocol_and_info, parse_target
+from parlai_ext.config import load_protocol_and_info, parse_target_and_info
 from parlai_ext.errors import UserError
 from parlai_ext.records import Opener, Pairing, Protocol, Roster, System
 from parlai_ext.schedule import pairings, sample_openers, shard_size_for
+from parlai_ext.stages import seats
 from parlai_ext.stages.manifest import BATCHSIZE, build_manifest
 from parlai_ext.store import RunFolder
 
@@ -65,20 +66,22 @@ def make_plan(opt: Mapping[str, Any]) -> Plan:
         for name, target in (old['targets'] if old else {}).items()
         if name not in asked
     }
-    identities, missing = _identities(protocol, known, opt)
-    protocol = _without(protocol, missing)
+    identities, missing = seats.identities(protocol, known, opt)
+    protocol = seats.without(protocol, missing)
     openers = _old_openers(old) if goes_on(opt, old) else _openers(protocol, opt)
     pairs = pairings(protocol.roster, protocol.pairing, identities)
     batchsize = old['batchsize'] if old else opt.get('batchsize') or BATCHSIZE
     size = old['shard_size'] if old else shard_size_for(len(openers), batchsize)
-    sampling = _sampling(protocol, opt.get('datapath')) | {
-        name for name in known if old and 'shard_size' in old['targets'][name]
+    before = {name: old['targets'][name] for name in known} if old else {}
+    sampling = seats.sampling(protocol, opt.get('datapath')) | {
+        name for name, target in before.items() if 'shard_size' in target
     }
     left_out = tuple(f'{name}: {reason}' for name, reason in missing.items())
     manifest = build_manifest(
         *(protocol, pairs, openers, identities, size, sampling),
         batchsize=batchsize,
-        guessed=guessed,
+        guessed=seats.of_roster(guessed, protocol.roster),
+        candidates=seats.candidates(protocol, before, opt.get('datapath')),
         asked=asked_for(opt, old),
         left_out=left_out or (old or {}).get('left_out') or (),
         fp16=opt.get('fp16'),
@@ -147,7 +150,8 @@ def _protocol(
     Return the protocol with the targets that the run already has, the names of the
     targets that are asked for now, and those of systems that are guesses.
     """
-    more = [parse_target(spec) for spec in opt.get('add_target') or ()]
+    added = [parse_target_and_info(spec) for spec in opt.get('add_target') or ()]
+    more = [system for system, _ in added]
     before = protocol_of(old).roster.targets if old else ()
     given = {k: opt[k] for k in OVERRIDES if opt.get(k) is not None}
     if old and goes_on(opt, old):
@@ -162,6 +166,7 @@ def _protocol(
         raise UserError('--config is needed: a protocol name (demo, …) or a YAML file')
     roster = replace(protocol.roster, targets=merge_targets(before, now, more))
     asked = {s.name for s in [*now, *more]}
+    guessed += [system.name for system, about in added if about.get('guess')]
     return replace(protocol, roster=roster), asked, guessed
 
 
@@ -206,61 +211,6 @@ def merge_targets(
     return tuple({**merged, **now}.values())
 
 
-def _identities(
-    protocol: Protocol, known: Mapping[str, str], opt: Mapping[str, Any]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """
-    Return what each system is, and why others cannot be had.
-
-    :raises UserError: for the first that cannot, unless such are to be left out.
-    """
-    from parlai_ext.bridge.agents import check_options
-    from parlai_ext.bridge.resolve import MISSING, identity, resolve
-
-    datapath = opt.get('datapath')
-    systems = protocol.roster.targets + protocol.roster.partners
-    needed = [s for s in systems if s.name not in known]
-    resolved = [resolve(s, datapath) for s in needed]
-    missing = {r.name: r.reason or '' for r in resolved if r.status == MISSING}
-    found = dict(known)
-    for system in needed:
-        # all that is missing is known before the first download begins
-        if missing and not opt.get('skip_missing'):
-            raise UserError(_refusal(missing))
-        if system.name in missing:
-            continue
-        try:
-            found[system.name] = identity(system, datapath)
-            check_options(system, datapath)
-        except UserError as e:
-            missing[system.name] = str(e)
-    if missing and not opt.get('skip_missing'):
-        raise UserError(_refusal(missing))
-    return found, missing
-
-
-def _refusal(missing: Mapping[str, str]) -> str:
-    """
-    Say which systems cannot be had.
-    """
-    name, reason = next(iter(missing.items()))
-    more = f' (and {len(missing) - 1} more systems)' if len(missing) > 1 else ''
-    named = reason if repr(name) in reason else f'system {name!r}: {reason}'
-    return f'{named}{more}; see `parlai check_roster`; --skip-missing leaves such out'
-
-
-def _without(protocol: Protocol, names: Collection[str]) -> Protocol:
-    """
-    Return the protocol without these systems.
-    """
-    roster = protocol.roster
-    kept = Roster(
-        tuple(s for s in roster.targets if s.name not in names),
-        tuple(s for s in roster.partners if s.name not in names),
-    )
-    return replace(protocol, roster=kept)
-
-
 def _old_openers(manifest: Mapping[str, Any] | None) -> list[Opener]:
     return [
         Opener(o['id'], tuple(o['utterances']), o['source'])
@@ -284,13 +234,3 @@ def _openers(protocol: Protocol, opt: Mapping[str, Any]) -> list[Opener]:
             f'has {longest} utterances already; num_turns counts them'
         )
     return sample_openers(found, protocol.num_dialogues, protocol.seed)
-
-
-def _sampling(protocol: Protocol, datapath: str | None) -> frozenset[str]:
-    """
-    Return the systems that draw their replies: the shard is their unit of randomness.
-    """
-    from parlai_ext.bridge.agents import samples
-
-    systems = protocol.roster.targets + protocol.roster.partners
-    return frozenset(s.name for s in systems if samples(s, datapath))
