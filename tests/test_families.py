@@ -6,6 +6,7 @@ dialogue of 12 utterances on either side, and a batch says what each row says al
 import json
 import socket
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,13 +75,9 @@ def stage(tmp_path_factory):
     def held(name, how):
         return play(lanes_of(name), {name: player_of(name, how), 'p': partner()}, 12)
 
-    class Stage:
-        pass
-
-    found = Stage()
-    found.opt_of, found.player_of = opt_of, player_of
-    found.partner, found.held = partner, held
-    return found
+    return SimpleNamespace(
+        opt_of=opt_of, player_of=player_of, partner=partner, held=held
+    )
 
 
 def lanes_of(name):

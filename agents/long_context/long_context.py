@@ -1,14 +1,16 @@
 """
-`-m ext:long_context`: the MSC models, which read 1024 tokens after a pre-training on 128.
+`-m ext:long_context`: the MSC models, which read 1024 tokens after a pre-training on
+128 (Xu, Szlam and Weston 2022, "Beyond Goldfish Memory").
 
 ParlAI's class for them, `projects.msc.agents.long_tga:TransformerVariantAgent`, is not
 in its wheel. Weights and options have the same names here, so that its model files
-load. It is a plain generator but for one thing, the encoder's positions (Xu, Szlam and
-Weston 2022, "Beyond Goldfish Memory", section 4.1: the pre-trained positions go on to
-mean what they meant). The last ``n_positions_init`` tokens of a context keep the
-pre-trained positions 0, 1, …; what was said before them lies at the far end of the
-table, the token just before at its last row. A context that fits the pre-training is
-read as the plain generator reads it, and how far back a token is decides its position.
+load. It is a plain generator but for one thing, the encoder's positions: the last
+``n_positions_init`` tokens of a context keep the pre-trained positions 0, 1, …; what
+was said before them lies at the far end of the table, the token just before at its last
+row. So a context that fits the pre-training is read as the plain generator reads it,
+and in a longer one how far back a token is decides its position: nothing moves when the
+dialogue grows. `transformer/generator` reads such a model file without complaint, and
+gets long contexts wrong.
 """
 
 from __future__ import annotations
