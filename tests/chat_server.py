@@ -148,7 +148,9 @@ class Handler(BaseHTTPRequestHandler):
         """
         state = self.server.state
         if self.path == '/reply':
-            turns = [(t['speaker'], t['text']) for t in body['turns']]
+            prompt = body.get('system_prompt')
+            turns = [('system', prompt)] if prompt else []
+            turns += [(t['speaker'], t['text']) for t in body['turns']]
         else:
             turns = [(m['role'], m['content']) for m in body['messages']]
         text = json.dumps(turns) if state.echo else words_for(turns)

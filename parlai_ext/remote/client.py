@@ -62,7 +62,9 @@ class Client:
         if 200 <= status < 300:
             return self._answer(data, words)
         if 300 <= status < 400:
-            raise self._bad('remote_url', f'redirects to {headers.get("Location")}')
+            place = shortened(headers.get('Location', 'another place'))
+            place = self.settings.without_key(place, beginnings=True)
+            raise self._bad('remote_url', f'redirects to {place}; give that one')
         said = error_words(data) or shortened(words)
         what = self.settings.without_key(f'{status}: {said}', beginnings=True)
         if is_transient(status) and not openai.out_of_money(data):
