@@ -15,7 +15,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.bridge.safe_load import Refused, guarded, read_opt, trusted_record
-from parlai_ext.errors import UserError
+from parlai_ext.errors import SystemFailed, UserError
 from tests.malicious_pickles import EXTENSION, FORMATS, GADGETS, Call, gadget, in_zip
 from tests.tiny_models import make_generator
 
@@ -189,12 +189,23 @@ def test_only_the_trusted_file_runs_code(tmp_path):
     assert not markers[1].exists()
 
 
-def test_the_innermost_guard_decides_what_is_trusted(tmp_path, marker):
+def test_the_innermost_guard_that_says_so_decides_what_is_trusted(tmp_path, marker):
     path = tmp_path / 'model'
     path.write_bytes(in_zip(gadget('exec', marker)))
-    with guarded(trusted=[str(path)]), pytest.raises(Refused), guarded():
+    with guarded(trusted=[str(path)]), pytest.raises(Refused), guarded(trusted=()):
         read(path)
     assert not marker.exists()
+    with guarded(trusted=[str(path)]), guarded():
+        tried(read, path)
+    assert marker.exists()
+
+
+def test_a_refusal_reads_as_a_mistake_in_a_systems_options():
+    said = SystemFailed('x', Refused('a/model', 'posix.system').as_option)
+    assert str(said) == (
+        "system 'x': model_file: refused: it wants to run posix.system when read; "
+        'if you trust its author: --trust-model-code a/model'
+    )
 
 
 def test_a_trusted_opt_runs_code(tmp_path, marker):
@@ -227,6 +238,11 @@ def test_a_refusal_that_was_hidden_comes_out(tmp_path, marker):
         tried(read, path)
     with pytest.raises(Refused), guarded():
         raise RuntimeError('it did not load') from tried(read, path)
+    with pytest.raises(Refused), guarded():
+        tried(read, path)
+        raise SystemFailed('x', 'it cannot be built')
+    with pytest.raises(SystemFailed, match=r"system 'x': .*builtins\.exec"), guarded():
+        raise SystemFailed('x', str(tried(read, path)))  # which says it all
 
 
 def test_a_refusal_survives_a_change_of_process():

@@ -28,10 +28,16 @@ import torch
 from parlai_ext.bridge import safe_read, safetensors_file
 from parlai_ext.bridge.identity import sha256
 from parlai_ext.bridge.safe_read import THEIRS
-from parlai_ext.bridge.safe_unpickle import Refused, SafeUnpickler, path_of
+from parlai_ext.bridge.safe_unpickle import (
+    BadModelFile,
+    Refused,
+    SafeUnpickler,
+    path_of,
+)
 from parlai_ext.errors import UserError
 
 __all__ = [
+    'BadModelFile',
     'Refused',
     'count_parameters',
     'guarded',
@@ -58,25 +64,24 @@ _undo = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
-def guarded(trusted: Collection[str] = ()) -> Iterator[None]:
+def guarded(trusted: Collection[str] | None = None) -> Iterator[None]:
     """
     Let model files, their options and their caches be read as data only.
 
-    The innermost guard of a thread decides what is trusted; a thread without one of
-    its own trusts nothing while another has one.
+    The innermost guard of a thread that says what is trusted decides; a thread without
+    any trusts nothing while another has one.
 
-    :param trusted: files that may run code: they are read as ParlAI does.
+    :param trusted: files that may run code: they are read as ParlAI does; by default
+        those of the guard around this one.
     :raises Refused: naming file and global; also where ParlAI would have hidden it.
     """
-    guard = _Guard(frozenset(map(os.path.realpath, trusted)))
+    guard = _Guard(_resolved(trusted))
     _enter()
     token = _current.set(guard)
     try:
         yield
-    except UserError:
-        raise
     except Exception as error:
-        if guard.refused:
+        if guard.refused and guard.refused[0].why not in str(error):
             raise guard.refused[0] from error
         raise
     else:
@@ -126,9 +131,18 @@ def _replacements() -> list[tuple[Any, str, Any]]:
     ]
 
 
+def _resolved(trusted: Collection[str] | None) -> frozenset[str]:
+    """
+    Return the real paths of what is trusted, or of what is trusted already.
+    """
+    if trusted is None:
+        guard = _current.get(None)
+        return guard.trusted if guard else frozenset()
+    return frozenset(map(os.path.realpath, trusted))
+
+
 def _trusts(path: str) -> bool:
-    guard = _current.get(None)
-    return guard is not None and os.path.realpath(path) in guard.trusted
+    return os.path.realpath(path) in _resolved(None)
 
 
 @contextlib.contextmanager
@@ -210,14 +224,15 @@ def _only_agents(original: Callable[[str], Any]) -> Callable[[str], Any]:
     return load_agent_module
 
 
-def read_opt(path: str | Path, trusted: Collection[str] = ()) -> dict[str, Any]:
+def read_opt(
+    path: str | Path, trusted: Collection[str] | None = None
+) -> dict[str, Any]:
     """
     Return a model's options, from JSON or from an old pickled file.
 
     :raises UserError: when it is neither, or more than data.
     """
-    real = os.path.realpath(path)
-    return _opt(str(path), real in map(os.path.realpath, trusted))
+    return _opt(str(path), os.path.realpath(path) in _resolved(trusted))
 
 
 def _opt(path: str, trusts: bool) -> dict[str, Any]:
@@ -226,7 +241,9 @@ def _opt(path: str, trusts: bool) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in own}
 
 
-def read_states(path: str | Path, trusted: Collection[str] = ()) -> dict[str, Any]:
+def read_states(
+    path: str | Path, trusted: Collection[str] | None = None
+) -> dict[str, Any]:
     """
     Return what a model file holds, on the CPU: ``{'model': weights, …}``.
 
@@ -235,7 +252,7 @@ def read_states(path: str | Path, trusted: Collection[str] = ()) -> dict[str, An
     with guarded(trusted):
         found = torch.load(str(path), 'cpu', parlai.utils.pickle)
     if not isinstance(found, dict) or not isinstance(found.get('model'), dict):
-        raise UserError(f'model file {path}: it holds no weights of a ParlAI model')
+        raise BadModelFile(str(path), 'it holds no weights of a ParlAI model')
     return found
 
 
@@ -247,7 +264,7 @@ def count_parameters(path: str | Path) -> int | None:
     without_data = getattr(torch.serialization, 'skip_data', contextlib.nullcontext)
     try:
         with without_data():
-            tensors = read_states(path)['model'].values()
+            tensors = read_states(path, trusted=())['model'].values()
     except (UserError, OSError, MemoryError, RuntimeError):
         return None
     found = [t for t in tensors if isinstance(t, torch.Tensor)]

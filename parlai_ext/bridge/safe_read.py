@@ -19,6 +19,7 @@ import torch
 
 from parlai_ext.bridge import safetensors_file
 from parlai_ext.bridge.safe_unpickle import (
+    BadModelFile,
     Refused,
     path_of,
     pickle_module,
@@ -87,11 +88,11 @@ def pickled(file: IO[bytes], **options: Any) -> Any:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: str, error: Exception) -> UserError:
+def _unreadable(path: str, error: Exception) -> BadModelFile:
     words = str(error).strip().split('\n')[0]
     kind = type(error).__name__
     reason = f'{kind}: {words}' if words else kind
-    return UserError(f'model file {path}: it cannot be read: {reason}')
+    return BadModelFile(path, f'it cannot be read: {reason}')
 
 
 class Arrays(dict[str, np.ndarray]):
@@ -173,5 +174,5 @@ def options(path: str, trusts: bool) -> dict[str, Any]:
         named.name = path
         found = load(named)
     if not isinstance(found, dict):
-        raise UserError(f'model file {path}: it holds no options')
+        raise BadModelFile(path, 'it holds no options')
     return dict(found)

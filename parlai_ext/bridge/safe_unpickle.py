@@ -22,20 +22,46 @@ DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
 _InPython: Any = vars(pickle)['_Unpickler']
 
 
-class Refused(UserError):
+class BadModelFile(UserError):
+    """
+    A file of a model that cannot be taken as it is.
+
+    :param path: the file.
+    :param why: what is wrong with it.
+    """
+
+    def __init__(self, path: str, why: str):
+        super().__init__(f'model file {path}: {why}')
+        self.path, self.why = path, why
+
+    @property
+    def as_option(self) -> str:
+        """
+        The same, as a mistake in a system's options.
+        """
+        return f'model_file: {self.path}: {self.why}'
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.path, self.why)
+
+
+class Refused(BadModelFile):
     """
     A file that is more than data.
 
-    :param path: the file.
     :param what: the global that it names, or the other way to run code.
     """
 
     def __init__(self, path: str, what: str):
-        self.path, self.what = path, what
-        self.why = f'it wants to run {what} when read'
+        why = f'refused: it wants to run {what} when read'
         if path != UNNAMED:
-            self.why += f'; if you trust its author: --trust-model-code {path}'
-        super().__init__(f'model file {path}: refused: {self.why}')
+            why += f'; if you trust its author: --trust-model-code {path}'
+        super().__init__(path, why)
+        self.what = what
+
+    @property
+    def as_option(self) -> str:
+        return f'model_file: {self.why}'
 
     def __reduce__(self) -> Any:
         return Refused, (self.path, self.what)

@@ -19,7 +19,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from parlai_ext.bridge.safe_unpickle import path_of
+from parlai_ext.bridge.safe_unpickle import BadModelFile, path_of
 from parlai_ext.errors import UserError
 
 LONGEST_HEADER = 100_000_000  # the format's own bound
@@ -92,7 +92,7 @@ def read_states(f: Any, map_location: Any = None) -> dict[str, Any]:
     try:
         weights = OrderedDict((n, tensors[shared.get(n, n)]) for n in names)
     except KeyError as error:
-        raise UserError(f'model file {path}: there is no tensor {error}') from error
+        raise BadModelFile(path, f'there is no tensor {error}') from error
     return {'model': weights, **ours.get('entries', {})}
 
 
@@ -104,7 +104,7 @@ def _ours(f: Any) -> dict[str, Any]:
     try:
         found = json.loads(metadata.get(KEY, '{}'))
     except ValueError as error:
-        raise UserError(f'model file {path_of(f)}: damaged metadata') from error
+        raise BadModelFile(path_of(f), 'damaged metadata') from error
     return found if isinstance(found, dict) else {}
 
 
