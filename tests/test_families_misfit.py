@@ -3,6 +3,7 @@ A model file that is not what the roster says gets one line, with the key that i
 """
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -57,6 +58,13 @@ def test_what_does_not_fit_is_one_short_line(built, folder, case):
     rest = line.removeprefix(start)
     assert ': its weights do not fit (' in rest
     assert '\n' not in rest and len(rest) < 200
+
+
+def test_the_line_names_the_system(built):
+    opt = {**built['seq2seq_lstm'], 'model': 'transformer/generator'}
+    start = f"system 'x': model_file: {opt['model_file']} is no transformer/generator: "
+    with pytest.raises(UserError, match=f'^{re.escape(start)}its weights do not fit'):
+        load_system(System('x', opt))
 
 
 def test_the_line_says_what_the_model_file_calls_itself(built):
