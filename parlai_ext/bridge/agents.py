@@ -15,11 +15,16 @@ from parlai.core.params import ParlaiParser
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext import plugin
+from parlai_ext.bridge.candidates import candidates_file, is_spec
+from parlai_ext.bridge.misfit import why_unfit
 from parlai_ext.bridge.players import Player, in_words
+from parlai_ext.bridge.rag import check_retrieval
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
+from parlai_ext.bridge.safe_load import guarded, read_opt
 from parlai_ext.bridge.zoo import fetched, is_zoo, zoo_file
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
+from parlai_ext.remote.names import samples_remotely
 from parlai_ext.strict_yaml import nearest
 
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
@@ -41,18 +46,30 @@ def load_system(
     :raises UserError: naming the system and the option, when it cannot be built.
     """
     plugin.register()
+    with guarded():
+        try:
+            return _built(system, datapath, no_cuda, fp16)
+        except UserError as error:
+            raise SystemFailed(system.name, str(error)) from error.__cause__
+
+
+def _built(
+    system: System, datapath: str | None, no_cuda: bool, fp16: bool | None
+) -> Player:
     given = _given(system, datapath)
     opt = _parsed(system, given)
-    check_candidates({**opt, **effective_opt(system, datapath)}, _bad(system))
+    whole = {**opt, **effective_opt(system, datapath)}
+    check_candidates({**whole, **given}, _bad(system))
+    check_retrieval(whole, _bad(system), datapath)
     for key, value in _ours(opt, given, no_cuda, fp16).items():
         opt[key] = opt['override'][key] = value
     try:
         with fresh_candidates(), _few_words():
             agent = create_agent(opt, requireModelExists='model_file' in given)
-    except UserError as error:
-        raise SystemFailed(system.name, str(error)) from error.__cause__
+    except UserError:
+        raise
     except Exception as error:
-        what = f'it cannot be built: {in_words(error)}'
+        what = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
         raise SystemFailed(system.name, what) from error
     return Player(system.name, agent)
 
@@ -64,7 +81,8 @@ def check_options(system: System, datapath: str | None = None) -> None:
     :raises UserError: naming the system and the option that cannot be meant.
     """
     plugin.register()
-    _parsed(system, _given(system, datapath))
+    with guarded():
+        _parsed(system, _given(system, datapath))
 
 
 def samples(system: System, datapath: str | None = None) -> bool:
@@ -73,6 +91,8 @@ def samples(system: System, datapath: str | None = None) -> bool:
 
     Reads the model's own `.opt` where it is on disk; downloads nothing.
     """
+    if samples_remotely(system.opt):
+        return True
     return effective_opt(system, datapath).get('inference') in SAMPLING
 
 
@@ -83,7 +103,7 @@ def effective_opt(system: System, datapath: str | None = None) -> dict[str, Any]
     """
     given = {k: v for k, v in system.opt.items() if v is not None}
     path = model_path(system, datapath)
-    own = Opt.load(f'{path}.opt') if path and Path(f'{path}.opt').is_file() else {}
+    own = read_opt(f'{path}.opt') if path and Path(f'{path}.opt').is_file() else {}
     return {**own, **given}
 
 
@@ -108,6 +128,13 @@ def _given(system: System, datapath: str | None) -> dict[str, Any]:
         given['model_file'] = _found(system, str(given['model_file']), datapath)
     elif 'model' not in given:
         raise _bad(system)('model_file', 'not given, and no model either')
+    candidates = given.get('fixed_candidates_path')
+    if is_spec(candidates):
+        try:
+            found = candidates_file(str(candidates), datapath)
+        except UserError as error:
+            raise _bad(system)('fixed_candidates_path', str(error)) from error
+        given['fixed_candidates_path'] = str(found)
     if datapath is not None:
         given.setdefault('datapath', datapath)
     return given
