@@ -95,3 +95,65 @@ def test_the_source_of_a_users_own_agent_is_part_of_it(tmp_path, monkeypatch):
     path.write_text('class Bot: answer = 42\n')
     assert identity(system) != before
     assert 'my_own_bot' not in sys.modules
+
+
+def test_an_index_is_a_file_a_folder_or_how_names_begin(home):
+    folder = home / 'a'
+    (folder / 'exact.index').write_text('one')
+    (folder / 'exact.index_meta').write_text('two')
+    before = of(folder, path_to_index=str(folder / 'exact'))
+    (folder / 'exact.index_meta').write_text('TWO')
+    assert of(folder, path_to_index=str(folder / 'exact')) != before
+    (home / 'whole').mkdir()
+    (home / 'whole' / 'index').write_text('one')
+    whole = of(folder, path_to_index=str(home / 'whole'))
+    (home / 'whole').rename(home / 'moved')
+    assert of(folder, path_to_index=str(home / 'moved')) == whole
+    with pytest.raises(UserError, match="'A': path_to_index: there is no file"):
+        of(folder, path_to_index=str(folder / 'other'))
+
+
+def test_only_an_index_may_be_a_folder(home):
+    with pytest.raises(UserError, match="'A': dict_file: there is no file"):
+        of(home / 'a', dict_file=str(home))
+
+
+def test_a_folder_of_the_hubs_format_is_its_files(tmp_path):
+    for name in ('one', 'two'):
+        (tmp_path / name).mkdir()
+        for file in ('model.safetensors', 'config.json', 'tokenizer.json'):
+            (tmp_path / name / file).write_text(file)
+
+    def hf(name):
+        return identity(
+            System('A', {'model': 'ext:hf', 'hf_model': str(tmp_path / name)})
+        )
+
+    assert hf('one') == hf('two')
+    (tmp_path / 'two' / 'tokenizer.json').write_text('other')
+    assert hf('one') != hf('two')
+
+
+def test_a_dated_remote_system_is_its_name_and_not_its_pace_or_purse(monkeypatch):
+    monkeypatch.setenv('A_KEY', 'not-a-real-key')
+    opt = {
+        'model': 'ext:remote',
+        'remote_url': 'https://127.0.0.1:9/v1',
+        'remote_model': 'bot',
+        'remote_dated_model': 'bot-2024-05-13',
+    }
+    pace = {
+        'remote_key_env': 'A_KEY',
+        'remote_concurrency': 3,
+        'remote_timeout': 5,
+        'remote_retries': 1,
+        'remote_rate': 60,
+        'remote_cache': 'none',
+        'remote_price_prompt': 1,
+        'remote_price_completion': 2,
+        'max_cost': 1,
+    }
+    one = identity(System('A', opt))
+    assert identity(System('A', {**opt, **pace})) == one
+    assert identity(System('A', {**opt, 'remote_dated_model': 'bot-2025'})) != one
+    assert identity(System('A', {**opt, 'remote_temperature': 0.5})) != one
