@@ -1,6 +1,6 @@
 """
-What can be wrong with an ``ext:hf`` entry is one line with the option in it, and a model
-is data: nothing in it is run.
+What is wrong with an ``ext:hf`` entry is one line with the option in it; and a model is
+data: nothing in it is run.
 """
 
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from parlai_ext.agents.hf import load as loading
 from parlai_ext.bridge.agents import load_system
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
@@ -64,10 +65,18 @@ class Trap:
 def test_weights_in_a_pickle_run_nothing(model, tmp_path):
     marker = tmp_path / 'marker'
     as_bin(model, {'lm_head.weight': Trap(marker)})
-    assert refused(model).startswith('hf_model: the model in ')
+    line = refused(model)
+    assert line.startswith(f'hf_model: {model}/pytorch_model.bin: refused: ')
     assert not marker.exists()
     pickle.loads(pickle.dumps(Trap(marker)))  # the trap does snap
     assert marker.exists()
+
+
+def test_nor_do_they_without_the_guard_of_model_files(model, tmp_path):
+    as_bin(model, {'lm_head.weight': Trap(tmp_path / 'marker')})
+    with pytest.raises(UserError, match='^hf_model: the model in '):
+        loading.load({'hf_model': str(model), 'hf_device': 'cpu'})
+    assert not (tmp_path / 'marker').exists()
 
 
 def test_harmless_weights_in_a_pickle_are_read(model):
@@ -233,8 +242,6 @@ def test_an_option_that_cannot_be_meant(opt, line, made):
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(made, monkeypatch):
-    from parlai_ext.agents.hf import load as loading
-
     monkeypatch.setattr(loading, 'find_spec', lambda name: None)
     line = refused(made, hf_device_map='auto')
     assert line.startswith('hf_device_map: accelerate is not installed; pip install ')

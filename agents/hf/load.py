@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from parlai_ext.bridge import hub
+from parlai_ext.bridge.safe_unpickle import BadModelFile
 from parlai_ext.errors import UserError
 
 DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
@@ -200,6 +201,8 @@ def _tried(what: str, folder: Path, read: Any, **asked: Any) -> Any:
         return read(folder, **asked)
     except (torch.OutOfMemoryError, MemoryError):
         raise
+    except BadModelFile as error:
+        raise UserError(f'hf_model: {error.path}: {error.why}') from error
     except Exception as error:
         words = ' '.join(str(error).split()) or type(error).__name__
         if 'trust_remote_code' in words:

@@ -21,6 +21,7 @@ from parlai_ext.chat import ChatStyle, Turn, messages
 from parlai_ext.errors import UserError
 
 Messages = list[dict[str, str]]
+DATE_PARTS = [f'%{letter}' for letter in 'aAbBdmyYjUwHIMSpxXc']
 PROBE = 'Zebra quartz.'
 
 
@@ -71,10 +72,9 @@ class ChatForm:
         return str(
             self.tokenizer.apply_chat_template(
                 folded(parts) if self.fold else parts,
+                chat_template=dated(self.tokenizer.get_chat_template(), self.today),
                 tokenize=False,
                 add_generation_prompt=True,
-                # some templates write today's date: the same run, other replies
-                strftime_now=self.today.strftime,
                 **self.more,
             )
         )
@@ -199,6 +199,20 @@ def folded(parts: Sequence[dict[str, str]]) -> Messages:
     if not rest or rest[0]['role'] != 'user':
         return [{'role': 'user', 'content': prompt}, *rest]
     return [{'role': 'user', 'content': f'{prompt}\n\n{rest[0]["content"]}'}, *rest[1:]]
+
+
+def dated(template: str, today: date) -> str:
+    """
+    Return a template that is told a day: some write today's, and would have the same
+    run give other replies tomorrow.
+    """
+    if 'strftime_now' not in template:
+        return template
+    parts = ''.join(
+        f"|replace('{part}', '{today.strftime(part)}')" for part in DATE_PARTS
+    )
+    macro = f'{{% macro strftime_now(format) %}}{{{{ format{parts} }}}}'
+    return f'{macro}{{% endmacro +%}}{template}'
 
 
 def without_system_role(form: ChatForm) -> str | None:
