@@ -45,7 +45,7 @@ TABLE = {
     'likelihood': (CORE, f'{MATHS} torch transformers'),
     'engines': ('errors', 'ray'),
     'remote': (BARE_CORE, 'requests'),
-    'compat': ('errors', 'parlai torch'),
+    'compat': ('errors', 'parlai torch transformers huggingface_hub numpy'),
     'plugin': (f'{CORE} compat mini', 'parlai'),
     # tasks: only to name those that there are, where one was misspelled
     'bridge': (f'{LIBRARY} tasks', ANY_LIBRARY),
