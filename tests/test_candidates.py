@@ -276,3 +276,18 @@ def test_of_the_papers_tasks_data_are_known_and_need_no_network(task, tmp_path):
     assert lines_of(path) == replies
     # known, so that the file need not be made again
     assert list(json.loads(path.with_suffix('.json').read_text())['data'])
+
+
+def test_a_retriever_says_what_is_in_the_file(tmp_path):
+    from parlai_ext.bridge.agents import load_system
+
+    spec = 'task:ext:smalltalk:smalltalk_dialogues=3'
+    opt = {
+        'model_file': 'zoo:mini/retrieval/model',
+        'model': 'transformer/polyencoder',
+        'fixed_candidates_path': spec,
+    }
+    player = load_system(System('A', opt), datapath=str(tmp_path), no_cuda=True)
+    lines = lines_of(candidates_file(spec, str(tmp_path)))
+    assert player.agent.fixed_candidates == lines
+    assert len(lines) < 50  # three dialogues, not the task's thousand
