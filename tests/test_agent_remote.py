@@ -3,12 +3,16 @@
 """
 
 import json
+import textwrap
+import threading
 
 import pytest
+import yaml
 
 from parlai_ext.bridge.agents import load_system
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import Opener, Pairing, System
+from parlai_ext.remote import plain
 from parlai_ext.worlds.lockstep import Lane, play
 from tests.family_remote import control, make_remote, received, running_server
 
@@ -144,6 +148,23 @@ def test_what_was_spent_outlives_the_agent(tmp_path, url):
         voice.hear('Hi.', 'b')
         seated.respond([voice])
         assert seated.agent.usage.requests == n
+
+
+def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
+    page = plain.__doc__
+    code = page[page.index('    import json') : page.index('    ThreadingHTTPServer(')]
+    found = {}
+    exec(textwrap.dedent(code), found)
+    found['Bot'].log_message = lambda *words: None
+    with found['ThreadingHTTPServer'](('127.0.0.1', 0), found['Bot']) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        roster = yaml.safe_load(page[page.index('    - {name: mybot') :])
+        opt = {**roster[0]['opt'], 'remote_cache': 'none'}
+        opt['remote_url'] = f'http://127.0.0.1:{server.server_address[1]}/'
+        voice = load_system(System('mybot', opt)).voice()
+        voice.hear('Good morning.', 'b')
+        assert voice.agent.act()['text'] == 'You said: Good morning.'
+        server.shutdown()
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Client:
         :raises UserError: when none will.
         """
         status, headers, raw = self._post(body)
-        words = self.settings.without_key(raw.decode('utf-8', 'replace'))
+        words = self.settings.without_key(raw.decode('utf-8-sig', 'replace'))
         try:
             data = json.loads(words)
         except (ValueError, RecursionError):

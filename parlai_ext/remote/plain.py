@@ -48,7 +48,30 @@ your words, and those of other systems go on.
 Requests come at most `remote_concurrency` at a time, in any order. There is no request
 for a batch: a server that wants batches collects those that are waiting. The key, if
 there is one, is the header ``Authorization: Bearer KEY``. Redirects are not followed.
-Once at the start of a run there is a request with the one turn "Hello!".
+At the start of a run there are requests with the one turn "Hello!".
+
+A whole server (a bot that can do one thing at a time only: `HTTPServer`)::
+
+    import json
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    def reply(turns):  # your bot goes here
+        return f'You said: {turns[-1]["text"]}'
+
+    class Bot(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+            answer = {'text': reply(asked['turns']), 'model': 'mybot 1'}
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+    ThreadingHTTPServer(('127.0.0.1', 8123), Bot).serve_forever()
+
+and its seat, in any roster::
+
+    - {name: mybot, opt: {model: 'ext:remote', remote_format: plain,
+                          remote_url: 'http://127.0.0.1:8123/'}}
 """
 
 from __future__ import annotations

@@ -11,10 +11,12 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar('Item')
 Result = TypeVar('Result')
+# the index of an item, what became of it, and whether that is no exception
+Done = queue.SimpleQueue[tuple[int, Any, bool]]
 
 
 class Halted(Exception):
@@ -38,23 +40,9 @@ def run_all(
     :param halt: set when it is over early; jobs that wait should look at it.
     """
     todo = deque(enumerate(items))
-    done: queue.SimpleQueue[tuple[int, Result | BaseException, bool]]
-    done = queue.SimpleQueue()
-
-    def labour() -> None:
-        while not halt.is_set():
-            try:
-                index, item = todo.popleft()
-            except IndexError:
-                return
-            try:
-                done.put((index, job(item), True))
-            except BaseException as error:
-                done.put((index, error, False))
-                halt.set()  # only now: those who are halted come later than the cause
-
+    done: Done = queue.SimpleQueue()
     threads = [
-        threading.Thread(target=labour, daemon=True)
+        threading.Thread(target=_labour, args=(job, todo, done, halt), daemon=True)
         for _ in range(min(width, len(items)))
     ]
     for thread in threads:
@@ -64,8 +52,8 @@ def run_all(
         while len(found) < len(items):
             index, result, well = done.get()
             if not well:
-                raise result  # type: ignore[misc]
-            found[index] = result  # type: ignore[assignment]
+                raise result
+            found[index] = result
     except Exception:
         halt.set()
         for thread in threads:
@@ -74,3 +62,24 @@ def run_all(
     finally:
         halt.set()
     return [found[i] for i in range(len(items))]
+
+
+def _labour(
+    job: Callable[[Item], Any],
+    todo: deque[tuple[int, Item]],
+    done: Done,
+    halt: threading.Event,
+) -> None:
+    """
+    Do one job after the other.
+    """
+    while not halt.is_set():
+        try:
+            index, item = todo.popleft()
+        except IndexError:
+            return
+        try:
+            done.put((index, job(item), True))
+        except BaseException as error:
+            done.put((index, error, False))
+            halt.set()  # only now: those who are halted come later than the cause
