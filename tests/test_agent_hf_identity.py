@@ -157,6 +157,25 @@ def test_an_index_that_is_none(model):
         hub.cached_weights(str(model))
 
 
+@pytest.mark.parametrize(
+    'opt, of_its_own',
+    [
+        ({}, 1),
+        ({'hf_dtype': 'float64'}, 2),
+        ({'hf_dtype': 'bfloat16'}, 1 / 2),
+        ({'hf_quantisation': '8bit'}, 1 / 4),
+        ({'hf_quantisation': 'none', 'hf_dtype': 'float16'}, 1 / 2),
+    ],
+)
+def test_the_memory_that_weights_will_take(opt, of_its_own, model):
+    stored = (model / 'model.safetensors').stat().st_size  # in float32
+    assert hub.weight_bytes(seat(model, **opt)) == pytest.approx(stored * of_its_own)
+
+
+def test_what_is_not_here_takes_no_memory_yet(cache):
+    assert hub.weight_bytes(seat(REPO)) == 0
+
+
 def test_a_forecast_names_what_is_not_here(cache):
     assert hub.contents(seat(REPO), fetch=False) == {'hub': REPO}
     dated = seat(REPO, hf_revision='v1')

@@ -45,6 +45,8 @@ COMPANIONS = (
 )
 # options that say where a model is, not what it is: `contents` stands for them
 PLACES = ('hf_model', 'hf_revision', 'hf_device', 'hf_device_map')
+BITS = {'4bit': 4, '8bit': 8, 'float16': 16, 'bfloat16': 16, 'float32': 32}
+BITS |= {'float64': 64}
 PATIENCE = 10  # seconds until the hub counts as out of reach
 
 
@@ -130,6 +132,27 @@ def contents(system: System, fetch: bool = True) -> dict[str, str]:
     code = ('*.py',) if _truthy(system.opt.get('hf_trust_code')) else ()
     files = [*weight_files(found), *companions(folder, code)]
     return {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
+
+
+def weight_bytes(system: System) -> int:
+    """
+    Return about how much memory a system's weights take; 0 when they are not here.
+    """
+    repo = repository(system)
+    weights = cached_weights(repo, revision(system)) if repo else None
+    if weights is None:
+        return 0
+    stored = sum(path.stat().st_size for path in weight_files(weights))
+    asked = system.opt.get('hf_quantisation'), system.opt.get('hf_dtype')
+    bits = next((BITS[str(one)] for one in asked if str(one) in BITS), None)
+    if bits is None or system.opt.get('model') != AGENT:
+        return stored
+    try:
+        config = json.loads((weights.parent / 'config.json').read_text('utf-8'))
+        own = str(config.get('dtype') or config.get('torch_dtype'))
+    except (OSError, ValueError, AttributeError):
+        own = 'float32'
+    return stored * bits // BITS.get(own, 32)
 
 
 def companions(folder: Path, more: tuple[str, ...] = ()) -> list[Path]:
