@@ -45,6 +45,7 @@ setup(
         'torch',
         'transformers',
         'tokenizers',
+        'safetensors',
         # what `parlai` 1.7.2 imports at start-up; pkg_resources left setuptools 82 and
         # from 80.9 on it warns of that on every call
         'setuptools<80.9',

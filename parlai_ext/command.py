@@ -24,6 +24,7 @@ COMMANDS = {
     'rank_systems': 'parlai_ext.scripts.rank_systems:RankSystems',
     'report_run': 'parlai_ext.scripts.report_run:ReportRun',
     'check_roster': 'parlai_ext.scripts.check_roster:CheckRoster',
+    'convert_model': 'parlai_ext.scripts.convert_model:ConvertModel',
     'doctor': 'parlai_ext.scripts.doctor:Doctor',
 }
 

@@ -20,7 +20,7 @@ from parlai_ext.bridge.misfit import why_unfit
 from parlai_ext.bridge.players import Player, in_words
 from parlai_ext.bridge.rag import check_retrieval
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
-from parlai_ext.bridge.safe_load import guarded, read_opt
+from parlai_ext.bridge.safe_load import BadModelFile, guarded, read_opt
 from parlai_ext.bridge.zoo import fetched, is_zoo, zoo_file
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
@@ -46,9 +46,11 @@ def load_system(
     :raises UserError: naming the system and the option, when it cannot be built.
     """
     plugin.register()
-    with guarded():
+    with _data_only(system):
         try:
             return _built(system, datapath, no_cuda, fp16)
+        except BadModelFile:
+            raise
         except UserError as error:
             raise SystemFailed(system.name, str(error)) from error.__cause__
 
@@ -81,7 +83,7 @@ def check_options(system: System, datapath: str | None = None) -> None:
     :raises UserError: naming the system and the option that cannot be meant.
     """
     plugin.register()
-    with guarded():
+    with _data_only(system):
         _parsed(system, _given(system, datapath))
 
 
@@ -103,8 +105,10 @@ def effective_opt(system: System, datapath: str | None = None) -> dict[str, Any]
     """
     given = {k: v for k, v in system.opt.items() if v is not None}
     path = model_path(system, datapath)
-    own = read_opt(f'{path}.opt') if path and Path(f'{path}.opt').is_file() else {}
-    return {**own, **given}
+    if path is None or not Path(f'{path}.opt').is_file():
+        return given
+    with _data_only(system):
+        return {**read_opt(f'{path}.opt'), **given}
 
 
 def model_path(system: System, datapath: str | None = None) -> Path | None:
@@ -200,6 +204,18 @@ def _parsed(system: System, given: Mapping[str, Any]) -> Opt:
             raise UserError(f'system {system.name!r}: {in_words(error)}') from error
         key = spelled.split('/')[-1].lstrip('-').replace('-', '_')
         raise bad(key, what) from error
+
+
+@contextmanager
+def _data_only(system: System) -> Iterator[None]:
+    """
+    Let the system's files be read as data; say whose file is more, or damaged.
+    """
+    try:
+        with guarded():
+            yield
+    except BadModelFile as error:
+        raise SystemFailed(system.name, error.as_option) from error
 
 
 def _bad(system: System) -> Any:
