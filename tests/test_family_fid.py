@@ -27,7 +27,7 @@ DECODING = {
         'beam_block_full_context': True,
     },
 }
-# ParlAI gives every re-ranker the size of the zoo's (rag/args.py:41)
+# ParlAI gives every re-ranker the size of the zoo's (rag/args.py:40)
 RERANKER = {
     **retrievers.TRANSFORMER_RANKER_BASE_OPT,
     **SIZES,
@@ -35,6 +35,8 @@ RERANKER = {
     'dict_tokenizer': 'space',
 }
 CODES = {
+    'max_doc_token_length': 64,
+    'rag_query_truncate': 64,
     'poly_n_codes': 4,
     'poly_attention_num_heads': 2,
     'codes_attention_num_heads': 2,
@@ -48,6 +50,14 @@ def build_sequence(folder):
     return build(folder, 'sequence', 'rag', 23, rag_model_type='sequence')
 
 
+def build_turn(folder):
+    """
+    RAG-Turn: passages for each of the last turns.
+    """
+    kind = {'rag_model_type': 'turn', 'rag_turn_marginalize': 'doc_only'}
+    return build(folder, 'turn', 'rag', 25, **kind)
+
+
 def build_poly(folder):
     """
     FiD whose passages a poly-encoder ranks again, as in `bart_fid_rag_dpr_poly`.
@@ -57,9 +67,16 @@ def build_poly(folder):
     return {**build(folder, 'poly', 'fid', 24, **kind, **where), **where}
 
 
-KINDS = {**FAMILIES, 'sequence': build_sequence, 'poly': build_poly}
+KINDS = {
+    **FAMILIES,
+    'sequence': build_sequence,
+    'turn': build_turn,
+    'poly': build_poly,
+}
 SPEAKERS = [
     *((kind, how) for kind in ('fid', 'rag', 'sequence') for how in DECODING),
+    ('turn', 'beam'),
+    ('turn', 'blocking'),
     ('poly', 'beam'),
 ]
 

@@ -66,6 +66,13 @@ def test_nothing_is_asked_of_the_network(opt, monkeypatch):
     assert asked == []
 
 
+def test_nothing_is_printed(opt, capfd):
+    agent = load(opt)
+    agent.observe({'text': 'tea', 'episode_done': False})
+    agent.act()
+    assert capfd.readouterr() == ('', '')
+
+
 def test_queries_are_read_with_the_words_beside_the_model(opt):
     # five special tokens, then the words; 'tea' is the fifth of them, 'rain' the sixth
     assert load(opt).model.tokenize_query('Tea rain nowhere') == [2, 9, 10, 1, 3]
@@ -201,6 +208,12 @@ def test_a_polyencoder_that_is_not_there(opt):
     kind = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8}
     found = line(opt, **kind, polyencoder_init_model='nowhere')
     assert found == 'polyencoder_init_model: there is no file nowhere'
+
+
+def test_turns_that_parlai_cannot_add_up(opt):
+    kind = {'model': 'rag', 'rag_model_type': 'turn'}
+    found = line(opt, **kind)
+    assert found == 'rag_turn_marginalize: ParlAI can generate with doc_only alone'
 
 
 @pytest.mark.parametrize('change', ['index', 'ids_0', 'tsv', 'vocab.txt'])

@@ -16,7 +16,7 @@ from parlai_ext.bridge import zoo
 from parlai_ext.compat.rag.files import BERT_FILES, bert_home, index_files
 from parlai_ext.errors import UserError
 
-# kinds of retriever that read an index (rag/args.py:72)
+# kinds of retriever that read an index (rag/args.py:80)
 WITH_INDEX = ('dpr', 'dpr_then_poly', 'poly_faiss', 'search_term_faiss')
 ZOO_RERANKERS = ('wikito', 'reddit')
 
@@ -56,6 +56,11 @@ def check_retrieval(opt: Mapping[str, Any], where: Where, datapath: str | None) 
     paths = retrieval_paths(opt)
     if not paths:
         return
+    datapath = opt.get('datapath') or datapath
+    turns = opt.get('model') == 'rag' and opt.get('rag_model_type') == 'turn'
+    if turns and opt.get('rag_turn_marginalize') != 'doc_only':
+        # model_types.py:1029: a decoder row for each passage, but none for each turn
+        raise where('rag_turn_marginalize', 'ParlAI can generate with doc_only alone')
     if find_spec('faiss') is None:
         raise where('path_to_index', "needs faiss: pip install 'parlai_ext[rag]'")
     for key, path in paths.items():
@@ -110,6 +115,7 @@ def retrieval_files(opt: Mapping[str, Any], datapath: str | None) -> dict[str, P
     :raises UserError: when something cannot be had.
     """
     found: dict[str, Path] = {}
+    datapath = opt.get('datapath') or datapath
     for key, path in retrieval_paths(opt).items():
         files = _files(key, _fetched(path, datapath), opt, datapath)
         found |= {f'{key}.{i}' if i else key: file for i, file in enumerate(files)}

@@ -11,7 +11,11 @@ from parlai_ext.compat.rag.encoder import (
     query_encoder_of_a_plain_model,
     query_encoder_of_the_model_file,
 )
-from parlai_ext.compat.rag.index import index_fits_its_passages, index_is_only_read
+from parlai_ext.compat.rag.index import (
+    index_fits_its_passages,
+    index_is_only_read,
+    progress_of_what_takes_time,
+)
 from parlai_ext.compat.rag.rows import (
     context_of_their_own_row,
     documents_beside_their_own_row,
@@ -24,6 +28,7 @@ FIXES = {
     'parlai.agents.rag.retrievers': (
         bert_tokenizer_from_folder,
         index_fits_its_passages,
+        progress_of_what_takes_time,
     ),
     'parlai.agents.rag.modules': (documents_beside_their_own_row,),
     'parlai.agents.rag.rag': (

@@ -49,7 +49,7 @@ class FromFolder:
 
 def bert_tokenizer_from_folder(module: Any) -> None:
     """
-    rag/retrievers.py:283 asks the hub first, and takes what is not there for a find.
+    rag/retrievers.py:271 asks the hub first, and takes what is not there for a find.
     """
     module.BertTokenizer = FromFolder(module.BertTokenizer)
     retriever = module.RagRetriever
@@ -67,14 +67,14 @@ def bert_tokenizer_from_folder(module: Any) -> None:
 
 def bert_weights_replaced_by_dpr(module: Any) -> None:
     """
-    rag/conversion_utils.py:63 downloads BERT only to load DPR's weights over it.
+    rag/conversion_utils.py:60 downloads BERT only to load DPR's weights over it.
     """
     module.BertModel = FromFolder(module.BertModel, bare=True)
 
 
 def query_encoder_of_the_model_file(module: Any) -> None:
     """
-    rag/dpr.py:96 downloads a DPR checkpoint (or a whole other RAG model) even when the
+    rag/dpr.py:106 downloads a DPR checkpoint (or a whole other RAG model) even when the
     model file holds the trained query encoder, which replaces it.
     """
     module.BertConfig = FromFolder(module.BertConfig)
@@ -102,7 +102,7 @@ def comes_with_the_model(opt: Mapping[str, Any]) -> bool:
     """
     Tell whether a query encoder will be loaded from the model file.
 
-    As in rag/rag.py:378, a DPR checkpoint that is named and there wins over it.
+    As in rag/rag.py:453, a DPR checkpoint that is named and there wins over it.
     """
     named = opt.get('override', {}).get('dpr_model_file')
     model_file = opt.get('model_file')

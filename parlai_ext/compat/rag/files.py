@@ -11,7 +11,7 @@ from typing import Any
 from parlai_ext.errors import UserError
 
 BERT = 'bert-base-uncased'
-BERT_FOLDER = 'bert_base_uncased'  # as ParlAI calls it (rag/dpr.py:93)
+BERT_FOLDER = 'bert_base_uncased'  # as ParlAI calls it (rag/dpr.py:102)
 BERT_FILES = ('config.json', 'vocab.txt')
 
 
@@ -60,7 +60,7 @@ def index_files(path: str | Path, embeddings: str | Path | None = None) -> list[
     """
     Return the file of an index and those that number its passages.
 
-    rag/indexers.py:148: ``path`` is a folder, a file `….index` or its name without
+    rag/indexers.py:145: ``path`` is a folder, a file `….index` or its name without
     that ending; `…_meta` holds the numbers, or else `ids_0`, `ids_1`, … in the folder
     of the embeddings.
     """

@@ -4,7 +4,7 @@ The index and its passages.
 
 from __future__ import annotations
 
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from parlai_ext.compat.rag.files import index_files
@@ -13,7 +13,7 @@ from parlai_ext.errors import UserError
 
 def index_is_only_read(module: Any) -> None:
     """
-    rag/indexers.py:169 writes beside the index that it reads, so that what a system is
+    rag/indexers.py:170 writes beside the index that it reads, so that what a system is
     would change with its first use.
     """
 
@@ -33,7 +33,7 @@ def index_is_only_read(module: Any) -> None:
 
 def index_fits_its_passages(module: Any) -> None:
     """
-    rag/retrievers.py:655 and indexers.py:101: a passage that is not there is a KeyError
+    rag/retrievers.py:698 and indexers.py:108: a passage that is not there is a KeyError
     in mid-dialogue, and one too many asked for is silently the last of the index.
     """
     retriever = module.DPRRetriever
@@ -57,3 +57,10 @@ def index_fits_its_passages(module: Any) -> None:
             )
 
     retriever.load_index = load_index
+
+
+def progress_of_what_takes_time(module: Any) -> None:
+    """
+    rag/retrievers.py:82 shows how far it is with every file, however small.
+    """
+    module.tqdm = partial(module.tqdm, delay=2)

@@ -10,7 +10,7 @@ from typing import Any
 
 def documents_beside_their_own_row(module: Any) -> None:
     """
-    rag/modules.py:374 takes the padding of a row for a token of it, so that passages
+    rag/modules.py:384 takes the padding of a row for a token of it, so that passages
     are cut one token shorter in a batch than alone.
     """
     model = module.RagModel
@@ -42,11 +42,12 @@ def documents_beside_their_own_row(module: Any) -> None:
 
 def context_of_their_own_row(module: Any) -> None:
     """
-    rag/rag.py:580 says which dialogue a row of RAG-Sequence (one for each passage)
-    belongs to, in a method that ParlAI no longer calls: n-grams of other dialogues were
-    blocked (``--beam-context-block-ngram``).
+    rag/rag.py:650 says which dialogue a row of RAG-Sequence (one for each passage)
+    belongs to, in a method that ParlAI no longer calls but warns of: n-grams of other
+    dialogues were blocked (``--beam-context-block-ngram``).
     """
     agent = module.RagAgent
+    del agent._get_context
     original = agent._get_batch_context
 
     @wraps(original)
