@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args):
         pass
 
-    def do_GET(self):  # noqa: N802
+    def do_GET(self):
         serve = self.server.spec
         self.close_connection = True
         wanted = self.headers.get('Range')

@@ -94,9 +94,7 @@ def test_what_parlai_unpacks_is_what_we_unpack(target, tmp_path, name, flatten):
     data = zip_of(GOOD.items()) if name == 'x.zip' else tar_of(GOOD, MODES[name])
     theirs = tmp_path / 'theirs'
     shutil.copytree(target, theirs)
-    if name == 'x.zip':  # ParlAI wants the folders of a zip file to be there
-        (theirs / 'sub' / 'deep').mkdir(parents=True)
-    elif not flatten:  # and of a tar file, where they are no members
+    if name == 'x.zip' or not flatten:  # ParlAI wants these folders to be there
         (theirs / 'sub' / 'deep').mkdir(parents=True)
     build_data.untar(str(theirs), put(theirs, name, data).name, flatten_tar=flatten)
     archive = put(target, name, data)

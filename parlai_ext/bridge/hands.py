@@ -5,9 +5,11 @@ Other functions in the place of ParlAI's downloader, for a while.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from types import FunctionType
 from typing import Any
 
 
@@ -51,12 +53,19 @@ def replaced(hands: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
 
 def _names_of(function: Callable[..., Any]) -> list[tuple[Any, str]]:
     """
-    Return where ParlAI's modules hold a function under a name of their own.
+    Return where ParlAI's modules hold a function under a name of their own, be it by a
+    hand whose time is over.
     """
     rooms = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')
+    original = inspect.unwrap(function)
     found = []
     for name, module in list(sys.modules.items()):
         if name.partition('.')[0] in rooms and module is not None:
-            names = [k for k, value in vars(module).items() if value is function]
-            found += [(module, k) for k in names]
+            found += [
+                (module, key)
+                for key, value in list(vars(module).items())
+                if isinstance(value, FunctionType)
+                and value.__name__ == original.__name__
+                and inspect.unwrap(value) is original
+            ]
     return found

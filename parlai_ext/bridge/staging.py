@@ -144,7 +144,7 @@ def staged(datapath: Path, name: str) -> Iterator[Stage]:
     with held(folder):
         sweep(folder.parent)
         _empty(folder)
-        stage = Stage(folder / 'data', datapath)
+        stage = Stage(folder / 'home', datapath)
         try:
             stage.home.mkdir()
             stage.mark_what_is_built()

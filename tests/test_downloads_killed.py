@@ -1,0 +1,143 @@
+# ruff: noqa: F811 - fixtures are imported by name
+"""
+Killed at any moment, a download goes on where it was; two at once are one.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from parlai_ext.bridge.staging import held, staged, under_way
+from tests.download_fixtures import (  # noqa: F401
+    data,
+    fetch_model,
+    seen,
+    server,
+    zoo_home,
+)
+from tests.download_server import add_model, tar_of
+
+MODEL = os.urandom(3_000_000)
+PROGRAM = """
+import os, signal, sys
+import parlai.zoo
+from parlai_ext import plugin
+from parlai_ext.bridge import archives, zoo
+
+plugin.register()
+home, data, when = sys.argv[1:]
+parlai.zoo.__path__.append(home)
+
+def die(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if when == 'unpacking':
+    whole, archives._write = archives._write, lambda *a: (whole(*a), die())
+if when == 'building':
+    from parlai.core import build_data
+    build_data.mark_done = die
+zoo.fetched('zoo:fake/m/model', data, progress=False)
+"""
+
+
+def start(zoo_home, data, when='never'):
+    command = [sys.executable, '-c', PROGRAM, str(zoo_home), str(data), when]
+    here = Path(__file__).parents[1]
+    return subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE)
+
+
+def upload(server, zoo_home):
+    server.files['/a/m.tgz'] = tar_of({'model': MODEL, 'model.opt': b'{}'})
+    add_model(zoo_home, server, 'm')
+    return len(server.files['/a/m.tgz'])
+
+
+def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
+    size = upload(server, zoo_home)
+    server.holds = 2_000_000
+    process = start(zoo_home, data)
+    try:
+        assert server.half.wait(60)
+        deadline = time.monotonic() + 30
+        while not any(  # until what was sent is on the disk
+            path.stat().st_size > 10**6 for path in under_way(data).glob('*/data')
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.communicate()
+    assert seen(data)[0] == []
+    have = next(under_way(data).glob('*/data')).stat().st_size
+    server.holds = None
+    assert fetch_model('m').read_bytes() == MODEL
+    assert server.ranges_asked() == [None, f'bytes={have}-']
+    assert server.sent[1] == size - have  # what had come did not travel again
+    assert seen(data)[1] == []
+    assert not under_way(data).exists()
+
+
+def killed_while(when, server, zoo_home, data):
+    upload(server, zoo_home)
+    process = start(zoo_home, data, when)
+    _, error = process.communicate(timeout=100)
+    assert process.returncode == -signal.SIGKILL, error.decode()
+    assert seen(data)[0] == []
+
+
+def test_killed_while_unpacking(server, zoo_home, data, fetch_model):
+    killed_while('unpacking', server, zoo_home, data)
+    assert fetch_model('m').read_bytes() == MODEL
+    assert len(server.asked) == 1
+    assert not under_way(data).exists()
+
+
+def test_killed_before_the_mark_of_being_built(server, zoo_home, data, fetch_model):
+    killed_while('building', server, zoo_home, data)
+    assert fetch_model('m').read_bytes() == MODEL
+    assert len(server.asked) == 1
+    assert not under_way(data).exists()
+
+
+def test_two_processes_fetch_a_model_once(server, zoo_home, data):
+    upload(server, zoo_home)
+    both = [start(zoo_home, data) for _ in range(2)]
+    for process in both:
+        _, error = process.communicate(timeout=100)
+        assert process.returncode == 0, error.decode()
+    assert len(server.asked) == 1
+    assert (data / 'models/fake/m/model').read_bytes() == MODEL
+    assert not under_way(data).exists()
+
+
+def test_a_folder_is_held_by_one_at_a_time(tmp_path):
+    folder, inside, seen_together = tmp_path / 'x', [], []
+
+    def work():
+        for _ in range(20):
+            with held(folder):
+                inside.append(1)
+                seen_together.append(len(inside))
+                time.sleep(0.001)
+                inside.pop()
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert seen_together == [1] * 80
+    assert not folder.exists()
+
+
+def test_the_stage_of_a_killed_process_is_swept_and_a_living_ones_is_not(tmp_path):
+    dead = under_way(tmp_path) / 'stage-dead' / 'home' / 'models'
+    dead.mkdir(parents=True)
+    with staged(tmp_path, 'living') as living, staged(tmp_path, 'other'):
+        assert living.home.is_dir()
+        assert not dead.exists()
+    assert not under_way(tmp_path).exists()
