@@ -167,9 +167,16 @@ class Sampler:
         if name not in players:
             return
         pair = Pairing('pilot', name, name, 'pilot')
-        middle = [cut_to_half(d, self.plan.protocol.num_turns) for d in dialogues]
-        lanes = [Lane(pair, middle[i % len(middle)]) for i in range(width)]
-        length = max(len(o.utterances) for o in middle) + WIDE_STEPS
+        begun = [
+            halfway(
+                self.plan.openers[i % len(self.plan.openers)],
+                dialogues[i % len(dialogues)],
+                self.plan.protocol.num_turns,
+            )
+            for i in range(width)
+        ]
+        lanes = [Lane(pair, opener) for opener in begun]
+        length = max(len(o.utterances) for o in begun) + WIDE_STEPS
         self._play(lanes, players, length)
         seen = [(n, took) for n, took in players[name].noted() if n == width]
         if seen:
@@ -266,9 +273,13 @@ class Sampler:
             self.spent[name] = added(old, since(now, before))
 
 
-def cut_to_half(dialogue: Dialogue, num_turns: int) -> Opener:
+def halfway(opener: Opener, dialogue: Dialogue, num_turns: int) -> Opener:
     """
-    Return the first half of a dialogue as if it had been given.
+    Return an opener that goes on as a dialogue did, up to half its length.
+
+    With openers of their own, lanes differ, as a real batch's do: its longest reply
+    says how long a batch takes.
     """
-    texts = [one.text for one in dialogue.utterances]
-    return Opener.of(texts[: max(1, num_turns // 2)], 'pilot')
+    said = [one.text for one in dialogue.utterances if not one.given]
+    more = max(0, num_turns // 2 - len(opener.utterances))
+    return Opener.of([*opener.utterances, *said[:more]], 'pilot')
