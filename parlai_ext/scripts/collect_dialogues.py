@@ -27,6 +27,15 @@ class CollectDialogues(Command):
         """
         Return a `CollectReport` (for a dry run or a pilot: what would be done).
         """
+        from parlai_ext.bridge.trust import trusting
+
+        with trusting(self.opt):
+            return self.collected()
+
+    def collected(self) -> Any:
+        """
+        Do the job, with what the user trusts trusted.
+        """
         from parlai_ext.stages.collect import collect
         from parlai_ext.stages.plan import prepare
         from parlai_ext.stages.timing import compared, timed

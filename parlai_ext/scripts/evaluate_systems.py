@@ -42,6 +42,15 @@ class EvaluateSystems(Command):
         """
         Return what `ranking.json` holds (for a dry run or a pilot: what would be done).
         """
+        from parlai_ext.bridge.trust import trusting
+
+        with trusting(self.opt):
+            return self.evaluate()
+
+    def evaluate(self) -> dict[str, Any]:
+        """
+        Do the job, with what the user trusts trusted.
+        """
         from parlai_ext.human_scores import read_human_scores
         from parlai_ext.stages import collect, plan, rank, report, score, timing, trials
 

@@ -46,10 +46,20 @@ class ScoreDialogues(Command):
             help='judge the given first utterances too',
         )
         add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
+        add_options(parser, '--trust-model-code')
 
     def run(self) -> ScoreReport:
         """
         Return what was scored, and under which signature.
+        """
+        from parlai_ext.bridge.trust import trusting
+
+        with trusting(self.opt):
+            return self.scored()
+
+    def scored(self) -> ScoreReport:
+        """
+        Do the job, with what the user trusts trusted.
         """
         from parlai_ext.stages.score import score_run, scorer_config, scorer_of_run
         from parlai_ext.store import RunFolder

@@ -35,6 +35,7 @@ def build_manifest(
     asked: Mapping[str, Any] | None = None,
     left_out: Sequence[str] = (),
     fp16: bool | None = None,
+    trusted: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """
     Return the manifest of a run that plays ``pairings`` over ``openers``.
@@ -46,6 +47,7 @@ def build_manifest(
     :param left_out: systems that could not be had, and why.
     :param guessed: systems of which the paper does not say exactly what they are.
     :param candidates: system name -> hash of the replies that it chooses among.
+    :param trusted: model files that might run code when they were read, by hash.
     """
     roster = protocol.roster
     replies = candidates or {}
@@ -76,6 +78,7 @@ def build_manifest(
         'guessed': list(guessed),
         'asked': dict(asked or {}),
         'left_out': list(left_out),
+        'trusted': dict(trusted or {}),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }
@@ -105,6 +108,9 @@ def collect_keys(
         for option, value in sorted(partner.opt.items()):
             if option not in PLACES:
                 keys[f'partners.{partner.name}.{option}'] = value
+        if partner.opt.get('remote_dated_model'):
+            dated = partner.opt['remote_dated_model']
+            keys[f'partners.{partner.name}.dated_model'] = dated
         if partner.name in candidates:
             keys[f'partners.{partner.name}.candidates'] = candidates[partner.name]
     return keys

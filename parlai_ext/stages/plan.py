@@ -67,7 +67,7 @@ def make_plan(opt: Mapping[str, Any]) -> Plan:
         if name not in asked
     }
     identities, missing = seats.identities(protocol, known, opt)
-    protocol = seats.without(protocol, missing)
+    protocol = seats.pinned(seats.without(protocol, missing), known)
     openers = _old_openers(old) if goes_on(opt, old) else _openers(protocol, opt)
     pairs = pairings(protocol.roster, protocol.pairing, identities)
     batchsize = old['batchsize'] if old else opt.get('batchsize') or BATCHSIZE
@@ -85,8 +85,21 @@ def make_plan(opt: Mapping[str, Any]) -> Plan:
         asked=asked_for(opt, old),
         left_out=left_out or (old or {}).get('left_out') or (),
         fp16=opt.get('fp16'),
+        trusted=_trusted(opt, old),
     )
     return Plan(protocol, tuple(pairs), tuple(openers), size, manifest, left_out)
+
+
+def _trusted(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, str]:
+    """
+    Return the model files that might run code, now or before, by their hashes.
+    """
+    before = dict((old or {}).get('trusted') or {})
+    if not opt.get('trust_model_code'):
+        return before
+    from parlai_ext.bridge.trust import trusted
+
+    return {**before, **trusted(opt)}
 
 
 def asked_for(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:

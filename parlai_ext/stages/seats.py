@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from parlai_ext.errors import UserError
-from parlai_ext.records import Protocol, Roster
+from parlai_ext.errors import SystemFailed, UserError
+from parlai_ext.records import Protocol, Roster, System
 
 
 def identities(
@@ -78,6 +78,27 @@ def without(protocol: Protocol, missing: Mapping[str, str]) -> Protocol:
     if gone := planned - len(kept.partners):
         name += f'-without-{gone}-of-{planned}-partners'
     return replace(protocol, name=name, roster=kept)
+
+
+def pinned(protocol: Protocol, known: Mapping[str, str]) -> Protocol:
+    """
+    Return the protocol with remote systems that answer only as what they are now.
+
+    :param known: systems of the run that are not asked for now.
+    """
+    from parlai_ext.remote import names
+
+    def pin(system: System) -> System:
+        if system.name in known or not names.is_remote(system.opt):
+            return system
+        try:
+            return replace(system, opt=names.pinned(system.opt))
+        except UserError as error:
+            raise SystemFailed(system.name, str(error)) from error
+
+    roster = protocol.roster
+    kept = Roster(tuple(map(pin, roster.targets)), tuple(map(pin, roster.partners)))
+    return replace(protocol, roster=kept)
 
 
 def of_roster(names: Sequence[str], roster: Roster) -> list[str]:

@@ -1,0 +1,41 @@
+"""
+Which model files may run code when they are read: those that the user names, no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.bridge.safe_load import guarded, trusted_record
+from parlai_ext.bridge.zoo import is_zoo, zoo_file
+from parlai_ext.errors import UserError
+
+
+def trusting(opt: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """
+    Let the files that ``--trust-model-code`` names run code, and keep all others data.
+    """
+    files = _files(opt)
+    if not files:
+        return nullcontext()
+    return guarded([str(f) for file in files for f in (file, f'{file}.opt')])
+
+
+def trusted(opt: Mapping[str, Any]) -> dict[str, str]:
+    """
+    Return the hash of each trusted file, for the manifest.
+    """
+    return trusted_record([str(file) for file in _files(opt)])
+
+
+def _files(opt: Mapping[str, Any]) -> Sequence[Path]:
+    found = []
+    for name in opt.get('trust_model_code') or ():
+        file = zoo_file(name, opt.get('datapath')) if is_zoo(name) else Path(name)
+        if not file.is_file():
+            raise UserError(f'--trust-model-code: there is no file {file}')
+        found.append(file)
+    return found
