@@ -62,6 +62,10 @@ setup(
         'nltk',
     ],
     extras_require={
+        # 8-bit and 4-bit models, models on several GPUs
+        'llm': ['accelerate', 'bitsandbytes', 'sentencepiece'],
+        # systems that look passages up (FiD, RAG)
+        'rag': ['faiss-cpu'],
         'dev': [
             'ruff',
             'mypy',
@@ -72,6 +76,7 @@ setup(
             'types-tqdm',
             'pandas-stubs',
             'scipy-stubs',
+            'faiss-cpu',
         ]
     },
     zip_safe=False,

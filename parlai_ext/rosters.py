@@ -49,6 +49,8 @@ FILE_OPTIONS = (
     'dpr_model_file',
     'poly_faiss_model_file',
 )
+# options that name a folder, or a repository of the hub
+FOLDER_OPTIONS = ('hf_model', 'model_name')
 PREFIXED = re.compile(r'^[A-Za-z_]{2,}:')  # zoo:, models:, task:, internal:
 
 
@@ -158,7 +160,7 @@ def _opt(
         name = key.replace('-', '_')
         if isinstance(value, float):
             doc.typed(value, (*where, key), float)
-        if name in FILE_OPTIONS and value is not None:
+        if name in (*FILE_OPTIONS, *FOLDER_OPTIONS) and value is not None:
             value = beside(doc, doc.typed(value, (*where, key), str))
         found[name] = value
     return found

@@ -30,7 +30,10 @@ from parlai_ext.strict_yaml import nearest
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
 DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
-SAMPLING = ('topk', 'nucleus', 'factual_nucleus', 'delayedbeam', 'delayednucleusbeam')
+SAMPLING = (
+    *('topk', 'nucleus', 'factual_nucleus', 'delayedbeam', 'delayednucleusbeam'),
+    'sample',  # of ext:hf
+)
 
 
 def load_system(

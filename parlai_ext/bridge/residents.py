@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from parlai_ext.bridge import hub
 from parlai_ext.bridge.agents import model_path
 from parlai_ext.bridge.players import Player
 from parlai_ext.errors import SystemFailed, UserError
@@ -128,10 +129,12 @@ class Residents:
 
 def size_on_disk(system: System, datapath: str | None = None) -> int:
     """
-    Return the size of the system's model file, 1 when it has none yet.
+    Return the size of the system's weights on disk, 1 when it has none (yet).
     """
     path = model_path(system, datapath)
-    return max(1, path.stat().st_size) if path and path.is_file() else 1
+    if path is None:
+        return max(1, hub.weight_bytes(system))
+    return max(1, path.stat().st_size) if path.is_file() else 1
 
 
 def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -> int:
