@@ -2,6 +2,7 @@
 A system's identity follows its content and its options, never its path.
 """
 
+import json
 import shutil
 import sys
 
@@ -157,3 +158,23 @@ def test_a_dated_remote_system_is_its_name_and_not_its_pace_or_purse(monkeypatch
     assert identity(System('A', {**opt, **pace})) == one
     assert identity(System('A', {**opt, 'remote_dated_model': 'bot-2025'})) != one
     assert identity(System('A', {**opt, 'remote_temperature': 0.5})) != one
+
+
+def test_passages_that_the_models_own_options_name_are_part_of_it(home):
+    folder = home / 'a'
+    for name in ('exact.index', 'exact.index_meta', 'passages.tsv'):
+        (folder / name).write_text(name)
+    own = {
+        'model': 'fid',
+        'query_model': 'none',
+        'rag_retriever_type': 'dpr',
+        'path_to_index': str(folder / 'exact.index'),
+        'path_to_dpr_passages': str(folder / 'passages.tsv'),
+    }
+    (folder / 'model.opt').write_text(json.dumps(own))
+    before = of(folder)
+    (folder / 'passages.tsv').write_text('others')
+    assert of(folder) != before
+    (folder / 'passages.tsv').unlink()
+    with pytest.raises(UserError, match="'A': path_to_dpr_passages: there is no file"):
+        of(folder)

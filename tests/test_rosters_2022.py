@@ -73,19 +73,26 @@ def offline(monkeypatch):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def asked_of_parlai(monkeypatch, tmp_path):
     """
-    Return the list of what ParlAI's downloader is asked for, which downloads nothing.
+    Return what ParlAI's downloader asks the network for when it wants a zoo path.
     """
-    urls = []
 
-    def download(url, path, fname, *rest, **more):
-        urls.append(url)
+    def asked(path):
+        urls = []
 
-    monkeypatch.setattr(build_data, 'download', download)
-    monkeypatch.setattr(build_data, 'untar', lambda *a, **k: None)
-    monkeypatch.setattr(build_data.DownloadableFile, 'checksum', lambda *a: None)
-    return urls
+        def download(url, path, fname, *rest, **more):
+            urls.append(url)
+
+        with monkeypatch.context() as swapped:
+            swapped.setattr(build_data, 'download', download)
+            swapped.setattr(build_data, 'untar', lambda *a, **k: None)
+            checksum = 'DownloadableFile.checksum'
+            swapped.setattr(f'parlai.core.build_data.{checksum}', lambda *a: None)
+            build_data.modelzoo_path(str(tmp_path / 'theirs'), path)
+        return urls
+
+    return asked
 
 
 def test_every_entry_of_the_map_is_shipped(listed):
@@ -119,13 +126,13 @@ def test_an_option_that_the_agent_does_not_have_is_one_line(name, tmp_path):
 
 
 @pytest.mark.parametrize('name', ZOO)
-def test_the_urls_are_those_that_parlais_downloader_asks_for(name, asked, tmp_path):
-    path = SYSTEMS[name][0].opt['model_file']
-    build_data.modelzoo_path(str(tmp_path / 'theirs'), path)
-    assert asked
-    found = resolve(SYSTEMS[name][0], str(tmp_path / 'ours'))
+def test_the_urls_are_what_parlais_downloader_asks_for(name, asked_of_parlai, tmp_path):
+    system = SYSTEMS[name][0]
+    urls = asked_of_parlai(system.opt['model_file'])
+    assert urls
+    found = resolve(system, str(tmp_path / 'ours'))
     assert (found.status, found.reason) == ('download', None)
-    assert found.where.split(' ') == asked
+    assert found.where.split(' ') == urls
     assert not (tmp_path / 'ours').exists()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from parlai_ext.bridge import hub, zoo
+from parlai_ext.bridge import hub, rag, zoo
 from parlai_ext.bridge.candidates import candidates_file, is_spec
 from parlai_ext.bridge.content import escaped, files_at, sha256
 from parlai_ext.errors import UserError
@@ -50,6 +50,7 @@ def identity(system: System, datapath: str | None = None) -> str:
             if system.opt.get(key):
                 contents |= _contents(key, str(system.opt[key]), datapath)
         contents |= hub.contents(system)
+        contents |= _looked_up(system, datapath)
         if names.is_remote(system.opt):
             contents |= names.identity_contents(system.opt)
     except UserError as e:
@@ -89,6 +90,19 @@ def _contents(key: str, value: str, datapath: str | None) -> dict[str, str]:
     if key == 'model_file':
         found |= _companions(path)
     return {key + name: sha256(file) for name, file in found.items()}
+
+
+def _looked_up(system: System, datapath: str | None) -> dict[str, str]:
+    """
+    Return the hashes of what FiD and RAG look up, the model's own options included.
+    """
+    from parlai_ext.bridge.agents import effective_opt
+
+    found = rag.retrieval_files(effective_opt(system, datapath), datapath)
+    for key, file in found.items():
+        if not file.is_file():
+            raise UserError(f'{key}: there is no file {file}')
+    return {f'retrieval/{key}': sha256(file) for key, file in found.items()}
 
 
 def _companions(model: Path) -> dict[str, Path]:
