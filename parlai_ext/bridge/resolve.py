@@ -5,7 +5,6 @@ Where a system's parts come from: here, to be downloaded, or missing and why.
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import pkgutil
 from collections.abc import Iterator
@@ -255,12 +254,16 @@ def _check_options(system: System, model: Path | None) -> None:
 def own_options(model: Path) -> dict[str, Any]:
     """
     Return what the `.opt` beside a model file says; empty when there is none.
+
+    :raises UserError: when it is no options, or more than data.
     """
+    from parlai_ext.bridge.safe_load import BadModelFile, read_opt
+
+    path = Path(f'{model}.opt')
     try:
-        found = json.loads(Path(f'{model}.opt').read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return read_opt(path) if path.is_file() else {}
+    except BadModelFile as error:
+        raise UserError(error.as_option) from error
 
 
 def _like_agents(agent: str) -> list[str]:
