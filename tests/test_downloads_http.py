@@ -269,7 +269,7 @@ def test_a_body_without_end_does_not_fill_the_disk(get, server, monkeypatch, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize('note', ['', '[]', '{', '{"length": 5}'])
+@pytest.mark.parametrize('note', ['', '[]', '{', '{"length": 5}', '{"length": "5"}'])
 def test_a_damaged_note_means_starting_anew(get, server, tmp_path, note):
     (tmp_path / 'data').write_bytes(b'rubbish that is long enough')
     (tmp_path / 'about.json').write_text(note)

@@ -10,7 +10,9 @@ import pytest
 import requests
 from parlai.core import build_data
 
+from parlai_ext.bridge import hub
 from parlai_ext.bridge.downloads import download_systems
+from parlai_ext.bridge.lock import Entry, LockFile
 from parlai_ext.bridge.trusted import trusted_downloads
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
@@ -90,6 +92,26 @@ def test_a_local_system_needs_nothing(data, tmp_path):
     found = fetch([System('A', {'model': AGENT})], data)
     assert (found[0].files, found[0].reason) == ((), None)
     assert not data.exists()
+
+
+def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch):
+    folder = tmp_path / 'models--a--b' / 'snapshots' / 'abc'
+    folder.mkdir(parents=True)
+    here = []
+    monkeypatch.setattr(hub, 'cached_weights', lambda *a: here[0] if here else None)
+
+    def bring(repo, revision=None):
+        (folder / 'model.safetensors').write_bytes(b'weights')
+        here.append(folder / 'model.safetensors')
+        return here[0]
+
+    monkeypatch.setattr(hub, 'fetched_weights', bring)
+    opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
+    assert fetch([System('A', opt)], data)[0].files == ('microsoft/DialoGPT-small',)
+    url = (
+        'https://huggingface.co/microsoft/DialoGPT-small/resolve/abc/model.safetensors'
+    )
+    assert LockFile(data / LOCK).entries() == {url: Entry(sha256(b'weights'), 7)}
 
 
 def roster(path, *models):

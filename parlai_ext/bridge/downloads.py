@@ -11,10 +11,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from parlai_ext.bridge import candidates, hub, zoo
-from parlai_ext.bridge.content import files_at
+from parlai_ext.bridge.content import files_at, sha256
 from parlai_ext.bridge.http_answers import LIMITS, Limits
 from parlai_ext.bridge.http_file import Unreachable
-from parlai_ext.bridge.trusted import trusted_downloads
+from parlai_ext.bridge.lock import Entry, LockFile
+from parlai_ext.bridge.trusted import default_lock, trusted_downloads
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
 from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS
@@ -108,6 +109,20 @@ class Means:
             raise
         return True
 
+    def record_weights(self, repo: str, commit: str | None, weights: Path) -> None:
+        """
+        Record the hashes of weights that the hub's own client has brought.
+
+        :raises UserError: when the same commit once had other weights.
+        """
+        home = f'https://huggingface.co/{repo}/resolve/{commit}'
+        LockFile(self.lock or default_lock(self.datapath)).record(
+            {
+                f'{home}/{path.name}': Entry(sha256(path), path.stat().st_size)
+                for path in hub.weight_files(weights)
+            }
+        )
+
 
 def _download(system: System, means: Means) -> Downloaded:
     """
@@ -124,7 +139,8 @@ def _download(system: System, means: Means) -> Downloaded:
     try:
         repo, revision = hub.repository(system), hub.revision(system)
         if repo and hub.cached_weights(repo, revision) is None:
-            hub.fetched_weights(repo, revision)
+            weights = hub.fetched_weights(repo, revision)
+            means.record_weights(repo, hub.commit(system), weights)
             files.append(repo)
     except UserError as e:
         return _failed(system, files, 'model', e)

@@ -8,14 +8,12 @@ caller takes it away, so that a killed download goes on where it was.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +30,8 @@ from parlai_ext.bridge.http_answers import (
     printable,
 )
 from parlai_ext.bridge.lock import Entry
+from parlai_ext.bridge.partial import Partial
 from parlai_ext.errors import UserError
-from parlai_ext.store.files import write_file
 
 SPARE = 64 * 2**20  # what is left free on the disk
 RANGE = re.compile(r'bytes (\d+)-\d+/(\d+)')
@@ -56,40 +54,6 @@ class Unreachable(UserError):
     """
     No answer at all from there: no network, or no such host.
     """
-
-
-@dataclass(frozen=True)
-class Partial:
-    """
-    What is here of a file, and what its server said of it.
-    """
-
-    folder: Path
-
-    @property
-    def data(self) -> Path:
-        return self.folder / 'data'
-
-    def about(self) -> dict[str, Any]:
-        """
-        Return what the server said, and ``sha256`` once all is here.
-        """
-        try:
-            found = json.loads((self.folder / 'about.json').read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
-    def note(self, about: Mapping[str, Any]) -> None:
-        text = json.dumps(about, sort_keys=True)
-        write_file(self.folder / 'about.json', text.encode())
-
-    def size(self) -> int:
-        return self.data.stat().st_size if self.data.is_file() else 0
-
-    def discard(self) -> None:
-        self.data.unlink(missing_ok=True)
-        (self.folder / 'about.json').unlink(missing_ok=True)
 
 
 def fetch(
@@ -143,7 +107,7 @@ def _go_on(
     """
     about, have = partial.about(), partial.size()
     if have and about.get('length') == have:
-        return _whole(partial, _sha256(partial.data).hexdigest())
+        return _whole(partial, partial.sha256().hexdigest())
     if not about.get('length') or not _validator(about) or have > about['length']:
         partial.discard()
         have = 0
@@ -235,23 +199,14 @@ def _write(
     """
     Write what comes after the bytes that are here.
     """
-    length = partial.about()['length']
+    length = partial.about().get('length')
     room = have + shutil.disk_usage(partial.folder).free - SPARE
     if (length or 0) > room:
         raise UserError(
             f'{url} needs {length:,} bytes; {partial.folder} has room for {room:,}'
         )
-    digest = _sha256(partial.data) if have else hashlib.sha256()
-    bar = tqdm(
-        desc='/'.join(url.rsplit('/', 2)[1:]),
-        total=length,
-        initial=have,
-        unit='B',
-        unit_scale=True,
-        unit_divisor=1024,
-        disable=not progress,
-        mininterval=0.5 if sys.stderr.isatty() else 10,
-    )
+    digest = partial.sha256() if have else hashlib.sha256()
+    bar = _bar(url, have, length, progress)
     with open(partial.data, 'ab') as file, bar:
         for chunk in chunks(response, limits):
             file.write(chunk)
@@ -267,15 +222,26 @@ def _write(
     return _whole(partial, digest.hexdigest())
 
 
+def _bar(url: str, have: int, length: int | None, progress: bool) -> Any:
+    """
+    Return a bar of bytes, rate and time left; a log gets a line of it now and then.
+    """
+    return tqdm(
+        desc='/'.join(url.rsplit('/', 2)[1:]),
+        total=length,
+        initial=have,
+        unit='B',
+        unit_scale=True,
+        unit_divisor=1024,
+        disable=not progress,
+        mininterval=0.5 if sys.stderr.isatty() else 10,
+    )
+
+
 def _whole(partial: Partial, sha256: str) -> Entry:
     size = partial.size()
     partial.note({**partial.about(), 'length': size})
     return Entry(sha256, size)
-
-
-def _sha256(path: Path) -> Any:
-    with open(path, 'rb') as file:
-        return hashlib.file_digest(file, 'sha256')
 
 
 def _look_at(url: str, partial: Partial) -> None:

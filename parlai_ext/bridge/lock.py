@@ -95,8 +95,8 @@ def differs(url: str, sha256: str, lock: Path, entry: Entry) -> str:
     """
     return (
         f'{url}: its sha256 is {sha256}, but {lock} has {entry.sha256}, recorded at '
-        'the first download; what came was removed. If the change is known and right, '
-        'remove that entry'
+        'the first download; what came is not trusted. If the change is known and '
+        'right, remove that entry'
     )
 
 

@@ -44,7 +44,7 @@ def trusted_downloads(
     :param stage: the data folder that the modules were told, if it is not `datapath`.
     """
     home = Path(data_folder(datapath))
-    lock_file = LockFile(lock or home / 'models' / LOCK)
+    lock_file = LockFile(lock or default_lock(str(home)))
     hands = Hands(home, lock_file, progress, limits, stage)
     with replaced(hands.table()):
         _active.append(hands)
@@ -53,6 +53,13 @@ def trusted_downloads(
         finally:
             _active.remove(hands)
     lock_file.record(hands.found)
+
+
+def default_lock(datapath: str | None) -> Path:
+    """
+    Return the lock file beside the models of a data folder.
+    """
+    return Path(data_folder(datapath), 'models', LOCK)
 
 
 def under_way_now() -> bool:
@@ -151,14 +158,7 @@ class Hands:
                 progress=self.progress,
                 limits=self.limits,
             )
-            wrong = None
-            if known is not None and known != entry:
-                wrong = differs(url, entry.sha256, self.lock.path, known)
-            if hashcode is not None and hashcode != entry.sha256:
-                wrong = (
-                    f'{url}: its sha256 is {entry.sha256}, but ParlAI expects '
-                    f'{hashcode}; what came was removed'
-                )
+            wrong = self.wrong(url, entry, known, hashcode)
             if wrong:
                 _clear(folder)
                 raise UserError(wrong)
@@ -168,6 +168,21 @@ class Hands:
             _put(folder / 'data', place, keep=self.stage is not None)
             if self.stage is None:
                 _clear(folder)
+
+    def wrong(
+        self, url: str, entry: Entry, known: Entry | None, hashcode: str | None
+    ) -> str | None:
+        """
+        Say how a file differs from what we have recorded, or from what ParlAI expects.
+        """
+        if known is not None and known != entry:
+            return differs(url, entry.sha256, self.lock.path, known)
+        if hashcode is not None and hashcode != entry.sha256:
+            return (
+                f'{url}: its sha256 is {entry.sha256}, but ParlAI expects {hashcode}; '
+                'what came is not trusted'
+            )
+        return None
 
     def untar(
         self, path: str, fname: str, delete: bool = True, flatten_tar: bool = False

@@ -8,7 +8,7 @@ import contextlib
 import importlib
 import io
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,7 @@ def _tied(urls: list[str]) -> Iterator[None]:
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError('it downloads in a way of its own')
 
-    hands = {
+    hands: dict[str, Callable[..., Any]] = {
         'download': note,
         'download_from_google_drive': note,
         'DownloadableFile.download_file': note_file,
