@@ -74,8 +74,8 @@ KINDS = {
     'poly': build_poly,
 }
 SPEAKERS = [
-    *((kind, how) for kind in ('fid', 'rag', 'sequence') for how in DECODING),
-    ('turn', 'beam'),
+    *((kind, how) for kind in ('fid', 'rag', 'sequence') for how in ('greedy', 'beam')),
+    ('sequence', 'blocking'),
     ('turn', 'blocking'),
     ('poly', 'beam'),
 ]
