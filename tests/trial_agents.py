@@ -1,0 +1,144 @@
+"""
+Agents that try a trial: each is fit or unfit to talk in one way.
+
+Time passes where `CLOCK` says, and nowhere else.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+
+WORDS = ('tea', 'rain', 'book', 'song', 'hill', 'boat', 'bread', 'garden')
+
+
+@dataclass
+class Clock:
+    """
+    A clock that only agents move.
+    """
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+CLOCK = Clock()
+BATCHES: list[int] = []
+
+
+class Talker(Agent):
+    """
+    Says words that depend on what it heard, which takes its time and its money.
+
+    Loading takes 2 s, a batch of n replies 0.5 + 0.25 n s, a reply $0.01.
+    """
+
+    def __init__(self, opt, shared=None):
+        super().__init__(opt, shared)
+        self.id = 'Talker'
+        self.used = shared['used'] if shared else {'n': 0}
+        if shared is None:
+            CLOCK.now += 2
+
+    def share(self):
+        return {**super().share(), 'used': self.used}
+
+    def usage(self):
+        n = self.used['n']
+        return {
+            'requests': n,
+            'cached': 0,
+            'prompt_tokens': 30 * n,
+            'completion_tokens': 5 * n,
+            'cost': 0.01 * n,
+        }
+
+    def batch_act(self, observations):
+        n = len(observations)
+        BATCHES.append(n)
+        self.used['n'] += n
+        CLOCK.now += 0.5 + 0.25 * n
+        return [self.reply(seen.get('text') or '') for seen in observations]
+
+    def reply(self, heard):
+        digest = sha256(heard.encode()).digest()
+        text = ' '.join(WORDS[byte % len(WORDS)] for byte in digest[:5])
+        return Message(id=self.id, text=text, episode_done=False)
+
+
+class Cached(Talker):
+    """
+    Half of its replies cost nothing.
+    """
+
+    def usage(self):
+        n = self.used['n']
+        half = {'requests': n / 2, 'cached': n / 2, 'prompt_tokens': 0}
+        return {**half, 'completion_tokens': 0, 'cost': 0.01 * n / 2}
+
+
+class Capped(Talker):
+    """
+    May write five tokens, and always does.
+    """
+
+    label_truncate = 5
+
+
+class Raises(Agent):
+    """
+    Raises instead of replying.
+    """
+
+    def act(self):
+        raise RuntimeError('the tokenizer is gone')
+
+
+class Silent(Agent):
+    """
+    Replies an empty text.
+    """
+
+    def act(self):
+        return Message(id='Silent', text='', episode_done=False)
+
+
+class Absent(Agent):
+    """
+    Replies `None`.
+    """
+
+    def act(self):
+        return None
+
+
+class Dots(Agent):
+    """
+    Replies with nothing to read.
+    """
+
+    def act(self):
+        return Message(id='Dots', text='...', episode_done=False)
+
+
+class Unbuildable(Agent):
+    """
+    Cannot be loaded.
+    """
+
+    def __init__(self, opt, shared=None):
+        raise RuntimeError('no such device')
+
+
+class Prompted(Agent):
+    """
+    Puts what it heard before its reply, as a model does whose prompt was not cut off.
+    """
+
+    def act(self):
+        heard = self.observation['text']
+        text = f'{heard} Yes, {len(heard)}.'
+        return Message(id='Prompted', text=text, episode_done=False)
