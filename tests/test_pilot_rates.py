@@ -158,7 +158,7 @@ def test_words_give_time_memory_and_money():
     assert ' '.join(lines[2].split()) == 't 500 50 25 5 s 0.0 MB 15k+2k $10.00'
     assert ' '.join(lines[3].split()) == 'p 500 25 25 7 s x3 0.0 MB - -'
     assert lines[4] == 'collect    76 s for 100 dialogues, 4,737 dialogues an hour'
-    assert lines[5:7] == ['score      104 s for 500 utterances', 'together   3.0 min']
+    assert lines[5:7] == ['score      1.7 min for 500 utterances', 'together   3.0 min']
     assert lines[8] == 'money      $10.00 (t $10.00)'
 
 

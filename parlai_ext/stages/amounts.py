@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
     ('7.4 s', '2.5 min', '2.1 h', '4.6 days')
     """
     for unit, name in ((DAY, 'days'), (HOUR, 'h'), (MINUTE, 'min')):
-        if seconds >= 2 * unit:
+        if seconds >= 1.5 * unit:
             return f'{seconds / unit:.1f} {name}'
     return f'{seconds:.0f} s' if seconds >= 10 else f'{seconds:.2g} s'
 

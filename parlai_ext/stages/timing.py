@@ -101,19 +101,21 @@ def compared(root: str | Path) -> list[str]:
     forecast, actual = _read(Path(root) / FORECAST), _read(Path(root) / ACTUAL)
     if not forecast or not actual:
         return []
-    lines, both = [], [0.0, 0.0]
+    lines: list[str] = []
+    said_of_all = took_of_all = 0.0
     for phase, planned in zip(PHASES, ('dialogues', 'dialogues_to_score'), strict=True):
         done, said = actual.get(phase), forecast[f'{phase}_seconds']
         if not done or said is None or not done['dialogues']:
             continue
         share = done['dialogues'] / forecast[planned]
-        both = [both[0] + said * share, both[1] + done['seconds']]
+        said_of_all += said * share
+        took_of_all += done['seconds']
         n = f'{done["dialogues"]:,} of {forecast[planned]:,} dialogues'
         partly = '' if share == 1 else f', timed for {n}'
         line = _line(phase, said * share, done['seconds'], duration)
         lines.append(f'{line}{partly}')
     if len(lines) == len(PHASES):
-        lines.append(_line('together', *both, duration))
+        lines.append(_line('together', said_of_all, took_of_all, duration))
     for key, name in (('peak_bytes', 'memory'), ('peak_gpu_bytes', 'GPU')):
         if forecast[key] and actual[key]:
             lines.append(_line(name, forecast[key], actual[key], size))

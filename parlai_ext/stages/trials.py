@@ -59,9 +59,13 @@ def _pilot(opt: Mapping[str, Any], judge: bool) -> dict[str, Any]:
     from parlai_ext.stages.preflight import planned
 
     plan, root = planned(opt), opt.get('run_dir')
-    there = root and (Path(root) / NAME).is_file()
-    with RunFolder.existing(root).lock() if there else nullcontext():
+    there = RunFolder.existing(root) if root and _is_run(root) else None
+    with there.lock() if there else nullcontext():
         found = pilot(plan, opt, judge=judge)
         if root:
             timing.save_forecast(root, found)
     return found
+
+
+def _is_run(root: str) -> bool:
+    return (Path(root) / NAME).is_file()
