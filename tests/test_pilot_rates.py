@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from parlai_ext.bridge.spending import added, since, spending_of
+from parlai_ext.bridge.spending import Ledger, added, since, spending_of
 from parlai_ext.errors import UserError
 from parlai_ext.records import Dialogue, Opener, Pairing, Utterance
 from parlai_ext.stages import amounts, timing
@@ -209,3 +209,33 @@ def test_an_agent_may_count_what_it_uses_in_several_ways():
     assert (found['requests'], found['prompt_tokens'], found['cost']) == (3, 0, None)
     assert added(found, {'requests': 1, 'cost': 2.0})['cost'] == 2.0
     assert since(spent(3.0), spent(1.0))['cost'] == 2.0
+
+
+class Meter:
+    """
+    Agents that share it as their `endpoint` count together.
+    """
+
+    def __init__(self, endpoint, cost=0.0):
+        self.endpoint = endpoint or self
+        self.cost = cost
+
+    def usage(self):
+        return {'requests': 1, 'cost': self.endpoint.cost}
+
+
+def test_money_of_a_shared_meter_is_counted_once():
+    meter = Meter(None, cost=5.0)  # spent before
+    one, other, ledger = Meter(meter), Meter(meter), Ledger()
+    ledger.begin('one', one)
+    meter.cost += 1
+    ledger.begin('other', other)
+    meter.cost += 2
+    ledger.end('one', one)
+    meter.cost += 4
+    ledger.end('other', other)
+    meter.cost += 8  # by nobody of these
+    ledger.begin('one', one)
+    meter.cost += 16
+    ledger.end('one', one)
+    assert sum(one['cost'] for one in ledger.spent.values()) == 1 + 2 + 4 + 16

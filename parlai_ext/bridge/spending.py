@@ -43,3 +43,44 @@ def since(now: Mapping[str, Any], before: Mapping[str, Any]) -> Spending:
     """
     cost = None if now['cost'] is None else now['cost'] - (before['cost'] or 0)
     return {**{key: now[key] - before[key] for key in KEYS}, 'cost': cost}
+
+
+def meter_of(agent: Any) -> Any:
+    """
+    Return the object that counts: agents of one endpoint have one meter.
+    """
+    return getattr(agent, 'endpoint', agent)
+
+
+class Ledger:
+    """
+    What systems have used while they were loaded, each meter counted once.
+
+    `spent` is by system; what a shared meter shows is the last one's to be dropped.
+    """
+
+    def __init__(self, spent: dict[str, Spending] | None = None):
+        self.spent: dict[str, Spending] = {} if spent is None else spent
+        self._open: dict[int, tuple[Spending, set[str]]] = {}
+
+    def begin(self, name: str, agent: Any) -> None:
+        """
+        Count what a system uses from now on.
+        """
+        now = spending_of(agent)
+        if now is not None:
+            self._open.setdefault(id(meter_of(agent)), (now, set()))[1].add(name)
+
+    def end(self, name: str, agent: Any) -> None:
+        """
+        Write down what a system has used, unless another one's meter still runs on.
+        """
+        now, key = spending_of(agent), id(meter_of(agent))
+        if now is None or key not in self._open:
+            return
+        before, names = self._open[key]
+        names.discard(name)
+        if not names:
+            used = since(now, before)
+            self.spent[name] = added(self.spent.get(name, {}), used)
+            del self._open[key]

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from parlai_ext.bridge.agents import load_system, model_path
 from parlai_ext.bridge.players import Player
 from parlai_ext.bridge.residents import Residents, memory_for_weights
-from parlai_ext.bridge.spending import spending_of
+from parlai_ext.bridge.spending import meter_of, spending_of
 from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.errors import UserError
 from parlai_ext.records import Dialogue, Opener, Pairing, content_id
@@ -146,12 +146,13 @@ class Trial:
         given = max(len(opener.utterances) for opener in openers)
         length = min(self.plan.protocol.num_turns, given + MADE)
         seed_all(content_id('preflight', self.plan.protocol.seed, first, second))
+        meters = {id(meter_of(player.agent)) for player in players.values()}
         before = {name: _written(player) for name, player in players.items()}
         played, failed = play_on([Lane(pair, one) for one in openers], players, length)
         for error in failed.values():
             self.cast.give_up(error)
         found = [dialogue for dialogue in played if dialogue]
-        for name, player in players.items():
+        for name, player in players.items() if len(meters) == len(players) else ():
             self._watch_cap(name, player, before[name], found)
         return found
 

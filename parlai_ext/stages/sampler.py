@@ -34,7 +34,7 @@ WIDE_STEPS = 2
 
 class TimedPlayer(Player):
     """
-    A player that notes how long its batches took.
+    A player that notes how long its batches took, and what they used.
     """
 
     def __init__(self, player: Player, clock: Clock):
@@ -43,14 +43,18 @@ class TimedPlayer(Player):
         self.fresh = True
         self.setup_seconds = 0.0
         self.batches_seen: list[tuple[int, float]] = []
+        self.spent: Spending | None = None
 
     def respond(self, voices: Sequence[Voice]) -> list[Reply]:
         """
         Let every voice speak next.
         """
-        start = self.clock()
+        before, start = spending_of(self.agent), self.clock()
         replies = super().respond(voices)
         self.batches_seen.append((len(voices), self.clock() - start))
+        now = spending_of(self.agent)
+        if now is not None and before is not None:
+            self.spent = added(self.spent or {}, since(now, before))
         return replies
 
     def noted(self) -> list[tuple[int, float]]:
@@ -141,7 +145,6 @@ class Sampler:
         players = self._seated((pair.first, pair.second))
         if not {pair.first, pair.second} <= players.keys():
             return []
-        before = {n: spending_of(p.agent) for n, p in players.items()}
         start = self.clock()
         dialogues = self._play(
             [Lane(pair, one) for one in openers], players, self.plan.protocol.num_turns
@@ -153,7 +156,9 @@ class Sampler:
             self.replies[name] += replies
             self.narrow.setdefault(name, []).extend(player.noted())
             self.setup_seconds.setdefault(name, player.setup_seconds)
-            self._count(name, player, before[name])
+            if player.spent is not None:
+                self.spent[name] = added(self.spent.get(name, {}), player.spent)
+                player.spent = None
         self.overhead += max(0.0, seconds)
         return dialogues
 
@@ -178,6 +183,7 @@ class Sampler:
         lanes = [Lane(pair, opener) for opener in begun]
         length = max(len(o.utterances) for o in begun) + WIDE_STEPS
         self._play(lanes, players, length)
+        players[name].spent = None  # amid dialogues is not what a whole one costs
         seen = [(n, took) for n, took in players[name].noted() if n == width]
         if seen:
             self.wide[name] = (width, sum(took for _, took in seen) / len(seen))
@@ -265,12 +271,6 @@ class Sampler:
         for error in failed.values():
             self.cast.give_up(error)
         return [dialogue for dialogue in played if dialogue]
-
-    def _count(self, name: str, player: TimedPlayer, before: Spending | None) -> None:
-        now = spending_of(player.agent)
-        if now is not None and before is not None:
-            old = self.spent.get(name, added({}, {}))
-            self.spent[name] = added(old, since(now, before))
 
 
 def halfway(opener: Opener, dialogue: Dialogue, num_turns: int) -> Opener:

@@ -136,7 +136,7 @@ def _line(
     >>> _line('collect', 6840, 7560, duration)
     'collect    forecast 1.9 h, actual 2.1 h (+11 %)'
     """
-    off = f' ({(actual / forecast - 1) * 100:+.0f} %)' if forecast else ''
+    off = f' ({round((actual / forecast - 1) * 100):+d} %)' if forecast else ''
     said, was = in_words(forecast), in_words(actual)
     return f'{name:10} forecast {said}, actual {was}{off}'
 
