@@ -67,6 +67,8 @@ def test_a_forecast_has_the_money_of_all_replies(tmp_path, short_pilot):
     assert found['cost'] == pytest.approx(1.40)
     assert found['systems']['friend']['spent']['cost'] == pytest.approx(0.70)
     assert found['prompt_tokens'] == pytest.approx(140 * 30)
+    # itself: two pairs of 2 dialogues, and 7 twice of each system
+    assert found['pilot']['cost'] == pytest.approx(0.01 * (2 * 2 * 10 + 3 * 7 * 2))
 
 
 def test_replies_from_a_cache_are_told(tmp_path, short_pilot):

@@ -118,6 +118,7 @@ def sample(**changes):
         'seconds': 30.0,
         'peak_bytes': 9000,
         'peak_gpu_bytes': 0,
+        'paid': spent(0.4),
     }
     return Sample(**{**made, **changes})
 

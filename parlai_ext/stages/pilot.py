@@ -54,6 +54,7 @@ def pilot(
     sample = Sample(
         *(found, sampler.step_seconds, paces, len(dialogues), clock() - start),
         *peak_bytes(),
+        sampler.paid,
         tuple(sampler.cast.problems.values()),
     )
     return forecast_of(task_of(plan, n_missing, workload, loads), sample)

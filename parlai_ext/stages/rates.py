@@ -55,7 +55,8 @@ class Sample:
     What a pilot measured.
 
     `step_seconds` is what an utterance takes besides the reply itself (to be heard, to
-    be kept), `judge` seconds for loading the judge and for each utterance it judges.
+    be kept), `judge` seconds for loading the judge and for each utterance it judges,
+    `paid` what the pilot itself used.
     """
 
     systems: Mapping[str, Measured]
@@ -65,6 +66,7 @@ class Sample:
     seconds: float
     peak_bytes: int
     peak_gpu_bytes: int
+    paid: Spending | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -175,7 +177,7 @@ def forecast_of(task: Task, sample: Sample) -> dict[str, Any]:
         'pilot': {
             'dialogues': sample.n_dialogues,
             'seconds': sample.seconds,
-            **_total([m.spent for m in sample.systems.values()]),
+            **_total([sample.paid]),
         },
         'problems': list(sample.problems),
     }

@@ -109,6 +109,7 @@ class Sampler:
         self.narrow: dict[str, list[tuple[int, float]]] = {}
         self.wide: dict[str, tuple[float, float]] = {}
         self.spent: dict[str, Spending] = {}
+        self.paid: Spending | None = None
         self.replies: Counter[str] = Counter()
         self.overhead = 0.0
 
@@ -156,9 +157,9 @@ class Sampler:
             self.replies[name] += replies
             self.narrow.setdefault(name, []).extend(player.noted())
             self.setup_seconds.setdefault(name, player.setup_seconds)
-            if player.spent is not None:
-                self.spent[name] = added(self.spent.get(name, {}), player.spent)
-                player.spent = None
+            used = self._paid(player)
+            if used is not None:
+                self.spent[name] = added(self.spent.get(name, {}), used)
         self.overhead += max(0.0, seconds)
         return dialogues
 
@@ -183,7 +184,7 @@ class Sampler:
         lanes = [Lane(pair, opener) for opener in begun]
         length = max(len(o.utterances) for o in begun) + WIDE_STEPS
         self._play(lanes, players, length)
-        players[name].spent = None  # amid dialogues is not what a whole one costs
+        self._paid(players[name])  # a reply in the middle is not the usual one
         seen = [(n, took) for n, took in players[name].noted() if n == width]
         if seen:
             self.wide[name] = (width, sum(took for _, took in seen) / len(seen))
@@ -257,6 +258,15 @@ class Sampler:
         self.load_seconds[system.name] = self.clock() - start
         self.n_bytes[system.name] = timed.n_bytes
         return timed
+
+    def _paid(self, player: TimedPlayer) -> Spending | None:
+        """
+        Return what a player has used since the last call.
+        """
+        used, player.spent = player.spent, None
+        if used is not None:
+            self.paid = added(self.paid or {}, used)
+        return used
 
     def _seated(self, names: Sequence[str]) -> dict[str, TimedPlayer]:
         systems = {name: self.plan.roster.system(name) for name in names}
