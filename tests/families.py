@@ -9,7 +9,7 @@ a roster entry. Their weights are random.
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from string import ascii_lowercase
+from string import ascii_letters, digits, punctuation
 from typing import Any
 
 import torch
@@ -168,7 +168,8 @@ def byte_pairs(merges: Path) -> dict[str, int]:
     Write the merges of a byte-level BPE over `WORDS`; return its tokens.
     """
     pairs: dict[tuple[str, str], None] = {}
-    tokens = [*"ĊĠ.,!?'", *ascii_lowercase]  # Ċ is a line's end
+    # Ċ is a line's end; whatever is typed in English has its token
+    tokens = [*'ĊĠ', *punctuation, *digits, *ascii_letters]
     for word in WORDS:
         left = 'Ġ'
         for letter in word:
@@ -177,7 +178,8 @@ def byte_pairs(merges: Path) -> dict[str, int]:
     lines = ''.join(f'{left} {right}\n' for left, right in pairs)
     merges.write_text('#version: 0.2\n' + lines, encoding='utf-8')
     tokens += [left + right for left, right in pairs]
-    tokens += '0123456'[: (-len(tokens) - 4) % 8]  # with ParlAI's four: no padding to 8
+    # with ParlAI's four a multiple of 8, to which it would pad
+    tokens += ['..', '!!', '??', '--', '::', ';;', ',,'][: (-len(tokens) - 4) % 8]
     return {token: i for i, token in enumerate(tokens)}
 
 

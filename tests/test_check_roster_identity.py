@@ -75,10 +75,10 @@ def test_a_missing_file_is_one_line(home):
 def test_a_download_that_fails_is_one_line(tmp_path, monkeypatch):
     import requests
 
-    def offline(url, *args, **kwargs):
-        raise requests.exceptions.ConnectionError('no\nroute')
+    def offline(self, url, **kwargs):
+        raise requests.exceptions.ConnectTimeout('no\nroute')
 
-    monkeypatch.setattr(requests, 'head', offline)
+    monkeypatch.setattr(requests.Session, 'get', offline)
     system = System('A', {'model_file': 'zoo:blender/blender_90M/model'})
     with pytest.raises(
         UserError, match='downloaded: http.*BST0B.tgz cannot be reached'

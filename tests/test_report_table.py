@@ -14,7 +14,7 @@ from tests.report_example import example_ranking
 
 HEADER = (
     'dimension,system,rank,rank_low,rank_high,score,low,high,low_fixed,high_fixed,'
-    'n_dialogues,n_unscored'
+    'n_dialogues,n_unscored,guessed'
 )
 HOSTILE = [
     'a' * 500,
@@ -42,6 +42,14 @@ def columns_of(line):
 
 def test_csv_has_exactly_the_columns_of_the_ranking():
     assert leaderboard_csv(example_ranking()).split('\n')[0] == HEADER
+
+
+def test_a_guessed_system_is_marked():
+    ranking = {**example_ranking(), 'guessed': ['nobody']}
+    assert not leaderboard_rows(ranking).guessed.any()
+    name = leaderboard_rows(ranking).system[0]
+    frame = leaderboard_rows({**ranking, 'guessed': [name]})
+    assert set(frame[frame.guessed].system) == {name}
 
 
 def test_data_frame_has_a_row_for_each_system_and_dimension():

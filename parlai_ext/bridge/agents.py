@@ -21,7 +21,7 @@ from parlai_ext.bridge.players import Player, in_words
 from parlai_ext.bridge.rag import check_retrieval
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
 from parlai_ext.bridge.safe_load import BadModelFile, guarded, read_opt
-from parlai_ext.bridge.zoo import fetched, is_zoo, zoo_file
+from parlai_ext.bridge.zoo import fetched, is_zoo, quick_to_give_up, zoo_file
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
 from parlai_ext.remote.names import samples_remotely
@@ -62,14 +62,14 @@ def _built(
     system: System, datapath: str | None, no_cuda: bool, fp16: bool | None
 ) -> Player:
     given = _given(system, datapath)
-    opt = _parsed(system, given)
+    opt = parsed_options(system, given)
     whole = {**opt, **effective_opt(system, datapath)}
     check_candidates({**whole, **given}, _bad(system))
     check_retrieval(whole, _bad(system), datapath)
     for key, value in _ours(opt, given, no_cuda, fp16).items():
         opt[key] = opt['override'][key] = value
     try:
-        with fresh_candidates(), _few_words():
+        with quick_to_give_up(datapath), fresh_candidates(), _few_words():
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError:
         raise
@@ -87,7 +87,7 @@ def check_options(system: System, datapath: str | None = None) -> None:
     """
     plugin.register()
     with _data_only(system):
-        _parsed(system, _given(system, datapath))
+        parsed_options(system, _given(system, datapath))
 
 
 def samples(system: System, datapath: str | None = None) -> bool:
@@ -181,7 +181,7 @@ def _found(system: System, path: str, datapath: str | None) -> str:
     return str(found)
 
 
-def _parsed(system: System, given: Mapping[str, Any]) -> Opt:
+def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
     """
     Return the options as `parlai` reads them, types checked, ``override`` filled.
     """

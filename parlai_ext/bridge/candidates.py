@@ -130,8 +130,8 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
     Collect a task's replies into a file, and note beside it what they came from.
     """
     try:
-        with zoo.quick_to_give_up():
-            teachers = openers._teachers(task, datatype, datapath)
+        with zoo.quick_to_give_up(datapath):
+            teachers = openers.teachers_of(task, datatype, datapath)
             replies = sorted({line for one in teachers for line in _replies(one)})
     except Exception as e:  # whatever network, archive and teacher come up with
         if isinstance(e, UserError) and 'task' in str(e):

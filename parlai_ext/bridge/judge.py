@@ -17,7 +17,6 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai_ext.bridge.agents import load_system, model_path
 from parlai_ext.bridge.identity import sha256
 from parlai_ext.bridge.threads import fit_threads
-from parlai_ext.bridge.zoo import quick_to_give_up
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.records import System, content_id
@@ -55,8 +54,7 @@ def load_judge(
     keep_double_attention()
     system = System('judge', {'model_file': model_file})
     fit_threads([model_path(system, datapath)])
-    with quick_to_give_up():
-        player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
+    player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
     agent = checked(player.agent, model_file)
     if dtype is not None:
         agent.model.to(getattr(torch, dtype))

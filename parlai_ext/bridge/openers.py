@@ -74,7 +74,7 @@ def _first_acts(task: str, split: str, datapath: str | None) -> Iterator[Any]:
     """
     Yield the first act of every episode of a task, in the order of its data.
     """
-    for teacher in _teachers(task, split, datapath):
+    for teacher in teachers_of(task, split, datapath):
         first = True
         while not teacher.epoch_done():
             act = teacher.act()
@@ -83,7 +83,7 @@ def _first_acts(task: str, split: str, datapath: str | None) -> Iterator[Any]:
             first = act.get('episode_done', True)
 
 
-def _teachers(task: str, split: str, datapath: str | None) -> list[Any]:
+def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
     """
     Build the teachers of a task with ParlAI's own defaults.
     """

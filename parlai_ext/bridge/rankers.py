@@ -77,7 +77,8 @@ def check_candidates(
     :param opt: what the agent will be built with.
     :param where: makes the error about an option of this system.
     """
-    if 'fixed_candidate_vecs' not in opt:
+    # FiD and RAG carry a ranker's options for the poly-encoder in their retriever
+    if 'fixed_candidate_vecs' not in opt or 'rag_retriever_type' in opt:
         return
     if opt['fixed_candidate_vecs'] not in ('reuse', 'replace'):
         raise where(

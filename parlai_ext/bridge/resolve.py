@@ -235,7 +235,7 @@ def _check_options(system: System, model: Path | None) -> None:
     Refuse options that the agent's own parser does not take; files are left out, so
     that none is looked for in the zoo.
     """
-    from parlai_ext.bridge.agents import _parsed
+    from parlai_ext.bridge.agents import parsed_options
 
     agent = _agent(system, model)
     if not agent:
@@ -245,7 +245,7 @@ def _check_options(system: System, model: Path | None) -> None:
     given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
     before = os.environ.get('PARLAI_DATAPATH')
     try:
-        _parsed(system, {**given, 'model': agent})
+        parsed_options(system, {**given, 'model': agent})
     finally:  # which the parser sets
         if before is None:
             os.environ.pop('PARLAI_DATAPATH', None)

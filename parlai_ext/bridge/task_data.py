@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from parlai_ext.bridge import openers, zoo
+from parlai_ext.bridge.hands import replaced
 from parlai_ext.errors import UserError
 from parlai_ext.strict_yaml import nearest
 
@@ -71,7 +72,6 @@ def _no_hands() -> Iterator[None]:
     """
     Stop a task's `build` before it downloads, and let it touch nothing until then.
     """
-    from parlai.core import build_data
     from parlai.utils.logging import logger
 
     def stop(*args: Any, **kwargs: Any) -> None:
@@ -80,19 +80,12 @@ def _no_hands() -> Iterator[None]:
     def nothing(*args: Any, **kwargs: Any) -> None:
         pass
 
-    hands: list[tuple[Any, str, Any]] = [
-        (build_data.DownloadableFile, 'download_file', stop),
-        *((build_data, n, stop) for n in ('download', 'untar')),
-        *((build_data, n, nothing) for n in ('make_dir', 'remove_dir', 'mark_done')),
-    ]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in hands]
+    hands = dict.fromkeys(('DownloadableFile.download_file', 'download', 'untar'), stop)
+    hands |= dict.fromkeys(('make_dir', 'remove_dir', 'mark_done'), nothing)
     level = logger.level
     logger.setLevel('ERROR')
     try:
-        for owner, name, hand in hands:
-            setattr(owner, name, hand)
-        yield
+        with replaced(hands):
+            yield
     finally:
         logger.setLevel(level)
-        for owner, name, hand in before:
-            setattr(owner, name, hand)

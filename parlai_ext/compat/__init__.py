@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from parlai_ext.compat import agents, batches, libraries, worlds
+from parlai_ext.compat import agents, batches, libraries, rag, worlds
 from parlai_ext.compat.worlds import full_task_path
 
 __all__ = ['apply', 'full_task_path']
@@ -40,6 +40,7 @@ FIXES: dict[str, tuple[Fix, ...]] = {
     ),
     'parlai.utils.bpe': (agents.replies_without_a_leading_space,),
     'projects.dialogue_unlikelihood.agents': (agents.word_counts_only_to_train,),
+    **rag.FIXES,
 }
 
 

@@ -36,6 +36,7 @@ COLUMNS = (
     'high_fixed',
     'n_dialogues',
     'n_unscored',
+    'guessed',
 )
 COUNTS = ('rank', 'rank_low', 'rank_high', 'n_dialogues', 'n_unscored')
 WIDTH = 88
@@ -52,15 +53,20 @@ def leaderboard_rows(ranking: Mapping[str, Any]) -> pandas.DataFrame:
     """
     import pandas
 
+    guessed = ranking.get('guessed') or ()
     rows = [
-        {'dimension': dimension, **{c: row[c] for c in COLUMNS[1:]}}
+        {
+            'dimension': dimension,
+            **{c: row[c] for c in COLUMNS[1:-1]},
+            'guessed': row['system'] in guessed,
+        }
         for dimension in dimension_order(ranking)
         for row in ordered(ranking['dimensions'][dimension])
     ]
     frame = pandas.DataFrame(rows, columns=list(COLUMNS))
     texts = ('dimension', 'system')
     types = {c: 'Int64' if c in COUNTS else 'Float64' for c in COLUMNS}
-    return frame.astype({**types, **dict.fromkeys(texts, 'object')})
+    return frame.astype({**types, **dict.fromkeys(texts, 'object'), 'guessed': bool})
 
 
 def leaderboard_csv(ranking: Mapping[str, Any]) -> str:

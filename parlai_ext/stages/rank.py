@@ -63,6 +63,7 @@ def rank_run(
         'signature': f'{not_run.signature(run)} || {scorer_signature}',
         'protocol': plan.protocol.name,
         'partners': partners,
+        'guessed': list(plan.manifest.get('guessed') or ()),
         'dimensions': all_standings(tables, tables.scores, **rows),
         'baselines': all_standings(
             tables, tables.baselines, higher=HIGHER_IS_BETTER, **rows
@@ -149,6 +150,10 @@ def notes(run: RunFolder, plan: Plan, tables: Tables) -> list[str]:
     """
     found = [f'left out: {line}' for line in plan.manifest.get('left_out') or ()]
     found += not_run.in_words(run)
+    if guessed := plan.manifest.get('guessed'):
+        found.append(f'guessed, which model a paper means: {", ".join(guessed)}')
+    if trusted := plan.manifest.get('trusted'):
+        found.append(f'model files that might run code: {", ".join(trusted)}')
     if len(tables.opponents) == 1:
         found.append('one partner only: intervals cannot speak for other partners')
     floors = [n for n in tables.systems if is_floor(n)]
