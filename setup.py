@@ -77,7 +77,7 @@ setup(
             'pandas-stubs',
             'scipy-stubs',
             'faiss-cpu',
-        ]
+        ],
     },
     zip_safe=False,
 )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from parlai_ext.bridge.http_answers import Limits
+from parlai_ext.bridge.fetch.answers import Limits
 
 HASTY = Limits(connect=5, stall=0.4, least=1024, tries=2, pause=0.01)
 

@@ -16,7 +16,6 @@ from parlai_ext import compat
 from parlai_ext.compat import rag
 from tests.tiny_models import SIZES, WORDS, draw_weights, make_model, sentences
 
-
 N_PASSAGES = 30
 WIDTH = 16
 BART: dict[str, Any] = {

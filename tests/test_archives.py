@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pytest
 from parlai.core import build_data
 
-from parlai_ext.bridge import archives
-from parlai_ext.bridge.archives import BadArchive, move_into, unpack, unpack_gzip
+from parlai_ext.bridge.fetch import archives
+from parlai_ext.bridge.fetch.archives import BadArchive, move_into, unpack, unpack_gzip
 from tests.download_server import tar_of
 
 GOOD = {'./model': b'weights', './sub/model.opt': b'{}', 'sub/deep/x.dict': b'a\t1'}

@@ -202,7 +202,7 @@ def test_data_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
     import requests
 
     def offline(*args, **kwargs):
-        raise requests.exceptions.ConnectionError('no\nroute')
+        raise requests.exceptions.ConnectTimeout('no\nroute')
 
     monkeypatch.setattr(requests.Session, 'request', offline)
     with pytest.raises(

@@ -139,6 +139,7 @@ class FakePlayer:
     """
 
     n_bytes = 1
+    agent = None
 
     def __init__(self, room):
         self.room = room

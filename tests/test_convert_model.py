@@ -16,8 +16,8 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext import plugin
 from parlai_ext.bridge.agents import load_system
-from parlai_ext.bridge.safe_load import count_parameters, guarded, read_opt, read_states
-from parlai_ext.bridge.safetensors_file import (
+from parlai_ext.bridge.safe.load import count_parameters, guarded, read_opt, read_states
+from parlai_ext.bridge.safe.safetensors_file import (
     is_safetensors,
     same_bits,
     write_states,

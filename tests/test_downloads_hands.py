@@ -8,7 +8,8 @@ import gzip
 import pytest
 from parlai.core import build_data
 
-from parlai_ext.bridge import trusted, zoo
+from parlai_ext.bridge import zoo
+from parlai_ext.bridge.fetch import trusted
 from parlai_ext.errors import UserError
 from tests.download_fixtures import (  # noqa: F401
     data,

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from parlai_ext.bridge import http_file
-from parlai_ext.bridge.http_answers import _next
-from parlai_ext.bridge.http_file import Refused, Unreachable, fetch
+from parlai_ext.bridge.fetch import file as http_file
+from parlai_ext.bridge.fetch.answers import _next
+from parlai_ext.bridge.fetch.file import Refused, Unreachable, fetch
 from parlai_ext.errors import UserError
 from tests.download_server import HASTY, serving
 

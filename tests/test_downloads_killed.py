@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from parlai_ext.bridge.staging import held, staged, under_way
+from parlai_ext.bridge.fetch.staging import held, staged, under_way
 from tests.download_fixtures import (  # noqa: F401
     data,
     fetch_model,
@@ -26,7 +26,8 @@ PROGRAM = """
 import os, signal, sys
 import parlai.zoo
 from parlai_ext import plugin
-from parlai_ext.bridge import archives, zoo
+from parlai_ext.bridge import zoo
+from parlai_ext.bridge.fetch import archives
 
 plugin.register()
 home, data, when = sys.argv[1:]

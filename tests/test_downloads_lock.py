@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from parlai_ext.bridge.lock import Entry, LockFile
+from parlai_ext.bridge.fetch.lock import Entry, LockFile
 from parlai_ext.errors import UserError
 
 A, B = Entry('a' * 64, 1), Entry('b' * 64, 2)

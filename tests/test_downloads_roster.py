@@ -11,9 +11,9 @@ import requests
 from parlai.core import build_data
 
 from parlai_ext.bridge import hub
-from parlai_ext.bridge.downloads import download_systems
-from parlai_ext.bridge.lock import Entry, LockFile
-from parlai_ext.bridge.trusted import trusted_downloads
+from parlai_ext.bridge.fetch.downloads import download_systems
+from parlai_ext.bridge.fetch.lock import Entry, LockFile
+from parlai_ext.bridge.fetch.trusted import trusted_downloads
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from parlai_ext.scripts.check_roster import CheckRoster

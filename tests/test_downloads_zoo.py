@@ -11,8 +11,8 @@ import tarfile
 
 import pytest
 
-from parlai_ext.bridge import archives
 from parlai_ext.bridge.agents import load_system
+from parlai_ext.bridge.fetch import archives
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from tests.download_fixtures import (  # noqa: F401
@@ -133,6 +133,7 @@ def link():
         (link(), "which is a link .to '/etc/passwd'"),
         (tar_of({'model': MODEL})[:-500], 'm.tgz is damaged'),
     ],
+    ids=['page', 'outside', 'link', 'cut'],
 )
 def test_what_is_not_a_model_leaves_nothing(
     model, fetch_model, data, server, content, words

@@ -155,7 +155,7 @@ def test_ranker_cannot_judge(tmp_path):
 
 def test_zoo_model_without_network_is_one_line(tmp_path, monkeypatch):
     def unreachable(*_, **__):
-        raise requests.exceptions.ConnectionError
+        raise requests.exceptions.ConnectTimeout
 
     monkeypatch.setattr(requests.Session, 'send', unreachable)
     with pytest.raises(UserError, match=r'cannot be downloaded: \S+BST9B') as e:

@@ -124,7 +124,7 @@ def test_the_task_reads_a_file_too(tmp_path, datapath):
 
 def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
     def offline(*args, **kwargs):
-        raise requests.ConnectionError('no route')
+        raise requests.exceptions.ConnectTimeout('no route')
 
     monkeypatch.setattr(requests.Session, 'get', offline)
     with pytest.raises(UserError, match='--openers-file') as caught:

@@ -15,6 +15,7 @@ from parlai_ext.stages.collect import collect
 from parlai_ext.stages.pilot import pilot
 from parlai_ext.stages.plan import prepare
 from parlai_ext.stages.preflight import planned, to_play
+from parlai_ext.store import RunFolder
 from tests.small_run import files_of
 from tests.test_preflight import protocol, stub
 from tests.trial_agents import CLOCK
@@ -163,3 +164,35 @@ def test_one_command_forecasts_and_the_next_compares(tmp_path, short_pilot, caps
     before = files_of(tmp_path / 'run')
     EvaluateSystems.main(**opt, bootstraps=20)
     assert files_of(tmp_path / 'run') == before
+
+
+def test_what_a_run_has_paid_is_compared_with_its_forecast(
+    tmp_path, short_pilot, capsys
+):
+    opt = protocol(tmp_path, *TALKERS, num_dialogues=7)
+    CollectDialogues.main(**opt, pilot=True)
+    CollectDialogues.main(**opt)
+    # 14 dialogues of 10 replies, a cent each
+    said = 'money      forecast $1.40, actual $1.40 (+0 %)'
+    assert said in capsys.readouterr().out
+
+
+def test_what_was_paid_before_an_interruption_is_kept(
+    tmp_path, short_pilot, monkeypatch
+):
+    opt = {**protocol(tmp_path, *TALKERS, num_dialogues=7), 'batchsize': 7}
+    CollectDialogues.main(**opt, pilot=True)
+    original = RunFolder.write_dialogues
+
+    def write(self, *args):
+        original(self, *args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, 'write_dialogues', write)
+    with pytest.raises(KeyboardInterrupt):
+        CollectDialogues.main(**opt)
+    monkeypatch.setattr(RunFolder, 'write_dialogues', original)
+    CollectDialogues.main(**opt)
+    actual = json.loads((tmp_path / 'run/timing/actual.json').read_text())
+    assert actual['spent']['cost'] == pytest.approx(1.40)
+    assert actual['collect']['sessions'] == 2

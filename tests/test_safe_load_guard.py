@@ -13,8 +13,8 @@ import parlai.utils.pickle
 import pytest
 import torch
 
-from parlai_ext.bridge.safe_load import Refused, guarded
-from parlai_ext.bridge.safe_unpickle import SafeUnpickler
+from parlai_ext.bridge.safe.load import Refused, guarded
+from parlai_ext.bridge.safe.unpickle import SafeUnpickler
 from tests.malicious_pickles import gadget, in_zip
 
 PLACES = [

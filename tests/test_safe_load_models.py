@@ -24,7 +24,7 @@ from parlai.utils.fp16 import DynamicLossScaler
 
 import parlai_ext
 from parlai_ext import compat
-from parlai_ext.bridge.safe_load import count_parameters, guarded, read_opt, read_states
+from parlai_ext.bridge.safe.load import count_parameters, guarded, read_opt, read_states
 from parlai_ext.errors import UserError
 from tests.malicious_pickles import FORMATS, in_legacy, in_tar, in_zip
 from tests.tiny_models import SIZES, make_generator, make_ranker, sentences

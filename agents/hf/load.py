@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from parlai_ext.bridge import hub
-from parlai_ext.bridge.safe_unpickle import BadModelFile
+from parlai_ext.bridge.safe.unpickle import BadModelFile
 from parlai_ext.errors import UserError
 
 DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')

@@ -20,7 +20,7 @@ from parlai_ext.bridge.misfit import why_unfit
 from parlai_ext.bridge.players import Player, in_words
 from parlai_ext.bridge.rag import check_retrieval
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
-from parlai_ext.bridge.safe_load import BadModelFile, guarded, read_opt
+from parlai_ext.bridge.safe.load import BadModelFile, guarded, read_opt
 from parlai_ext.bridge.zoo import fetched, is_zoo, quick_to_give_up, zoo_file
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System

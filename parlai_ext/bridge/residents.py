@@ -14,6 +14,7 @@ import torch
 from parlai_ext.bridge import hub
 from parlai_ext.bridge.agents import model_path
 from parlai_ext.bridge.players import Player
+from parlai_ext.bridge.spending import Ledger, Spending
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
 
@@ -28,7 +29,8 @@ class Residents:
     """
     A cache of players, the longest unused one dropped first.
 
-    A system that cannot be loaded is not tried again; `problems` says why.
+    A system that cannot be loaded is not tried again; `problems` says why. What the
+    systems have used, as far as they count it, is in ``spent`` when they are dropped.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class Residents:
         *,
         max_resident: int | None = None,
         datapath: str | None = None,
+        spent: dict[str, Spending] | None = None,
     ):
         self.load = load
         self.budget = budget
         self.max_resident = max_resident
         self.datapath = datapath
         self.problems: dict[str, str] = {}
+        self.ledger = Ledger(spent)
         self._players: dict[str, Player] = {}
 
     def together(self, systems: Collection[System]) -> Mapping[str, Player]:
@@ -76,16 +80,15 @@ class Residents:
         """
         logger.warning('%s', error)
         self.problems[error.system] = str(error)
-        if self._players.pop(error.system, None):
-            _free()
+        if error.system in self._players:
+            self._drop([error.system])
 
     def clear(self) -> None:
         """
         Drop every player.
         """
         if self._players:
-            self._players.clear()
-            _free()
+            self._drop(list(self._players))
 
     def _size(self, system: System) -> int:
         player = self._players.get(system.name)
@@ -96,14 +99,13 @@ class Residents:
         Load a system; when memory runs out, once more without those not to ``keep``.
         """
         try:
-            self._players[system.name] = self.load(system)
+            player = self._players[system.name] = self.load(system)
+            self.ledger.begin(system.name, player.agent)
         except UserError as error:
             out = isinstance(error.__cause__, torch.OutOfMemoryError | MemoryError)
             others = [name for name in self._players if name not in keep]
             if out and others:
-                for name in others:
-                    del self._players[name]
-                _free()
+                self._drop(others)
                 self._load(system, keep)
                 return
             named = SystemFailed(system.name, str(error))
@@ -117,8 +119,12 @@ class Residents:
         for name in [name for name in self._players if name not in keep]:
             if self._fits(more):
                 return
-            del self._players[name]
-            _free()
+            self._drop([name])
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.ledger.end(name, self._players.pop(name).agent)
+        _free()
 
     def _fits(self, more: int) -> bool:
         used = sum(player.n_bytes for player in self._players.values())

@@ -16,7 +16,7 @@ from typing import Any
 from parlai_ext.bridge import candidates, hub, zoo
 from parlai_ext.bridge.content import files_at
 from parlai_ext.bridge.identity import identity
-from parlai_ext.bridge.safe_load import count_parameters
+from parlai_ext.bridge.safe.load import count_parameters
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from parlai_ext.remote import names
@@ -257,7 +257,7 @@ def own_options(model: Path) -> dict[str, Any]:
 
     :raises UserError: when it is no options, or more than data.
     """
-    from parlai_ext.bridge.safe_load import BadModelFile, read_opt
+    from parlai_ext.bridge.safe.load import BadModelFile, read_opt
 
     path = Path(f'{model}.opt')
     try:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from parlai_ext.bridge import openers, zoo
-from parlai_ext.bridge.hands import replaced
+from parlai_ext.bridge.fetch.hands import replaced
 from parlai_ext.errors import UserError
 from parlai_ext.strict_yaml import nearest
 

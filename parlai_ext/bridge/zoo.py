@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bridge.hands import replaced
-from parlai_ext.bridge.http_answers import LIMITS, Limits
-from parlai_ext.bridge.http_file import Unreachable
-from parlai_ext.bridge.staging import Stage, data_folder, staged
-from parlai_ext.bridge.trusted import trusted_downloads, under_way_now
+from parlai_ext.bridge.fetch.answers import LIMITS, Limits
+from parlai_ext.bridge.fetch.file import Unreachable
+from parlai_ext.bridge.fetch.hands import replaced
+from parlai_ext.bridge.fetch.staging import Stage, data_folder, staged
+from parlai_ext.bridge.fetch.trusted import trusted_downloads, under_way_now
 from parlai_ext.errors import UserError
 from parlai_ext.strict_yaml import nearest
 

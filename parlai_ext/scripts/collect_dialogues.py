@@ -27,7 +27,7 @@ class CollectDialogues(Command):
         """
         Return a `CollectReport` (for a dry run or a pilot: what would be done).
         """
-        from parlai_ext.bridge.trust import trusting
+        from parlai_ext.bridge.safe.trust import trusting
 
         with trusting(self.opt):
             return self.collected()
@@ -45,8 +45,9 @@ class CollectDialogues(Command):
         if ended is not None:
             return ended
         run, plan = prepare(self.opt)
-        with run.lock(), timed(run, 'collect'):
-            report = collect(run, self.opt)
+        spent: dict[str, Any] = {}
+        with run.lock(), timed(run, 'collect', spent):
+            report = collect(run, self.opt, spent=spent)
         for line in (*plan.left_out, *report.problems):
             print(f'left out: {line}')
         if report.problems and not report.n_played:

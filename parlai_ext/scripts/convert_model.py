@@ -60,7 +60,7 @@ class ConvertModel(Command):
         """
         Convert, print what became of it, and return that.
         """
-        from parlai_ext.bridge.safe_load import trusted_record
+        from parlai_ext.bridge.safe.load import trusted_record
 
         datapath = self.opt['datapath']
         source = existing(self.opt['model_file'], datapath)
@@ -121,8 +121,8 @@ def convert(
     """
     Write ``output`` and its companions, all or none of them.
     """
-    from parlai_ext.bridge.safe_load import read_opt, read_states
-    from parlai_ext.bridge.safetensors_file import write_states
+    from parlai_ext.bridge.safe.load import read_opt, read_states
+    from parlai_ext.bridge.safe.safetensors_file import write_states
 
     states = read_states(source, trusted)
     opt = read_opt(f'{source}.opt', trusted) if has_opt(source) else None
@@ -160,8 +160,8 @@ def check(weights: Mapping[str, torch.Tensor], written: Path, source: Path) -> N
     """
     Read the new file back and compare it with the weights.
     """
-    from parlai_ext.bridge.safe_load import read_states
-    from parlai_ext.bridge.safetensors_file import same_bits
+    from parlai_ext.bridge.safe.load import read_states
+    from parlai_ext.bridge.safe.safetensors_file import same_bits
 
     if not same_bits(weights, read_states(written)['model']):
         raise UserError(f'{source}: the weights read back are not those written')

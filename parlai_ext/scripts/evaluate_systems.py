@@ -42,7 +42,7 @@ class EvaluateSystems(Command):
         """
         Return what `ranking.json` holds (for a dry run or a pilot: what would be done).
         """
-        from parlai_ext.bridge.trust import trusting
+        from parlai_ext.bridge.safe.trust import trusting
 
         with trusting(self.opt):
             return self.evaluate()
@@ -61,8 +61,9 @@ class EvaluateSystems(Command):
             return ended
         run, planned = plan.prepare(opt)
         with run.lock():
-            with timing.timed(run, 'collect'):
-                problems = collect.collect(run, opt).problems
+            spent: dict[str, Any] = {}
+            with timing.timed(run, 'collect', spent):
+                problems = collect.collect(run, opt, spent=spent).problems
             if problems and not run.dialogue_shards():
                 raise UserError(f'nothing could be collected: {problems[0]}')
             config = run.manifest['protocol']['scorer']

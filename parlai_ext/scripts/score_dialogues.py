@@ -52,7 +52,7 @@ class ScoreDialogues(Command):
         """
         Return what was scored, and under which signature.
         """
-        from parlai_ext.bridge.trust import trusting
+        from parlai_ext.bridge.safe.trust import trusting
 
         with trusting(self.opt):
             return self.scored()

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from parlai_ext.bridge.agents import load_system, model_path, samples
 from parlai_ext.bridge.residents import Residents, memory_for_weights
+from parlai_ext.bridge.spending import Spending
 from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.records import Dialogue, Opener, Pairing, Roster, System, content_id
 from parlai_ext.schedule import Block, ShardKey, blocks
@@ -46,12 +47,17 @@ class CollectReport:
 
 
 def collect(
-    run: RunFolder, opt: Mapping[str, Any], *, progress: bool = True
+    run: RunFolder,
+    opt: Mapping[str, Any],
+    *,
+    progress: bool = True,
+    spent: dict[str, Spending] | None = None,
 ) -> CollectReport:
     """
     Collect what the run's manifest plans.
 
     :param opt: a command's options: batchsize, datapath, no_cuda, fp16.
+    :param spent: is filled with what each system has used, however this ends.
     """
     plan = plan_of_run(run)
     return collect_shards(
@@ -69,6 +75,7 @@ def collect(
         fp16=opt.get('fp16'),
         max_memory=opt.get('max_gpu_memory'),
         progress=progress,
+        spent=spent,
     )
 
 
@@ -89,6 +96,7 @@ def collect_shards(
     max_memory: float | None = None,
     max_resident: int | None = None,
     width: int | None = None,
+    spent: dict[str, Spending] | None = None,
 ) -> CollectReport:
     """
     Play every block with a missing shard and write the missing shards.
@@ -103,7 +111,9 @@ def collect_shards(
     fit_threads(model_path(s, datapath) for s in roster.targets + roster.partners)
     load = partial(load_system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
     budget = memory_for_weights(no_cuda, max_memory)
-    cast = Residents(load, budget, max_resident=max_resident, datapath=datapath)
+    cast = Residents(
+        load, budget, max_resident=max_resident, datapath=datapath, spent=spent
+    )
     drawing = drawing_systems(roster, datapath)
     lanes = width or batchsize
     stage = Stage(pairings, openers, roster, cast, num_turns, seed, lanes, drawing)
@@ -111,14 +121,14 @@ def collect_shards(
     todo = [(block, missing) for block in work if (missing := _missing(run, block))]
     n_todo = sum(shard.lanes for _, missing in todo for shard in missing)
     n_played = 0
-    with _sigterm_as_interrupt(), _bar(n_todo, progress) as bar:
+    with _sigterm_as_interrupt(), _bar(n_todo, progress) as bar, ExitStack() as end:
+        end.callback(cast.clear)
         for block, missing in todo:
             for shard, dialogues in stage.play(block).items():
                 if shard in missing:
                     run.write_dialogues(shard.pairing_id, shard.index, dialogues)
                     n_played += len(dialogues)
                     bar.update(len(dialogues))
-    cast.clear()
     write_problems(run, cast.problems)
     n_skipped = len(pairings) * len(openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(cast.problems.values()))

@@ -97,7 +97,7 @@ def _trusted(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str,
     before = dict((old or {}).get('trusted') or {})
     if not opt.get('trust_model_code'):
         return before
-    from parlai_ext.bridge.trust import trusted
+    from parlai_ext.bridge.safe.trust import trusted
 
     return {**before, **trusted(opt)}
 

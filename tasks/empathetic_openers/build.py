@@ -9,7 +9,7 @@ import os
 from parlai.core.build_data import built
 from parlai.tasks.empathetic_dialogues import build as source
 
-from parlai_ext.bridge.trusted import trusted_downloads
+from parlai_ext.bridge.fetch.trusted import trusted_downloads
 from parlai_ext.errors import UserError
 
 VERSION = '1.0'

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bridge.safe_load import guarded, trusted_record
+from parlai_ext.bridge.safe.load import guarded, trusted_record
 from parlai_ext.bridge.zoo import is_zoo, zoo_file
 from parlai_ext.errors import UserError
 

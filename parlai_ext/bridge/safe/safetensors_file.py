@@ -19,7 +19,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from parlai_ext.bridge.safe_unpickle import BadModelFile, path_of
+from parlai_ext.bridge.safe.unpickle import BadModelFile, path_of
 from parlai_ext.errors import UserError
 
 LONGEST_HEADER = 100_000_000  # the format's own bound

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parlai_ext.bridge.archives import move_into
+from parlai_ext.bridge.fetch.archives import move_into
 
 UNDER_WAY = '.parlai_ext-partial'
 STAGE = 'stage-'
@@ -84,8 +84,9 @@ def _hold(folder: Path) -> int:
             except BlockingIOError:
                 log.warning('another process is downloading to %s; waiting', folder)
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            if folder.is_dir() and os.path.samestat(os.fstat(handle), folder.stat()):
-                return handle
+            with contextlib.suppress(FileNotFoundError):  # its holder removed it
+                if os.path.samestat(os.fstat(handle), folder.stat()):
+                    return handle
         except BaseException:
             os.close(handle)
             raise

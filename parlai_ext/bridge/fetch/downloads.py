@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from parlai_ext.bridge import candidates, hub, zoo
 from parlai_ext.bridge.content import files_at, sha256
-from parlai_ext.bridge.http_answers import LIMITS, Limits
-from parlai_ext.bridge.http_file import Unreachable
-from parlai_ext.bridge.lock import Entry, LockFile
-from parlai_ext.bridge.trusted import default_lock, trusted_downloads
+from parlai_ext.bridge.fetch.answers import LIMITS, Limits
+from parlai_ext.bridge.fetch.file import Unreachable
+from parlai_ext.bridge.fetch.lock import Entry, LockFile
+from parlai_ext.bridge.fetch.trusted import default_lock, trusted_downloads
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
 from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS

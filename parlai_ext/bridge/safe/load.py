@@ -25,10 +25,11 @@ import parlai.core.params
 import parlai.utils.pickle
 import torch
 
-from parlai_ext.bridge import safe_read, safetensors_file
 from parlai_ext.bridge.identity import sha256
-from parlai_ext.bridge.safe_read import THEIRS
-from parlai_ext.bridge.safe_unpickle import (
+from parlai_ext.bridge.safe import read as safe_read
+from parlai_ext.bridge.safe import safetensors_file
+from parlai_ext.bridge.safe.read import THEIRS
+from parlai_ext.bridge.safe.unpickle import (
     BadModelFile,
     Refused,
     SafeUnpickler,

@@ -14,7 +14,7 @@ from typing import IO, Any
 import torch
 from parlai.core.opt import Opt
 
-from parlai_ext.bridge.safe_globals import FILLERS, Maker, allowed
+from parlai_ext.bridge.safe.allowed import FILLERS, Maker, allowed
 from parlai_ext.errors import UserError
 
 UNNAMED = '<in memory>'

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bridge import archives
-from parlai_ext.bridge.hands import replaced
-from parlai_ext.bridge.http_answers import LIMITS, Limits
-from parlai_ext.bridge.http_file import fetch
-from parlai_ext.bridge.lock import Entry, LockFile, differs
-from parlai_ext.bridge.staging import Stage, data_folder, folder_of, held
+from parlai_ext.bridge.fetch import archives
+from parlai_ext.bridge.fetch.answers import LIMITS, Limits
+from parlai_ext.bridge.fetch.file import fetch
+from parlai_ext.bridge.fetch.hands import replaced
+from parlai_ext.bridge.fetch.lock import Entry, LockFile, differs
+from parlai_ext.bridge.fetch.staging import Stage, data_folder, folder_of, held
 from parlai_ext.errors import UserError
 
 LOCK = 'parlai_ext.lock.json'

@@ -20,7 +20,7 @@ from typing import Any
 import requests
 from tqdm import tqdm
 
-from parlai_ext.bridge.http_answers import (
+from parlai_ext.bridge.fetch.answers import (
     LIMITS,
     Limits,
     NoContact,
@@ -29,8 +29,8 @@ from parlai_ext.bridge.http_answers import (
     chunks,
     printable,
 )
-from parlai_ext.bridge.lock import Entry
-from parlai_ext.bridge.partial import Partial
+from parlai_ext.bridge.fetch.lock import Entry
+from parlai_ext.bridge.fetch.partial import Partial
 from parlai_ext.errors import UserError
 
 SPARE = 64 * 2**20  # what is left free on the disk

@@ -17,8 +17,8 @@ import numpy as np
 import parlai.utils.pickle
 import torch
 
-from parlai_ext.bridge import safetensors_file
-from parlai_ext.bridge.safe_unpickle import (
+from parlai_ext.bridge.safe import safetensors_file
+from parlai_ext.bridge.safe.unpickle import (
     BadModelFile,
     Refused,
     path_of,

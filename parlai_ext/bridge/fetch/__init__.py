@@ -1,0 +1,3 @@
+"""
+Fetching what is not here: resumed, checked, unpacked safely, never half there.
+"""
