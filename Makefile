@@ -14,7 +14,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 READY := .venv/ready-$(shell { cat setup.py Makefile; echo '$(TORCH) $(CURDIR)'; } \
   | cksum | cut -d' ' -f1)
 
-.PHONY: demo test slow check lint types mini-zoo bench install clean
+.PHONY: demo test slow check lint types mini-zoo families bench install clean
 
 demo: $(READY)
 	$(VENV)/bin/parlai evaluate_systems --config demo --run-dir runs/demo
@@ -43,6 +43,11 @@ types: $(READY)
 
 mini-zoo: $(READY)
 	$(PY) -m parlai_ext.mini.train --out parlai_ext/mini/zoo
+
+# a small model of every family of systems, all as targets and all as partners
+families: $(READY)
+	@rm -rf runs/families
+	$(PY) -m tests.family_run runs/families
 
 bench: $(READY)
 	$(PY) benchmarks/startup.py
