@@ -4,12 +4,14 @@ A ParlAI generator as a `Likelihood`: its own History, dictionary and truncation
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import parlai.agents.transformer.modules.attention as attention
 import torch
+from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
 from parlai.agents.transformer.modules import TransformerGeneratorModel
 from parlai.core.message import Message
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
@@ -58,6 +60,9 @@ def load_judge(
     agent = checked(player.agent, model_file)
     if dtype is not None:
         agent.model.to(getattr(torch, dtype))
+    if isinstance(agent, ImageSeq2seqAgent):
+        encoder = agent.model.encoder
+        encoder.forward = partial(encoder.forward, image_features=None)
     for weight in agent.model.parameters():
         weight.requires_grad_(False)
     return EncoderDecoder(
@@ -77,8 +82,10 @@ def checked(agent: Any, model_file: str) -> TorchGeneratorAgent:
     if not isinstance(agent.model, TransformerGeneratorModel):
         what = type(agent.model).__name__
         raise UserError(f'judge {model_file}: {what} is no encoder-decoder transformer')
+    plain = (TorchGeneratorAgent, ImageSeq2seqAgent)  # the latter without an image
     for method in ('_encoder_input', '_model_input'):
-        if getattr(type(agent), method) is not getattr(TorchGeneratorAgent, method):
+        known = [getattr(one, method) for one in plain]
+        if getattr(type(agent), method) not in known:
             raise UserError(f'judge {model_file}: {kind} reads more than text')
     return agent
 
