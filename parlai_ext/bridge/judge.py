@@ -17,7 +17,7 @@ from parlai.core.message import Message
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 
 from parlai_ext.bridge.agents import load_system, model_path
-from parlai_ext.bridge.identity import sha256
+from parlai_ext.bridge.content import sha256
 from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder

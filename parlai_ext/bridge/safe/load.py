@@ -25,7 +25,7 @@ import parlai.core.params
 import parlai.utils.pickle
 import torch
 
-from parlai_ext.bridge.identity import sha256
+from parlai_ext.bridge.content import sha256
 from parlai_ext.bridge.safe import read as safe_read
 from parlai_ext.bridge.safe import safetensors_file
 from parlai_ext.bridge.safe.read import THEIRS
