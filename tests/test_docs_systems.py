@@ -69,10 +69,11 @@ def command_lines(page):
 
 def targets(page):
     """
-    Return every value of ``--add-target`` on a page.
+    Return every value of ``--add-target`` on a page, also where it stands alone.
     """
     pairs = [pair for words in command_lines(page) for pair in pairwise(words)]
-    return [value for option, value in pairs if option == '--add-target']
+    found = [value for option, value in pairs if option == '--add-target']
+    return found + re.findall(r'`(mine=[^`\n]+)`', PAGES[page])
 
 
 @pytest.fixture(scope='module')
