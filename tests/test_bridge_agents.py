@@ -11,10 +11,12 @@ import torch
 from transformers import GPT2Config, GPT2Model
 
 from parlai_ext.bridge.agents import load_system, model_path, samples
+from parlai_ext.bridge.chat_options import chat_style
 from parlai_ext.bridge.players import acts_in_batches
 from parlai_ext.errors import UserError
 from parlai_ext.records import Opener, Pairing, System
 from parlai_ext.worlds.lockstep import Lane, play
+from tests import family_hf as hf_family
 from tests.tiny_models import in_float64, make_generator, make_ranker, sentences
 
 
@@ -224,3 +226,9 @@ def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="^system 'far': it cannot be built: raised"):
         load_system(System('far', opt), datapath=str(tmp_path))
+
+
+def test_a_list_of_stop_strings_is_taken_as_it_is(tmp_path):
+    opt = {**hf_family.FAMILIES['hf_causal_plain'](tmp_path), 'stop': ['A, b', 'c']}
+    agent = load_system(System('a', opt)).agent
+    assert chat_style(agent.opt).stop == ('A, b', 'c')

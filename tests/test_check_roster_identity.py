@@ -178,3 +178,16 @@ def test_passages_that_the_models_own_options_name_are_part_of_it(home):
     (folder / 'passages.tsv').unlink()
     with pytest.raises(UserError, match="'A': path_to_dpr_passages: there is no file"):
         of(folder)
+
+
+def test_a_moved_dialogpt_keeps_its_identity(tmp_path):
+    def of_folder(folder):
+        opt = {'model': 'hugging_face/dialogpt', 'model_name': str(folder)}
+        return identity(System('A', opt))
+
+    for name, weights in (('a', b'weights'), ('b', b'weights'), ('c', b'others')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / 'pytorch_model.bin').write_bytes(weights)
+        (tmp_path / name / 'config.json').write_text('{}')
+    found = [of_folder(tmp_path / name) for name in 'abc']
+    assert found[0] == found[1] != found[2]

@@ -4,6 +4,7 @@ From a system's name and options to a ParlAI agent that can talk.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -135,6 +136,8 @@ def _given(system: System, datapath: str | None) -> dict[str, Any]:
         given['model_file'] = _found(system, str(given['model_file']), datapath)
     elif 'model' not in given:
         raise _bad(system)('model_file', 'not given, and no model either')
+    if isinstance(given.get('stop'), list):  # which ParlAI would join with commas
+        given['stop'] = json.dumps(given['stop'], ensure_ascii=False)
     candidates = given.get('fixed_candidates_path')
     if is_spec(candidates):
         try:

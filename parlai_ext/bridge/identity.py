@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from parlai_ext.bridge import hub, rag, zoo
 from parlai_ext.bridge.candidates import candidates_file, is_spec
@@ -17,7 +18,7 @@ from parlai_ext.records import System, content_id
 from parlai_ext.remote import names
 from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS
 
-__all__ = ['PLACES', 'candidates_hash', 'identity', 'sha256']
+__all__ = ['PLACES', 'candidates_hash', 'identity', 'says', 'sha256']
 
 # options that say where or how fast a system runs, not what it says
 PLACES = frozenset(
@@ -43,7 +44,7 @@ def identity(system: System, datapath: str | None = None) -> str:
 
     :raises UserError: when a file is missing or cannot be had.
     """
-    opt = {k: v for k, v in sorted(system.opt.items()) if k not in PLACES}
+    opt = says(system)
     contents: dict[str, str] = {}
     try:
         for key in FILE_OPTIONS:
@@ -59,6 +60,16 @@ def identity(system: System, datapath: str | None = None) -> str:
     if source:
         contents['source'] = sha256(source)
     return content_id('system', opt, contents)
+
+
+def says(system: System) -> dict[str, Any]:
+    """
+    Return the options that decide what a system says; not those that say where its
+    files are.
+    """
+    # a folder or repository, where its files are hashed
+    places = PLACES | ({'model_name'} if hub.repository(system) else set())
+    return {k: v for k, v in sorted(system.opt.items()) if k not in places}
 
 
 def candidates_hash(system: System, datapath: str | None = None) -> str | None:

@@ -58,4 +58,6 @@ class CollectDialogues(Command):
         )
         for line in compared(run.root):
             print(line)
+        if report.problems:
+            raise UserError(f'not all could be collected: {report.problems[0]}')
         return report

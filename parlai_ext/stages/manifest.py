@@ -93,7 +93,7 @@ def collect_keys(
     """
     Return what dialogues depend on, the targets apart, as a flat map.
     """
-    from parlai_ext.bridge.identity import PLACES
+    from parlai_ext.bridge.identity import says
 
     keys: dict[str, Any] = {
         'pairing': protocol.pairing,
@@ -105,9 +105,8 @@ def collect_keys(
     }
     for partner in protocol.roster.partners:
         keys[f'partners.{partner.name}'] = identities[partner.name]
-        for option, value in sorted(partner.opt.items()):
-            if option not in PLACES:
-                keys[f'partners.{partner.name}.{option}'] = value
+        for option, value in says(partner).items():
+            keys[f'partners.{partner.name}.{option}'] = value
         if partner.opt.get('remote_dated_model'):
             dated = partner.opt['remote_dated_model']
             keys[f'partners.{partner.name}.dated_model'] = dated
