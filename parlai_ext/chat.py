@@ -15,6 +15,7 @@ from dataclasses import dataclass
 FIRST_TURNS = ('ask', 'system', 'drop', 'keep')
 ASK = 'Hello! Please start a conversation.'
 THOUGHTS = ('<think>', '</think>')
+REPLY_MAX_TOKENS = 128  # of a reply, unless an option says otherwise
 TOLD = 'You began this conversation by saying:'
 
 

@@ -9,6 +9,13 @@ class UserError(Exception):
     """
 
 
+def first_line(error: BaseException) -> str:
+    """
+    Return the first line of what an exception says; its kind when it says nothing.
+    """
+    return str(error).strip().split('\n')[0] or type(error).__name__
+
+
 class SystemFailed(UserError):
     """
     One system cannot go on; the others can.

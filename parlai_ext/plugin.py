@@ -42,6 +42,7 @@ def register() -> None:
     parlai.zoo.__path__.append(mini.zoo_path())
     register_commands()
     ParlaiParser.error = short_error(ParlaiParser.error)
+    ParlaiParser.add_extra_args = own_options_only(ParlaiParser.add_extra_args)
     sys.excepthook = one_line_hook
 
 
@@ -100,6 +101,21 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         raise SystemExit(2)
 
     return error
+
+
+def own_options_only(more: Callable[..., None]) -> Callable[..., None]:
+    """
+    Return ParlAI's search for further options, which our commands do without.
+
+    core/params.py:139 reads the `.opt` of whatever ``--model-file`` names, pickles
+    among them, and downloads it, before any command could guard that.
+    """
+
+    def add_extra_args(self: Any, args: Any = None) -> None:
+        if self.prog.split()[-1] not in COMMANDS:
+            more(self, args)
+
+    return add_extra_args
 
 
 def one_line_hook(

@@ -2,8 +2,18 @@
 One thread for each test process: tiny models are slower with more.
 """
 
+import gc
 import os
 
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 os.environ.setdefault('TOKENIZERS_PARALLELISM', 'false')
+
+
+def pytest_collection_finish() -> None:
+    """
+    Let what was imported be out of the collector's way: whoever drops a model collects,
+    and would walk through all of torch each time.
+    """
+    gc.collect()
+    gc.freeze()

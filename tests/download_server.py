@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from parlai_ext.bridge.fetch.answers import Limits
 
-HASTY = Limits(connect=5, stall=0.4, least=1024, tries=2, pause=0.01)
+HASTY = Limits(connect=5, stall=5, least=1024, tries=2, pause=0.01)
 
 
 @dataclass

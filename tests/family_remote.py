@@ -76,6 +76,3 @@ def make_remote(folder: Path, url: str, name: str = 'remote', **opt: Any) -> Sys
         'remote_cache': str(folder / 'remote_cache.sqlite'),
     }
     return System(name, {**given, **opt})
-
-
-FAMILIES = {'remote': make_remote}

@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - fixtures are imported by name
 """
 Modules that download in ways of their own do it by our hands, and only meanwhile.
 """
@@ -11,15 +10,10 @@ from parlai.core import build_data
 from parlai_ext.bridge import zoo
 from parlai_ext.bridge.fetch import trusted
 from parlai_ext.errors import UserError
-from tests.download_fixtures import (  # noqa: F401
-    data,
-    fetch_model,
-    seen,
-    server,
-    zoo_home,
-)
+from tests.download_fixtures import seen
 from tests.download_server import HASTY, add_model, tar_of
 
+pytest_plugins = ['tests.download_fixtures']
 MODEL = bytes(range(256)) * 1000
 LOCK = 'models/parlai_ext.lock.json'
 

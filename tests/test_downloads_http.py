@@ -183,7 +183,7 @@ def test_a_server_that_holds_back_is_left(get, server, kind):
     setattr(server, kind, 1000)
     words = {'holds': 'breaks off .ReadTimeoutError', 'drips': 'bytes in 0.4 seconds'}
     with pytest.raises(UserError, match=words[kind]):
-        get()
+        get(limits=replace(HASTY, stall=0.4))
 
 
 def test_headers_that_never_end_are_left(get, server):

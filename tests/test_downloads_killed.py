@@ -1,54 +1,48 @@
-# ruff: noqa: F811 - fixtures are imported by name
 """
 Killed at any moment, a download goes on where it was; two at once are one.
 """
 
 import os
+import random
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
+from multiprocessing import get_context
 
-from parlai_ext.bridge.fetch.staging import held, staged, under_way
-from tests.download_fixtures import (  # noqa: F401
-    data,
-    fetch_model,
-    seen,
-    server,
-    zoo_home,
-)
-from tests.download_server import add_model, tar_of
+from parlai.core import build_data
 
-MODEL = os.urandom(3_000_000)
-PROGRAM = """
-import os, signal, sys
-import parlai.zoo
-from parlai_ext import plugin
 from parlai_ext.bridge import zoo
 from parlai_ext.bridge.fetch import archives
+from parlai_ext.bridge.fetch.staging import held, staged, under_way
+from tests.download_fixtures import seen
+from tests.download_server import add_model, tar_of
 
-plugin.register()
-home, data, when = sys.argv[1:]
-parlai.zoo.__path__.append(home)
-
-def die(*args, **kwargs):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-if when == 'unpacking':
-    whole, archives._write = archives._write, lambda *a: (whole(*a), die())
-if when == 'building':
-    from parlai.core import build_data
-    build_data.mark_done = die
-zoo.fetched('zoo:fake/m/model', data, progress=False)
-"""
+pytest_plugins = ['tests.download_fixtures']
+MODEL = random.Random(0).randbytes(3_000_000)
 
 
-def start(zoo_home, data, when='never'):
-    command = [sys.executable, '-c', PROGRAM, str(zoo_home), str(data), when]
-    here = Path(__file__).parents[1]
-    return subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE)
+def fetch(data, when):
+    """
+    Fetch the model, and be killed on the way.
+    """
+
+    def die(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if when == 'unpacking':
+        whole, archives._write = archives._write, lambda *a: (whole(*a), die())
+    if when == 'building':
+        build_data.mark_done = die
+    zoo.fetched('zoo:fake/m/model', str(data), progress=False)
+
+
+def start(data, when='never'):
+    """
+    Begin to fetch in another process: a fork, for a fresh one would import torch first.
+    """
+    process = get_context('fork').Process(target=fetch, args=(data, when), daemon=True)
+    process.start()
+    return process
 
 
 def upload(server, zoo_home):
@@ -60,7 +54,7 @@ def upload(server, zoo_home):
 def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
     size = upload(server, zoo_home)
     server.holds = 2_000_000
-    process = start(zoo_home, data)
+    process = start(data)
     try:
         assert server.half.wait(60)
         deadline = time.monotonic() + 30
@@ -71,7 +65,7 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
             time.sleep(0.05)
     finally:
         process.kill()
-        process.communicate()
+        process.join()
     assert seen(data)[0] == []
     have = next(under_way(data).glob('*/data')).stat().st_size
     server.holds = None
@@ -84,9 +78,9 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
 
 def killed_while(when, server, zoo_home, data):
     upload(server, zoo_home)
-    process = start(zoo_home, data, when)
-    _, error = process.communicate(timeout=100)
-    assert process.returncode == -signal.SIGKILL, error.decode()
+    process = start(data, when)
+    process.join(100)
+    assert process.exitcode == -signal.SIGKILL
     assert seen(data)[0] == []
 
 
@@ -106,10 +100,10 @@ def test_killed_before_the_mark_of_being_built(server, zoo_home, data, fetch_mod
 
 def test_two_processes_fetch_a_model_once(server, zoo_home, data):
     upload(server, zoo_home)
-    both = [start(zoo_home, data) for _ in range(2)]
+    both = [start(data) for _ in range(2)]
     for process in both:
-        _, error = process.communicate(timeout=100)
-        assert process.returncode == 0, error.decode()
+        process.join(100)
+        assert process.exitcode == 0
     assert len(server.asked) == 1
     assert (data / 'models/fake/m/model').read_bytes() == MODEL
     assert not under_way(data).exists()

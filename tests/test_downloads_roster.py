@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - fixtures are imported by name
 """
 `check_roster --download` fetches what it can, and says of the rest why not.
 """
@@ -17,14 +16,10 @@ from parlai_ext.bridge.fetch.trusted import trusted_downloads
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from parlai_ext.scripts.check_roster import CheckRoster
-from tests.download_fixtures import (  # noqa: F401
-    data,
-    seen,
-    server,
-    zoo_home,
-)
+from tests.download_fixtures import seen
 from tests.download_server import HASTY, add_model, tar_of
 
+pytest_plugins = ['tests.download_fixtures']
 AGENT = 'repeat_query'
 LOCK = 'models/parlai_ext.lock.json'
 

@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - fixtures are imported by name
 """
 A model of the zoo is there, whole and checked, or it is not there.
 """
@@ -15,17 +14,11 @@ from parlai_ext.bridge.agents import load_system
 from parlai_ext.bridge.fetch import archives
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
-from tests.download_fixtures import (  # noqa: F401
-    data,
-    fetch_model,
-    forget,
-    seen,
-    server,
-    zoo_home,
-)
+from tests.download_fixtures import forget, seen
 from tests.download_server import add_model, tar_of
 from tests.tiny_models import make_generator
 
+pytest_plugins = ['tests.download_fixtures']
 MODEL = bytes(range(256)) * 1000
 LOCK = 'models/parlai_ext.lock.json'
 BUILT = ['models/fake/m/.built', 'models/fake/m/model', LOCK]

@@ -3,6 +3,7 @@ Preflight: what is unfit to talk stops a run before it begins, and is named.
 """
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from parlai_ext.scripts.collect_dialogues import CollectDialogues
 from parlai_ext.scripts.evaluate_systems import EvaluateSystems
 from parlai_ext.stages.preflight import in_words, planned, preflight
 from parlai_ext.stages.replies import Verdict, verdict
+from parlai_ext.store import RunFolder
 from tests import trial_agents
 
 GIVEN = ('We went to the hills today.', 'Was it far from your home?')
@@ -145,8 +147,9 @@ def test_what_cannot_be_loaded_may_be_left_out(tmp_path):
     opt = protocol(tmp_path, [stub('Unbuildable', 'bad'), stub('Talker', 'fine')])
     with pytest.raises(UserError, match="'bad': cannot be loaded"):
         CollectDialogues.main(**opt, preflight=True)
-    report = CollectDialogues.main(**opt, preflight=True, skip_missing=True)
-    assert report.n_played == 3 and len(report.problems) == 1
+    with pytest.raises(UserError, match='^not all could be collected'):
+        CollectDialogues.main(**opt, preflight=True, skip_missing=True)
+    assert len(list(RunFolder(Path(opt['run_dir'])).iter_dialogues())) == 3
 
 
 def test_only_systems_with_work_left_are_tried(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext.errors import UserError
 from parlai_ext.remote.endpoint import UNTOLD
-from parlai_ext.remote.names import health, identity_contents, pinned
+from parlai_ext.remote.names import identity_contents, pinned
 from tests.family_remote import control, make_remote, received
 from tests.remote_samples import NAME, PINNED, hellos
 
@@ -68,11 +68,3 @@ def test_a_name_that_is_pinned_is_not_asked_for(tmp_path, url):
 def test_a_forecast_asks_nobody(tmp_path, url):
     identity_contents(make_remote(tmp_path, url).opt, fetch=False)
     assert received(url) == []
-
-
-def test_health_is_one_request_or_one_line(tmp_path, url):
-    opt = make_remote(tmp_path, url).opt
-    assert health(opt) is None
-    control(url, script=[{'status': 503}])
-    assert 'cannot be reached after 1 try (503' in health(opt)
-    assert len(received(url)) == 1

@@ -111,12 +111,14 @@ def test_options_that_name_no_agent_are_refused(tmp_path, marker, monkeypatch):
     monkeypatch.chdir(tmp_path)  # which are file names here
     (tmp_path / 'model').touch()
     opt = {'touch': 1, str(marker): 1, 'model': 'subprocess:Popen'}
-    (tmp_path / 'model.opt').write_text(json.dumps(opt))
+    optfile = tmp_path / 'model.opt'
+    optfile.write_text(json.dumps(opt))
     given = {'model_file': str(tmp_path / 'model'), 'datapath': str(tmp_path)}
-    match = 'subprocess:Popen is no ParlAI agent'
-    with pytest.raises(UserError, match=match), guarded():
-        create_agent(Opt(given))
-    assert not marker.exists()
+    refused = 'refused: it wants to run the agent subprocess:Popen'
+    for match, trusted in (refused, ()), ('is no ParlAI agent', [optfile]):
+        with pytest.raises(UserError, match=match), guarded(trusted):
+            create_agent(Opt(given))
+        assert not marker.exists()
     tried(create_agent, Opt(given))
     assert appears(marker)
 

@@ -17,10 +17,10 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.agents.hf.decode import add_decoding_options
 from parlai_ext.agents.hf.load import DTYPES, QUANTISATIONS, load
+from parlai_ext.agents.hf.prompts import TODAY
 from parlai_ext.agents.hf.talk import (
     FORMATS,
     SYSTEM_ROLES,
-    TODAY,
     Talker,
     make_talker,
 )
@@ -161,7 +161,7 @@ def add_form_options(parser: Any) -> None:
         help='JSON for the chat template: {"enable_thinking": false}',
     )
     group.add_argument(
-        '--hf-date', type=str, default=TODAY, help='today, for chat templates that ask'
+        '--hf-date', type=str, default=f'{TODAY}', help='for chat templates that ask'
     )
     group.add_argument(
         '--hf-context-tokens',

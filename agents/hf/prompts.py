@@ -23,6 +23,8 @@ from parlai_ext.errors import UserError
 Messages = list[dict[str, str]]
 DATE_PARTS = [f'%{letter}' for letter in 'aAbBdmyYjUwHIMSpxXc']
 PROBE = 'Zebra quartz.'
+# the day that a template which asks for the date is told, whenever it is run
+TODAY = date(2024, 7, 26)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class ChatForm:
     style: ChatStyle
     control: re.Pattern[str] | None = None
     fold: bool = False
-    today: date = date(2024, 7, 26)
+    today: date = TODAY
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def parts(self, conversation: Conversation) -> Messages:

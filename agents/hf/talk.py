@@ -21,6 +21,7 @@ from parlai_ext.agents.hf.decode import (
 )
 from parlai_ext.agents.hf.load import Loaded, quiet
 from parlai_ext.agents.hf.prompts import (
+    TODAY,
     ChatForm,
     PlainForm,
     Prompt,
@@ -28,15 +29,13 @@ from parlai_ext.agents.hf.prompts import (
     fitted,
     without_system_role,
 )
-from parlai_ext.bridge.chat_options import REPLY_MAX_TOKENS, chat_style
+from parlai_ext.bridge.chat_options import chat_style
 from parlai_ext.bridge.conversation import Conversation
-from parlai_ext.chat import ChatStyle, reply_of
+from parlai_ext.chat import REPLY_MAX_TOKENS, ChatStyle, reply_of
 from parlai_ext.errors import UserError
 
 FORMATS = ('auto', 'chat', 'plain')
 SYSTEM_ROLES = ('auto', 'system', 'user')
-# the day that a template which asks for the date is told, whenever it is run
-TODAY = '2024-07-26'
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,7 @@ def _chat_form(
         known = ', '.join(SYSTEM_ROLES)
         raise UserError(f'hf_system_role: {role!r} is none of {known}')
     try:
-        today = date.fromisoformat(opt.get('hf_date') or TODAY)
+        today = date.fromisoformat(opt['hf_date']) if opt.get('hf_date') else TODAY
     except ValueError:
         raise UserError(
             f'hf_date: {opt["hf_date"]!r} is no date like {TODAY}'

@@ -26,7 +26,7 @@ from typing import Any
 from parlai_ext.bridge import openers, zoo
 from parlai_ext.bridge.content import sha256
 from parlai_ext.bridge.task_data import data_urls, teacher_module
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, first_line
 from parlai_ext.records import content_id
 from parlai_ext.store.files import write_file
 
@@ -136,8 +136,8 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
     except Exception as e:  # whatever network, archive and teacher come up with
         if isinstance(e, UserError) and 'task' in str(e):
             raise
-        reason = str(e).strip().split('\n')[0] or type(e).__name__
-        raise UserError(f'the data of task {task!r} cannot be had: {reason}') from None
+        what = f'the data of task {task!r} cannot be had: {first_line(e)}'
+        raise UserError(what) from None
     if not replies:
         raise UserError(f'task {task!r} has no replies ({datatype})')
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')

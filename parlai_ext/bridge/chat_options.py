@@ -9,10 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parlai_ext.chat import ASK, FIRST_TURNS, ChatStyle
+from parlai_ext.chat import ASK, FIRST_TURNS, REPLY_MAX_TOKENS, ChatStyle
 from parlai_ext.errors import UserError
-
-REPLY_MAX_TOKENS = 128
 
 
 def add_chat_options(parser: Any) -> Any:

@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from parlai_ext.bridge.content import sha256
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, first_line
 from parlai_ext.records import System
 
 AGENT = 'ext:hf'
@@ -249,7 +249,7 @@ def _download(repo: str, revision: str | None) -> None:
         wanted = needed_files(listed)
         snapshot_download(repo, revision=revision, allow_patterns=wanted)
     except Exception as e:  # its own errors, and those of the HTTP library of the day
-        raise _refused(repo, str(e).strip().split('\n')[0]) from None
+        raise _refused(repo, first_line(e)) from None
 
 
 def needed_files(listed: list[str]) -> list[str]:

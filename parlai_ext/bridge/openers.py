@@ -9,7 +9,7 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, first_line
 from parlai_ext.openers_file import read_openers_file, report_too_short
 from parlai_ext.records import Opener
 from parlai_ext.strict_yaml import nearest
@@ -108,8 +108,8 @@ def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
     except AttributeError as e:
         raise UserError(f'no task {task!r}: {e}') from None
     except (RuntimeError, AssertionError) as e:
-        reason = str(e).split('\n')[0]
-        raise UserError(f'the data of task {task!r} cannot be had: {reason}') from None
+        what = f'the data of task {task!r} cannot be had: {first_line(e)}'
+        raise UserError(what) from None
     return found
 
 

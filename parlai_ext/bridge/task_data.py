@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import io
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -52,7 +51,7 @@ def data_urls(module: str, datapath: str | None) -> list[str]:
         return []
     opt = {'datapath': zoo.data_folder(datapath), 'datatype': 'train:evalmode'}
     try:
-        with _no_hands(), contextlib.redirect_stdout(io.StringIO()):
+        with _no_hands(), zoo.hushed():
             build.build(opt)
     except _Wanted:
         return [str(one.url) for one in resources]
@@ -72,7 +71,6 @@ def _no_hands() -> Iterator[None]:
     """
     Stop a task's `build` before it downloads, and let it touch nothing until then.
     """
-    from parlai.utils.logging import logger
 
     def stop(*args: Any, **kwargs: Any) -> None:
         raise _Wanted
@@ -82,10 +80,5 @@ def _no_hands() -> Iterator[None]:
 
     hands = dict.fromkeys(('DownloadableFile.download_file', 'download', 'untar'), stop)
     hands |= dict.fromkeys(('make_dir', 'remove_dir', 'mark_done'), nothing)
-    level = logger.level
-    logger.setLevel('ERROR')
-    try:
-        with replaced(hands):
-            yield
-    finally:
-        logger.setLevel(level)
+    with replaced(hands):
+        yield

@@ -17,7 +17,7 @@ from parlai_ext.bridge.fetch.file import Unreachable
 from parlai_ext.bridge.fetch.hands import replaced
 from parlai_ext.bridge.fetch.staging import Stage, data_folder, staged
 from parlai_ext.bridge.fetch.trusted import trusted_downloads, under_way_now
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, first_line
 from parlai_ext.strict_yaml import nearest
 
 ZOO = ('zoo:', 'models:')
@@ -133,14 +133,14 @@ def _tied(urls: list[str]) -> Iterator[None]:
         **dict.fromkeys(('untar', 'ungzip', 'remove_dir', 'make_dir'), nothing),
         'mark_done': nothing,
     }
-    with replaced(hands), _hushed():
+    with replaced(hands), hushed():
         yield
 
 
 @contextlib.contextmanager
-def _hushed() -> Iterator[None]:
+def hushed() -> Iterator[None]:
     """
-    Keep the zoo's modules from printing where a command prints its result.
+    Keep ParlAI's own builders from printing where a command prints its result.
     """
     from parlai.utils.logging import logger
 
@@ -176,9 +176,8 @@ def fetched(
     try:
         _build(path, home, lock, progress, limits)
     except Exception as e:  # whatever network, archive, disk and zoo come up with
-        reason = str(e).strip().split('\n')[0] or type(e).__name__
         kind = Unreachable if isinstance(e, Unreachable) else UserError
-        raise kind(f'{path} cannot be downloaded: {reason}') from None
+        raise kind(f'{path} cannot be downloaded: {first_line(e)}') from None
     return zoo_file(path, str(home))
 
 
@@ -195,7 +194,7 @@ def _build(
             trusted_downloads(
                 str(home), lock=lock, progress=progress, limits=limits, stage=stage
             ) as hands,
-            _hushed(),
+            hushed(),
         ):
             modelzoo_path(str(stage.home), path)
         stage.commit()

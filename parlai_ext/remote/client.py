@@ -167,6 +167,7 @@ def _body(response: requests.Response, deadline: float) -> bytes:
     Return the body; the timeout of `requests` only says how long nothing may come.
     """
     parts, size = [], 0
+    # a larger piece is waited for past the deadline, where bytes come one by one
     for part in response.iter_content(16):
         parts.append(part)
         size += len(part)

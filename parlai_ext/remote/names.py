@@ -1,5 +1,5 @@
 """
-What a remote system is: where it is, who it says it is, whether it is there.
+What a remote system is: where it is, and who it says it is.
 """
 
 from __future__ import annotations
@@ -97,14 +97,3 @@ def resolve_remote(opt: Mapping[str, Any]) -> tuple[str, str, str | None]:
     except UserError as error:
         return 'missing', '', str(error)
     return 'present', f'{settings.endpoint} (not contacted)', None
-
-
-def health(opt: Mapping[str, Any]) -> str | None:
-    """
-    Ask a system once; return what is wrong, `None` if it answers.
-    """
-    try:
-        dated_name({**opt, 'remote_retries': 0})
-    except UserError as error:
-        return str(error)
-    return None

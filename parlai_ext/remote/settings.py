@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
+from parlai_ext.chat import REPLY_MAX_TOKENS
 from parlai_ext.errors import UserError
 from parlai_ext.remote.options import OPTIONS, whole
 
 CACHE = ('parlai_ext', 'remote_cache.sqlite')  # below ParlAI's data folder
-REPLY_MAX_TOKENS = 128  # what bridge/chat_options.py takes by itself
 VARIABLE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
 SECRET = re.compile(r'key|token|secret|password|signature|^sig$|auth', re.IGNORECASE)
 # shorter keys are words ("EMPTY", "ollama") that a reply or a model's name may hold

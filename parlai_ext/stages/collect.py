@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from parlai_ext.bridge.agents import load_system, model_path, samples
+from parlai_ext.bridge.agents import load_system, model_path
 from parlai_ext.bridge.residents import Residents, memory_for_weights
 from parlai_ext.bridge.spending import Spending
 from parlai_ext.bridge.threads import fit_threads
@@ -30,6 +30,7 @@ from parlai_ext.records import Dialogue, Opener, Pairing, Roster, System, conten
 from parlai_ext.schedule import Block, ShardKey, blocks
 from parlai_ext.stages.not_run import write_problems
 from parlai_ext.stages.plan import plan_of_run
+from parlai_ext.stages.seats import drawing_systems
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.lockstep import Lane, play_on
 
@@ -132,14 +133,6 @@ def collect_shards(
     write_problems(run, cast.problems)
     n_skipped = len(pairings) * len(openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(cast.problems.values()))
-
-
-def drawing_systems(roster: Roster, datapath: str | None) -> frozenset[str]:
-    """
-    Return the names of the systems that draw their replies at random.
-    """
-    systems = roster.targets + roster.partners
-    return frozenset(s.name for s in systems if samples(s, datapath))
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def make_plan(opt: Mapping[str, Any]) -> Plan:
     batchsize = old['batchsize'] if old else opt.get('batchsize') or BATCHSIZE
     size = old['shard_size'] if old else shard_size_for(len(openers), batchsize)
     before = {name: old['targets'][name] for name in known} if old else {}
-    sampling = seats.sampling(protocol, opt.get('datapath')) | {
+    sampling = seats.drawing_systems(protocol.roster, opt.get('datapath')) | {
         name for name, target in before.items() if 'shard_size' in target
     }
     left_out = tuple(f'{name}: {reason}' for name, reason in missing.items())

@@ -22,10 +22,11 @@ from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.errors import UserError
 from parlai_ext.records import Dialogue, Opener, Pairing, content_id
 from parlai_ext.schedule import Block, blocks
-from parlai_ext.stages.collect import drawing_systems, seed_all
+from parlai_ext.stages.collect import seed_all
 from parlai_ext.stages.manifest import BATCHSIZE
 from parlai_ext.stages.plan import Plan, make_plan
 from parlai_ext.stages.replies import Verdict, replies_of, verdict
+from parlai_ext.stages.seats import drawing_systems
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.worlds.lockstep import Lane, play_on

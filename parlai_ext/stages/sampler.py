@@ -18,9 +18,10 @@ from parlai_ext.bridge.spending import Spending, added, since, spending_of
 from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.records import Dialogue, Opener, Pairing, System
 from parlai_ext.schedule import Block
-from parlai_ext.stages.collect import Stage, drawing_systems, seed_all
+from parlai_ext.stages.collect import Stage, seed_all
 from parlai_ext.stages.plan import Plan
 from parlai_ext.stages.rates import Measured, Workload, batches, pace, typical_width
+from parlai_ext.stages.seats import drawing_systems
 from parlai_ext.worlds.lockstep import Lane, play_on
 
 Clock = Callable[[], float]

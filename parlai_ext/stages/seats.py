@@ -128,11 +128,12 @@ def candidates(
     return {name: of for name, of in found.items() if of is not None}
 
 
-def sampling(protocol: Protocol, datapath: str | None) -> frozenset[str]:
+def drawing_systems(roster: Roster, datapath: str | None) -> frozenset[str]:
     """
-    Return the systems that draw their replies: the shard is their unit of randomness.
+    Return the names of the systems that draw their replies at random: the shard is
+    their unit of randomness.
     """
     from parlai_ext.bridge.agents import samples
 
-    systems = protocol.roster.targets + protocol.roster.partners
+    systems = roster.targets + roster.partners
     return frozenset(s.name for s in systems if samples(s, datapath))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, first_line
 
 MEMBERS = 100_000
 RATIO = 200  # texts come to a tenth, weights hardly shrink; zeros come to a thousandth
@@ -118,8 +118,7 @@ def _damage_named(archive: Path) -> Iterator[None]:
     except BadArchive:
         raise
     except DAMAGE as e:
-        reason = str(e).split('\n')[0] or type(e).__name__
-        raise BadArchive(f'{archive.name} is damaged: {reason}') from None
+        raise BadArchive(f'{archive.name} is damaged: {first_line(e)}') from None
 
 
 def _opened(archive: Path) -> tarfile.TarFile | zipfile.ZipFile:

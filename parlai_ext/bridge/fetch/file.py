@@ -29,11 +29,11 @@ from parlai_ext.bridge.fetch.answers import (
     chunks,
     printable,
 )
+from parlai_ext.bridge.fetch.archives import SPARE
 from parlai_ext.bridge.fetch.lock import Entry
 from parlai_ext.bridge.fetch.partial import Partial
 from parlai_ext.errors import UserError
 
-SPARE = 64 * 2**20  # what is left free on the disk
 RANGE = re.compile(r'bytes (\d+)-\d+/(\d+)')
 MAGIC = {
     ('.tgz', '.gz'): (b'\x1f\x8b', 'gzip'),

@@ -7,10 +7,12 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import Any
+
+ROOMS = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')
 
 
 @contextmanager
@@ -35,14 +37,14 @@ def replaced(hands: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
 
         return either
 
+    places = {path: _place(build_data, path) for path in hands}
+    theirs_of = {path: getattr(*place) for path, place in places.items()}
+    elsewhere = _names_of(theirs_of.values())
     with ExitStack() as stack:
         for path, ours in hands.items():
-            owner, _, name = ('.' + path).rpartition('.')
-            where = getattr(build_data, owner[1:]) if owner[1:] else build_data
-            theirs = getattr(where, name)
+            theirs = theirs_of[path]
             either = hand(ours, theirs)
-            places = [(where, name), *_names_of(theirs)]
-            for place, attribute in places:
+            for place, attribute in (places[path], *elsewhere[inspect.unwrap(theirs)]):
                 stack.callback(setattr, place, attribute, theirs)
                 setattr(place, attribute, either)
         try:
@@ -51,21 +53,30 @@ def replaced(hands: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
             over = True
 
 
-def _names_of(function: Callable[..., Any]) -> list[tuple[Any, str]]:
+def _place(module: Any, path: str) -> tuple[Any, str]:
     """
-    Return where ParlAI's modules hold a function under a name of their own, be it by a
-    hand whose time is over.
+    Return whose attribute ``name`` or ``Class.name`` is, and its name.
     """
-    rooms = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')
-    original = inspect.unwrap(function)
-    found = []
+    owner, _, name = path.rpartition('.')
+    return (getattr(module, owner) if owner else module), name
+
+
+def _names_of(
+    functions: Iterable[Callable[..., Any]],
+) -> dict[Callable[..., Any], list[tuple[Any, str]]]:
+    """
+    Return where ParlAI's modules hold each function under a name of their own, be it by
+    a hand whose time is over; all in one walk, for there are many modules.
+    """
+    found: dict[Callable[..., Any], list[tuple[Any, str]]]
+    found = {inspect.unwrap(function): [] for function in functions}
+    wanted = {function.__name__ for function in found}
     for name, module in list(sys.modules.items()):
-        if name.partition('.')[0] in rooms and module is not None:
-            found += [
-                (module, key)
-                for key, value in list(vars(module).items())
-                if isinstance(value, FunctionType)
-                and value.__name__ == original.__name__
-                and inspect.unwrap(value) is original
-            ]
+        if name.partition('.')[0] not in ROOMS or module is None:
+            continue
+        for key, value in list(vars(module).items()):
+            if isinstance(value, FunctionType) and value.__name__ in wanted:
+                places = found.get(inspect.unwrap(value))
+                if places is not None:
+                    places.append((module, key))
     return found

@@ -4,7 +4,6 @@ ParlAI's downloads in our hands: its modules say what goes where, we fetch and u
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.bridge.content import sha256
 from parlai_ext.bridge.fetch import archives
 from parlai_ext.bridge.fetch.answers import LIMITS, Limits
 from parlai_ext.bridge.fetch.file import fetch
@@ -133,7 +133,7 @@ class Hands:
         if resource.from_google:
             refuse_google_drive(resource.url)
         place = Path(dpath, resource.file_name)
-        bad = place.is_file() and _sha256(place) != resource.hashcode
+        bad = place.is_file() and sha256(place) != resource.hashcode
         self.fetched(resource.url, place, bad, resource.hashcode)
         if resource.zipped:
             self.untar(dpath, resource.file_name)
@@ -273,8 +273,3 @@ def _put(data: Path, place: Path, keep: bool) -> None:
 def _clear(folder: Path) -> None:
     for entry in folder.iterdir():
         entry.unlink()
-
-
-def _sha256(path: Path) -> str:
-    with open(path, 'rb') as file:
-        return hashlib.file_digest(file, 'sha256').hexdigest()

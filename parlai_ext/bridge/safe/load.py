@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar
@@ -238,8 +239,32 @@ def read_opt(
 
 def _opt(path: str, trusts: bool) -> dict[str, Any]:
     found = safe_read.options(path, trusts)
+    if not trusts:
+        _checked_opt(path, found)
     own = parlai.core.opt.__AUTOCLEAN_KEYS__
     return {key: value for key, value in found.items() if key not in own}
+
+
+# where a model's own options may find its agent; naming any other module runs it
+HOMES = ('parlai.', 'projects.', 'parlai_ext.agents.')
+# what talks to strangers, or can run code: only a roster may seat these
+ROSTER_ONLY = re.compile(r'(ext:|parlai_ext\.agents\.)(hf|remote)\b')
+ASKED_ONLY = ('hf_trust_code', 'remote_url', 'remote_key_env')
+
+
+def _checked_opt(path: str, opt: dict[str, Any]) -> None:
+    """
+    Refuse options that would have other code run than ParlAI's and ours.
+
+    :raises Refused: naming the agent or the option.
+    """
+    agent = str(opt.get('model') or '')
+    known = ':' not in agent or agent.startswith(('projects:', 'ext:', *HOMES))
+    if not known or ROSTER_ONLY.match(agent):
+        raise Refused(path, f'the agent {agent}')
+    for key in ASKED_ONLY:
+        if opt.get(key):
+            raise Refused(path, f'with {key}, which a roster alone may set,')
 
 
 def read_states(

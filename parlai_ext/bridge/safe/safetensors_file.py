@@ -12,7 +12,6 @@ import os
 import struct
 from collections import OrderedDict
 from collections.abc import Mapping
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +63,6 @@ def _header(f: Any) -> dict[str, Any] | None:
     finally:
         f.seek(start)
     return found if isinstance(found, dict) else None
-
-
-def count_parameters(path: str | Path) -> int:
-    """
-    Return how many parameters a safetensors file holds, shared ones once.
-    """
-    header = _header(path) or {}
-    tensors = (entry for name, entry in header.items() if name != '__metadata__')
-    return sum(prod(entry['shape']) for entry in tensors)
 
 
 def read_states(f: Any, map_location: Any = None) -> dict[str, Any]:
