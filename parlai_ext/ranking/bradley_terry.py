@@ -1,0 +1,96 @@
+"""
+Bradley-Terry strengths of a tournament's games, a draw counting half a win each.
+
+With wins alone the likelihood has no maximum as soon as a system wins (or loses) all
+its games, which happens in most small tournaments. So every pair that met gets a few
+more drawn games (`prior`, signed); 0 is plain maximum likelihood, undefined there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .table import Floats
+
+PRIOR = 0.5
+STEPS = 10_000
+CLOSE = 1e-12
+
+
+def strengths(
+    wins: Floats, systems: Sequence[str], prior: float = PRIOR
+) -> dict[str, float] | str:
+    """
+    Return log-strengths with mean 0, or why they are undefined.
+
+    :param wins: ``wins[i, j]``: games that i won against j, half a win for a draw.
+    :param prior: half wins added to both sides of every pair that met.
+    """
+    wins = np.asarray(wins, dtype=np.float64)
+    wins = wins + prior * ((wins + wins.T) > 0)
+    if reason := no_maximum(wins, systems):
+        return reason
+    games = wins + wins.T
+    won = wins.sum(axis=1)
+    power = np.ones(len(wins))
+    for _ in range(STEPS):
+        # Hunter (2004), "MM algorithms for generalized Bradley-Terry models", eq. 3
+        new = won / (games / (power[:, None] + power[None, :])).sum(axis=1)
+        new /= np.exp(np.log(new).mean())
+        done = np.abs(np.log(new / power)).max() < CLOSE
+        power = new
+        if done:
+            break
+    return {name: float(np.log(power[i])) for i, name in enumerate(systems)}
+
+
+def no_maximum(wins: Floats, systems: Sequence[str]) -> str | None:
+    """
+    Say why the likelihood has no maximum, or `None` when it has one.
+
+    Ford (1957): it has when from each system a chain of wins leads to each other.
+    """
+    if len(systems) < 2:
+        return f'{len(systems)} system; a tournament needs two or more'
+    beats = _reach(wins > 0)
+    if beats.all():
+        return None
+    if not _reach((wins + wins.T) > 0).all():
+        return 'the systems fall into groups that never met'
+    # one whom only those reach whom it reaches too: its group never lost outside
+    top = next(i for i in range(len(wins)) if (beats[:, i] <= beats[i]).all())
+    group = [systems[j] for j in np.flatnonzero(beats[top] & beats[:, top])]
+    return f'{", ".join(group)} won all games against the others; a prior above 0 helps'
+
+
+def _reach(steps: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """
+    Return who reaches whom in any number of steps.
+    """
+    reach = steps | np.eye(len(steps), dtype=bool)
+    for k in range(len(steps)):
+        reach |= reach[:, [k]] & reach[[k], :]
+    return reach
+
+
+def win_matrix(
+    systems: Sequence[str], games: Sequence[tuple[str, str, str | None]]
+) -> Floats:
+    """
+    Return wins from ``(one, other, winner)``; `None` is a draw.
+    """
+    place = {name: i for i, name in enumerate(systems)}
+    wins = np.zeros((len(systems), len(systems)))
+    for one, other, winner in games:
+        i, j = place[one], place[other]
+        if winner is None:
+            wins[i, j] += 0.5
+            wins[j, i] += 0.5
+        elif winner == one:
+            wins[i, j] += 1
+        else:
+            wins[j, i] += 1
+    return wins

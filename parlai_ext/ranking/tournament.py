@@ -1,0 +1,293 @@
+"""
+Games, matches, tournaments: raw scores in, points and cross-tables out.
+
+A game is won dimension by dimension: one point for the side whose raw score is larger
+on it, none for either where they are equal (Yang et al. 2022, section 2.2.1). All
+games of a pair make its match; all matches make the tournament.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from ..errors import UserError
+
+Raw = Mapping[str, Mapping[str, float | None]]
+
+
+@dataclass(frozen=True)
+class Game:
+    """
+    One game: who started it, who answered, and raw scores (larger is better).
+
+    `raw` maps system -> dimension -> value, `None` where there is no score.
+    """
+
+    first: str
+    second: str
+    raw: Raw
+    id: str = ''
+
+
+@dataclass(frozen=True)
+class GameResult:
+    """
+    The points of one game: 1, 0, or `None` on a dimension that one side lacks.
+    """
+
+    game: Game
+    points: Mapping[str, Mapping[str, int | None]]
+
+    def total(self, system: str) -> int:
+        """
+        Return the sum of a side's points.
+        """
+        return sum(point or 0 for point in self.points[system].values())
+
+    @property
+    def compared(self) -> bool:
+        """
+        Whether both sides have a raw score on any dimension.
+        """
+        mine = self.points[self.game.first].values()
+        return any(point is not None for point in mine)
+
+    @property
+    def winner(self) -> str | None:
+        """
+        The side with more points; `None` for a draw.
+        """
+        return leader(
+            self.game.first,
+            self.total(self.game.first),
+            self.game.second,
+            self.total(self.game.second),
+        )
+
+
+@dataclass(frozen=True)
+class Match:
+    """
+    All compared games of two systems, their points added up.
+    """
+
+    systems: tuple[str, str]
+    points: tuple[int, int]
+    games: int
+
+    @property
+    def winner(self) -> str | None:
+        """
+        The system with more points over the games; `None` for a tie.
+        """
+        one, other = self.systems
+        return leader(one, self.points[0], other, self.points[1])
+
+
+@dataclass(frozen=True)
+class Tournament:
+    """
+    The results of all games between `systems` (sorted), on these `dimensions`.
+    """
+
+    systems: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    results: tuple[GameResult, ...]
+
+    @cached_property
+    def compared(self) -> tuple[GameResult, ...]:
+        """
+        The games that have a result, in an order that the input's does not change.
+        """
+        there = [result for result in self.results if result.compared]
+        return tuple(sorted(there, key=_place))
+
+    @cached_property
+    def matches(self) -> tuple[Match, ...]:
+        """
+        One match for each pair that met, by name.
+        """
+        found: dict[tuple[str, str], list[GameResult]] = {}
+        for result in self.compared:
+            found.setdefault(pair_of(result.game), []).append(result)
+        return tuple(
+            Match(
+                pair,
+                (sum(r.total(pair[0]) for r in of), sum(r.total(pair[1]) for r in of)),
+                len(of),
+            )
+            for pair, of in sorted(found.items())
+        )
+
+    @cached_property
+    def never_met(self) -> tuple[tuple[str, str], ...]:
+        """
+        The pairs without a single compared game.
+        """
+        met = {match.systems for match in self.matches}
+        return tuple(p for p in combinations(self.systems, 2) if p not in met)
+
+    def incomplete(self) -> str | None:
+        """
+        Say what keeps this from being a whole tournament, or `None`.
+        """
+        if len(self.systems) < 2:
+            return f'{len(self.systems)} system; a tournament needs two or more'
+        if not self.compared:
+            return 'no game has a raw score of both sides on any dimension'
+        if self.never_met:
+            pairs = [f'{one} and {other}' for one, other in self.never_met]
+            more = f' (and {len(pairs) - 3} more pairs)' if len(pairs) > 3 else ''
+            return f'never met: {", ".join(pairs[:3])}{more}'
+        return None
+
+    def notes(self) -> list[str]:
+        """
+        Return what a reader of the points must be told.
+        """
+        said = []
+        if unscored := len(self.results) - len(self.compared):
+            said.append(f'{unscored} of {len(self.results)} games have no result')
+        for dimension in self.dimensions:
+            of = [r.points[r.game.first][dimension] is None for r in self.results]
+            if any(of):
+                said.append(
+                    f'{dimension}: no points in {sum(of)} of {len(of)} games, where a '
+                    'side has no raw score'
+                )
+        counts = sorted({match.games for match in self.matches})
+        if len(counts) > 1:
+            said.append(f'matches of {counts[0]} to {counts[-1]} games')
+        return said
+
+    def cross_table(self) -> dict[str, dict[str, int | None]]:
+        """
+        Return system -> opponent -> its points against that opponent.
+
+        `None` where they never met, and on the diagonal.
+        """
+        table: dict[str, dict[str, int | None]] = {
+            one: dict.fromkeys(self.systems) for one in self.systems
+        }
+        for match in self.matches:
+            one, other = match.systems
+            table[one][other], table[other][one] = match.points
+        return table
+
+    def dimension_points(self) -> dict[str, dict[str, int]]:
+        """
+        Return system -> dimension -> points over all games.
+        """
+        table = {name: dict.fromkeys(self.dimensions, 0) for name in self.systems}
+        for result in self.compared:
+            for name, points in result.points.items():
+                for dimension, point in points.items():
+                    table[name][dimension] += point or 0
+        return table
+
+
+def tournament(
+    games: Sequence[Game],
+    *,
+    dimensions: Sequence[str] | None = None,
+    systems: Sequence[str] | None = None,
+) -> Tournament:
+    """
+    Give out the points of all games.
+
+    :param dimensions: those that count (`None`: all that any game names, sorted).
+    :param systems: who should be there (`None`: whoever played); games of others are
+        left out.
+    :raises UserError: for a game of a system with itself or of an unknown dimension.
+    """
+    for game in games:
+        if game.first == game.second:
+            raise UserError(
+                f'{_named(game)}: {game.first!r} plays itself; a game has two systems '
+                '(self-chats have no opponent: rank them by their sums of ranks)'
+            )
+    there = sorted({name for game in games for name in (game.first, game.second)})
+    wanted = sorted(set(there if systems is None else systems))
+    known = sorted({d for g in games for of in g.raw.values() for d in of})
+    chosen = known if dimensions is None else list(dimensions)
+    if games and (strange := [name for name in chosen if name not in known]):
+        raise UserError(
+            f'no game has the dimension {strange[0]!r}; known: {", ".join(known)}'
+        )
+    results = [
+        GameResult(game, points_of(game, chosen))
+        for game in games
+        if game.first in wanted and game.second in wanted
+    ]
+    return Tournament(tuple(wanted), tuple(chosen), tuple(results))
+
+
+def points_of(
+    game: Game, dimensions: Sequence[str]
+) -> dict[str, dict[str, int | None]]:
+    """
+    Return each side's points on each dimension.
+    """
+    mine: dict[str, int | None] = {}
+    yours: dict[str, int | None] = {}
+    for dimension in dimensions:
+        a, b = (_raw(game, side, dimension) for side in (game.first, game.second))
+        if a is None or b is None:
+            mine[dimension] = yours[dimension] = None
+        else:
+            mine[dimension], yours[dimension] = int(a > b), int(b > a)
+    return {game.first: mine, game.second: yours}
+
+
+def mean_raw(games: Sequence[Game]) -> dict[str, dict[str, float | None]]:
+    """
+    Return system -> dimension -> mean raw score over its games that have one.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    for game in games:
+        for name in sorted({game.first, game.second}):
+            for dimension in game.raw.get(name, {}):
+                of = found.setdefault(name, {}).setdefault(dimension, [])
+                value = _raw(game, name, dimension)
+                of += [] if value is None else [value]
+    return {
+        name: {d: sum(of) / len(of) if of else None for d, of in dimensions.items()}
+        for name, dimensions in sorted(found.items())
+    }
+
+
+def leader(one: str, points: int, other: str, others: int) -> str | None:
+    """
+    Return who has more points; `None` when nobody has.
+    """
+    if points == others:
+        return None
+    return one if points > others else other
+
+
+def pair_of(game: Game) -> tuple[str, str]:
+    """
+    Return the two systems of a game by name, whoever began.
+    """
+    return (min(game.first, game.second), max(game.first, game.second))
+
+
+def _raw(game: Game, system: str, dimension: str) -> float | None:
+    """
+    Return a raw score; NaN is no score.
+    """
+    value = game.raw.get(system, {}).get(dimension)
+    return None if value is None or value != value else value
+
+
+def _place(result: GameResult) -> tuple[str, str, str, int, int]:
+    game = result.game
+    totals = result.total(game.first), result.total(game.second)
+    return (game.first, game.second, game.id, *totals)
+
+
+def _named(game: Game) -> str:
+    return f'game {game.id}' if game.id else f'game {game.first}-{game.second}'
