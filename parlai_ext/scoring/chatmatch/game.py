@@ -1,0 +1,159 @@
+"""
+One game: each side's raw values in the seven dimensions, larger is better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from parlai_ext.records import Dialogue
+from parlai_ext.scoring.chatmatch.concepts import find_recalls
+from parlai_ext.scoring.chatmatch.repetition import Echoes, find_echoes
+from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, Rules
+from parlai_ext.scoring.chatmatch.turns import Material, Value, turn_values
+
+SIDES, EXCHANGES = 2, 100
+MEANS = ('fluency', 'specificity')
+
+
+@dataclass(frozen=True)
+class Game:
+    """
+    What a game gives: by turn and dimension, and by side (even, odd) and dimension.
+
+    `echoes` and `recalls` say which earlier turn a penalty or bonus is for.
+    """
+
+    turns: Sequence[Mapping[str, Value]]
+    sides: tuple[Mapping[str, Value], Mapping[str, Value]]
+    echoes: Echoes
+    recalls: tuple[int | None, ...]
+
+
+def raw_scores(
+    dialogue: Dialogue, rules: Rules, material: Material
+) -> dict[str, dict[str, float | None]]:
+    """
+    Return each system's raw values of one game, by dimension; one for a self-chat.
+
+    Everything is `None` where the dialogue is no game.
+    """
+    names = speakers(dialogue)
+    if misfit(dialogue):
+        return {name: dict.fromkeys(DIMENSIONS) for name in names}
+    values = of_systems(names, play(dialogue, rules, material))
+    return {
+        name: {dimension: one.value for dimension, one in own.items()}
+        for name, own in values.items()
+    }
+
+
+def speakers(dialogue: Dialogue) -> list[str]:
+    """
+    Return the speakers' names in their order of speaking.
+    """
+    return list(dict.fromkeys(u.speaker for u in dialogue.utterances))
+
+
+def misfit(dialogue: Dialogue) -> str | None:
+    """
+    Return why a dialogue is no game of two sides in turns; `None` when it is one.
+
+    One name alone is a self-chat: its even turns are one side, its odd ones the other.
+    """
+    said, names = dialogue.utterances, speakers(dialogue)
+    if len(said) < SIDES:
+        return f'{len(said)} turn(s): a game has at least one exchange of two'
+    if len(names) > SIDES:
+        return f'{len(names)} speakers ({", ".join(names)}): a game has two'
+    for i in range(1, len(said)):
+        if len(names) > 1 and said[i].speaker == said[i - 1].speaker:
+            return f'turn {i}: {said[i].speaker} speaks twice running; sides take turns'
+    return None
+
+
+def play(dialogue: Dialogue, rules: Rules, material: Material) -> Game:
+    """
+    Return what the turns of a game give; it must be no `misfit`.
+    """
+    texts = [utterance.text for utterance in dialogue.utterances]
+    echoes = find_echoes(texts, rules)
+    recalls = find_recalls(texts, material.concepts or {}, rules)
+    turns = turn_values(dialogue, rules, material, echoes, recalls)
+    even, odd = (side_values(turns[start::2], rules) for start in range(SIDES))
+    if rules.manner.swaps:
+        even, odd = swapped(even, odd, turns)
+    return Game(turns, (even, odd), echoes, recalls)
+
+
+def of_systems(names: Sequence[str], game: Game) -> dict[str, dict[str, Value]]:
+    """
+    Return the sides' values under the speakers' names.
+
+    In a self-chat both sides are one: counts are added, means averaged.
+    """
+    even, odd = game.sides
+    if len(names) > 1:
+        return {names[0]: dict(even), names[1]: dict(odd)}
+    return {names[0]: {d: _joined(d, even[d], odd[d]) for d in DIMENSIONS}}
+
+
+def _joined(dimension: str, one: Value, other: Value) -> Value:
+    if one.value is None or other.value is None:
+        return one if one.value is None else other
+    total = one.value + other.value
+    return Value(total / SIDES if dimension in MEANS else total)
+
+
+def side_values(turns: Sequence[Mapping[str, Value]], rules: Rules) -> dict[str, Value]:
+    """
+    Return one side's raw values from its turns.
+    """
+    found = {}
+    for dimension in DIMENSIONS:
+        column = [turn[dimension] for turn in turns]
+        values = [one.value for one in column if one.value is not None]
+        if not values:
+            reasons = dict.fromkeys(one.reason or '' for one in column)
+            found[dimension] = Value(None, 'no turn counts: ' + '; '.join(reasons))
+        elif dimension in MEANS:
+            worst = dimension == 'fluency' and rules.manner.drops_worst
+            found[dimension] = Value(_mean(values, worst))
+        elif dimension == 'knowledge' and not rules.manner.names_once:
+            found[dimension] = Value(math.fsum(values) * EXCHANGES / len(turns))
+        else:
+            found[dimension] = Value(math.fsum(values))
+    return found
+
+
+def _mean(values: Sequence[float], drops_worst: bool) -> float:
+    """
+    Return a mean; of several numbers the smallest may be left out.
+    """
+    if drops_worst and len(values) > 1:
+        return (math.fsum(values) - min(values)) / (len(values) - 1)
+    return math.fsum(values) / len(values)
+
+
+def swapped(
+    even: Mapping[str, Value],
+    odd: Mapping[str, Value],
+    turns: Sequence[Mapping[str, Value]],
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """
+    Return the sides as the script mistakes them for each other.
+
+    Specificity always, and fluency where the first speaker has one unrepeated turn and
+    the second more.
+    """
+    n_even, n_odd = (
+        sum(turn['proactivity'].value is not None for turn in turns[start::2])
+        for start in range(SIDES)
+    )
+    names = ('specificity', 'fluency')[: 1 + (n_even == 1 and n_odd > 1)]
+    return (
+        {**even, **{name: odd[name] for name in names}},
+        {**odd, **{name: even[name] for name in names}},
+    )

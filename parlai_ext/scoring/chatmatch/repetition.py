@@ -1,0 +1,93 @@
+"""
+Algorithms 1 and 2: who repeats, and who answers a repeated question otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from parlai_ext.scoring.chatmatch.rules import Rules
+from parlai_ext.scoring.chatmatch.similarity import similarities
+
+# equal turns have a cosine of 1 only up to rounding
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Echoes:
+    """
+    For each turn: the earlier turn it is penalised for repeating, the earlier answer it
+    is penalised for contradicting, or `None`.
+    """
+
+    repeats: tuple[int | None, ...]
+    contradicts: tuple[int | None, ...]
+
+
+def find_echoes(texts: Sequence[str], rules: Rules) -> Echoes:
+    """
+    Return what every turn repeats and contradicts.
+    """
+    alike = similarities(texts)
+    same = earlier_alike(alike, rules)
+    asks = [is_question(text, rules) for text in texts]
+    repeats: list[int | None] = []
+    contradicts: list[int | None] = []
+    asked_before: list[int] = []  # where the turn before this one was asked before
+    for i in range(len(texts)):
+        contradicts.append(contradicted(alike[i], i, asked_before, rules))
+        questions = [j for j in same[i] if asks[i] and asks[j]]
+        # an answer to a repeated question may be the same again
+        free = asked_before and not questions
+        repeats.append(None if free or not same[i] else (questions or same[i])[-1])
+        asked_before = questions
+    return Echoes(tuple(repeats), tuple(contradicts))
+
+
+def earlier_alike(alike: np.ndarray, rules: Rules) -> list[list[int]]:
+    """
+    Return, for each turn, the earlier turns it repeats: Rep(t).
+    """
+    place = np.arange(len(alike))
+    earlier = place[None, :] < place[:, None]
+    if not rules.manner.foreign_history:
+        earlier &= (place[None, :] - place[:, None]) % 2 == 0
+    earlier[: rules.first_judged] = False
+    found: list[list[int]] = [[] for _ in place]
+    rows, columns = np.nonzero(earlier & (alike >= rules.repetition - ROUNDING))
+    for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
+        found[i].append(j)
+    return found
+
+
+def contradicted(
+    alike: np.ndarray, i: int, asked_before: Sequence[int], rules: Rules
+) -> int | None:
+    """
+    Return the speaker's own earlier answer that turn ``i`` contradicts.
+
+    :param alike: of turn ``i`` to every other.
+    :param asked_before: where the question before turn ``i`` was asked before.
+    """
+    limit = rules.contradiction
+    for j in asked_before:
+        answer = j + 1
+        # what the other speaker answered, nobody is bound to
+        if (i - answer) % 2:
+            continue
+        equal = rules.manner.equal_contradicts and alike[answer] == limit
+        if alike[answer] < limit or equal:
+            return answer
+    return None
+
+
+def is_question(text: str, rules: Rules) -> bool:
+    """
+    Return whether a repeated turn is a repeated question.
+    """
+    if not rules.manner.token_question:
+        return '?' in text
+    return text.split()[-1:] == ['?']

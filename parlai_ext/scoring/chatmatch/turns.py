@@ -1,0 +1,177 @@
+"""
+What each turn of a game adds to the seven dimensions, or why it does not count.
+
+Larger is better everywhere: perplexities and penalties are negated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from parlai_ext.records import Dialogue
+from parlai_ext.scoring.chatmatch.distinct import distinct
+from parlai_ext.scoring.chatmatch.repetition import Echoes
+from parlai_ext.scoring.chatmatch.rules import Rules
+
+UNSEEN = 'no language model was asked'
+UNNAMED = 'no entity recogniser was asked'
+UNKNOWN = 'there is no dictionary of concepts'
+INFINITE = 'the language model gives the turn no finite perplexity'
+
+
+@dataclass(frozen=True)
+class Material:
+    """
+    What a game needs beside its turns; `None` where nobody was asked.
+
+    :param concepts: word to concept, in the order in which they were found.
+    :param names: the entities of each turn.
+    :param perplexities: of each turn; `None` for a turn without one.
+    """
+
+    concepts: Mapping[str, str] | None = field(default_factory=dict)
+    names: Sequence[Sequence[str]] | None = None
+    perplexities: Sequence[float | None] | None = None
+
+
+@dataclass(frozen=True)
+class Value:
+    """
+    A number, or `None` and why there is none.
+    """
+
+    value: float | None
+    reason: str | None = None
+
+
+def turn_values(
+    dialogue: Dialogue,
+    rules: Rules,
+    material: Material,
+    echoes: Echoes,
+    recalls: Sequence[int | None],
+) -> list[dict[str, Value]]:
+    """
+    Return, for each turn, its value by dimension.
+    """
+    texts = [utterance.text for utterance in dialogue.utterances]
+    known = material.concepts is not None
+    unit = rules.distinct_unit
+    columns = {
+        'fluency': fluency(texts, material.perplexities, rules),
+        'knowledge': knowledge(material.names, len(texts), rules),
+        'proactivity': [Value(float('?' in text)) for text in texts],
+        'specificity': [Value(sum(distinct(text, unit)) / 2) for text in texts],
+        'diversity': penalties(echoes.repeats, texts, rules),
+        'consistency': [Value(-float(j is not None)) for j in echoes.contradicts],
+        'relevance': [
+            Value(float(j is not None)) if known else Value(None, UNKNOWN)
+            for j in recalls
+        ],
+    }
+    for dimension, excuse in excuses(dialogue, echoes, rules).items():
+        columns[dimension] = [
+            value if why is None else Value(None, why)
+            for value, why in zip(columns[dimension], excuse, strict=True)
+        ]
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def excuses(
+    dialogue: Dialogue, echoes: Echoes, rules: Rules
+) -> dict[str, list[str | None]]:
+    """
+    Return, by dimension, why each turn does not count for it, or `None`.
+    """
+    manner = rules.manner
+    places = uncounted(dialogue, rules)
+    repeated = [
+        None if j is None or not manner.skips_repeated else 'not counted: repeated'
+        for j in echoes.repeats
+    ]
+    both = [one or other for one, other in zip(places, repeated, strict=True)]
+    everywhere = manner.whole_game
+    return {
+        'fluency': both,
+        'knowledge': [None] * len(places) if everywhere else places,
+        'proactivity': both,
+        'specificity': repeated if everywhere else both,
+        'diversity': places,
+        'consistency': both,
+        'relevance': both,
+    }
+
+
+def uncounted(dialogue: Dialogue, rules: Rules) -> list[str | None]:
+    """
+    Return why a turn does not count because of its place: nobody said it, or last.
+    """
+    n = len(dialogue.utterances)
+    found: list[str | None] = [
+        'not counted: given' if i == 0 or utterance.given else None
+        for i, utterance in enumerate(dialogue.utterances)
+    ]
+    if rules.manner.drops_last and n and n % 2 == 0:
+        found[-1] = 'not counted: the last of an even number of turns'
+    return found
+
+
+def fluency(
+    texts: Sequence[str], perplexities: Sequence[float | None] | None, rules: Rules
+) -> list[Value]:
+    """
+    Return the negated perplexities.
+
+    Turns before the first that is judged count as 0, as the script has it, and a text
+    of one character or none as the cap, where there is one.
+    """
+    if perplexities is None:
+        return [Value(None, UNSEEN)] * len(texts)
+    cap = rules.perplexity_cap
+
+    def of_turn(i: int) -> Value:
+        if i < rules.first_judged:
+            return Value(0.0)
+        perplexity = cap if cap and len(texts[i]) <= 1 else perplexities[i]
+        if perplexity is None or not math.isfinite(perplexity):
+            return Value(None, INFINITE)
+        return Value(-min(perplexity, cap or math.inf))
+
+    return [of_turn(i) for i in range(len(texts))]
+
+
+def penalties(
+    repeats: Sequence[int | None], texts: Sequence[str], rules: Rules
+) -> list[Value]:
+    """
+    Return -1 for every turn that repeats, or is empty where that counts as repeating.
+    """
+    empty = rules.manner.empty_repeats
+    return [
+        Value(-float(j is not None or (empty and text == '')))
+        for j, text in zip(repeats, texts, strict=True)
+    ]
+
+
+def knowledge(
+    names: Sequence[Sequence[str]] | None, n: int, rules: Rules
+) -> list[Value]:
+    """
+    Return how many entities each turn brings: all of them, or only new ones.
+    """
+    if names is None:
+        return [Value(None, UNNAMED)] * n
+    if not rules.manner.names_once:
+        return [Value(float(len(own))) for own in names]
+    known: set[str] = set()
+    found = []
+    for own in names:
+        new = set(own) - known
+        found.append(Value(float(len(new))))
+        known |= new
+    return found
