@@ -23,6 +23,7 @@ COMMANDS = {
     'score_dialogues': 'parlai_ext.scripts.score_dialogues:ScoreDialogues',
     'rank_systems': 'parlai_ext.scripts.rank_systems:RankSystems',
     'report_run': 'parlai_ext.scripts.report_run:ReportRun',
+    'import_dialogues': 'parlai_ext.scripts.import_dialogues:ImportDialogues',
     'check_roster': 'parlai_ext.scripts.check_roster:CheckRoster',
     'convert_model': 'parlai_ext.scripts.convert_model:ConvertModel',
     'doctor': 'parlai_ext.scripts.doctor:Doctor',

@@ -13,7 +13,7 @@ from parlai_ext.config import load_protocol_and_info, parse_target_and_info
 from parlai_ext.errors import UserError
 from parlai_ext.records import Opener, Pairing, Protocol, Roster, System
 from parlai_ext.schedule import pairings, sample_openers, shard_size_for
-from parlai_ext.stages import seats
+from parlai_ext.stages import imported, seats
 from parlai_ext.stages.manifest import BATCHSIZE, build_manifest
 from parlai_ext.store import RunFolder
 
@@ -132,7 +132,7 @@ def plan_of_run(run: RunFolder) -> Plan:
     return Plan(
         protocol_of(manifest),
         tuple(Pairing(**p) for p in manifest['pairings']),
-        tuple(_old_openers(manifest)),
+        tuple(_old_openers(manifest) or imported.slots(manifest)),
         manifest['shard_size'],
         manifest,
     )
@@ -152,7 +152,9 @@ def protocol_of(manifest: Mapping[str, Any]) -> Protocol:
 
 def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
     if run_dir and (Path(run_dir) / 'manifest.json').is_file():
-        return RunFolder.existing(run_dir).manifest
+        manifest = RunFolder.existing(run_dir).manifest
+        imported.refuse(manifest, run_dir)
+        return manifest
     return None
 
 

@@ -17,7 +17,7 @@ from parlai_ext.ranking.correlation import with_reference
 from parlai_ext.ranking.rank import standings
 from parlai_ext.records import HumanJudgement, Standing
 from parlai_ext.report.summary import is_floor
-from parlai_ext.stages import not_run
+from parlai_ext.stages import imported, not_run
 from parlai_ext.stages.plan import Plan, plan_of_run
 from parlai_ext.stages.reference import Reference, fitting, reference_of
 from parlai_ext.stages.tables import Tables, read_tables
@@ -149,6 +149,7 @@ def notes(run: RunFolder, plan: Plan, tables: Tables) -> list[str]:
     Return what a reader of the ranking must be told.
     """
     found = [f'left out: {line}' for line in plan.manifest.get('left_out') or ()]
+    found += imported.in_words(plan.manifest)
     found += not_run.in_words(run)
     if guessed := plan.manifest.get('guessed'):
         found.append(f'guessed, which model a paper means: {", ".join(guessed)}')

@@ -13,6 +13,7 @@ import numpy as np
 
 from parlai_ext.ranking.baselines import BASELINES
 from parlai_ext.records import Dialogue, Pairing, ScoredDialogue
+from parlai_ext.stages import imported
 from parlai_ext.stages.plan import Plan, plan_of_run
 from parlai_ext.store import RunFolder
 
@@ -56,9 +57,12 @@ def read_tables(
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for pairing, dialogue, scored in _walk(run, plan, scorer_signature):
-        column = columns.get(pairing.second, 0)
-        cell = (rows[pairing.first], column, place[dialogue.opener_id])
-        _enter(tables, cell, pairing, dialogue, scored)
+        _count(tables, pairing, dialogue)
+        for judged in imported.sides(pairing):
+            if judged.first in rows:
+                column = columns.get(judged.second, 0)
+                cell = (rows[judged.first], column, place[dialogue.opener_id])
+                _enter(tables, cell, judged, dialogue, scored)
     return tables
 
 
@@ -90,6 +94,7 @@ def _empty(plan: Plan, dimensions: tuple[str, ...]) -> Tables:
         'bipartite': tuple(s.name for s in plan.roster.partners),
         'self_play': ('itself',),
         'all_play_all': systems,
+        imported.NAME: imported.opponents(plan.roster, plan.pairings),
     }[plan.protocol.pairing]
     shape = (len(systems), len(opponents), len(plan.openers))
     return Tables(
@@ -118,6 +123,16 @@ def _walk(
             yield by_id[shard.pairing_id], dialogue, found.get(dialogue.id)
 
 
+def _count(tables: Tables, pairing: Pairing, dialogue: Dialogue) -> None:
+    """
+    Count who took part in a dialogue, and why it ended early if it did.
+    """
+    tables.n_played.update({pairing.first, pairing.second})
+    if dialogue.ended_by is not None:
+        reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
+        reasons[dialogue.reason or 'no reason given'] += 1
+
+
 def _enter(
     tables: Tables,
     cell: tuple[int, int, int],
@@ -126,15 +141,11 @@ def _enter(
     scored: ScoredDialogue | None,
 ) -> None:
     """
-    Put one dialogue into the arrays.
+    Put one dialogue into the arrays, for the first system of ``pairing``.
     """
     judged = pairing.first
     tables.n_dialogues[judged] += 1
-    tables.n_played.update({judged, pairing.second})
-    if dialogue.ended_by is not None:
-        reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
-        reasons[dialogue.reason or 'no reason given'] += 1
-    own = [u.text for u in dialogue.utterances[::2] if not u.given]
+    own = imported.said(dialogue, pairing)
     if dialogue.ended_by != judged:
         for name, measure in BASELINES.items():
             value = measure(own)

@@ -1,0 +1,197 @@
+"""
+From a haul to a run folder, whole or not there at all.
+
+The folder is made beside its place and renamed when everything is on the disk, so that
+no reader ever meets half a run, whenever the import is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from parlai_ext.errors import UserError
+from parlai_ext.imports.gather import Haul
+from parlai_ext.imports.settle import Settled
+from parlai_ext.records import (
+    Dialogue,
+    Pairing,
+    Protocol,
+    Utterance,
+    content_id,
+    to_json,
+)
+from parlai_ext.stages.imported import NAME, slot
+from parlai_ext.stages.manifest import dialogue_signature, score_keys, versions
+from parlai_ext.store import RunFolder
+from parlai_ext.store import manifest as manifests
+from parlai_ext.store.files import locked, make_folder
+
+SHARD = 64
+LOCK = '.lock'
+UNKNOWN = ('openers', 'decoding', 'seed')
+By = dict[str, list[Dialogue]]
+
+
+def pairing_of(first: str, second: str) -> Pairing:
+    """
+    Return the pairing of two names; nothing more is known of the systems.
+    """
+    short = ['-'.join(re.findall('[A-Za-z0-9_]+', n))[:24] for n in (first, second)]
+    digits = content_id('pairing', NAME, first, second)[:12]
+    slug = '--'.join(name.strip('-') or 'x' for name in short)
+    return Pairing(f'{slug}-{digits}', first, second, NAME)
+
+
+def dialogues_of(settled: Sequence[Settled]) -> tuple[list[Pairing], By]:
+    """
+    Return the pairings by name, and each one's dialogues in the order of the files.
+
+    A dialogue has its file's id for it; without one, a hash of what was said.
+    """
+    pairings: dict[tuple[str, str], Pairing] = {}
+    found: By = {}
+    met: Counter[frozenset[str]] = Counter()
+    alike: Counter[str] = Counter()
+    for one in settled:
+        pair = pairings.setdefault(
+            (one.first, one.second), pairing_of(one.first, one.second)
+        )
+        number = met[frozenset({one.first, one.second})]
+        met[frozenset({one.first, one.second})] += 1
+        told = tuple(Utterance(t.speaker, t.text, t.given) for t in one.turns)
+        content = content_id(pair.id, [to_json(u) for u in told])
+        alike[content] += 1
+        made = content_id(NAME, content, alike[content])
+        dialogue = Dialogue(one.id or made, pair.id, slot(number), told)
+        found.setdefault(pair.id, []).append(dialogue)
+    return [pairings[names] for names in sorted(pairings)], found
+
+
+def repeated(settled: Sequence[Settled]) -> int:
+    """
+    Return how many dialogues say what an earlier one of the same systems says.
+    """
+    texts = [tuple((t.speaker, t.text) for t in one.turns) for one in settled]
+    return len(texts) - len(set(texts))
+
+
+def manifest_of(
+    haul: Haul,
+    protocol: Protocol,
+    pairings: Sequence[Pairing],
+    dialogues: By,
+    asked: Mapping[str, Any],
+) -> dict[str, Any]:
+    """
+    Return the manifest: what is known, and of the rest that it is not.
+
+    :param protocol: its name and its scorer, ranking and seed of the intervals.
+    :param asked: the options of the import that are not the default.
+    """
+    everything = [to_json(one) for p in pairings for one in dialogues[p.id]]
+    collect = {
+        'pairing': NAME,
+        'dialogues': len(everything),
+        'content': content_id(everything),
+        **dict.fromkeys(UNKNOWN, 'unknown'),
+    }
+    names = [n for n in haul.names if n not in haul.humans]
+    longest = max(len(one.turns) for one in haul.dialogues)
+    met = Counter(frozenset({one.first, one.second}) for one in haul.dialogues)
+    largest = max(map(len, dialogues.values()))
+    about = {**to_json(protocol), 'num_turns': longest, 'roster': None}
+    for key in ('num_dialogues', 'openers', 'seed'):
+        del about[key]
+    return {
+        'protocol': about,
+        'collect': collect,
+        'score': score_keys(protocol),
+        'targets': {name: {'identity': ''} for name in names},
+        'partners': {name: {'identity': ''} for name in sorted(haul.humans)},
+        'systems': {name: {} for name in haul.names},
+        'pairings': [to_json(pairing) for pairing in pairings],
+        'openers': [],
+        'shard_size': -(-largest // -(-largest // SHARD)),
+        NAME: {
+            'format': haul.format,
+            'asked': dict(asked),
+            'files': dict(haul.files),
+            'dialogues_a_pair': max(met.values()),
+            'left_out': haul.n_left_out,
+            'bad_rows': len(haul.problems),
+            'people_only': haul.n_people,
+        },
+        'versions': versions(),
+        'signature': dialogue_signature(protocol, collect),
+    }
+
+
+def write_run(
+    root: Path, manifest: Mapping[str, Any], dialogues: By, progress: bool = True
+) -> bool:
+    """
+    Put the run at ``root``; tell whether anything had to be written.
+
+    :raises UserError: when something else is there, or another import is at work.
+    """
+    new = manifests.plain(manifest)
+    if (root / manifests.NAME).exists():
+        return _again(root, new, dialogues)
+    if root.is_dir() and any(root.iterdir()):
+        raise UserError(f'{root} is not empty and no run; use another --run-dir')
+    staging = root.parent / f'.{root.name}.importing'
+    make_folder(staging)
+    with locked(staging / LOCK):
+        for left in staging.iterdir():
+            if left.name != LOCK:  # of an import that was killed
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+        manifests.save(staging, new)
+        _write(RunFolder(staging, new), dialogues, progress)
+        os.rename(staging, root)
+    return True
+
+
+def _write(run: RunFolder, dialogues: By, progress: bool) -> int:
+    """
+    Write the shards that are not there; return how many there were to write.
+    """
+    written = 0
+    total = sum(map(len, dialogues.values()))
+    with tqdm(
+        desc='write', unit=' dialogues', total=total, disable=not progress, delay=1
+    ) as bar:
+        for pairing in run.pairings:
+            own = dialogues[pairing.id]
+            for index, start in enumerate(range(0, len(own), run.shard_size)):
+                shard = own[start : start + run.shard_size]
+                if not run.has_dialogues(pairing.id, index):
+                    run.write_dialogues(pairing.id, index, shard)
+                    written += 1
+                bar.update(len(shard))
+    return written
+
+
+def _again(root: Path, new: Mapping[str, Any], dialogues: By) -> bool:
+    """
+    Bring back shards that somebody deleted; a run that is whole stays as it is.
+
+    :raises UserError: when the run that is there is of anything else.
+    """
+    old = manifests.load(root)
+    if NAME not in old:
+        raise UserError(
+            f'{root} holds a run of protocol {old["protocol"]["name"]}, not imported '
+            'dialogues; use another --run-dir'
+        )
+    manifests.merged(old, new, root)
+    run = RunFolder(root, old)
+    with run.lock():
+        return bool(_write(run, dialogues, progress=False))
