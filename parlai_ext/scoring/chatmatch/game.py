@@ -117,7 +117,7 @@ def side_values(turns: Sequence[Mapping[str, Value]], rules: Rules) -> dict[str,
         values = [one.value for one in column if one.value is not None]
         if not values:
             reasons = dict.fromkeys(one.reason or '' for one in column)
-            found[dimension] = Value(None, 'no turn counts: ' + '; '.join(reasons))
+            found[dimension] = Value(None, '; '.join(reasons))
         elif dimension in MEANS:
             worst = dimension == 'fluency' and rules.manner.drops_worst
             found[dimension] = Value(_mean(values, worst))

@@ -65,7 +65,7 @@ def turn_values(
         'proactivity': [Value(float('?' in text)) for text in texts],
         'specificity': [Value(sum(distinct(text, unit)) / 2) for text in texts],
         'diversity': penalties(echoes.repeats, texts, rules),
-        'consistency': [Value(-float(j is not None)) for j in echoes.contradicts],
+        'consistency': [Value(0.0 - (j is not None)) for j in echoes.contradicts],
         'relevance': [
             Value(float(j is not None)) if known else Value(None, UNKNOWN)
             for j in recalls
@@ -153,7 +153,7 @@ def penalties(
     """
     empty = rules.manner.empty_repeats
     return [
-        Value(-float(j is not None or (empty and text == '')))
+        Value(0.0 - (j is not None or (empty and text == '')))
         for j, text in zip(repeats, texts, strict=True)
     ]
 
