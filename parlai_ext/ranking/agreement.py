@@ -125,7 +125,7 @@ def judge_range(
     kept = ~np.isnan(whole_means(said))
     left = np.array([_number(values[name]) for name in rated])[kept]
     taus = _rows(left, -settled(means[:, kept]))
-    return _ranged(whole, taus)
+    return ranged(whole, taus)
 
 
 def whole_means(said: Floats) -> Floats:
@@ -160,7 +160,7 @@ def _rows(left: Floats, rows: Floats) -> Floats:
     return kendall(np.broadcast_to(settled(left), whole.shape), whole)
 
 
-def _ranged(whole: Tau, taus: Floats) -> Tau:
+def ranged(whole: Tau, taus: Floats) -> Tau:
     """
     Return ``whole`` with the 2.5 and 97.5 % quantiles of the draws that have a tau.
     """

@@ -1,0 +1,92 @@
+"""
+The numbers of Yang et al. (2022), by table, and why some cannot be measured here.
+
+Only numbers that the text prints: Figures 3 and 4 are drawings without any.
+"""
+
+from __future__ import annotations
+
+TAU = {'trueskill': 0.81, '3-1-0': 0.62, '2-1-0': 0.62}  # Table 5, section 4.4.5
+
+AMONG_JUDGES = {  # Table 4
+    'fluency': 0.60,
+    'knowledge': 0.62,
+    'proactivity': 0.60,
+    'specificity': 0.62,
+    'diversity': 0.62,
+    'consistency': 0.61,
+    'relevance': 0.61,
+    'overall': 0.63,
+}
+
+# Table 6: the groups of four, tau with people, tau among judges
+_GROUPS = """
+BB CR CS PL 1.00 0.61|CR CS DG PL 1.00 0.78|BB CR DG PL 1.00 0.72
+BB CS DG UG 1.00 0.83|BB CS DG PL 1.00 0.70|BB DG PL UG 1.00 0.89
+BB DD PL UG 1.00 0.60|BB DD DG UG 1.00 0.67|BB CR CS UG 1.00 0.96
+BB CR CS DG 1.00 0.78|BB CR PL UG 1.00 0.76|BB CS PL UG 1.00 0.76
+CR CS PL UG 1.00 0.61|CR CS DG UG 0.67 0.61|BB CR DG UG 0.67 0.61
+BB CR DD UG 0.67 0.67|BB CS DD UG 0.67 0.61|BB DD DG PL 0.67 0.70
+CR DD DG UG 0.67 0.60|BB CR DD PL 0.67 0.70|DD DG PL UG 0.67 0.61
+BB CS DD PL 0.67 0.70|CS DD DG UG 0.67 0.78|CR DD DG PL 0.67 0.61
+CS DG PL UG 0.67 0.60|CS DD PL UG 0.67 0.61|CR DG PL UG 0.67 0.60
+BB CS DD DG 0.67 0.61|BB CR DD DG 0.67 0.67|CR DD PL UG 0.55 0.61
+CR CS DD UG 0.33 0.61|CS DD DG PL 0.33 0.61|CR CS DD DG 0.33 0.61
+BB CR CS DD 0.33 0.61|CR CS DD PL 0.00 0.61
+"""
+GROUPS = {
+    tuple(sorted(cells[:-2])): (float(cells[-2]), float(cells[-1]))
+    for row in _GROUPS.strip().split('\n')
+    for cells in (one.split() for one in row.split('|'))
+}
+GROUPS_MEAN, GROUPS_ABOVE_060, GROUPS_AMONG = 0.73, 29, 0.68
+
+SETUPS = {  # Table 7: tau, inconsistencies and relevance bonuses a game
+    'bot-bot': {'tau': 0.81, 'inconsistency': 7.10, 'relevance': 12.60},
+    'self-chat': {'tau': 0.24, 'inconsistency': 0.14, 'relevance': 17.14},
+    'human-bot': {'tau': 0.29, 'inconsistency': 4.59, 'relevance': 0.88},
+}
+
+WITHOUT = {  # Table 8
+    'fluency': 0.62,
+    'knowledge': 0.71,
+    'proactivity': 0.71,
+    'specificity': 0.62,
+    'diversity': 0.24,
+    'consistency': 0.71,
+    'relevance': 0.71,
+    '(none)': 0.81,
+}
+
+EXCHANGES = (5, 10, 25, 50, 100)  # Figure 4; its 150 and 200 see NOT_HERE
+
+NOT_HERE = {
+    'static scripts': (
+        'Table 5, rows PPL, TA, BS, HAE, STB',
+        "the seven bots' answers to DailyDialog and the Spot The Bot annotations were "
+        'not released',
+    ),
+    'human-bot': (
+        'Table 7, row human-bot',
+        "the judges' own conversations with the bots were not released",
+    ),
+    'hae': (
+        'Table 9',
+        'the models behind the four HAE metrics, trained by its authors, were not '
+        'released with the games',
+    ),
+    'starts': (
+        'Table 10',
+        'of the three kinds of first utterances only the games that start with a '
+        'question were released',
+    ),
+    'variety': (
+        'Table 11',
+        'its human-bot row needs the conversations with judges; its bot-bot row '
+        'averages tokens of an unnamed tokeniser',
+    ),
+    'long': (
+        'Figure 4, 150 and 200 exchanges',
+        'the released games have 100 exchanges; shorter ones are cut from them',
+    ),
+}

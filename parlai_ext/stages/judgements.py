@@ -1,0 +1,103 @@
+"""
+What judges said of systems: ChatMatch's spreadsheet, or this project's CSV.
+
+The spreadsheet has one block a dimension: a row with the dimension's name and the
+systems, then one row a judge. The block whose name holds ``rank`` is the overall rank
+(1 is best), called `overall`. In a CSV the dimension `overall` holds ranks likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.errors import UserError
+from parlai_ext.human_scores import read_human_scores
+from parlai_ext.ranking.agreement import Judges
+
+OVERALL = 'overall'
+Said = dict[str, Judges]
+
+
+def read_judgements(path: str | Path) -> Said:
+    """
+    Return dimension -> judge -> system -> value, `None` for an empty cell.
+
+    :raises UserError: names the file and the row, or the package that is missing.
+    """
+    if Path(path).suffix.lower() == '.xlsx':
+        return from_rows(_cells(path), str(path))
+    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    for one in read_human_scores(path):
+        if one.rater is None:
+            raise UserError(f'{path}: a column `rater` is needed: who judged')
+        of = found.setdefault(one.dimension, {}).setdefault(one.rater, {})
+        of[one.system] = one.value
+    return {**found}
+
+
+def from_rows(rows: Iterable[Sequence[Any]], path: str) -> Said:
+    """
+    Return the judgements of a spreadsheet's rows.
+    """
+    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    systems: list[str] = []
+    block: dict[str, dict[str, float | None]] | None = None
+    for number, row in enumerate(rows, 1):
+        head, *cells = row
+        if head is None:
+            continue
+        if isinstance(head, str):
+            systems = [str(one).strip() for one in cells if one is not None]
+            if systems:  # otherwise a title
+                _once(systems, f'{path}: row {number}')
+                block = found.setdefault(_dimension(head), {})
+        elif block is None:
+            raise UserError(f'{path}: row {number}: judge {head} before any dimension')
+        else:
+            where = f'{path}: row {number}'
+            said = zip(systems, cells, strict=False)
+            block[str(head)] = {name: _value(one, name, where) for name, one in said}
+    if not found:
+        raise UserError(
+            f'{path}: no judgements; a block starts with a row: dimension, systems'
+        )
+    return {**found}
+
+
+def _dimension(head: str) -> str:
+    name = head.strip().casefold()
+    return OVERALL if 'rank' in name else name
+
+
+def _once(systems: Sequence[str], where: str) -> None:
+    twice = sorted({name for name in systems if systems.count(name) > 1})
+    if twice:
+        raise UserError(f'{where}: {twice[0]!r} is named twice')
+
+
+def _value(value: Any, name: str, where: str) -> float | None:
+    if value is None or isinstance(value, str) and not value.strip():
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UserError(f'{where}: {name}: a number is expected, not {value!r}')
+    return float(value)
+
+
+def _cells(path: str | Path) -> list[tuple[Any, ...]]:
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ImportError:
+        raise UserError(
+            f'{path}: reading a spreadsheet needs openpyxl; pip install openpyxl, or '
+            'give a CSV with columns system,dimension,value,rater'
+        ) from None
+    try:
+        sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
+        return [tuple(row) for row in sheet.iter_rows(values_only=True) if row]
+    except (InvalidFileException, KeyError, ValueError, OSError) as e:
+        if isinstance(e, FileNotFoundError):
+            raise UserError(f'{path}: no such file') from None
+        raise UserError(f'{path}: not a readable .xlsx spreadsheet') from None

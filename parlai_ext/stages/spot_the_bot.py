@@ -1,0 +1,98 @@
+"""
+Spot The Bot's own dialogues of bots: a tournament against the crowd's win rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from parlai_ext.errors import UserError
+from parlai_ext.ranking.chatmatch_tables import Cell, Table, baselines, cell
+from parlai_ext.ranking.crowd import Vote, crowd_tau, win_rates
+from parlai_ext.ranking.ratings import ranked, rate
+from parlai_ext.ranking.robustness import games_range, leave_one_out
+from parlai_ext.records import Dialogue
+from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.stages.chatmatch_games import read_games, read_votes
+from parlai_ext.stages.chatmatch_grid import Build, results_of, span
+
+DIALOGUES = 'sampled-dialogues-full-{}.jsonl'
+VOTES = 'annotated-dialogues-full-{}.jsonl'
+COLUMNS = ('measure', 'tau', 'crowd (95 %)', 'without one bot', 'games (95 %)')
+
+
+def read(folder: Path, domain: str) -> tuple[list[Dialogue], list[Vote]]:
+    """
+    Return the dialogues of bots of a domain, and the crowd's votes on them.
+    """
+    path = folder / DIALOGUES.format(domain)
+    if not path.is_file():
+        raise UserError(f'{path}: no such file; --data is the folder of Spot The Bot')
+    dialogues = read_games(path, strip_markers=True)
+    return dialogues, read_votes(folder / VOTES.format(domain), dialogues)
+
+
+def crowd_table(
+    dialogues: Sequence[Dialogue],
+    votes: Sequence[Vote],
+    build: Build,
+    *,
+    readings: Sequence[str],
+    recognisers: Sequence[str],
+    ratings: Sequence[str],
+    seed: int = 0,
+) -> Table:
+    """
+    Return tau with the crowd for every reading, recogniser and rating, and baselines.
+    """
+    rates = win_rates(votes)
+    rows: list[tuple[Cell, ...]] = []
+    notes: dict[str, None] = {
+        'win rates of the crowd: '
+        + ', '.join(f'{n} {r or 0.0:.3f}' for n, r in sorted(rates.items())): None
+    }
+    for name, build_one in _combinations(build, readings, recognisers):
+        try:
+            results = results_of(dialogues, build_one())
+        except UserError as error:
+            rows.append((name, f'skipped: {error}', None, None, None))
+            continue
+        notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
+        for rating in ratings:
+            try:
+                values = rate(results, rating, seed=seed).values
+            except UserError as error:
+                rows.append((f'{name}, {rating}', f'skipped: {error}', *[None] * 3))
+                continue
+            others = leave_one_out(results, ranked(rates), rating, seed=seed).values()
+            games = games_range(results, ranked(rates), rating, seed=seed)
+            there = [one.value for one in others if one.value is not None]
+            rows.append(
+                (
+                    *_crowd(f'{name}, {rating}', values, votes, seed),
+                    span(min(there, default=None), max(there, default=None)),
+                    span(games.low, games.high),
+                )
+            )
+    for name, values in baselines(dialogues).items():
+        rows.append((*_crowd(name, values, votes, seed), None, None))
+    title = f'Spot The Bot: tau-b with the crowd, {len(dialogues)} dialogues'
+    return Table(title, COLUMNS, tuple(rows), tuple(notes))
+
+
+def _combinations(
+    build: Build, readings: Sequence[str], recognisers: Sequence[str]
+) -> list[tuple[str, Callable[[], ChatMatch]]]:
+    return [
+        (f'{reading}, {one}', lambda reading=reading, one=one: build(reading, one))
+        for reading in readings
+        for one in recognisers
+    ]
+
+
+def _crowd(
+    name: str, values: Mapping[str, float | None], votes: Sequence[Vote], seed: int
+) -> tuple[Cell, Cell, Cell]:
+    found = crowd_tau(values, votes, seed=seed)
+    return name, cell(found), span(found.low, found.high)
