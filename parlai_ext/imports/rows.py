@@ -163,6 +163,7 @@ def _csv_rows(source: Source) -> Iterator[Row]:
     Yield the rows below the header; only the line feed ends a line.
     """
     reader = csv.reader((line + '\n' for line in source.lines), strict=True)
+    last = 0
     try:
         header = [cell.strip() for cell in next(reader, [])]
         _check_header(header)
@@ -171,8 +172,9 @@ def _csv_rows(source: Source) -> Iterator[Row]:
             if any(cell.strip() for cell in cells):
                 yield _csv_row(source, last + 1, header, cells)
             last = reader.line_num
-    except csv.Error as error:
-        raise Misshapen(f'not a CSV row: {error}', reader.line_num) from None
+    except csv.Error as error:  # where the next row begins, nobody knows
+        what = f'not a CSV row: {error}; the rest of the file cannot be read'
+        yield Row(last + 1, problem=source.bad(last + 1, what))
 
 
 def _check_header(header: list[str]) -> None:
@@ -228,7 +230,7 @@ def _row(source: Source, line: int, name: str, record: Mapping[str, Any]) -> Row
 def _turn(record: Any, line: int, where: str) -> Turn:
     speaker = text_of(record, 'speaker', where).strip()
     text = text_of(record, 'text', where)
-    given = str(record.get('given', '')).strip().casefold()
+    given = str(record.get('given') or '').strip().casefold()
     if given not in TRUE + FALSE:
         raise Misshapen(f"{where}: 'given' is true or false, not {brief(given)}")
     return Turn(speaker, text, line, given in TRUE)

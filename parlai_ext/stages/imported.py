@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from parlai_ext.errors import UserError
-from parlai_ext.records import Dialogue, Opener, Pairing, Roster
+from parlai_ext.records import Dialogue, Opener, Pairing, Roster, ScoredDialogue
 
 NAME = 'imported'
 UNKNOWN = (
@@ -69,6 +69,21 @@ def sides(pairing: Pairing) -> tuple[Pairing, ...]:
     if pairing.scheme != NAME or pairing.first == pairing.second:
         return (pairing,)
     return pairing, replace(pairing, first=pairing.second, second=pairing.first)
+
+
+def judged_only(
+    manifest: Mapping[str, Any], scored: list[ScoredDialogue]
+) -> list[ScoredDialogue]:
+    """
+    Return scores without those that people, whom nobody judges, do not have.
+    """
+    if NAME not in manifest or not manifest['partners']:
+        return scored
+    people = manifest['partners']
+    return [
+        replace(one, scores=tuple(s for s in one.scores if s.system not in people))
+        for one in scored
+    ]
 
 
 def said(dialogue: Dialogue, judged: Pairing) -> list[str]:

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from parlai_ext.records import Dialogue, Score, ScoredDialogue, Scorer
 from parlai_ext.scoring.judged import judged_indices, unscored_systems
 from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.stages import imported
 from parlai_ext.store import RunFolder
 
 # options of the command line that replace a key of the protocol's `scorer:`
@@ -136,6 +137,7 @@ def score_run(
             scored = score_dialogues(
                 dialogues, scorer, first_speaker_only, include_given
             )
+            scored = imported.judged_only(run.manifest, scored)
             store.write(shard.pairing_id, shard.index, scored)
             report = counted(report, scored)
             bar.update(len(dialogues))
