@@ -1,0 +1,3 @@
+"""
+ChatMatch as a ParlAI agent.
+"""

@@ -1,0 +1,167 @@
+"""
+ChatMatch for ParlAI's commands: `parlai eval_model -m ext:chatmatch -t ext:dialogues`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+from parlai.core.metrics import AverageMetric, Metric, SumMetric
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+
+from parlai_ext.options import add_options
+from parlai_ext.records import Dialogue, Utterance
+from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT as CONCEPTS
+from parlai_ext.scoring.chatmatch.entities import DEFAULT as ENTITIES
+from parlai_ext.scoring.chatmatch.rules import (
+    DEFAULT_READING,
+    READINGS,
+    THRESHOLDS,
+    UNITS,
+    rules_of,
+)
+from parlai_ext.scoring.chatmatch.scorer import JUDGE, ChatMatch
+from parlai_ext.scoring.chatmatch.turns import Value
+from parlai_ext.stages.score import build_scorer
+
+SELF = 'one', 'other'
+PREFIX = 'chatmatch_'
+CHOICES: Final = ('reading', 'entities', 'concepts', *THRESHOLDS)
+
+
+class ChatMatchAgent(Agent):
+    """
+    Observes ``text``, the earlier utterances in ``context`` and, where the task knows
+    them, the later ones in ``later``; acts what the turn adds to each dimension.
+
+    Which concepts are important and how alike two turns are depends on the whole
+    game, so without ``later`` the game is what was said so far. A message's `reason`
+    says why a dimension has no value.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        group = parser.add_argument_group('ChatMatch Agent')
+        add_options(group, '--judge-model-file')
+        group.add_argument(
+            '--chatmatch-reading',
+            choices=tuple(READINGS),
+            default=DEFAULT_READING,
+            help='the text, the released script, or that with its swapped point mended',
+        )
+        group.add_argument(
+            '--chatmatch-entities',
+            default=ENTITIES,
+            help='gazetteer, capitals, spacy[:MODEL], stanza[:LANGUAGE] or none',
+        )
+        group.add_argument(
+            '--chatmatch-concepts',
+            default=CONCEPTS,
+            help='content_words, nltk, or a file or folder of dictionaries',
+        )
+        for name in THRESHOLDS:
+            default = getattr(rules_of(), name)
+            extra = {'choices': UNITS} if isinstance(default, str) else {'type': float}
+            group.add_argument(
+                f'--chatmatch-{name.replace("_", "-")}',
+                **extra,
+                default=None,
+                help="instead of the reading's",
+            )
+        add_options(group, '--no-cuda', '--fp16')
+        parser.set_defaults(judge_model_file=JUDGE)
+        return parser
+
+    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
+        super().__init__(opt, shared)
+        self.id = 'ChatMatch'
+        self.scorer: ChatMatch = shared['scorer'] if shared else load_scorer(opt)
+
+    def share(self) -> dict[str, Any]:
+        """
+        Clones have one scorer.
+        """
+        return {**super().share(), 'scorer': self.scorer}
+
+    def act(self) -> Message:
+        """
+        Judge what was observed last.
+        """
+        return self.batch_act([self.observation])[0]
+
+    def batch_act(self, observations: list[Message]) -> list[Message]:
+        """
+        Judge all observations, a game once for all its turns, the model asked once.
+        """
+        acts = [Message(id=self.id, episode_done=False) for _ in observations]
+        turns: dict[tuple[str, ...], list[tuple[Message, int]]] = {}
+        for act, seen in zip(acts, observations, strict=True):
+            if seen and not seen.is_padding() and seen.get('text') is not None:
+                before = tuple(seen.get('context', ()))
+                said = (*before, seen['text'], *seen.get('later', ()))
+                turns.setdefault(said, []).append((act, len(before)))
+        found = self.scorer.score(
+            [game_of(said) for said in turns],
+            [sorted({i for _, i in own}) for own in turns.values()],
+        )
+        for own, scored in zip(turns.values(), found, strict=True):
+            for act, i in own:
+                # where there is no game, only the whole says why
+                wanted = i if scored.evidence else None
+                values = {
+                    s.dimension: Value(s.value, s.reason)
+                    for s in scored.scores
+                    if s.utterance_index == wanted
+                }
+                fill(act, values)
+        return acts
+
+
+def game_of(said: tuple[str, ...]) -> Dialogue:
+    """
+    Return utterances as the game of two who take turns.
+    """
+    utterances = tuple(Utterance(SELF[i % 2], text) for i, text in enumerate(said))
+    return Dialogue('', '', '', utterances)
+
+
+def fill(act: Message, values: dict[str, Value]) -> None:
+    """
+    Put values, reasons and metrics into an act.
+    """
+    reasons = [f'{name}: {one.reason}' for name, one in values.items() if one.reason]
+    act['scores'] = {name: one.value for name, one in values.items()}
+    act['reason'] = '; '.join(reasons) or None
+    act['metrics'] = metrics(values)
+
+
+def metrics(values: dict[str, Value]) -> dict[str, Metric]:
+    """
+    Return a dimension's value for its average; one without value is counted instead.
+    """
+    found: dict[str, Metric] = {}
+    for name, one in values.items():
+        if one.value is None:
+            found[f'{name}_unscored'] = SumMetric(1)
+        else:
+            found[name] = AverageMetric(one.value)
+    return found
+
+
+def load_scorer(opt: Opt) -> Any:
+    """
+    Return the scorer that the agent's options ask for.
+    """
+    given = {key: opt.get(PREFIX + key) for key in CHOICES}
+    return build_scorer(
+        {'name': 'chatmatch', 'judge_model_file': opt.get('judge_model_file'), **given},
+        datapath=opt.get('datapath'),
+        no_cuda=bool(opt.get('no_cuda')),
+        fp16=opt.get('fp16'),
+        batchsize=max(64, opt.get('batchsize') or 1),
+    )
