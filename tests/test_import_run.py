@@ -191,6 +191,16 @@ def test_what_is_not_known_is_said(games, tmp_path):
     assert any('decoding and seeds, is not known' in n for n in lengths(run)['notes'])
 
 
+def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
+    (games / 'A_B.txt').write_text('A: hi there\nB: \nA: how are you ?\nB: fine\n')
+    imported(games, tmp_path / 'run', empty_turns='keep')
+    ranking = lengths(RunFolder.existing(tmp_path / 'run'))
+    rows = {row['system']: row for row in ranking['dimensions']['words']}
+    # B: "fine" with A, "good day" with A
+    assert rows['B']['score'] == pytest.approx((1 + 2) / 2)
+    assert 'empty turns, which are not judged: B 1' in ranking['notes']
+
+
 def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
     (games / 'D_A.txt').write_text('D: hi\n')
     imported(games, tmp_path / 'run', skip_bad_rows=True)

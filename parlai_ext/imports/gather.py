@@ -5,6 +5,7 @@ All dialogues of some files, checked together: names, ids, and what is left out.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,6 +49,19 @@ class Haul:
         Those of them who are people and are not judged.
         """
         return frozenset().union(*(dialogue.humans for dialogue in self.dialogues))
+
+    @property
+    def silent(self) -> dict[str, int]:
+        """
+        How many empty turns were kept, by system.
+        """
+        said = Counter(
+            turn.speaker
+            for dialogue in self.dialogues
+            for turn in dialogue.turns
+            if not turn.text.strip() and turn.speaker not in dialogue.humans
+        )
+        return dict(sorted(said.items()))
 
     def refuse(self, problems: Sequence[Problem]) -> None:
         """

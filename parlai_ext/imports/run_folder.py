@@ -103,34 +103,47 @@ def manifest_of(
         'content': content_id(everything),
         **dict.fromkeys(UNKNOWN, 'unknown'),
     }
-    names = [n for n in haul.names if n not in haul.humans]
-    longest = max(len(one.turns) for one in haul.dialogues)
-    met = Counter(frozenset({one.first, one.second}) for one in haul.dialogues)
+    people = haul.humans
     largest = max(map(len, dialogues.values()))
-    about = {**to_json(protocol), 'num_turns': longest, 'roster': None}
-    for key in ('num_dialogues', 'openers', 'seed'):
-        del about[key]
     return {
-        'protocol': about,
+        'protocol': _known(protocol, max(len(one.turns) for one in haul.dialogues)),
         'collect': collect,
         'score': score_keys(protocol),
-        'targets': {name: {'identity': ''} for name in names},
-        'partners': {name: {'identity': ''} for name in sorted(haul.humans)},
+        'targets': {n: {'identity': ''} for n in haul.names if n not in people},
+        'partners': {name: {'identity': ''} for name in sorted(people)},
         'systems': {name: {} for name in haul.names},
         'pairings': [to_json(pairing) for pairing in pairings],
         'openers': [],
-        'shard_size': -(-largest // -(-largest // SHARD)),
-        NAME: {
-            'format': haul.format,
-            'asked': dict(asked),
-            'files': dict(haul.files),
-            'dialogues_a_pair': max(met.values()),
-            'left_out': haul.n_left_out,
-            'bad_rows': len(haul.problems),
-            'people_only': haul.n_people,
-        },
+        'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
+        NAME: _about(haul, asked),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
+    }
+
+
+def _known(protocol: Protocol, num_turns: int) -> dict[str, Any]:
+    """
+    Return a protocol as plain data, without what nobody knows of the dialogues.
+    """
+    about = {**to_json(protocol), 'num_turns': num_turns, 'roster': None}
+    unknown = ('num_dialogues', 'openers', 'seed')
+    return {key: value for key, value in about.items() if key not in unknown}
+
+
+def _about(haul: Haul, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return where the dialogues are from, and how many could not be had.
+    """
+    met = Counter(frozenset({one.first, one.second}) for one in haul.dialogues)
+    return {
+        'format': haul.format,
+        'asked': dict(asked),
+        'files': dict(haul.files),
+        'dialogues_a_pair': max(met.values()),
+        'left_out': haul.n_left_out,
+        'bad_rows': len(haul.problems),
+        'people_only': haul.n_people,
+        'silent': haul.silent,
     }
 
 

@@ -85,12 +85,19 @@ def settle(talk: Talk, stem: str, rules: Rules) -> Settled | tuple[Problem, ...]
         replace(
             turn,
             speaker=called[turn.speaker],
-            given=turn.given or called[turn.speaker] in humans,
+            given=turn.given or not_judged(turn, called[turn.speaker] in humans),
         )
         for turn in turns
     )
     where = (talk.id, talk.file, talk.line)
     return Settled(first, second, told, frozenset(humans), *where)
+
+
+def not_judged(turn: Turn, human: bool) -> bool:
+    """
+    Tell whether no system said a turn: a person did, or nobody anything.
+    """
+    return human or not turn.text.strip()
 
 
 def _turns(turns: Sequence[Turn], rules: Rules) -> list[Turn]:

@@ -227,6 +227,9 @@ def show(report: ImportReport, haul: Haul, run_dir: str) -> None:
         print(f'{report.n_people} dialogues of people only left out (--judge-humans)')
     if report.n_repeated:
         print(f'{report.n_repeated} dialogues are word for word as an earlier one')
+    if haul.silent:
+        counts = ', '.join(f'{name} {n}' for name, n in haul.silent.items())
+        print(f'empty turns, which are not judged: {counts}')
     people = f'; not judged: {", ".join(report.people)}' if report.people else ''
     print(f'{len(report.systems)} systems: {", ".join(report.systems)}{people}')
     done = 'imported' if report.written else 'were there already'

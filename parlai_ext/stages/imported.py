@@ -111,6 +111,9 @@ def in_words(manifest: Mapping[str, Any]) -> list[str]:
         )
     if about['people_only']:
         found.append(f'{about["people_only"]} dialogues of people only are left out')
+    if about['silent']:
+        counts = ', '.join(f'{name} {n}' for name, n in about['silent'].items())
+        found.append(f'empty turns, which are not judged: {counts}')
     if manifest['partners']:
         found.append(f'people, not judged: {", ".join(manifest["partners"])}')
     return found
