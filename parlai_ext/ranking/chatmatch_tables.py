@@ -28,12 +28,15 @@ Cell = str | float | int | None
 class Table:
     """
     Rows under columns; a cell without a number says in words why there is none.
+
+    `signatures` fix the numbers, as far as the table itself knows them.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
 
 
 def games_of(dialogues: Sequence[Dialogue], raw_of: RawOf) -> list[Game]:

@@ -45,9 +45,16 @@ class GameResult:
         """
         Return the sum of a side's points.
         """
-        return sum(point or 0 for point in self.points[system].values())
+        return self._totals[system]
 
-    @property
+    @cached_property
+    def _totals(self) -> dict[str, int]:
+        return {
+            name: sum(point or 0 for point in of.values())
+            for name, of in self.points.items()
+        }
+
+    @cached_property
     def compared(self) -> bool:
         """
         Whether both sides have a raw score on any dimension.

@@ -171,8 +171,7 @@ class ChatmatchTables(Command):
 
     def _spot_the_bot(self) -> Table:
         from parlai_ext.scoring.chatmatch.rules import READINGS
-        from parlai_ext.stages.chatmatch_grid import RATINGS
-        from parlai_ext.stages.spot_the_bot import crowd_table, read
+        from parlai_ext.stages.spot_the_bot import RATINGS, crowd_table, read
 
         dialogues, votes = read(Path(self.opt['data']), self.opt['domain'])
         return crowd_table(

@@ -5,11 +5,13 @@ Every reading, entity recogniser and rating: tau, and how far it would move.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from parlai_ext.errors import UserError
 from parlai_ext.ranking import chatmatch_published as paper
 from parlai_ext.ranking.agreement import Judges
 from parlai_ext.ranking.chatmatch_tables import Cell, Table, cell, games_of
+from parlai_ext.ranking.ratings import rate
 from parlai_ext.ranking.robustness import Robust, robust
 from parlai_ext.ranking.tournament import Tournament, tournament
 from parlai_ext.records import Answer as Said
@@ -87,20 +89,26 @@ def grid_table(
     """
     rows: list[tuple[Cell, ...]] = []
     notes: dict[str, None] = {}
+    signatures: list[str] = []
     recognisers = list(recognisers)
     for reading in readings:
         for recogniser in recognisers:
             name = f'{reading}, {recogniser}'
             try:
-                results = results_of(dialogues, build(reading, recogniser))
+                scorer = build(reading, recogniser)
+                results = results_of(dialogues, scorer)
             except UserError as error:
                 rows.append((name, '', None, f'skipped: {error}', *[None] * 4))
                 continue
+            signatures.append(scorer.signature)
             notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
             for rating in ratings:
                 rows.append(_row(name, rating, results, judges, seed))
     title = 'Agreement with the judges (tau-b) by reading, entities and rating'
-    return Table(title, COLUMNS, tuple(rows), (*NOTES, *notes))
+    for rating in ratings:
+        with suppress(UserError):  # its rows say that it is not installed
+            signatures.append(rate(tournament([]), rating, seed=seed).signature)
+    return Table(title, COLUMNS, tuple(rows), (*NOTES, *notes), tuple(signatures))
 
 
 def _row(

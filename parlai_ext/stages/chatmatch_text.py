@@ -37,6 +37,7 @@ def data(table: Table) -> dict[str, Any]:
         'columns': list(table.columns),
         'rows': [list(row) for row in table.rows],
         'notes': list(table.notes),
+        'signatures': list(table.signatures),
     }
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 from parlai_ext.errors import UserError
 from parlai_ext.human_scores import read_human_scores
@@ -97,7 +98,7 @@ def _cells(path: str | Path) -> list[tuple[Any, ...]]:
     try:
         sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
         return [tuple(row) for row in sheet.iter_rows(values_only=True) if row]
-    except (InvalidFileException, KeyError, ValueError, OSError) as e:
+    except (InvalidFileException, BadZipFile, KeyError, ValueError, OSError) as e:
         if isinstance(e, FileNotFoundError):
             raise UserError(f'{path}: no such file') from None
         raise UserError(f'{path}: not a readable .xlsx spreadsheet') from None

@@ -19,6 +19,9 @@ from parlai_ext.stages.chatmatch_grid import Build, results_of, span
 
 DIALOGUES = 'sampled-dialogues-full-{}.jsonl'
 VOTES = 'annotated-dialogues-full-{}.jsonl'
+# many games a pair: trueskill itself would take minutes
+RATINGS = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
+DRAWS = 100
 COLUMNS = ('measure', 'tau', 'crowd (95 %)', 'without one bot', 'games (95 %)')
 
 
@@ -48,16 +51,19 @@ def crowd_table(
     """
     rates = win_rates(votes)
     rows: list[tuple[Cell, ...]] = []
+    signatures: list[str] = []
     notes: dict[str, None] = {
         'win rates of the crowd: '
         + ', '.join(f'{n} {r or 0.0:.3f}' for n, r in sorted(rates.items())): None
     }
     for name, build_one in _combinations(build, readings, recognisers):
         try:
-            results = results_of(dialogues, build_one())
+            scorer = build_one()
+            results = results_of(dialogues, scorer)
         except UserError as error:
             rows.append((name, f'skipped: {error}', None, None, None))
             continue
+        signatures.append(scorer.signature)
         notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
         for rating in ratings:
             try:
@@ -66,7 +72,7 @@ def crowd_table(
                 rows.append((f'{name}, {rating}', f'skipped: {error}', *[None] * 3))
                 continue
             others = leave_one_out(results, ranked(rates), rating, seed=seed).values()
-            games = games_range(results, ranked(rates), rating, seed=seed)
+            games = games_range(results, ranked(rates), rating, seed=seed, draws=DRAWS)
             there = [one.value for one in others if one.value is not None]
             rows.append(
                 (
@@ -78,7 +84,7 @@ def crowd_table(
     for name, values in baselines(dialogues).items():
         rows.append((*_crowd(name, values, votes, seed), None, None))
     title = f'Spot The Bot: tau-b with the crowd, {len(dialogues)} dialogues'
-    return Table(title, COLUMNS, tuple(rows), tuple(notes))
+    return Table(title, COLUMNS, tuple(rows), tuple(notes), tuple(signatures))
 
 
 def _combinations(
