@@ -4,6 +4,7 @@ What a reader of some format finds: talks, and what is wrong with them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -83,13 +84,14 @@ class Source:
 
 Reader = Callable[[Source], Iterator[Talk]]
 NOT_UTF8 = 'not UTF-8 text'
+STRAY = re.compile('[\udc80-\udcff]')
 
 
 def is_utf8(text: str) -> bool:
     """
     Tell whether a line was UTF-8 (`Source.lines` holds stray bytes as surrogates).
     """
-    return not any('\udc80' <= char <= '\udcff' for char in text)
+    return text.isascii() or not STRAY.search(text)
 
 
 def brief(value: Any) -> str:
