@@ -58,8 +58,8 @@ def tau(values: Mapping[str, float | None], ranks: Mapping[str, float | None]) -
         return Tau(None, len(there), reason, notes=tuple(notes))
     left = np.array([[float(values[n] or 0.0) for n in there]])
     right = -np.array([[float(ranks[n] or 0.0) for n in there]])
-    value, reason = _tau_b(left, right)
-    return Tau(value, len(there), reason, notes=tuple(notes))
+    value, undefined = _tau_b(left, right)
+    return Tau(value, len(there), undefined, notes=tuple(notes))
 
 
 def mean_ranks(judges: Judges) -> dict[str, float | None]:

@@ -62,7 +62,7 @@ def no_maximum(wins: Floats, systems: Sequence[str]) -> str | None:
         return 'the systems fall into groups that never met'
     # one whom only those reach whom it reaches too: its group never lost outside
     top = next(i for i in range(len(wins)) if (beats[:, i] <= beats[i]).all())
-    group = [systems[j] for j in np.flatnonzero(beats[top] & beats[:, top])]
+    group = [systems[j] for j in np.flatnonzero(beats[top] & beats[:, top]).tolist()]
     return f'{", ".join(group)} won all games against the others; a prior above 0 helps'
 
 

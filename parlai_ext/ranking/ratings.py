@@ -113,8 +113,8 @@ def ranked(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """
     there = [name for name, value in values.items() if not _missing(value)]
     numbers = settled(np.array([float(values[n] or 0.0) for n in there]))
-    ranks = stats.rankdata(-numbers) if there else []
-    return {**dict.fromkeys(values), **dict(zip(there, map(float, ranks), strict=True))}
+    ranks: list[float] = stats.rankdata(-numbers).tolist() if there else []
+    return {**dict.fromkeys(values), **dict(zip(there, ranks, strict=True))}
 
 
 def _football(
@@ -269,8 +269,8 @@ def _settled(values: Sequence[float | None]) -> list[float | None]:
     Round away what the order of additions leaves, so that equals stay equal.
     """
     there = [value for value in values if value is not None]
-    rounded = iter(settled(np.array(there)) if there else [])
-    return [None if v is None else plain(float(next(rounded))) for v in values]
+    rounded = iter(settled(np.array(there)).tolist() if there else ())
+    return [None if v is None else plain(next(rounded)) for v in values]
 
 
 def _missing(value: float | None) -> bool:
