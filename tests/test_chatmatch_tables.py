@@ -118,6 +118,11 @@ def test_without_data_the_command_says_what_it_needs():
         ChatmatchTables.main(table=['groups'])
 
 
+def test_an_unknown_rating_is_refused_before_any_game_is_read():
+    with pytest.raises(UserError, match="unknown rating 'elo'; known: openskill"):
+        ChatmatchTables.main(data='nowhere', table=['groups'], rating='elo')
+
+
 def test_what_is_not_here_needs_no_data():
     found = ChatmatchTables.main(table=['not_here'])
     assert len(found['tables']['not_here']['rows']) == 6

@@ -114,6 +114,11 @@ def test_table_6_has_every_group():
     assert table.rows[0][2] == 1
 
 
+def test_table_6_of_more_systems_than_there_are_is_refused():
+    with pytest.raises(UserError, match='groups of 9: there are 4 systems; 2 to 4'):
+        groups_table(pecking_order(), JUDGES, size=9, method='3-1-0')
+
+
 def test_table_6_of_a_group_with_one_human_rank_is_undefined():
     judges = {'1': {'C': 1.0, 'D': 1.0}}
     table = groups_table(pecking_order(dims='x'), judges, size=2, method='3-1-0')

@@ -22,6 +22,10 @@ from .tournament import Game, Raw, Tournament, mean_raw, tournament
 
 RawOf = Callable[[Dialogue], Raw]
 Cell = str | float | int | None
+SETUP_COLUMNS = (
+    *('setup', 'tau paper', 'tau measured', 'inconsistency paper', 'measured'),
+    *('relevance paper', 'measured'),
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,11 @@ def groups_table(
     """
     Return Table 6: every group of ``size`` systems, its own games ranked anew.
     """
+    if not 2 <= size <= len(results.systems):
+        raise UserError(
+            f'groups of {size}: there are {len(results.systems)} systems; 2 to '
+            f'{len(results.systems)} would fit'
+        )
     ranks = mean_ranks(judges)
     rows: list[tuple[Cell, ...]] = []
     taus, others = [], []
@@ -157,9 +166,7 @@ def setups_table(
     rows.append(('human-bot', *(c for one in published for c in (one, None))))
     notes.append(f'human-bot: not here: {paper.NOT_HERE["human-bot"][1]}')
     notes += _other_counts(counts)
-    columns = ('setup', 'tau paper', 'tau measured', 'inconsistency paper', 'measured')
-    columns = (*columns, 'relevance paper', 'measured')
-    return Table('Table 7: chatting setups', columns, tuple(rows), tuple(notes))
+    return Table('Table 7: chatting setups', SETUP_COLUMNS, tuple(rows), tuple(notes))
 
 
 def _other_counts(counts: Mapping[str, Mapping[str, float | None]]) -> list[str]:

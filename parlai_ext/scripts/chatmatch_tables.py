@@ -71,6 +71,8 @@ class ChatmatchTables(Command):
         """
         Return the tables by name, and print them.
         """
+        from parlai_ext.ranking.ratings import rate
+        from parlai_ext.ranking.tournament import tournament
         from parlai_ext.stages.chatmatch_text import data, text
 
         asked = self.opt['table']
@@ -83,6 +85,7 @@ class ChatmatchTables(Command):
             raise UserError(
                 '--table spot_the_bot has a --data of its own; ask it alone'
             )
+        rate(tournament([]), self.opt['rating'])  # an unknown one is refused first
         found = {}
         for name in names:
             table: Table = getattr(self, f'_{name}')()

@@ -9,6 +9,7 @@ systems, then one row a judge. The block whose name holds ``rank`` is the overal
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -88,17 +89,17 @@ def _value(value: Any, name: str, where: str) -> float | None:
 
 def _cells(path: str | Path) -> list[tuple[Any, ...]]:
     try:
-        from openpyxl import load_workbook
-        from openpyxl.utils.exceptions import InvalidFileException
+        openpyxl: Any = import_module('openpyxl')
     except ImportError:
         raise UserError(
             f'{path}: reading a spreadsheet needs openpyxl; pip install openpyxl, or '
             'give a CSV with columns system,dimension,value,rater'
         ) from None
     try:
-        sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
-        return [tuple(row) for row in sheet.iter_rows(values_only=True) if row]
-    except (InvalidFileException, BadZipFile, KeyError, ValueError, OSError) as e:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        rows = book.worksheets[0].iter_rows(values_only=True)
+        return [tuple(row) for row in rows if row]
+    except (BadZipFile, KeyError, ValueError, OSError) as e:
         if isinstance(e, FileNotFoundError):
             raise UserError(f'{path}: no such file') from None
         raise UserError(f'{path}: not a readable .xlsx spreadsheet') from None

@@ -5,6 +5,7 @@ Spot The Bot's own dialogues of bots: a tournament against the crowd's win rates
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from parlai_ext.errors import UserError
@@ -91,7 +92,7 @@ def _combinations(
     build: Build, readings: Sequence[str], recognisers: Sequence[str]
 ) -> list[tuple[str, Callable[[], ChatMatch]]]:
     return [
-        (f'{reading}, {one}', lambda reading=reading, one=one: build(reading, one))
+        (f'{reading}, {one}', partial(build, reading, one))
         for reading in readings
         for one in recognisers
     ]
