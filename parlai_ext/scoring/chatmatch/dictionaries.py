@@ -114,7 +114,9 @@ def load_tagger() -> Tagger:
 
     :raises UserError: saying how to get its weights.
     """
-    from nltk.tag.perceptron import PerceptronTagger
+    from nltk.tag.perceptron import (  # type: ignore[import-untyped]
+        PerceptronTagger,
+    )
 
     try:
         tag: Tagger = PerceptronTagger().tag

@@ -10,8 +10,8 @@ from __future__ import annotations
 import string
 from functools import lru_cache
 
-from nltk.stem.porter import PorterStemmer
-from nltk.tokenize import NLTKWordTokenizer
+from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
+from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
 MEMORY = 1 << 16
 UNPUNCTUATED = {ord(mark): None for mark in string.punctuation}
