@@ -92,6 +92,7 @@ JSONS = {
         f'{{"dialog": [[{TURN}, {TURN.replace("A", "B")}]]}}\n{{"dialog": [',
         'x.jsonl:2: not JSON',
     ),
+    'first line': ('{"turns": [\n{"turns": []}\n', 'x.jsonl:1: not JSON'),
     'no text': ('{"dialog": [[{"id": "A"}]]}', "x.jsonl:1: act 1: 'text' is a text"),
     'no list': ('{"dialog": {}}', "x.jsonl:1: 'dialog' is a list"),
     'not an exchange': (f'{{"dialog": [{TURN}]}}', "x.jsonl:1: 'dialog' is a list of"),

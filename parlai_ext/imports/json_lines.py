@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from parlai_ext.imports.talk import NOT_UTF8, Source, brief, is_utf8
+
+NEAR = 20  # records
 
 
 class Misshapen(Exception):
@@ -44,10 +47,12 @@ def _record(line: str) -> Mapping[str, Any] | Misshapen:
 
 def first_record(source: Source) -> Mapping[str, Any]:
     """
-    Return the first line's record; one without anything if it is none.
+    Return the first record that can be read, for what it tells of the others; one
+    without anything if there is none near the start.
     """
-    for _, found in records(source):
-        return {} if isinstance(found, Misshapen) else found
+    for _, found in islice(records(source), NEAR):
+        if not isinstance(found, Misshapen):
+            return found
     return {}
 
 
