@@ -76,6 +76,7 @@ def test_a_threshold_given_as_it_is_changes_no_signature():
     ('config', 'line'),
     [
         ({'reading': 'relesed'}, "reading 'relesed'; did you mean 'released'"),
+        ({'reading': ['paper']}, 'reading "[\'paper\']"; '),
         ({'repitition': 0.9}, "unknown key 'repitition'; did you mean 'repetition'"),
         ({'repetition': 1.2}, 'repetition 1.2; a number from 0 to 1'),
         ({'concept_share': 'half'}, "concept_share 'half'; a number from 0 to 1"),

@@ -43,16 +43,16 @@ class Manner:
     """
 
     foreign_history: bool = False
-    token_question: bool = True
+    token_question: bool = False
     equal_contradicts: bool = False
-    raw_concepts: bool = True
-    skips_repeated: bool = True
-    drops_last: bool = True
-    drops_worst: bool = True
-    empty_repeats: bool = True
-    names_once: bool = True
-    cuts_at_colon: bool = True
-    whole_game: bool = True
+    raw_concepts: bool = False
+    skips_repeated: bool = False
+    drops_last: bool = False
+    drops_worst: bool = False
+    empty_repeats: bool = False
+    names_once: bool = False
+    cuts_at_colon: bool = False
+    whole_game: bool = False
     swaps: bool = False
 
 
@@ -83,18 +83,29 @@ class Rules:
     first_judged: int = 3
 
 
-PAPER = Rules(
-    'paper',
-    Manner(*[True, False, True, False, *[False] * 8]),
-    perplexity_cap=0.0,
-    perplexity_unit='token',
-    distinct_unit='token',
-    first_judged=1,
+TEXT = Manner(foreign_history=True, equal_contradicts=True)
+MENDED = Manner(
+    token_question=True,
+    raw_concepts=True,
+    skips_repeated=True,
+    drops_last=True,
+    drops_worst=True,
+    empty_repeats=True,
+    names_once=True,
+    cuts_at_colon=True,
+    whole_game=True,
 )
 READINGS = {
-    'released_fixed': Rules('released_fixed', Manner()),
-    'released': Rules('released', Manner(swaps=True)),
-    'paper': PAPER,
+    'released_fixed': Rules('released_fixed', MENDED),
+    'released': Rules('released', replace(MENDED, swaps=True)),
+    'paper': Rules(
+        'paper',
+        TEXT,
+        perplexity_cap=0.0,
+        perplexity_unit='token',
+        distinct_unit='token',
+        first_judged=1,
+    ),
 }
 DEFAULT_READING = 'released_fixed'
 UNITS = ('character', 'token')

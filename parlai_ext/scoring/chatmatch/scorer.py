@@ -85,7 +85,7 @@ class ChatMatch:
             if key not in KEYS:
                 raise UserError(f'scorer: unknown key {key!r}; {nearest(key, KEYS)}')
         rules = rules_of(
-            given.get('reading', DEFAULT_READING),
+            str(given.get('reading', DEFAULT_READING)),
             {key: given[key] for key in THRESHOLDS if key in given},
         )
         dictionaries = load_dictionaries(str(given.get('concepts', CONCEPTS)))
