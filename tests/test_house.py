@@ -54,10 +54,16 @@ TABLE = {
     'tasks': (f'{LIBRARY} mini worlds', ANY_LIBRARY),
     # stages: a scorer agent is built as the stage builds its scorer
     'agents': (f'{LIBRARY} mini stages', ANY_LIBRARY),
-    'stages': (f'{LIBRARY} mini {FACES}', ANY_LIBRARY),
+    # imports: games that are scored without a run folder
+    'stages': (f'{LIBRARY} mini {FACES} imports', ANY_LIBRARY),
+    # imports: the stages know what is different about a run of imported dialogues
+    'imports': (f'{CORE} store stages', 'tqdm'),
     'doctor': (f'{LIBRARY} mini', ANY_LIBRARY),
     '__main__': ('command doctor plugin', 'parlai'),
-    'scripts': (f'{LIBRARY} mini {FACES} stages doctor __init__', ANY_LIBRARY),
+    'scripts': (
+        f'{LIBRARY} mini {FACES} stages imports doctor __init__',
+        ANY_LIBRARY,
+    ),
     '__init__': ('', ''),
 }
 # ranking a run that is there, or showing it, must not pay for models

@@ -60,11 +60,21 @@ def candidates(
     Yield every collected dialogue with the judged system's mean on one dimension.
     """
     for pairing_id, index in _shards(run):
-        target = pairings[pairing_id]['first']
+        target = sides(pairings[pairing_id], run.manifest)[0]
         scored = _scored(run, scorer_signature, pairing_id, index)
         for dialogue in run.read_dialogues(pairing_id, index):
             value = target_mean(dialogue, scored.get(dialogue.id), target, dimension)
             yield Candidate(dialogue.id, pairing_id, index, target, value)
+
+
+def sides(pairing: Mapping[str, Any], manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """
+    Return a pairing's target and the other one; people may begin an imported dialogue.
+    """
+    first, second = pairing['first'], pairing['second']
+    if first in manifest.get('partners', {}):
+        return second, first
+    return first, second
 
 
 def target_mean(
@@ -88,6 +98,7 @@ def as_data(
     scored: ScoredDialogue | None,
     names: tuple[str, str],
     dimensions: Sequence[str],
+    starts: bool = True,
 ) -> dict[str, Any]:
     """
     Return a dialogue as JSON data for the page.
@@ -95,7 +106,8 @@ def as_data(
     Each `scores` list runs over the dimensions: a number, the reason why there is none,
     or `None` where nothing was asked.
 
-    :param names: the first speaker (the target) and the second.
+    :param names: the target and the other one.
+    :param starts: the target speaks first, as it does unless people began.
     """
     by_place: dict[int | None, dict[str, float | str]] = {}
     for score in scored.scores if scored else ():
@@ -113,7 +125,7 @@ def as_data(
 
     turns = [
         {
-            'first': i % 2 == 0,
+            'first': (i % 2 == 0) == starts,
             'text': utterance.text,
             'given': utterance.given,
             'scores': row(i),
@@ -168,12 +180,15 @@ def _read(
         here = wanted.get((pairing_id, index), {})
         if not here:
             continue
-        names = (pairings[pairing_id]['first'], pairings[pairing_id]['second'])
+        names = sides(pairings[pairing_id], run.manifest)
+        starts = names[0] == pairings[pairing_id]['first']
         scored = _scored(run, scorer_signature, pairing_id, index)
         for dialogue in run.read_dialogues(pairing_id, index):
             if dialogue.id in here:
                 pick = here[dialogue.id]
-                data = as_data(dialogue, scored.get(dialogue.id), names, dimensions)
+                data = as_data(
+                    dialogue, scored.get(dialogue.id), names, dimensions, starts
+                )
                 yield {**data, 'why': pick.why, 'value': rounded(pick.candidate.value)}
 
 

@@ -46,6 +46,8 @@ def command(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     """
     Return the command line that makes the run anew, in another folder.
     """
+    if 'imported' in manifest:
+        return _import(manifest['imported']['asked'])
     asked = {'config': ranking['protocol'], **manifest.get('asked', {})}
     given = [
         f'--{option.replace("_", "-")} {shlex.quote(without_place(str(value)))}'
@@ -53,6 +55,19 @@ def command(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         for value in (values if isinstance(values, list) else [values])
     ]
     return ' '.join(['parlai evaluate_systems', *given])
+
+
+def _import(asked: Mapping[str, Any]) -> str:
+    """
+    Return the command line that imports the dialogues of a run anew.
+    """
+    given = ['--dialogues', *map(shlex.quote, asked['dialogues'])]
+    for option, values in asked.items():
+        if option != 'dialogues':
+            for value in values if isinstance(values, list) else [values]:
+                shown = shlex.quote(without_place(str(value)))
+                given.append(f'--{option.replace("_", "-")} {shown}')
+    return ' '.join(['parlai import_dialogues', *given, '--run-dir NEW_FOLDER'])
 
 
 def in_short(value: Any) -> str:

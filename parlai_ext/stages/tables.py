@@ -76,10 +76,13 @@ def dialogue_means(
     system could gain by falling silent after one good utterance.
     """
     values: dict[str, list[float]] = {}
+    whole: dict[str, list[float]] = {}
     for score in scored.scores:
         values.setdefault(score.dimension, [])
         if score.value is not None and score.system == judged:
-            values[score.dimension].append(score.value)
+            into = whole if score.utterance_index is None else values
+            into.setdefault(score.dimension, []).append(score.value)
+    values.update(whole)  # what is said of a whole dialogue is no mean of its turns
     if dialogue.ended_by == judged:
         return dict.fromkeys(values)
     return {d: sum(v) / len(v) if v else None for d, v in values.items()}
