@@ -3,10 +3,12 @@
 """
 
 import pytest
+from parlai.core.loader import load_agent_module
 from parlai.core.message import Message
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.agents.chatmatch.chatmatch import ChatMatchAgent
+from parlai_ext import plugin
+from parlai_ext.agents.chatmatch.chatmatch import ChatmatchAgent
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, THRESHOLDS
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from tests.chatmatch_samples import QUIZ, game
@@ -21,7 +23,7 @@ def scorer():
 
 @pytest.fixture
 def agent(scorer):
-    return ChatMatchAgent({}, {'scorer': scorer, 'opt': {}})
+    return ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
 
 
 def message(i, later=True):
@@ -80,7 +82,18 @@ def test_clones_have_one_scorer(agent):
 
 def test_every_threshold_is_an_option_of_the_agent():
     parser = ParlaiParser(False, False)
-    ChatMatchAgent.add_cmdline_args(parser)
+    ChatmatchAgent.add_cmdline_args(parser)
     opt = parser.parse_args(['--chatmatch-first-judged', '4'])
     assert opt['chatmatch_first_judged'] == 4
     assert all(opt.get(f'chatmatch_{key}', 'absent') is None for key in THRESHOLDS[:7])
+
+
+def test_parlai_finds_the_agent():
+    plugin.register()
+    assert load_agent_module('ext:chatmatch') is ChatmatchAgent
+
+
+def test_speakers_that_the_task_names_are_taken(agent):
+    names = ['ann', 'bob', 'cy', *['ann', 'bob'] * 3, 'ann']
+    act = agent.batch_act([Message({**message(3), 'speakers': names})])[0]
+    assert '3 speakers (ann, bob, cy)' in act['reason']

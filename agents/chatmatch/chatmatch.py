@@ -28,14 +28,16 @@ from parlai_ext.scoring.chatmatch.turns import Value
 from parlai_ext.stages.score import build_scorer
 
 SELF = 'one', 'other'
+Said = tuple[tuple[str, str], ...]
 PREFIX = 'chatmatch_'
 CHOICES: Final = ('reading', 'entities', 'concepts', *THRESHOLDS)
 
 
-class ChatMatchAgent(Agent):
+class ChatmatchAgent(Agent):
     """
     Observes ``text``, the earlier utterances in ``context`` and, where the task knows
-    them, the later ones in ``later``; acts what the turn adds to each dimension.
+    them, the later ones in ``later`` and who spoke each in ``speakers``; acts what the
+    turn adds to each dimension.
 
     Which concepts are important and how alike two turns are depends on the whole
     game, so without ``later`` the game is what was said so far. A message's `reason`
@@ -99,11 +101,15 @@ class ChatMatchAgent(Agent):
         Judge all observations, a game once for all its turns, the model asked once.
         """
         acts = [Message(id=self.id, episode_done=False) for _ in observations]
-        turns: dict[tuple[str, ...], list[tuple[Message, int]]] = {}
+        turns: dict[Said, list[tuple[Message, int]]] = {}
         for act, seen in zip(acts, observations, strict=True):
             if seen and not seen.is_padding() and seen.get('text') is not None:
-                before = tuple(seen.get('context', ()))
-                said = (*before, seen['text'], *seen.get('later', ()))
+                before = seen.get('context', ())
+                texts = (*before, seen['text'], *seen.get('later', ()))
+                speakers = seen.get('speakers') or [
+                    SELF[i % 2] for i in range(len(texts))
+                ]
+                said = tuple(zip(speakers, texts, strict=True))
                 turns.setdefault(said, []).append((act, len(before)))
         found = self.scorer.score(
             [game_of(said) for said in turns],
@@ -122,12 +128,11 @@ class ChatMatchAgent(Agent):
         return acts
 
 
-def game_of(said: tuple[str, ...]) -> Dialogue:
+def game_of(said: Said) -> Dialogue:
     """
-    Return utterances as the game of two who take turns.
+    Return turns as a dialogue.
     """
-    utterances = tuple(Utterance(SELF[i % 2], text) for i, text in enumerate(said))
-    return Dialogue('', '', '', utterances)
+    return Dialogue('', '', '', tuple(Utterance(*turn) for turn in said))
 
 
 def fill(act: Message, values: dict[str, Value]) -> None:
