@@ -71,6 +71,8 @@ class DefaultTeacher(FixedDialogTeacher):
         return Message(
             text=utterance.text,
             context=[earlier.text for earlier in dialogue.utterances[:index]],
+            later=[later.text for later in dialogue.utterances[index + 1 :]],
+            speakers=[said.speaker for said in dialogue.utterances],
             speaker=utterance.speaker,
             dialogue_id=dialogue.id,
             utterance_index=index,
