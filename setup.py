@@ -66,6 +66,8 @@ setup(
         'llm': ['accelerate', 'bitsandbytes', 'sentencepiece'],
         # systems that look passages up (FiD, RAG)
         'rag': ['faiss-cpu'],
+        # named entities for ChatMatch's knowledge
+        'chatmatch': ['spacy', 'stanza'],
         'dev': [
             'ruff',
             'mypy',

@@ -41,7 +41,7 @@ TABLE = {
     'ranking': (BARE_CORE, MATHS),
     'store': (CORE, ''),
     'report': (f'{CORE} store', PAGE),
-    'scoring': (CORE, f'{MATHS} requests yaml'),
+    'scoring': (CORE, f'{MATHS} nltk requests yaml'),
     'likelihood': (CORE, f'{MATHS} torch transformers'),
     'engines': ('errors', 'ray'),
     'remote': (BARE_CORE, 'requests'),

@@ -10,7 +10,10 @@ from typing import Any
 from parlai_ext.errors import UserError
 from parlai_ext.strict_yaml import nearest
 
-SCORERS = {'fed': 'parlai_ext.scoring.fed:Fed'}
+SCORERS = {
+    'fed': 'parlai_ext.scoring.fed:Fed',
+    'chatmatch': 'parlai_ext.scoring.chatmatch.scorer:ChatMatch',
+}
 
 
 def find_scorer(name: str) -> Any:
