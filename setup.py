@@ -58,6 +58,8 @@ setup(
         'urllib3',
         'scikit-learn',
         'typing_extensions',
+        # ratings of tournaments (MIT)
+        'openskill',
         # without it train_model and eval_model end in a TypeError (core/metrics.py:953)
         'nltk',
     ],
@@ -66,8 +68,10 @@ setup(
         'llm': ['accelerate', 'bitsandbytes', 'sentencepiece'],
         # systems that look passages up (FiD, RAG)
         'rag': ['faiss-cpu'],
-        # named entities for ChatMatch's knowledge
-        'chatmatch': ['spacy', 'stanza'],
+        # ChatMatch: named entities, the spreadsheet of the paper's judges
+        'chatmatch': ['spacy', 'stanza', 'openpyxl'],
+        # the paper's own rating; its licence allows non-commercial use only
+        'trueskill': ['trueskill'],
         'dev': [
             'ruff',
             'mypy',
@@ -79,6 +83,7 @@ setup(
             'pandas-stubs',
             'scipy-stubs',
             'faiss-cpu',
+            'openpyxl',
         ],
     },
     zip_safe=False,

@@ -24,6 +24,7 @@ COMMANDS = {
     'rank_systems': 'parlai_ext.scripts.rank_systems:RankSystems',
     'report_run': 'parlai_ext.scripts.report_run:ReportRun',
     'import_dialogues': 'parlai_ext.scripts.import_dialogues:ImportDialogues',
+    'chatmatch_tables': 'parlai_ext.scripts.chatmatch_tables:ChatmatchTables',
     'check_roster': 'parlai_ext.scripts.check_roster:CheckRoster',
     'convert_model': 'parlai_ext.scripts.convert_model:ConvertModel',
     'doctor': 'parlai_ext.scripts.doctor:Doctor',

@@ -3,13 +3,14 @@ Protocol files: one published method as one YAML file, every key checked.
 
     name: bipartite_2022                # the file's name, when it is left out
     pairing: bipartite                  # bipartite, self_play or all_play_all
-    openers: ext:empathetic_openers     # a ParlAI task
+    openers: ext:empathetic_openers     # a ParlAI task, or say:TEXT, one utterance
     num_dialogues: 600                  # of each pairing
     num_turns: 12                       # utterances of a dialogue, given ones included
     score: target                       # whose utterances are judged: target or both
     seed: 0
     scorer: {name: fed, judge_model_file: zoo:blender/blender_9B/model}
     ranking: {bootstraps: 2000, max_failed_share: 0.05, partners: sampled}
+    # or by a tournament: {rule: tournament, rating: openskill, shuffles: 3}
     roster: bipartite_2022              # a name, a path, or targets: and partners:
     reference: {kind: human, Overall: {some-system: 4.2}}
 """
@@ -57,8 +58,13 @@ CHOICES = {
     'pairing': SCHEMES,
     'score': ('target', 'both'),
     'partners': ('sampled', 'fixed'),
+    'rule': ('mean', 'tournament'),
+    'rating': (
+        *('openskill', 'trueskill', 'bradley_terry'),
+        *('3-1-0', '2-1-0', 'sum_of_ranks'),
+    ),
 }
-LEAST = {'num_dialogues': 1, 'num_turns': 3, 'bootstraps': 1}
+LEAST = {'num_dialogues': 1, 'num_turns': 3, 'bootstraps': 1, 'shuffles': 1}
 SCORER: dict[str, type] = {
     'name': str,
     'judge_model_file': str,
@@ -66,11 +72,25 @@ SCORER: dict[str, type] = {
     'polarity': str,
     'token_reduction': str,
     'followup_reduction': str,
+    'reading': str,
+    'entities': str,
+    'concepts': str,
+    'repetition': float,
+    'contradiction': float,
+    'recall_distance': int,
+    'concept_share': float,
+    'perplexity_cap': float,
+    'perplexity_unit': str,
+    'distinct_unit': str,
+    'first_judged': int,
 }
 RANKING: dict[str, type] = {
     'bootstraps': int,
     'max_failed_share': float,
     'partners': str,
+    'rule': str,
+    'rating': str,
+    'shuffles': int,
 }
 # an option of the command line -> the key that it replaces
 OVERRIDES: dict[str, tuple[str, ...]] = {
@@ -79,6 +99,9 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
     'followups': ('scorer', 'followups'),
     'bootstraps': ('ranking', 'bootstraps'),
     'max_failed_share': ('ranking', 'max_failed_share'),
+    'rule': ('ranking', 'rule'),
+    'rating': ('ranking', 'rating'),
+    'shuffles': ('ranking', 'shuffles'),
 }
 
 
@@ -142,7 +165,7 @@ def _section(
         for key, value in section.items()
         if value is not None
     }
-    for key in {'judge_model_file', 'followups'} & set(found):
+    for key in {'judge_model_file', 'followups', 'concepts'} & set(found):
         found[key] = beside(doc, found[key])
     return found
 

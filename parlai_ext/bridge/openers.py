@@ -17,6 +17,7 @@ from parlai_ext.strict_yaml import nearest
 logger = logging.getLogger(__name__)
 
 FILE_TASK = 'ext:empathetic_openers'
+SAY = 'say:'
 
 
 def load_openers(
@@ -27,7 +28,8 @@ def load_openers(
     datapath: str | None = None,
 ) -> list[Opener]:
     """
-    Return an opener of two utterances for each dialogue of the task.
+    Return an opener of two utterances for each dialogue of the task, or one of one
+    utterance: the text behind ``say:``.
 
     The first is the last line of the first act's text (lines before it are personas
     and the like, not said by anyone), the second its first label.
@@ -44,12 +46,20 @@ def load_openers(
         found = read_openers_file(openers_file)
         report_too_short(openers_file, found)
         return [Opener.of(u, f'{task} {k}') for k, u in found.openers.items()]
+    if task.startswith(SAY):
+        return [_said(task.removeprefix(SAY).strip())]
     if not task:
         raise UserError('openers: the name of a task is expected, not nothing')
     openers = list(_from_acts(_first_acts(task, split, datapath), f'{task}:{split}'))
     if not openers:
         raise UserError(f'task {task!r} has no dialogue that could open a conversation')
     return openers
+
+
+def _said(text: str) -> Opener:
+    if not text:
+        raise UserError(f'openers: what is said is expected behind {SAY!r}')
+    return Opener.of((text,), SAY.rstrip(':'))
 
 
 def _from_acts(acts: Iterator[Any], source: str) -> Iterator[Opener]:

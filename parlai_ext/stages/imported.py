@@ -91,7 +91,7 @@ def said(dialogue: Dialogue, judged: Pairing) -> list[str]:
     Return what the judged system (the first of ``judged``) said by itself.
     """
     turns = dialogue.utterances
-    if judged.scheme != NAME:
+    if judged.scheme != NAME and judged.first == judged.second:
         return [turn.text for turn in turns[::2] if not turn.given]
     return [t.text for t in turns if t.speaker == judged.first and not t.given]
 

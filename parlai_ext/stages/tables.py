@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,12 +58,33 @@ def read_tables(
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for pairing, dialogue, scored in _walk(run, plan, scorer_signature):
         _count(tables, pairing, dialogue)
-        for judged in imported.sides(pairing):
+        opener = place[dialogue.opener_id]
+        for k, judged in enumerate(sides(plan, pairing)):
             if judged.first in rows:
                 column = columns.get(judged.second, 0)
-                cell = (rows[judged.first], column, place[dialogue.opener_id])
+                # a game that somebody else began is another one than his own
+                later = k * len(plan.openers) if turns_round(plan) else 0
+                cell = (rows[judged.first], column, opener + later)
                 _enter(tables, cell, judged, dialogue, scored)
     return tables
+
+
+def turns_round(plan: Plan) -> bool:
+    """
+    Tell whether whoever answers is judged as whoever begins is, and meets him again.
+    """
+    protocol = plan.protocol
+    return protocol.pairing == 'all_play_all' and protocol.score == 'both'
+
+
+def sides(plan: Plan, pairing: Pairing) -> tuple[Pairing, ...]:
+    """
+    Return a pairing as each judged speaker sees it; whoever is judged comes first.
+    """
+    if turns_round(plan) and pairing.first != pairing.second:
+        back = replace(pairing, first=pairing.second, second=pairing.first)
+        return pairing, back
+    return imported.sides(pairing)
 
 
 def dialogue_means(
@@ -99,7 +120,8 @@ def _empty(plan: Plan, dimensions: tuple[str, ...]) -> Tables:
         'all_play_all': systems,
         imported.NAME: imported.opponents(plan.roster, plan.pairings),
     }[plan.protocol.pairing]
-    shape = (len(systems), len(opponents), len(plan.openers))
+    games = len(plan.openers) * (2 if turns_round(plan) else 1)
+    shape = (len(systems), len(opponents), games)
     return Tables(
         systems,
         opponents,
