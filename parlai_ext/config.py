@@ -133,6 +133,7 @@ def load_protocol_and_info(
     found['scorer'] = _section(doc, data, 'scorer', SCORER)
     found['ranking'] = _section(doc, data, 'ranking', RANKING)
     _apply(found, given)
+    _check_rule(doc, found)
     roster = _roster(doc, data, given.get('roster'), found.get('pairing'))
     kind, reference = _reference(doc, data.get('reference'), roster, 'roster' in given)
     protocol = Protocol(
@@ -200,6 +201,22 @@ def _apply(found: dict[str, Any], given: Mapping[str, Any]) -> None:
         doc = Document(None, '--' + option.replace('_', '-'))
         place = found[outer[0]] if outer else found
         place[key] = _checked(doc, (key,), value, kinds[key])
+
+
+def _check_rule(doc: Document, found: Mapping[str, Any]) -> None:
+    """
+    Refuse a tournament in which nobody would have an opponent to be compared with.
+    """
+    ranking = found['ranking']
+    if ranking.get('rule') != 'tournament' or ranking.get('rating') == 'sum_of_ranks':
+        return
+    for key, needed in (('pairing', 'all_play_all'), ('score', 'both')):
+        if found.get(key) != needed:
+            raise doc.error(
+                ('ranking', 'rule'),
+                f'a tournament needs {key}: {needed} (or rating: sum_of_ranks, which '
+                'needs no opponents)',
+            )
 
 
 def _roster(

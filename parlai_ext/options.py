@@ -76,6 +76,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
         'type': float,
         'help': 'a system with more failed dialogues is listed, not ranked (0.05)',
     },
+    '--rule': {'help': 'what ranks: mean (scores) or tournament (games won)'},
+    '--rating': {
+        'help': 'of a tournament: openskill, trueskill, bradley_terry, 3-1-0, 2-1-0 or '
+        'sum_of_ranks'
+    },
+    '--shuffles': {
+        'type': positive,
+        'help': 'orders of the games over which openskill and trueskill average (3)',
+    },
     '--bootstraps': {'type': positive, 'help': 'resamples behind each interval'},
     '--max-gpu-memory': {
         'type': gigabytes,
@@ -129,6 +138,8 @@ MACHINE = (
     '--max-gpu-memory',
     '--trust-model-code',
 )
+# what ranks
+RULE = ('--rule', '--rating', '--shuffles')
 # what can be tried before a long run
 TRIALS = ('--preflight', '--pilot')
 

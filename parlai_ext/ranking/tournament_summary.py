@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import UserError
 from .agreement import tau
-from .ratings import FOOTBALL, Rating, rate
+from .ratings import FOOTBALL, SHUFFLES, Rating, rate
 from .tournament import Tournament
 
 METHODS = ('openskill', 'bradley_terry', *FOOTBALL)
@@ -22,6 +22,7 @@ def summary(
     *,
     ranks: Mapping[str, float | None] | None = None,
     seed: int = 0,
+    shuffles: int = SHUFFLES,
 ) -> dict[str, Any]:
     """
     Return points, cross-table, matches and ratings; undefined ones have a `reason`.
@@ -36,7 +37,8 @@ def summary(
         'dimension_points': results.dimension_points(),
         'records': records(results),
         'ratings': {
-            method: _rating(results, method, ranks, seed) for method in methods
+            method: _rating(results, method, ranks, seed, shuffles)
+            for method in methods
         },
         'incomplete': results.incomplete(),
         'notes': results.notes(),
@@ -77,15 +79,25 @@ def _rating(
     method: str,
     ranks: Mapping[str, float | None] | None,
     seed: int,
+    shuffles: int,
 ) -> dict[str, Any]:
     """
     Return a rating as data; a package that is missing is its reason.
     """
     try:
-        rating = rate(results, method, seed=seed)
+        rating = rate(results, method, seed=seed, shuffles=shuffles)
     except UserError as error:
         nobody: dict[str, float | None] = dict.fromkeys(results.systems)
         rating = Rating(method, nobody, f'rating:{method}', reason=str(error))
+    return rating_data(rating, ranks)
+
+
+def rating_data(
+    rating: Rating, ranks: Mapping[str, float | None] | None = None
+) -> dict[str, Any]:
+    """
+    Return a rating as plain data, with its tau when there are human ranks.
+    """
     found = {
         'values': dict(rating.values),
         'spreads': dict(rating.spreads),

@@ -13,7 +13,19 @@ from typing import Any
 from parlai_ext.report.visible import number, percent
 
 FLOOR = 'floor-'
+# between the parts of a signature: how dialogues arose, how they are scored, rated
+MARK = ' || '
 Row = Mapping[str, Any]
+
+
+def scorer_of(ranking: Mapping[str, Any]) -> str:
+    """
+    Return the scorer's part of a ranking's signature.
+    """
+    scorer = str(ranking['signature']).partition(MARK)[2]
+    if 'tournament' in ranking:
+        return scorer.rpartition(MARK)[0]
+    return scorer
 
 
 def is_floor(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import MACHINE, PLAN, TRIALS, add_options
+from parlai_ext.options import MACHINE, PLAN, RULE, TRIALS, add_options
 
 
 class EvaluateSystems(Command):
@@ -33,6 +33,7 @@ class EvaluateSystems(Command):
             '--human-scores',
             '--bootstraps',
             '--max-failed-share',
+            *RULE,
             '--dry-run',
             *TRIALS,
             *MACHINE,
@@ -70,7 +71,8 @@ class EvaluateSystems(Command):
             with timing.timed(run, 'score'):
                 scorer = score.scorer_of_run(run, opt)
                 scored = score.score_run(run, scorer, config=config)
-            ranking = rank.rank_run(run, scored.signature, human=human)
+            rule = {k: opt[k] for k in rank.RULE_KEYS if opt.get(k) is not None}
+            ranking = rank.rank_run(run, scored.signature, human=human, rule=rule)
             run.write_json('ranking.json', ranking)
             page = report.write_report(run, ranking)
         for line in (*planned.left_out, *problems):

@@ -30,6 +30,9 @@ OVERRIDES = (
     'followups',
     'bootstraps',
     'max_failed_share',
+    'rule',
+    'rating',
+    'shuffles',
 )
 
 

@@ -17,7 +17,7 @@ from parlai_ext.ranking.correlation import with_reference
 from parlai_ext.ranking.rank import standings
 from parlai_ext.records import HumanJudgement, Standing
 from parlai_ext.report.summary import is_floor
-from parlai_ext.stages import imported, not_run
+from parlai_ext.stages import imported, not_run, tournament, tournament_rows
 from parlai_ext.stages.plan import Plan, plan_of_run
 from parlai_ext.stages.reference import Reference, fitting, reference_of
 from parlai_ext.stages.tables import Tables, read_tables
@@ -27,6 +27,8 @@ SCHEMA = 1
 BOOTSTRAPS = 2000
 MAX_FAILED_SHARE = 0.05
 PARTNERS = 'sampled'
+# options of the command line that say what ranks
+RULE_KEYS = ('rule', 'rating', 'shuffles')
 
 
 def rank_run(
@@ -36,14 +38,16 @@ def rank_run(
     human: Sequence[HumanJudgement] = (),
     bootstraps: int | None = None,
     max_failed_share: float | None = None,
+    rule: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
     Rank the targets of a scored run; return what `ranking.json` holds.
 
     :param human: judgements that replace the protocol's own reference.
+    :param rule: keys that replace those of the protocol's ``ranking:`` section.
     """
     plan = plan_of_run(run)
-    settings = dict(plan.protocol.ranking)
+    settings = {**plan.protocol.ranking, **(rule or {})}
     if max_failed_share is not None:
         settings['max_failed_share'] = max_failed_share
     tables = read_tables(run, scorer_signature)
@@ -56,19 +60,28 @@ def rank_run(
         'seed': plan.protocol.seed,
     }
     rows: dict[str, Any] = {'ranked': ranked, 'partners': partners, **common}
-    kind, asked = reference_of(plan, human)
+    kind, everything = reference_of(plan, human)
+    asked, target = tournament.split(everything, settings)
+    played = tournament.crown(
+        *(run, plan, tables, scorer_signature, settings), target=target, kind=kind
+    )
     reference, misfits = fitting(tables, asked, strict=bool(human))
     return {
         'schema': SCHEMA,
-        'signature': f'{not_run.signature(run)} || {scorer_signature}',
+        'signature': f'{not_run.signature(run)} || {scorer_signature}'
+        + tournament.signed(played),
         'protocol': plan.protocol.name,
         'partners': partners,
         'guessed': list(plan.manifest.get('guessed') or ()),
-        'dimensions': all_standings(tables, tables.scores, **rows),
+        'dimensions': tournament_rows.rows(played, tables, ranked)
+        | all_standings(tables, tables.scores, **rows),
         'baselines': all_standings(
             tables, tables.baselines, higher=HIGHER_IS_BETTER, **rows
         ),
-        **agreements(tables, ranked, reference, kind=kind, **common),
+        **tournament_rows.beside(
+            agreements(tables, ranked, reference, kind=kind, **common), played, tables
+        ),
+        **tournament.kept(played),
         'bounds': _bounds(tables),
         'failures': failures(tables, ranked),
         'notes': notes(run, plan, tables) + misfits,

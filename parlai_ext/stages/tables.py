@@ -56,7 +56,7 @@ def read_tables(
     place = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
-    for pairing, dialogue, scored in _walk(run, plan, scorer_signature):
+    for pairing, dialogue, scored in walk(run, plan, scorer_signature):
         _count(tables, pairing, dialogue)
         opener = place[dialogue.opener_id]
         for k, judged in enumerate(sides(plan, pairing)):
@@ -131,7 +131,7 @@ def _empty(plan: Plan, dimensions: tuple[str, ...]) -> Tables:
     )
 
 
-def _walk(
+def walk(
     run: RunFolder, plan: Plan, signature: str
 ) -> Iterator[tuple[Pairing, Dialogue, ScoredDialogue | None]]:
     """
