@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.records import Dialogue, Score, ScoredDialogue
+from parlai_ext.report.marks import marks, numeric
 from parlai_ext.report.sample import Candidate, Pick, choose
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def fill_shelf(
     found = list(candidates(run, scorer_signature, pairings, main))
     picks = choose(found, limit)
     shown = tuple(_read(run, scorer_signature, pairings, picks, dimensions))
-    return Shelf(shown, len(found), _labels(run, scorer_signature))
+    labels = _labels(run, scorer_signature)
+    kept = tuple(labels[k] for k in numeric(labels))
+    return Shelf(shown, len(found), kept)
 
 
 def candidates(
@@ -85,11 +88,14 @@ def target_mean(
     """
     if scored is None or dialogue.ended_by == target:
         return None
-    values = [
-        s.value
+    own = [
+        s
         for s in scored.scores
         if s.value is not None and s.dimension == dimension and s.system == target
     ]
+    # what is said of a whole dialogue is no mean of its turns
+    whole = [s for s in own if s.utterance_index is None]
+    values = [s.value for s in whole or own if s.value is not None]
     return sum(values) / len(values) if values else None
 
 
@@ -99,6 +105,7 @@ def as_data(
     names: tuple[str, str],
     dimensions: Sequence[str],
     starts: bool = True,
+    labels: Sequence[str] = (),
 ) -> dict[str, Any]:
     """
     Return a dialogue as JSON data for the page.
@@ -108,6 +115,7 @@ def as_data(
 
     :param names: the target and the other one.
     :param starts: the target speaks first, as it does unless people began.
+    :param labels: the columns of evidence; those that name turns become marks.
     """
     by_place: dict[int | None, dict[str, float | str]] = {}
     for score in scored.scores if scored else ():
@@ -118,6 +126,12 @@ def as_data(
             before = found.get(score.dimension)
             found[score.dimension] = _why(score, before)
     evidence = scored.evidence if scored else {}
+    shown = numeric(labels)
+
+    def figures(place: int) -> list[float | None]:
+        found = evidence.get(place) or ()
+        kept = [found[k] for k in shown] if labels and found else found
+        return [rounded(v) for v in kept]
 
     def row(place: int | None) -> list[float | str | None]:
         found = by_place.get(place, {})
@@ -129,7 +143,8 @@ def as_data(
             'text': utterance.text,
             'given': utterance.given,
             'scores': row(i),
-            'evidence': [rounded(v) for v in evidence.get(i) or ()],
+            'evidence': figures(i),
+            'marks': marks(i, by_place.get(i, {}), labels, evidence.get(i) or ()),
         }
         for i, utterance in enumerate(dialogue.utterances)
     ]
@@ -176,6 +191,7 @@ def _read(
     for pick in picks:
         place = (pick.candidate.pairing_id, pick.candidate.shard)
         wanted.setdefault(place, {})[pick.candidate.dialogue_id] = pick
+    labels = _labels(run, scorer_signature)
     for pairing_id, index in _shards(run):
         here = wanted.get((pairing_id, index), {})
         if not here:
@@ -186,9 +202,8 @@ def _read(
         for dialogue in run.read_dialogues(pairing_id, index):
             if dialogue.id in here:
                 pick = here[dialogue.id]
-                data = as_data(
-                    dialogue, scored.get(dialogue.id), names, dimensions, starts
-                )
+                one = scored.get(dialogue.id)
+                data = as_data(dialogue, one, names, dimensions, starts, labels)
                 yield {**data, 'why': pick.why, 'value': rounded(pick.candidate.value)}
 
 

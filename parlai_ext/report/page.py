@@ -19,7 +19,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from parlai_ext.report import summary
+from parlai_ext.report import summary, tournament
 from parlai_ext.report.browse import Shelf
 from parlai_ext.report.plot import axis_for, mark
 from parlai_ext.report.recipe import guessed_names, recipe
@@ -51,7 +51,7 @@ def render_page(
     dimensions = summary.dimension_order(ranking)
     guessed = guessed_names(ranking, manifest)
     boards = [_board(ranking, d, guessed) for d in dimensions]
-    data = _browser_data(ranking, dimensions, shelf)
+    data = _browser_data(ranking, summary.dialogue_dimensions(ranking), shelf)
     return (
         _environment()
         .get_template('report.html.j2')
@@ -70,6 +70,8 @@ def render_page(
             failures=ranking.get('failures', {}),
             bounds=_bounds(ranking, dimensions),
             shelf=shelf,
+            shelf_dimension=data['dimensions'][0] if data['dimensions'] else None,
+            tournament=tournament.page_data(ranking),
             recipe=recipe(ranking, manifest),
         )
     )
@@ -150,7 +152,7 @@ def _browser_data(
         target = dialogue['target']
         return (place.get(target, len(place)), value is None, -(value or 0.0))
 
-    scorer = ranking['signature'].partition(' || ')[2]
+    scorer = summary.scorer_of(ranking)
     return {
         'dimensions': list(dimensions),
         'labels': list(shelf.labels),

@@ -27,7 +27,7 @@ def recipe(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str,
             if key not in LEFT_OUT and value not in (None, {}, [])
         ],
         'roster': _roster(ranking, manifest),
-        'signature': ranking['signature'].split(' || ', 1),
+        'signature': ranking['signature'].split(' || ', 2),
         'versions': dict(manifest.get('versions', {})),
         'command': command(ranking, manifest),
     }

@@ -39,7 +39,18 @@ def dimension_order(ranking: Mapping[str, Any]) -> list[str]:
     """
     Return the dimensions, the overall one first, the others as they come.
     """
-    return sorted(ranking['dimensions'], key=lambda d: d.casefold() != 'overall')
+    rated = (ranking.get('tournament') or {}).get('name')
+    return sorted(
+        ranking['dimensions'], key=lambda d: (d != rated, d.casefold() != 'overall')
+    )
+
+
+def dialogue_dimensions(ranking: Mapping[str, Any]) -> list[str]:
+    """
+    Return the dimensions on which dialogues have a score; a rating is no such.
+    """
+    rated = (ranking.get('tournament') or {}).get('name')
+    return [d for d in dimension_order(ranking) if d != rated]
 
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
@@ -64,13 +75,21 @@ def sentences(ranking: Mapping[str, Any]) -> list[str]:
     if not dimensions:
         return ['No dialogue has a score, so there is no ranking.']
     main, *others = dimensions
-    said = [leader(ranking['dimensions'][main], main)]
+    said = [_first(ranking, main)]
     if others:
         said.append(_elsewhere(ranking, others))
     found = ranking.get('reference', {}).get(main)
     if found:
         said.append(f'{main}: {agreement(found)}.')
     return said
+
+
+def _first(ranking: Mapping[str, Any], main: str) -> str:
+    from parlai_ext.report import tournament
+
+    if (ranking.get('tournament') or {}).get('name') == main:
+        return tournament.leader(ranking)
+    return leader(ranking['dimensions'][main], main)
 
 
 def leader(rows: Sequence[Row], dimension: str) -> str:

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.report import tournament
 from parlai_ext.report.summary import (
     agreement,
     coefficient,
@@ -73,7 +74,7 @@ def leaderboard_csv(ranking: Mapping[str, Any]) -> str:
     """
     Return `leaderboard_rows` as CSV that a spreadsheet can open without harm.
     """
-    frame = leaderboard_rows(ranking)
+    frame = tournament.with_points(leaderboard_rows(ranking), ranking)
     for column in ('dimension', 'system'):
         frame[column] = [neutral(text) for text in frame[column]]
     return frame.to_csv(index=False, lineterminator='\n', na_rep='')
@@ -94,6 +95,10 @@ def terminal_table(ranking: Mapping[str, Any]) -> str:
     lines: list[str] = []
     for dimension in dimension_order(ranking):
         lines += [*_dimension(ranking, dimension), '']
+    if 'tournament' in ranking:
+        lines += [*tournament.terminal_lines(ranking), '']
+        said = tournament.notes(ranking)
+        lines += [line for one in said for line in fitted_lines(f'note: {one}')]
     lines += _closing(ranking)
     return '\n'.join(lines).rstrip('\n')
 
@@ -167,6 +172,8 @@ def why_unranked(ranking: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     """
     Say why a listed system has no rank.
     """
+    if row.get('why'):
+        return str(row['why'])
     failure = ranking.get('failures', {}).get(row['system'], {})
     if failure.get('ranked') is False:
         n, of = failure['n_failed'], failure['n_dialogues']

@@ -24,10 +24,9 @@ def write_report(run: RunFolder, ranking: Mapping[str, Any], folder: str = '') -
     """
     from parlai_ext.report.browse import fill_shelf
     from parlai_ext.report.page import render_page
-    from parlai_ext.report.summary import dimension_order
+    from parlai_ext.report.summary import dialogue_dimensions, scorer_of
 
-    scorer_signature = ranking['signature'].partition(' || ')[2]
-    shelf = fill_shelf(run, scorer_signature, dimension_order(ranking))
+    shelf = fill_shelf(run, scorer_of(ranking), dialogue_dimensions(ranking))
     run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
     run.write_text(f'{folder}report.html', render_page(ranking, run.manifest, shelf))
     return run.root / f'{folder}report.html'

@@ -65,7 +65,7 @@ def kept(found: Crown | None) -> dict[str, Any]:
     """
     Return what `ranking.json` holds of the tournament itself.
     """
-    return {} if found is None else {'tournament': dict(found.data)}
+    return {} if found is None else {'tournament': {**found.data, 'name': found.name}}
 
 
 def split(

@@ -13,6 +13,7 @@ import numpy as np
 from parlai_ext.ranking.agreement import tau
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.correlation import NOTHING, spearman
+from parlai_ext.ranking.table import plain
 from parlai_ext.report.summary import is_floor
 from parlai_ext.stages.tables import Tables
 from parlai_ext.stages.tournament import Crown, Values, claimed_ranks
@@ -53,9 +54,9 @@ def _row(
         above = sum(other > there[name] for other in there.values())
         open_ = _open_ranks(name, there, spreads)
         places = [1 + above, *(open_ or (1 + above, 1 + above))]
-    limits = [None, None]
+    limits: list[float | None] = [None, None]
     if value is not None and name in spreads:
-        limits = [value + sign * NORMAL * spreads[name] for sign in (-1, 1)]
+        limits = [plain(value + sign * NORMAL * spreads[name]) for sign in (-1, 1)]
     row = {
         'system': name,
         **dict(zip(('rank', 'rank_low', 'rank_high'), places, strict=True)),

@@ -68,10 +68,18 @@
     return box;
   }
 
-  function turn(t, d) {
+  function turn(t, d, k) {
     const box = make('div', 'turn ' + (t.first ? 'target' : 'partner') + (t.given ? ' given' : ''));
-    box.append(make('p', 'who', (t.first ? d.target : d.partner) + (t.given ? ' · given' : '')));
+    const name = (t.first ? d.target : d.partner) + ' · turn ' + k;
+    box.append(make('p', 'who', name + (t.given ? ' · given' : '')));
     box.append(make('div', 'bubble', t.text));
+    t.marks.forEach((m) => {
+      box.classList.add(m.bonus ? 'bonus' : 'penalty');
+      const line = make('p', 'mark ' + (m.bonus ? 'bonus' : 'penalty'));
+      line.append(make('b', '', (m.bonus ? '+1 ' : '\u22121 ') + m.dimension), make('span', '', ': ' + m.words));
+      if (m.turn !== null) line.append(make('q', '', d.turns[m.turn].text));
+      box.append(line);
+    });
     if (t.scores.some((v) => v !== null)) box.append(chips(t.scores));
     if (t.evidence.length) box.append(evidence(t.evidence));
     return box;
@@ -83,7 +91,7 @@
     const mean = d.value === null ? 'not scored' : 'mean ' + data.dimensions[0] + ' ' + shown(d.value);
     box.append(make('p', 'meta', mean + ' · chosen as ' + d.why + ' · ' + d.id));
     if (d.whole.some((v) => v !== null)) box.append(chips(d.whole));
-    d.turns.forEach((t) => box.append(turn(t, d)));
+    d.turns.forEach((t, k) => box.append(turn(t, d, k)));
     if (d.ended_by !== null) {
       box.append(make('p', 'broken', 'Broken off by ' + d.ended_by + ': ' + (d.reason || 'no reason given')));
     }
