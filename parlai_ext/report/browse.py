@@ -118,13 +118,17 @@ def as_data(
     :param labels: the columns of evidence; those that name turns become marks.
     """
     by_place: dict[int | None, dict[str, float | str]] = {}
+    others: dict[str, float] = {}
     for score in scored.scores if scored else ():
         found = by_place.setdefault(score.utterance_index, {})
-        if score.value is not None:
-            found[score.dimension] = round(score.value, 4)
+        before = found.get(score.dimension)
+        if score.value is None:
+            if not isinstance(before, float):
+                found[score.dimension] = _why(score, before)
+        elif score.utterance_index is None and score.system != names[0]:
+            others[score.dimension] = round(score.value, 4)
         else:
-            before = found.get(score.dimension)
-            found[score.dimension] = _why(score, before)
+            found[score.dimension] = round(score.value, 4)
     evidence = scored.evidence if scored else {}
     shown = numeric(labels)
 
@@ -155,6 +159,7 @@ def as_data(
         'ended_by': dialogue.ended_by,
         'reason': dialogue.reason,
         'whole': row(None),
+        'whole_partner': [others.get(d) for d in dimensions] if others else [],
         'turns': turns,
     }
 

@@ -71,7 +71,7 @@ class EvaluateSystems(Command):
             with timing.timed(run, 'score'):
                 scorer = score.scorer_of_run(run, opt)
                 scored = score.score_run(run, scorer, config=config)
-            rule = {k: opt[k] for k in rank.RULE_KEYS if opt.get(k) is not None}
+            rule = rank.rule_of(opt)
             ranking = rank.rank_run(run, scored.signature, human=human, rule=rule)
             run.write_json('ranking.json', ranking)
             page = report.write_report(run, ranking)

@@ -9,7 +9,7 @@ from typing import Any
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import add_options
+from parlai_ext.options import RULE, add_options
 
 
 class RankSystems(Command):
@@ -24,6 +24,7 @@ class RankSystems(Command):
         add_options(
             parser, '--run-dir', '--human-scores', '--bootstraps', '--max-failed-share'
         )
+        add_options(parser, *RULE)
         parser.add_argument(
             '--scores', help='hash of the scores to rank (default: the protocol’s)'
         )
@@ -34,7 +35,12 @@ class RankSystems(Command):
         """
         from parlai_ext.human_scores import read_human_scores
         from parlai_ext.report.table import terminal_table
-        from parlai_ext.stages.rank import choose_scores, rank_run
+        from parlai_ext.stages.rank import (
+            choose_scores,
+            rank_run,
+            rule_of,
+            scores_rule,
+        )
         from parlai_ext.store import RunFolder
 
         opt = self.opt
@@ -50,6 +56,7 @@ class RankSystems(Command):
                 human=human,
                 bootstraps=opt['bootstraps'],
                 max_failed_share=opt['max_failed_share'],
+                rule={**scores_rule(run, signature), **rule_of(opt)},
             )
             run.write_json(f'{folder}ranking.json', ranking)
         print(terminal_table(ranking))

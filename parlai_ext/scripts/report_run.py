@@ -24,30 +24,36 @@ class ReportRun(Command):
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         add_options(parser, '--run-dir')
+        parser.add_argument(
+            '--scores',
+            help='hash of the scores whose ranking to show (default: the protocol’s)',
+        )
 
     def run(self) -> Path:
         """
         Return the path of the page.
         """
+        from parlai_ext.stages.rank import choose_scores
         from parlai_ext.stages.report import in_words, write_report
         from parlai_ext.store import RunFolder
 
         if not self.opt['run_dir']:
             raise UserError('--run-dir is needed: the folder of a ranked run')
         run = RunFolder.existing(self.opt['run_dir'])
-        if not (run.root / 'ranking.json').exists():
-            raise UserError(
-                f'{run.root} has no ranking.json: rank it first: '
-                f'parlai rank_systems --run-dir {run.root}'
-            )
-        ranking = run.read_json('ranking.json')
+        folder, again = '', f'parlai rank_systems --run-dir {run.root}'
+        if self.opt['scores']:
+            _, folder = choose_scores(run, self.opt['scores'])
+            again += f' --scores {self.opt["scores"]}'
+        place = f'{folder}ranking.json'
+        if not (run.root / place).exists():
+            raise UserError(f'{run.root} has no {place}: rank it first: {again}')
+        ranking = run.read_json(place)
         if not isinstance(ranking, dict) or not set(NEEDED) <= set(ranking):
             raise UserError(
-                f'{run.root / "ranking.json"} is damaged; rank the run again: '
-                f'parlai rank_systems --run-dir {run.root}'
+                f'{run.root / place} is damaged; rank the run again: {again}'
             )
         with run.lock():
-            page = write_report(run, ranking)
+            page = write_report(run, ranking, folder)
         print(in_words(ranking))
         print(f'report: {page.resolve()}')
         return page

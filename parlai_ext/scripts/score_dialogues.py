@@ -27,7 +27,13 @@ class ScoreDialogues(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir', '--judge-model-file', '--followups')
+        add_options(parser, '--run-dir')
+        parser.add_argument(
+            '--scorer',
+            help='fed, chatmatch, or a protocol, whose ranking rule goes with it '
+            '(default: the run’s)',
+        )
+        add_options(parser, '--judge-model-file', '--followups')
         parser.add_argument(
             '--fed-polarity', help='follow-ups that count: negative, positive or both'
         )
@@ -61,7 +67,12 @@ class ScoreDialogues(Command):
         """
         Do the job, with what the user trusts trusted.
         """
-        from parlai_ext.stages.score import score_run, scorer_config, scorer_of_run
+        from parlai_ext.stages.score import (
+            ranking_of,
+            score_run,
+            scorer_of_run,
+            section_of_run,
+        )
         from parlai_ext.store import RunFolder
 
         if not self.opt['run_dir']:
@@ -73,7 +84,8 @@ class ScoreDialogues(Command):
                 run,
                 scorer,
                 include_given=self.opt['score_given'],
-                config=scorer_config(run.manifest['protocol']['scorer'], self.opt),
+                config=section_of_run(run, self.opt),
+                ranking=ranking_of(self.opt),
             )
         print(
             f'scored {report.n_utterances} utterances of {report.n_dialogues} '

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from parlai_ext.config import CHOICES
 from parlai_ext.errors import UserError
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.bounds import unscored_bounds
@@ -27,8 +28,6 @@ SCHEMA = 1
 BOOTSTRAPS = 2000
 MAX_FAILED_SHARE = 0.05
 PARTNERS = 'sampled'
-# options of the command line that say what ranks
-RULE_KEYS = ('rule', 'rating', 'shuffles')
 
 
 def rank_run(
@@ -86,6 +85,33 @@ def rank_run(
         'failures': failures(tables, ranked),
         'notes': notes(run, plan, tables) + misfits,
     }
+
+
+def scores_rule(run: RunFolder, scorer_signature: str) -> dict[str, Any]:
+    """
+    Return the rule that was written down beside scores, where they brought their own.
+    """
+    found = _scorer(run, run.scores(scorer_signature).root)
+    return dict(found.get('ranking') or {})
+
+
+def rule_of(opt: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the keys of the ``ranking:`` section that options replace; a rating is a
+    tournament's.
+
+    :raises UserError: for a value that the section cannot have.
+    """
+    given = {
+        k: opt[k] for k in ('rule', 'rating', 'shuffles') if opt.get(k) is not None
+    }
+    for key, value in given.items():
+        if key in CHOICES and value not in CHOICES[key]:
+            choices = ', '.join(CHOICES[key])
+            raise UserError(f'--{key}: {value!r} is none of {choices}')
+    if given and 'rule' not in given:
+        given['rule'] = tournament.RULE
+    return given
 
 
 def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:

@@ -10,9 +10,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from parlai_ext.records import Dialogue, Score, ScoredDialogue, Scorer
+from parlai_ext.config import load_protocol
+from parlai_ext.errors import UserError
+from parlai_ext.records import Dialogue, Protocol, Score, ScoredDialogue, Scorer
 from parlai_ext.scoring.judged import judged_indices, unscored_systems
-from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.scoring.registry import SCORERS, find_scorer
 from parlai_ext.stages import imported
 from parlai_ext.store import RunFolder
 
@@ -85,12 +87,50 @@ def scorer_config(section: Mapping[str, Any], opt: Mapping[str, Any]) -> dict[st
     return {**section, **given}
 
 
+def section_of_run(run: RunFolder, opt: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the ``scorer:`` section for a run: its protocol's, that of another protocol
+    (``--scorer NAME``), or that of a scorer with what it does by default.
+    """
+    wanted = opt.get('scorer')
+    if wanted is None:
+        section = run.manifest['protocol'].get('scorer') or {}
+    elif wanted in SCORERS:
+        section = {'name': wanted}
+    else:
+        section = scorer_protocol(wanted).scorer
+    return scorer_config(section, opt)
+
+
+def scorer_protocol(wanted: str) -> Protocol:
+    """
+    Return the protocol that ``--scorer`` names.
+    """
+    try:
+        return load_protocol(wanted)
+    except UserError as e:
+        if not str(e).startswith('no protocol'):
+            raise
+        known = ', '.join(SCORERS)
+        raise UserError(f'--scorer {wanted!r}: no scorer ({known}); {e}') from None
+
+
+def ranking_of(opt: Mapping[str, Any]) -> Mapping[str, Any]:
+    """
+    Return the ``ranking:`` section that goes with ``--scorer PROTOCOL``.
+    """
+    wanted = opt.get('scorer')
+    return (
+        {} if wanted is None or wanted in SCORERS else scorer_protocol(wanted).ranking
+    )
+
+
 def scorer_of_run(run: RunFolder, opt: Mapping[str, Any]) -> Scorer:
     """
     Return the scorer of the run's protocol, as far as the options do not replace it.
     """
     return build_scorer(
-        scorer_config(run.manifest['protocol'].get('scorer') or {}, opt),
+        section_of_run(run, opt),
         datapath=opt.get('datapath'),
         no_cuda=bool(opt.get('no_cuda')),
         fp16=opt.get('fp16'),
@@ -113,6 +153,7 @@ def score_run(
     include_given: bool = False,
     progress: bool = True,
     config: Mapping[str, Any] | None = None,
+    ranking: Mapping[str, Any] | None = None,
 ) -> ScoreReport:
     """
     Score the shards that are not scored; a killed run goes on with the next one.
@@ -122,6 +163,7 @@ def score_run(
     :param first_speaker_only: `None` takes the protocol's ``score: target | both``.
     :param config: the ``scorer:`` section that made the scorer, written down beside its
         scores; the protocol's own scorer is known by it.
+    :param ranking: the rule by which these scores rank, if not the protocol's.
     """
     if first_speaker_only is None:
         first_speaker_only = run.manifest['protocol'].get('score') != 'both'
@@ -148,6 +190,7 @@ def score_run(
                 **describe(scorer, signature),
                 'config': dict(config or {}),
                 'given': include_given,
+                **({'ranking': dict(ranking)} if ranking else {}),
             },
         )
     return report

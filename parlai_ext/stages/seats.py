@@ -51,7 +51,8 @@ def _refusal(missing: Mapping[str, str]) -> str:
     Say which systems cannot be had.
     """
     name, reason = next(iter(missing.items()))
-    more = f' (and {len(missing) - 1} more systems)' if len(missing) > 1 else ''
+    others = ', '.join(list(missing)[1:])
+    more = f' (and {len(missing) - 1} more systems: {others})' if others else ''
     named = reason if repr(name) in reason else f'system {name!r}: {reason}'
     return f'{named}{more}; see `parlai check_roster`; --skip-missing leaves such out'
 

@@ -27,13 +27,18 @@
 
   function chips(scores) {
     const box = make('div', 'chips');
+    const without = new Map();
     scores.forEach((v, i) => {
       if (v === null) return;
+      if (typeof v !== 'number') {
+        without.set(v, [...(without.get(v) || []), data.dimensions[i]]);
+        return;
+      }
       const one = make('span');
-      one.append(make('span', '', data.dimensions[i] + ' '));
-      one.append(typeof v === 'number' ? make('b', '', shown(v)) : make('span', '', 'not scored: ' + v));
+      one.append(make('span', '', data.dimensions[i] + ' '), make('b', '', shown(v)));
       box.append(one);
     });
+    without.forEach((names, why) => box.append(make('span', '', names.join(', ') + ' not scored: ' + why)));
     return box;
   }
 
@@ -45,7 +50,7 @@
 
   function evidence(values) {
     const box = make('details');
-    box.append(make('summary', '', 'the ' + values.length + ' numbers behind it'));
+    box.append(make('summary', '', values.length === 1 ? 'the number behind it' : 'the ' + values.length + ' numbers behind it'));
     box.addEventListener('toggle', () => {
       if (box.children.length > 1) return;
       const table = make('table', 'evidence');
@@ -90,7 +95,11 @@
     box.replaceChildren(make('h3', '', d.target + ' with ' + d.partner));
     const mean = d.value === null ? 'not scored' : 'mean ' + data.dimensions[0] + ' ' + shown(d.value);
     box.append(make('p', 'meta', mean + ' · chosen as ' + d.why + ' · ' + d.id));
-    if (d.whole.some((v) => v !== null)) box.append(chips(d.whole));
+    [[d.target, d.whole], [d.partner, d.whole_partner]].forEach(([name, scores]) => {
+      if (!scores.some((v) => v !== null)) return;
+      if (d.whole_partner.length) box.append(make('p', 'who', name + ', the whole dialogue'));
+      box.append(chips(scores));
+    });
     d.turns.forEach((t, k) => box.append(turn(t, d, k)));
     if (d.ended_by !== null) {
       box.append(make('p', 'broken', 'Broken off by ' + d.ended_by + ': ' + (d.reason || 'no reason given')));
