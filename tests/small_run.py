@@ -12,11 +12,13 @@ from parlai_ext import zoo_configs
 SMALL: dict[str, Any] = {'num_dialogues': 2, 'bootstraps': 50, 'seed': 0}
 
 
-def small_config(folder: Path, targets: int = 2, partners: int = 2) -> str:
+def small_config(
+    folder: Path, targets: int = 2, partners: int = 2, name: str = 'demo'
+) -> str:
     """
     Write a protocol with a few systems of the mini zoo and return its path.
     """
-    demo = yaml.safe_load(zoo_configs.path('protocols', 'demo').read_text())
+    demo = yaml.safe_load(zoo_configs.path('protocols', name).read_text())
     mini = yaml.safe_load(zoo_configs.path('rosters', 'mini').read_text())
     demo['roster'] = {
         'targets': mini['targets'][:targets],

@@ -79,9 +79,10 @@ def leader(ranking: Mapping[str, Any]) -> str:
         return f'No system is first by {found["rating"]}: undefined: {reason}.'
     best = one['values'][names[0]]
     first = [name for name in names if one['values'].get(name) == best]
-    of = f'of {len(names)} systems in {found["n_games"]} games'
+    games = f' in {found["n_games"]} games' if found['n_games'] else ''
+    of = f'of {len(names)} systems{games}'
     if len(first) == len(names):
-        return f'By {found["rating"]} all {of} are equal.'
+        return f'By {found["rating"]} the {of.removeprefix("of ")} are all equal.'
     if len(first) > 1:
         return f'By {found["rating"]}, {" and ".join(first)} share the lead {of}.'
     shown = with_uncertainty(ranking, names[0])
@@ -94,7 +95,7 @@ def notes(ranking: Mapping[str, Any]) -> list[str]:
     """
     found = ranking['tournament']
     said = list(found['notes'])
-    if found['incomplete']:
+    if found['incomplete'] and found['rating'] != 'sum_of_ranks':
         said.append(f'the tournament is not complete: {found["incomplete"]}')
     for name, one in found['ratings'].items():
         if one['reason'] and one['reason'] != found['incomplete']:
