@@ -78,7 +78,8 @@ def split(
 
     :param asked: dimension -> system -> value, or human judgements.
     """
-    rest, target = dict(asked), {}
+    rest = dict(asked)
+    target: Values = {}
     if settings.get('rule') == RULE:
         for name in asked:
             if name.casefold() in (OVERALL, RANK):
