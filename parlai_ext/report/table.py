@@ -129,7 +129,10 @@ def _dimension(ranking: Mapping[str, Any], dimension: str) -> Iterator[str]:
     if found:
         yield from fitted_lines(agreement(found), '  ')
     if found and ranking.get('baseline_reference'):
-        yield from fitted_lines(f'trivial: {_trivial(ranking, dimension)}', '  ')
+        rated = dimension == (ranking.get('tournament') or {}).get('name')
+        said = _trivial(ranking, dimension, 'kendall' if rated else 'spearman')
+        kind = 'trivial, Kendall' if rated else 'trivial'
+        yield from fitted_lines(f'{kind}: {said}', '  ')
     for row in rows:
         if row['rank'] is None:
             yield from fitted_lines(f'not ranked: {_unranked(ranking, row)}', '  ')
@@ -150,15 +153,15 @@ def _name(row: Mapping[str, Any]) -> str:
     return one_line(row['system']) + (' *' if is_floor(row['system']) else '')
 
 
-def _trivial(ranking: Mapping[str, Any], dimension: str) -> str:
+def _trivial(ranking: Mapping[str, Any], dimension: str, kind: str) -> str:
     """
     Say how well each trivial baseline agrees with the reference.
     """
     said = []
     for name, by_dimension in ranking['baseline_reference'].items():
         found = by_dimension.get(dimension)
-        if found and found['spearman']['value'] is not None:
-            said.append(f'{words(name)} {coefficient(found["spearman"])}')
+        if found and found[kind]['value'] is not None:
+            said.append(f'{words(name)} {coefficient(found[kind])}')
         else:
             said.append(f'{words(name)} –')
     return ', '.join(said)

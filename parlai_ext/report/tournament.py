@@ -187,6 +187,7 @@ def page_data(ranking: Mapping[str, Any]) -> dict[str, Any] | None:
     others = [name for name in found['ratings'] if name != found['rating']]
     return {
         'line': in_short(ranking),
+        'name': found['name'],
         'dimensions': found['dimensions'],
         'notes': notes(ranking),
         'others': others,
