@@ -2,6 +2,8 @@
 Turns that brought a penalty or a bonus: said with the earlier turn, shown in the page.
 """
 
+import html
+
 import pytest
 
 from parlai_ext.records import Dialogue, Score, ScoredDialogue, Utterance
@@ -9,7 +11,15 @@ from parlai_ext.report.browse import as_data, target_mean
 from parlai_ext.report.marks import marks
 from parlai_ext.stages.rank import rank_run
 from parlai_ext.stages.report import write_report
-from tests.test_report_browser import BROWSER, READER, opened, with_tail, without_policy
+from tests.test_report_browser import (
+    BROWSER,
+    PAYLOADS,
+    RAN,
+    READER,
+    opened,
+    with_tail,
+    without_policy,
+)
 from tests.test_tournament_stage import SCORER, WORTH, played
 
 LABELS = ('repeats_turn', 'contradicts_turn', 'recalls_turn', 'perplexity')
@@ -81,3 +91,16 @@ def test_reader_sees_tournament_and_marks(tmp_path):
     assert '−1 diversity: repeats turn 0How are you?' in seen
     assert 'Points of each match' in document and 'turn 2' in seen
     assert 'NaN' not in seen and 'undefined' not in seen
+
+
+@pytest.mark.skipif(BROWSER is None, reason='no browser found')
+def test_names_in_a_tournament_are_shown_and_never_run(tmp_path):
+    names = PAYLOADS[5:8]
+    worth = {PAYLOADS[8]: dict(zip(names, (1.0, 2.0, 3.0), strict=True))}
+    run = played(tmp_path / 'run', names=names, worth=worth)
+    page = write_report(run, rank_run(run, SCORER, bootstraps=20)).read_text('utf-8')
+    text = with_tail(without_policy(page), READER)
+    document = opened(tmp_path / 'out', text)
+    assert RAN not in document.split('<head>')[0]
+    section = document[document.index('id="tournament"') :]
+    assert all(name in html.unescape(section) for name in names)

@@ -268,3 +268,15 @@ def test_bot_named_twice_is_refused(tmp_path):
     )
     with pytest.raises(UserError, match="'x'"):
         load_protocol(str(path))
+
+
+def test_tables_fit_a_terminal(tmp_path):
+    names = tuple(f'system {i} of a long name 対話' for i in range(9))
+    worth = {
+        f'dimension {d}': {n: float(n < names[d]) for n in names} for d in range(7)
+    }
+    run = played(tmp_path, names=names, worth=worth, rule={'rule': 'tournament'})
+    lines = terminal_table(rank_run(run, SCORER, bootstraps=5)).split('\n')
+    assert any('points of each match' in line for line in lines)
+    # a wide character takes two columns
+    assert max(sum(1 + (c in '対話') for c in line) for line in lines) <= 88

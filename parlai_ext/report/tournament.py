@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas
 
 # what fits into a terminal
-MOST_SYSTEMS, MOST_DIMENSIONS = 10, 7
+MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7
 NAME = 18
 
 
