@@ -27,12 +27,10 @@ OVERRIDES = (
     'seed',
     'score',
     'judge_model_file',
+    *('rule', 'rating', 'shuffles'),
     'followups',
     'bootstraps',
     'max_failed_share',
-    'rule',
-    'rating',
-    'shuffles',
 )
 
 
