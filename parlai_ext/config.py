@@ -96,12 +96,12 @@ RANKING: dict[str, type] = {
 OVERRIDES: dict[str, tuple[str, ...]] = {
     **{key: (key,) for key in (*SIMPLE, 'roster')},
     'judge_model_file': ('scorer', 'judge_model_file'),
-    'followups': ('scorer', 'followups'),
-    'bootstraps': ('ranking', 'bootstraps'),
-    'max_failed_share': ('ranking', 'max_failed_share'),
     'rule': ('ranking', 'rule'),
     'rating': ('ranking', 'rating'),
     'shuffles': ('ranking', 'shuffles'),
+    'followups': ('scorer', 'followups'),
+    'bootstraps': ('ranking', 'bootstraps'),
+    'max_failed_share': ('ranking', 'max_failed_share'),
 }
 
 

@@ -58,6 +58,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     '--judge-model-file': {'help': 'the model inside the scorer'},
     '--followups': {'help': 'follow-up set: a shipped name, fed_2020, or a file'},
     '--human-scores': {'help': 'CSV: system,dimension,value[,rater,dialogue_id]'},
+    '--rule': {'help': 'what ranks: mean (scores) or tournament (games won)'},
+    '--rating': {
+        'help': 'of a tournament: openskill, trueskill, bradley_terry, 3-1-0, 2-1-0 or '
+        'sum_of_ranks'
+    },
+    '--shuffles': {
+        'type': positive,
+        'help': 'orders of the games over which openskill and trueskill average (3)',
+    },
     '--dry-run': {
         'type': 'bool',
         'nargs': '?',
@@ -75,15 +84,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     '--max-failed-share': {
         'type': float,
         'help': 'a system with more failed dialogues is listed, not ranked (0.05)',
-    },
-    '--rule': {'help': 'what ranks: mean (scores) or tournament (games won)'},
-    '--rating': {
-        'help': 'of a tournament: openskill, trueskill, bradley_terry, 3-1-0, 2-1-0 or '
-        'sum_of_ranks'
-    },
-    '--shuffles': {
-        'type': positive,
-        'help': 'orders of the games over which openskill and trueskill average (3)',
     },
     '--bootstraps': {'type': positive, 'help': 'resamples behind each interval'},
     '--max-gpu-memory': {

@@ -24,10 +24,10 @@ class RankSystems(Command):
         add_options(
             parser, '--run-dir', '--human-scores', '--bootstraps', '--max-failed-share'
         )
-        add_options(parser, *RULE)
         parser.add_argument(
             '--scores', help='hash of the scores to rank (default: the protocol’s)'
         )
+        add_options(parser, *RULE)
 
     def run(self) -> dict[str, Any]:
         """
@@ -53,10 +53,10 @@ class RankSystems(Command):
             ranking = rank_run(
                 run,
                 signature,
+                rule={**scores_rule(run, signature), **rule_of(opt)},
                 human=human,
                 bootstraps=opt['bootstraps'],
                 max_failed_share=opt['max_failed_share'],
-                rule={**scores_rule(run, signature), **rule_of(opt)},
             )
             run.write_json(f'{folder}ranking.json', ranking)
         print(terminal_table(ranking))

@@ -34,16 +34,16 @@ def rank_run(
     run: RunFolder,
     scorer_signature: str,
     *,
+    rule: Mapping[str, Any] | None = None,
     human: Sequence[HumanJudgement] = (),
     bootstraps: int | None = None,
     max_failed_share: float | None = None,
-    rule: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
     Rank the targets of a scored run; return what `ranking.json` holds.
 
-    :param human: judgements that replace the protocol's own reference.
     :param rule: keys that replace those of the protocol's ``ranking:`` section.
+    :param human: judgements that replace the protocol's own reference.
     """
     plan = plan_of_run(run)
     settings = {**plan.protocol.ranking, **(rule or {})}
