@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bridge import candidates, hub, zoo
+from parlai_ext.bridge import candidates, hub, tokenizer_files, zoo
 from parlai_ext.bridge.content import files_at
 from parlai_ext.bridge.identity import identity
 from parlai_ext.bridge.safe.load import count_parameters
@@ -61,7 +61,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
         status, where = _weights(system, datapath)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
-        besides = list(_besides(system, datapath))
+        besides = list(_besides(system, datapath, model))
         _check_agent(system, model)
         _check_options(system, model)
         if any('://' in line for line in besides):
@@ -131,7 +131,7 @@ def _zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
     return []
 
 
-def _besides(system: System, datapath: str | None) -> Iterator[str]:
+def _besides(system: System, datapath: str | None, model: Path | None) -> Iterator[str]:
     """
     Yield a line for each file beside the weights that is to be fetched or made.
 
@@ -149,6 +149,10 @@ def _besides(system: System, datapath: str | None) -> Iterator[str]:
                 yield f'{key}: {" ".join(urls)}'
         else:
             _existing(value, key)
+    opt = {**(own_options(model) if model else {}), **system.opt}
+    urls = tokenizer_files.missing_urls(opt, datapath)
+    if urls:
+        yield f'dict_tokenizer: {" ".join(urls)}'
 
 
 def _replies(key: str, spec: str, datapath: str | None) -> str:
