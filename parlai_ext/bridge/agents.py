@@ -218,7 +218,7 @@ def _data_only(system: System) -> Iterator[None]:
     Let the system's files be read as data; say whose file is more, or damaged.
     """
     try:
-        with guarded():
+        with guarded(given=system.opt):
             yield
     except BadModelFile as error:
         raise SystemFailed(system.name, error.as_option) from error

@@ -60,7 +60,7 @@ class ConvertModel(Command):
         """
         Convert, print what became of it, and return that.
         """
-        from parlai_ext.bridge.safe.load import trusted_record
+        from parlai_ext.bridge.safe.trust import trusted_record
 
         datapath = self.opt['datapath']
         source = existing(self.opt['model_file'], datapath)
