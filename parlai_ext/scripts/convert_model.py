@@ -89,7 +89,10 @@ def existing(
         raise UserError(f'{option} is needed')
     if zoo.is_zoo(path):
         if zoo.needed_downloads(path, datapath):
-            raise UserError(f'{option}: {path} is not on disk; download it first')
+            fetch = f'parlai check_roster --download --add-target it={path}'
+            raise UserError(
+                f'{option}: {path} is not on disk; download it first: {fetch}'
+            )
         path = str(zoo.zoo_file(path, datapath))
     if not Path(path).is_file():
         raise UserError(f'{option}: {nearest_file(path)}')
