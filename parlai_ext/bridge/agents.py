@@ -74,7 +74,7 @@ def _built(
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
         raise SystemFailed(system.name, what) from error
     return Player(system.name, agent)

@@ -107,7 +107,7 @@ class Player:
                 acts = self._batch_act(voices)
             except UserError as error:
                 raise SystemFailed(self.name, str(error)) from error
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 reason = in_words(error)
                 logger.warning('%s: a batch %s; going on singly', self.name, reason)
             else:
@@ -136,7 +136,7 @@ class Player:
                 self.name,
                 'out of memory with one dialogue at a time; it needs a larger machine',
             ) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # which would end the command
             return Reply(None, in_words(error))
         return self._reply(voice, act)
 
@@ -150,9 +150,11 @@ class Player:
             and self.batches
             and hasattr(voice.agent, 'self_observe')
         ):
+            if reply.text != act['text']:
+                act = Message({**act, 'text': reply.text})
             try:
                 voice.agent.self_observe(act)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 return Reply(None, in_words(error))
         return reply
 
@@ -184,7 +186,15 @@ def read_reply(act: Any) -> Reply:
         return Reply(None, f'the text of the reply is {type(text).__name__}, not str')
     if not text.strip():
         return Reply(None, 'blank reply' if text else 'empty reply')
-    return Reply(text)
+    return Reply(whole(text))
+
+
+def whole(text: str) -> str:
+    """
+    Return a text with U+FFFD for each half of a character: no file holds those, and
+    the partner that chokes on one would be blamed for it.
+    """
+    return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
 
 
 def in_words(error: BaseException) -> str:
