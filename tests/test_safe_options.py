@@ -8,14 +8,17 @@ import struct
 import sys
 
 import pytest
+import torch
 from parlai.core.opt import Opt
 
 from parlai_ext import plugin
 from parlai_ext.bridge.agents import load_system
+from parlai_ext.bridge.resolve import resolve
 from parlai_ext.bridge.safe.load import Refused, guarded, read_opt
 from parlai_ext.bridge.safe.own_options import is_ours, without_strange_tasks
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
+from tests.malicious_pickles import gadget, in_zip
 from tests.tiny_models import make_generator, make_ranker
 
 FOREIGN = (
@@ -233,3 +236,37 @@ def test_options_that_no_memory_holds_are_one_line(data, tmp_path):
     with pytest.raises(UserError, match='cannot be read') as caught:
         read_opt(path)
     assert '\n' not in str(caught.value)
+
+
+def test_a_roster_shows_a_model_that_will_be_refused_as_missing(tmp_path, marker):
+    path = make_generator(tmp_path)
+    before = resolve(System('x', {'model_file': path}))
+    assert (before.status, before.reason) == ('present', None)
+    with open(path, 'wb') as file:
+        file.write(in_zip(gadget('exec', marker)))
+    found = resolve(System('x', {'model_file': path}))
+    assert found.status == 'missing' and not marker.exists()
+    assert found.reason.startswith('model_file: refused: it wants to run builtins.exec')
+    with guarded([path]):  # what the user trusts will play
+        assert resolve(System('x', {'model_file': path})).status == 'present'
+    assert not marker.exists()
+
+
+def test_a_roster_shows_an_agent_that_it_names_itself_as_present(tmp_path, marker):
+    agent = 'strange_one:MineAgent'
+    path = with_options(make_generator(tmp_path), model=agent)
+    found = resolve(System('x', {'model_file': path}))
+    assert found.status == 'missing' and not marker.exists()
+    assert '`model: strange_one:MineAgent` in the roster entry' in found.reason
+    assert resolve(System('x', {'model_file': path, 'model': agent})).reason is None
+
+
+def test_a_file_that_torch_refuses_for_good_is_not_said_to_be_trustable(tmp_path):
+    path = tmp_path / 'pytorch_model.bin'
+    path.write_bytes(in_zip(gadget('exec', tmp_path / 'marker')))
+    with pytest.raises(Refused) as caught, guarded():
+        torch.load(path, weights_only=True)  # as transformers reads a .bin
+    assert 'trust-model-code' not in str(caught.value)
+    assert str(caught.value).endswith('when read; weights as safetensors would do')
+    with pytest.raises(pickle.UnpicklingError), guarded([str(path)]):
+        torch.load(path, weights_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 from parlai_ext.bridge import candidates, hub, tokenizer_files, zoo
 from parlai_ext.bridge.content import files_at
 from parlai_ext.bridge.identity import identity
-from parlai_ext.bridge.safe.load import count_parameters
+from parlai_ext.bridge.safe.load import Refused, count_parameters
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from parlai_ext.remote import names
@@ -70,7 +70,10 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
         status, reason = MISSING, str(e).removeprefix(f'system {system.name!r}: ')
     params = listed_params(system)
     if params is None and model is not None:
-        params = count_parameters(str(model))
+        try:
+            params = count_parameters(str(model), refusing=True)
+        except Refused as e:
+            status, reason = MISSING, reason or e.as_option
     size = None if params is None else params * BYTES_PER_PARAMETER
     return Resolution(system.name, status, where, reason, params, size, tuple(besides))
 
@@ -149,7 +152,7 @@ def _besides(system: System, datapath: str | None, model: Path | None) -> Iterat
                 yield f'{key}: {" ".join(urls)}'
         else:
             _existing(value, key)
-    opt = {**(own_options(model) if model else {}), **system.opt}
+    opt = {**(own_options(model, system.opt) if model else {}), **system.opt}
     urls = tokenizer_files.missing_urls(opt, datapath)
     if urls:
         yield f'dict_tokenizer: {" ".join(urls)}'
@@ -231,7 +234,7 @@ def _agent(system: System, model: Path | None) -> str | None:
     """
     if system.opt.get('model'):
         return str(system.opt['model'])
-    return own_options(model).get('model') if model else ''
+    return own_options(model, system.opt).get('model') if model else ''
 
 
 def _check_options(system: System, model: Path | None) -> None:
@@ -244,7 +247,6 @@ def _check_options(system: System, model: Path | None) -> None:
     agent = _agent(system, model)
     if not agent:
         return
-
     given = {k: v for k, v in system.opt.items() if v is not None}
     given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
     before = os.environ.get('PARLAI_DATAPATH')
@@ -255,17 +257,18 @@ def _check_options(system: System, model: Path | None) -> None:
             os.environ.pop('PARLAI_DATAPATH', None)
 
 
-def own_options(model: Path) -> dict[str, Any]:
+def own_options(model: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return what the `.opt` beside a model file says; empty when there is none.
 
+    :param given: the roster's entry, which may name an agent that the `.opt` may not.
     :raises UserError: when it is no options, or more than data.
     """
     from parlai_ext.bridge.safe.load import BadModelFile, read_opt
 
     path = Path(f'{model}.opt')
     try:
-        return read_opt(path) if path.is_file() else {}
+        return read_opt(path, given=given) if path.is_file() else {}
     except BadModelFile as error:
         raise UserError(error.as_option) from error
 

@@ -281,16 +281,20 @@ def read_states(
     return found
 
 
-def count_parameters(path: str | Path) -> int | None:
+def count_parameters(path: str | Path, refusing: bool = False) -> int | None:
     """
     Return how many parameters a model file holds, shared ones once; `None` if that
     cannot be told without running code from it.
+
+    :param refusing: raise `Refused` for such a file, unless it is trusted.
     """
     without_data = getattr(torch.serialization, 'skip_data', contextlib.nullcontext)
     try:
         with without_data():
             tensors = read_states(path, trusted=())['model'].values()
-    except (UserError, OSError, MemoryError, RuntimeError):
+    except (UserError, OSError, MemoryError, RuntimeError) as error:
+        if refusing and isinstance(error, Refused) and not _trusts(str(path)):
+            raise
         return None
     found = [t for t in tensors if isinstance(t, torch.Tensor)]
     return sum({(t.data_ptr(), t.numel()): t.numel() for t in found}.values())
