@@ -4,7 +4,6 @@ Where a system's parts come from: here, to be downloaded, or missing and why.
 
 from __future__ import annotations
 
-import difflib
 import os
 import pkgutil
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 
 from parlai_ext.bridge import candidates, hub, tokenizer_files, zoo
 from parlai_ext.bridge.content import files_at
+from parlai_ext.bridge.existing import existing
 from parlai_ext.bridge.identity import identity
 from parlai_ext.bridge.safe.load import Refused, count_parameters
 from parlai_ext.errors import UserError
@@ -23,7 +23,7 @@ from parlai_ext.remote import names
 from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems
 from parlai_ext.strict_yaml import nearest
 
-__all__ = ['Resolution', 'identity', 'nearest_file', 'resolve']
+__all__ = ['Resolution', 'identity', 'resolve']
 
 PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
 BYTES_PER_PARAMETER = 4  # float32
@@ -87,7 +87,7 @@ def _weights(system: System, datapath: str | None) -> tuple[str, str]:
         return _without_model_file(system)
     path = str(path)
     if not zoo.is_zoo(path):
-        return PRESENT, str(_existing(path, 'model_file').absolute())
+        return PRESENT, str(existing(path, 'model_file').absolute())
     urls = _zoo_urls('model_file', path, datapath)
     if urls:
         return DOWNLOAD, ' '.join(urls)
@@ -151,7 +151,7 @@ def _besides(system: System, datapath: str | None, model: Path | None) -> Iterat
             if urls:
                 yield f'{key}: {" ".join(urls)}'
         else:
-            _existing(value, key)
+            existing(value, key)
     opt = {**(own_options(model, system.opt) if model else {}), **system.opt}
     urls = tokenizer_files.missing_urls(opt, datapath)
     if urls:
@@ -171,40 +171,6 @@ def _replies(key: str, spec: str, datapath: str | None) -> str:
         more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
         return f'the replies of {spec}, from {urls[0]}{more}'
     return f'the replies of {spec}, in {file} (made of data that is here)'
-
-
-def _existing(path: str, what: str) -> Path:
-    found = Path(path)
-    index = what in INDEX_OPTIONS
-    if found.is_file() or (index and files_at(found, beginning=True)):
-        return found
-    raise UserError(f'{what}: {nearest_file(path)}')
-
-
-def nearest_file(path: str) -> str:
-    """
-    Say that there is no such file, and which one may be meant.
-    """
-    wanted = Path(path)
-    if wanted.is_dir():
-        inside = wanted / 'model'
-        hint = f'; did you mean {str(inside)!r}?' if inside.is_file() else ''
-        return f'{path} is a folder, not a file{hint}'
-    parent = wanted.parent
-    if not parent.is_dir():
-        while not parent.is_dir():
-            wanted, parent = parent, parent.parent
-        return f'there is no file {path}: no folder {wanted}{_like(wanted)}'
-    return f'there is no file {path}{_like(wanted)}'
-
-
-def _like(wanted: Path) -> str:
-    try:
-        names = os.listdir(wanted.parent)
-    except OSError:
-        return ''
-    close = difflib.get_close_matches(wanted.name, names, n=1)
-    return f'; did you mean {str(wanted.with_name(close[0]))!r}?' if close else ''
 
 
 def _check_agent(system: System, model: Path | None) -> None:

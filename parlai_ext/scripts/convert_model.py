@@ -83,7 +83,7 @@ def existing(
     Return where the file is that an option names.
     """
     from parlai_ext.bridge import zoo
-    from parlai_ext.bridge.resolve import nearest_file
+    from parlai_ext.bridge.existing import nearest_file
 
     if not path:
         raise UserError(f'{option} is needed')
