@@ -174,7 +174,7 @@ def test_an_interrupt_is_not_a_failed_reply():
 def test_too_little_memory_is_not_the_systems_failure():
     error = torch.OutOfMemoryError('CUDA out of memory')
     stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error)})
-    with pytest.raises(UserError, match="system 'stub': out of memory"):
+    with pytest.raises(UserError, match="system 'stub': model: out of memory"):
         lonely(stub)
 
 

@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from parlai_ext.bridge import hub
+from parlai_ext.bridge.players import is_out_of_memory
 from parlai_ext.bridge.safe.unpickle import BadModelFile
 from parlai_ext.errors import UserError
 
@@ -199,11 +200,11 @@ def _tried(what: str, folder: Path, read: Any, **asked: Any) -> Any:
     """
     try:
         return read(folder, **asked)
-    except (torch.OutOfMemoryError, MemoryError):
-        raise
     except BadModelFile as error:
         raise UserError(f'hf_model: {error.path}: {error.why}') from error
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         words = ' '.join(str(error).split()) or type(error).__name__
         if 'trust_remote_code' in words:
             words = 'it brings code of its own; hf_trust_code: true would run that'

@@ -18,7 +18,12 @@ from parlai.utils import logging as parlai_logging
 from parlai_ext import plugin
 from parlai_ext.bridge.candidates import candidates_file, is_spec
 from parlai_ext.bridge.misfit import why_unfit
-from parlai_ext.bridge.players import Player, in_words
+from parlai_ext.bridge.players import (
+    Player,
+    in_words,
+    is_out_of_memory,
+    weights_key,
+)
 from parlai_ext.bridge.rag import check_retrieval
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
 from parlai_ext.bridge.safe.load import BadModelFile, guarded, read_opt
@@ -76,6 +81,9 @@ def _built(
         raise
     except (Exception, SystemExit) as error:
         what = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
+        if is_out_of_memory(error):
+            what = f'{weights_key(given)}: out of memory while it was loaded; it needs '
+            what += f'a larger machine ({in_words(error)})'
         raise SystemFailed(system.name, what) from error
     return Player(system.name, agent)
 

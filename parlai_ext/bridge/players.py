@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -131,13 +131,15 @@ class Player:
             act = self._batch_act([voice])[0] if self.batches else voice.agent.act()
         except UserError as error:
             raise SystemFailed(self.name, str(error)) from error
-        except (torch.OutOfMemoryError, MemoryError) as error:
+        except (Exception, SystemExit) as error:  # which would end the command
+            if not is_out_of_memory(error):
+                return Reply(None, in_words(error))
+            key = weights_key(getattr(self.agent, 'opt', {}))
             raise SystemFailed(
                 self.name,
-                'out of memory with one dialogue at a time; it needs a larger machine',
+                f'{key}: out of memory with one dialogue at a time; it needs a larger '
+                'machine',
             ) from error
-        except (Exception, SystemExit) as error:  # which would end the command
-            return Reply(None, in_words(error))
         return self._reply(voice, act)
 
     def _reply(self, voice: Voice, act: Any) -> Reply:
@@ -195,6 +197,23 @@ def whole(text: str) -> str:
     the partner that chokes on one would be blamed for it.
     """
     return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """
+    Tell whether memory has run out; of a CPU's, torch tells in words alone.
+    """
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def weights_key(opt: Mapping[str, Any]) -> str:
+    """
+    Return the option that says which weights take a system's memory.
+    """
+    keys = ('model_file', 'hf_model', 'model_name', 'gpt2_size')
+    return next((key for key in keys if opt.get(key)), 'model')
 
 
 def in_words(error: BaseException) -> str:
