@@ -79,6 +79,7 @@ class Player:
         self.name = name
         self.agent = agent
         self.batches = acts_in_batches(agent)
+        self.widest: int | None = None  # the batch that memory held, once it ran out
 
     @property
     def n_bytes(self) -> int:
@@ -97,11 +98,14 @@ class Player:
         """
         Let every voice speak next: all in one batch where the agent can.
 
-        When a batch raises, its voices speak one by one, so that only the dialogue
+        When memory runs out, the batch is halved, now and from now on. When a batch
+        raises something else, its voices speak one by one, so that only the dialogue
         that made it raise comes to an end.
 
         :raises SystemFailed: when the system cannot go on at all.
         """
+        if self.widest and len(voices) > self.widest:
+            return self._halves(voices)
         if self.batches and len(voices) > 1:
             try:
                 acts = self._batch_act(voices)
@@ -109,10 +113,21 @@ class Player:
                 raise SystemFailed(self.name, str(error)) from error
             except (Exception, SystemExit) as error:
                 reason = in_words(error)
-                logger.warning('%s: a batch %s; going on singly', self.name, reason)
+                if not is_out_of_memory(error):
+                    logger.warning('%s: a batch %s; going on singly', self.name, reason)
+                    return [self._alone(voice) for voice in voices]
+                self.widest = (len(voices) + 1) // 2
+                what = '%s: a batch of %d %s; going on with %d at most'
+                logger.warning(what, self.name, len(voices), reason, self.widest)
             else:
                 return [self._reply(*pair) for pair in zip(voices, acts, strict=True)]
+            # outside of the handler, where the error no longer holds its tensors
+            return self._halves(voices)
         return [self._alone(voice) for voice in voices]
+
+    def _halves(self, voices: Sequence[Voice]) -> list[Reply]:
+        middle = len(voices) // 2
+        return self.respond(voices[:middle]) + self.respond(voices[middle:])
 
     def _batch_act(self, voices: Sequence[Voice]) -> list[Any]:
         with self._histories(voices):
