@@ -55,7 +55,7 @@ def load_system(
     :raises UserError: naming the system and the option, when it cannot be built.
     """
     plugin.register()
-    with _data_only(system):
+    with _data_only(system, datapath):
         try:
             return _built(system, datapath, no_cuda, fp16)
         except BadModelFile:
@@ -95,7 +95,7 @@ def check_options(system: System, datapath: str | None = None) -> None:
     :raises UserError: naming the system and the option that cannot be meant.
     """
     plugin.register()
-    with _data_only(system):
+    with _data_only(system, datapath):
         parsed_options(system, _given(system, datapath))
 
 
@@ -119,7 +119,7 @@ def effective_opt(system: System, datapath: str | None = None) -> dict[str, Any]
     path = model_path(system, datapath)
     if path is None or not Path(f'{path}.opt').is_file():
         return given
-    with _data_only(system):
+    with _data_only(system, datapath):
         return {**read_opt(f'{path}.opt'), **given}
 
 
@@ -221,12 +221,13 @@ def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
 
 
 @contextmanager
-def _data_only(system: System) -> Iterator[None]:
+def _data_only(system: System, datapath: str | None) -> Iterator[None]:
     """
     Let the system's files be read as data; say whose file is more, or damaged.
     """
+    place = {} if datapath is None else {'datapath': datapath}
     try:
-        with guarded(given=system.opt):
+        with guarded(given={**place, **system.opt}):
             yield
     except BadModelFile as error:
         raise SystemFailed(system.name, error.as_option) from error

@@ -220,7 +220,7 @@ def _opt_load(cls: Any, optfile: str) -> Any:
     with _noted():
         found = _opt(optfile, _trusts(optfile))
         if not _trusts(optfile):
-            found = own_options.without_strange_tasks(found)
+            found = own_options.for_talking(optfile, found, _given())
         return cls(found)
 
 
