@@ -61,6 +61,8 @@ def load(opt: Mapping[str, Any]) -> Loaded:
     asked = {'local_files_only': True, 'trust_remote_code': trust}
     with quiet():
         config = _tried('config', folder, AutoConfig.from_pretrained, **asked)
+        if not trust:
+            refuse_kernels(config)
         if getattr(config, 'quantization_config', None) and 'quantization_config' in (
             extra
         ):
@@ -153,6 +155,22 @@ def quantisation(kind: str, dtype: Any) -> Any:
         bnb_4bit_quant_type='nf4',
         bnb_4bit_compute_dtype=compute,
     )
+
+
+def refuse_kernels(config: Any) -> None:
+    """
+    Refuse a config that names a kernel of the hub: transformers would fetch and run it,
+    without asking for the trust that it asks for elsewhere.
+    """
+    parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
+    kinds = ('_attn_implementation', '_experts_implementation')
+    named = [str(getattr(part, kind, None)) for part in parts for kind in kinds]
+    kernel = next((name for name in named if '/' in name), None)
+    if kernel:
+        raise UserError(
+            f'hf_model: its config.json asks for the kernel {kernel[:LONGEST]!r}, '
+            'code from the hub; hf_trust_code: true would run that'
+        )
 
 
 def positions(config: Any, tokenizer: Any) -> int | None:
