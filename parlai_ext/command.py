@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, shown
 
 COMMANDS = {
     'evaluate_systems': 'parlai_ext.scripts.evaluate_systems:EvaluateSystems',
@@ -114,7 +114,7 @@ def fail(line: str, code: int = 1) -> NoReturn:
     """
     Print one line to standard error and leave.
     """
-    print('error: ' + ' '.join(line.split('\n')), file=sys.stderr)
+    print(f'error: {shown(line)}', file=sys.stderr)
     raise SystemExit(code)
 
 

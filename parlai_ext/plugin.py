@@ -21,7 +21,7 @@ from parlai.core.script import ParlaiScript
 
 from parlai_ext import compat, mini
 from parlai_ext.command import COMMANDS, Command, find_command
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, shown
 
 PREFIX = 'ext:'
 ZOO_PATHS = ('model_file', 'dict_file', 'bpe_vocab', 'bpe_merge')
@@ -168,7 +168,7 @@ def one_line_hook(
     if line is None:
         sys.__excepthook__(kind, error, trace)
     else:
-        print('error: ' + ' '.join(line.split('\n')), file=sys.stderr)
+        print(f'error: {shown(line)}', file=sys.stderr)
 
 
 def mistake(error: BaseException) -> str | None:

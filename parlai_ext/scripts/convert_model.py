@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.command import Command
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, shown
 from parlai_ext.options import add_options
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ class ConvertModel(Command):
         trusted = [str(existing(path, datapath, option)) for path in named]
         done = convert(source, output, trusted, datapath)
         for name, digest in trusted_record(trusted).items():
-            print(f'trusted to run code: {name}, sha256 {digest}')
+            print(shown(f'trusted to run code: {name}, sha256 {digest}'))
         for line in in_words(done):
-            print(line)
+            print(shown(line))
         return done
 
 
