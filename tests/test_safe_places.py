@@ -3,6 +3,7 @@ A model's own `.opt` reads, writes and asks nothing that the user did not name.
 """
 
 import json
+from pathlib import Path
 
 import pytest
 from parlai.core.opt import Opt
@@ -13,6 +14,7 @@ from parlai_ext.bridge.safe.load import Refused, guarded, read_opt
 from parlai_ext.bridge.safe.own_options import is_ours
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
+from parlai_ext.scripts.convert_model import convert
 from tests.tiny_models import make_generator, make_ranker
 
 SECRET = 'the lock opens with nine'
@@ -145,3 +147,16 @@ def test_what_a_model_began_from_is_forgotten(tmp_path, secret):
     with guarded():
         assert dict(Opt.load(str(path))) == {'model': 'bart', 'beam_size': 3}
     assert dict(Opt.load(str(path))) == opt
+
+
+def test_a_conversion_copies_no_file_that_only_the_model_names(tmp_path, secret):
+    path = make_generator(home(tmp_path))
+    with_options(path, dict_file=str(secret))
+    (tmp_path / 'home' / 'tiny.dict').unlink()
+    output = tmp_path / 'tiny.safetensors'
+    with pytest.raises(UserError, match='refused: its own dict_file is '):
+        convert(Path(path), output)
+    assert not output.exists()
+    # from ParlAI's data folder it is
+    convert(Path(path), output, datapath=str(secret.parent))
+    assert SECRET in Path(f'{output}.dict').read_text()

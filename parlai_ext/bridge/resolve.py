@@ -62,8 +62,8 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
         besides = list(_besides(system, datapath, model))
-        _check_agent(system, model)
-        _check_options(system, model)
+        _check_agent(system, model, datapath)
+        _check_options(system, model, datapath)
         if any('://' in line for line in besides):
             status = DOWNLOAD
     except UserError as e:
@@ -152,7 +152,7 @@ def _besides(system: System, datapath: str | None, model: Path | None) -> Iterat
                 yield f'{key}: {" ".join(urls)}'
         else:
             existing(value, key)
-    opt = {**(own_options(model, system.opt) if model else {}), **system.opt}
+    opt = {**(own_options(model, system.opt, datapath) if model else {}), **system.opt}
     urls = tokenizer_files.missing_urls(opt, datapath)
     if urls:
         yield f'dict_tokenizer: {" ".join(urls)}'
@@ -173,13 +173,13 @@ def _replies(key: str, spec: str, datapath: str | None) -> str:
     return f'the replies of {spec}, in {file} (made of data that is here)'
 
 
-def _check_agent(system: System, model: Path | None) -> None:
+def _check_agent(system: System, model: Path | None, datapath: str | None) -> None:
     """
     Refuse an agent that cannot be imported, or a model that does not name one.
     """
     from parlai.core.loader import load_agent_module
 
-    agent = _agent(system, model)
+    agent = _agent(system, model, datapath)
     if agent is None:
         raise UserError(f"model: not given; {model}.opt names none: add 'model' to opt")
     if not agent:
@@ -194,23 +194,23 @@ def _check_agent(system: System, model: Path | None) -> None:
         raise UserError(f'model: agent {agent!r} cannot be imported: {e}') from None
 
 
-def _agent(system: System, model: Path | None) -> str | None:
+def _agent(system: System, model: Path | None, datapath: str | None) -> str | None:
     """
     Return a system's agent; '' while its model file is not here to name one.
     """
     if system.opt.get('model'):
         return str(system.opt['model'])
-    return own_options(model, system.opt).get('model') if model else ''
+    return own_options(model, system.opt, datapath).get('model') if model else ''
 
 
-def _check_options(system: System, model: Path | None) -> None:
+def _check_options(system: System, model: Path | None, datapath: str | None) -> None:
     """
     Refuse options that the agent's own parser does not take; files are left out, so
     that none is looked for in the zoo.
     """
     from parlai_ext.bridge.agents import parsed_options
 
-    agent = _agent(system, model)
+    agent = _agent(system, model, datapath)
     if not agent:
         return
     given = {k: v for k, v in system.opt.items() if v is not None}
@@ -223,7 +223,9 @@ def _check_options(system: System, model: Path | None) -> None:
             os.environ.pop('PARLAI_DATAPATH', None)
 
 
-def own_options(model: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+def own_options(
+    model: Path, given: Mapping[str, Any], datapath: str | None = None
+) -> dict[str, Any]:
     """
     Return what the `.opt` beside a model file says; empty when there is none.
 
@@ -234,7 +236,8 @@ def own_options(model: Path, given: Mapping[str, Any]) -> dict[str, Any]:
 
     path = Path(f'{model}.opt')
     try:
-        return read_opt(path, given=given) if path.is_file() else {}
+        place = {'datapath': datapath} if datapath else {}
+        return read_opt(path, given={**place, **given}) if path.is_file() else {}
     except BadModelFile as error:
         raise UserError(error.as_option) from error
 

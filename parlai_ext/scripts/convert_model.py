@@ -128,7 +128,8 @@ def convert(
     from parlai_ext.bridge.safe.safetensors_file import write_states
 
     states = read_states(source, trusted)
-    opt = read_opt(f'{source}.opt', trusted) if has_opt(source) else None
+    place = {'datapath': datapath} if datapath else {}
+    opt = read_opt(f'{source}.opt', trusted, place) if has_opt(source) else None
     made = Path(
         tempfile.mkdtemp(prefix=f'.{output.name}.', dir=output.absolute().parent)
     )

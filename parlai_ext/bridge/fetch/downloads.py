@@ -118,7 +118,10 @@ class Means:
         """
         path = str(system.opt.get('model_file') or '')
         model = zoo.zoo_file(path, self.datapath) if zoo.is_zoo(path) else Path(path)
-        opt = {**(own_options(model, system.opt) if path else {}), **system.opt}
+        opt = {
+            **(own_options(model, system.opt, self.datapath) if path else {}),
+            **system.opt,
+        }
         urls = tokenizer_files.missing_urls(opt, self.datapath)
         if urls:
             with trusted_downloads(self.datapath, **self.how()):
