@@ -45,7 +45,7 @@ def test_its_numbers_are_parlais_own(tmp_path, name):
     for context, answer in zip(CONTEXTS, answers, strict=True):
         means = [sum(tokens) / len(tokens) for tokens in answer.continuations]
         expected = ranked(opt, context)
-        assert means == pytest.approx([-expected[reply] for reply in REPLIES], abs=1e-6)
+        assert means == pytest.approx([-expected[reply] for reply in REPLIES], abs=1e-9)
 
 
 @pytest.mark.parametrize('name', ['polyencoder', 'seq2seq_lstm'])

@@ -18,8 +18,10 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent
 
 from parlai_ext.bridge.agents import load_system, model_path
 from parlai_ext.bridge.content import sha256
+from parlai_ext.bridge.cross_attention import CrossAttention, foreign_part
 from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.errors import UserError
+from parlai_ext.likelihood.budget import TOKENS, Budget
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.records import System, content_id
 from parlai_ext.signature import signature_line
@@ -33,6 +35,7 @@ READS = (
     *('variant', 'activation', 'embeddings_scale', 'learn_positional_embeddings'),
     *('n_segments', 'output_scaling', 'reduction_type'),
 )
+REMEMBERED = 4096  # continuations
 DICTIONARY = ('', '-vocab.json', '-merges.txt', '.codecs')
 
 
@@ -42,7 +45,7 @@ def load_judge(
     datapath: str | None = None,
     no_cuda: bool = False,
     fp16: bool | None = None,
-    batchsize: int = 64,
+    tokens: int = TOKENS,
     dtype: str | None = None,
 ) -> EncoderDecoder:
     """
@@ -50,6 +53,7 @@ def load_judge(
 
     :param model_file: a path, or ``zoo:…``, downloaded when it is not there.
     :param fp16: half precision on a GPU; `None` leaves it to the model's options.
+    :param tokens: how many go through the judge at once, padding counted.
     :param dtype: ``float64`` and the like, instead of the model's own.
     :raises UserError: when there is no such model, or it cannot judge.
     """
@@ -66,7 +70,10 @@ def load_judge(
     for weight in agent.model.parameters():
         weight.requires_grad_(False)
     return EncoderDecoder(
-        agent.model, AgentVectorizer(agent), judge_signature(agent), batchsize
+        CrossAttention(agent.model),
+        AgentVectorizer(agent),
+        judge_signature(agent),
+        Budget(tokens),
     )
 
 
@@ -82,6 +89,8 @@ def checked(agent: Any, model_file: str) -> TorchGeneratorAgent:
     if not isinstance(agent.model, TransformerGeneratorModel):
         what = type(agent.model).__name__
         raise UserError(f'judge {model_file}: {what} is no encoder-decoder transformer')
+    if (part := foreign_part(agent.model)) is not None:
+        raise UserError(f'judge {model_file}: {part} is no decoder of ParlAI itself')
     plain = (TorchGeneratorAgent, ImageSeq2seqAgent)  # the latter without an image
     for method in ('_encoder_input', '_model_input'):
         known = [getattr(one, method) for one in plain]
@@ -122,6 +131,8 @@ class AgentVectorizer:
         Return the token ids of a label.
         """
         if text not in self.spoken:
+            if len(self.spoken) >= REMEMBERED:
+                self.spoken.clear()
             self.speaker.reset()
             seen = self.speaker.observe(Message(eval_labels=[text], episode_done=False))
             self.spoken[text] = tuple(seen['eval_labels_vec'].tolist())

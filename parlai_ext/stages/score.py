@@ -23,6 +23,7 @@ OVERRIDES = {
     'fed_tokens': 'token_reduction',
     'fed_followups_reduction': 'followup_reduction',
 }
+CONTEXT = 256
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def build_scorer(
     """
     Return the scorer that a protocol's ``scorer:`` section asks for, its judge loaded.
 
-    :param batchsize: contexts that go through the judge together.
+    :param batchsize: contexts of `CONTEXT` tokens that the judge has room for at once;
+        of shorter ones, more go through it together.
     """
 
     def judge(model_file: str) -> Any:
@@ -64,7 +66,7 @@ def build_scorer(
             datapath=datapath,
             no_cuda=no_cuda,
             fp16=fp16,
-            batchsize=batchsize,
+            tokens=batchsize * CONTEXT,
         )
 
     kind = find_scorer(config.get('name') or 'fed')
