@@ -244,8 +244,8 @@ def scored_dialogue(
     """
     Return verdicts on utterances, by place, as the scores of their dialogue.
 
-    :param dialogue_level: dimensions asked once a speaker, of its last judged utterance,
-        before which the whole dialogue lies.
+    :param dialogue_level: dimensions asked once a speaker, of its last judged
+        utterance, before which the whole dialogue lies.
     """
     last = {index % 2: index for index in sorted(verdicts)}  # by side, as in self-play
     scores = tuple(

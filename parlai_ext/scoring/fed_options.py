@@ -3,7 +3,7 @@ What may be chosen in FED, and what its two variants choose.
 
 *bipartite* is FED as bipartite-play uses it: complaints only, the mean log-probability
 of each, summed. *original* is the program of Mehri and Eskenazi (2020): praise and
-complaints, the loss of the whole string (context and follow-up), a mean over follow-ups.
+complaints, the loss of the whole string (context and follow-up), the mean over each.
 """
 
 from __future__ import annotations

@@ -1,0 +1,126 @@
+"""
+Judged sets as tasks: `parlai eval_model -m ext:fed -t ext:judged:fed_turn`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parlai.core.message import Message
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+from parlai.core.teachers import FixedDialogTeacher
+
+from parlai_ext.tasks.judged.fed_data import Judged, read_fed_data
+from parlai_ext.tasks.judged.metrics import defined, metrics
+from parlai_ext.tasks.judged.qualities import pairs
+
+
+class FedTurnTeacher(FixedDialogTeacher):
+    """
+    The 375 judged turns of FED; every turn is an episode of its own.
+
+    The scorer's ``scores`` are gathered, and reported as correlations with people.
+    """
+
+    level = 'turn'
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        super().add_cmdline_args(parser, partial_opt)
+        group = parser.add_argument_group('Judged sets')
+        group.add_argument('--judged-file', help='fed_data.json, where it lies')
+        return parser
+
+    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
+        super().__init__(opt, shared)
+        self.id = f'ext:judged:fed_{self.level}'
+        if shared:
+            self.examples: list[Judged] = shared['examples']
+        else:
+            turns, dialogues = read_fed_data(opt.get('judged_file'))
+            self.examples = turns if self.level == 'turn' else dialogues
+        self.reset()
+
+    def share(self) -> dict[str, Any]:
+        """
+        Batches read one list.
+        """
+        return {**super().share(), 'examples': self.examples}
+
+    def num_episodes(self) -> int:
+        """
+        Return how many items there are.
+        """
+        return len(self.examples)
+
+    def num_examples(self) -> int:
+        """
+        Return how many items there are.
+        """
+        return len(self.examples)
+
+    def get(self, episode_idx: int, entry_idx: int = 0) -> Message:
+        """
+        Return the last utterance with the earlier ones as its ``context``.
+        """
+        one = self.examples[episode_idx]
+        return Message(
+            text=one.utterances[-1],
+            context=list(one.utterances[:-1]),
+            speaker=one.system,
+            human=dict(one.human),
+            strings=dict(one.strings),
+            labels=[''],  # without a label teachers.py:541 collects no metrics
+            episode_done=True,
+        )
+
+    def process_action(self, action: Message) -> Message:
+        """
+        Keep the label, and what people said, from whoever judges.
+        """
+        action = super().process_action(action).copy()
+        for key in ('labels', 'eval_labels', 'human', 'strings'):
+            action.pop(key, None)
+        return action
+
+    def observe(self, observation: Message) -> Message:
+        """
+        Take a judgement; its averages over a judged set are nobody's question.
+        """
+        seen = Message({k: v for k, v in observation.items() if k != 'metrics'})
+        return super().observe(seen)
+
+    def custom_evaluation(
+        self, teacher_action: Message, labels: Any, model_response: Message
+    ) -> None:
+        """
+        Put the scores of one item beside what people said of it.
+        """
+        human, strings = teacher_action['human'], teacher_action['strings']
+        for pair in pairs(model_response.get('scores') or {}, human, self.level):
+            found = metrics(pair.name, pair.score, pair.human, strings[pair.quality])
+            for key, metric in found.items():
+                self.metrics.add(key, metric)
+
+    def report(self) -> dict[str, Any]:
+        """
+        Return the metrics; a correlation that does not exist is left out.
+        """
+        return defined(super().report())
+
+
+class FedDialogueTeacher(FedTurnTeacher):
+    """
+    The 125 judged dialogues of FED.
+    """
+
+    level = 'dialogue'
+
+
+class DefaultTeacher(FedTurnTeacher):
+    """
+    ``-t ext:judged`` is ``-t ext:judged:fed_turn``.
+    """
