@@ -21,7 +21,7 @@ from parlai_ext.likelihood.prefixes import Tokens, Tree, forest
 from parlai_ext.records import Answer, Question
 
 LARGEST_TREE = 512  # nodes
-LOGITS = 2**25  # numbers that the output layer writes at once
+LOGITS = 2**24  # numbers that the output layer writes at once
 KNOWN_FORESTS = 256
 Found = dict[Tokens, tuple[float, ...]]
 
@@ -212,9 +212,10 @@ class EncoderDecoder:
             own = slice(*np.searchsorted(nodes, (start, start + size)))
             logits = self.model.logits(hidden[start : start + size])
             # half precision would round a log-probability of -10 to the next 1/128
-            wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            wide = torch.promote_types(logits.dtype, torch.float32)
+            logprobs = torch.log_softmax(logits, dim=-1, dtype=wide)
             rows, columns = self._tensor(nodes[own] - start), self._tensor(targets[own])
-            picked = wide[rows, columns] - wide.logsumexp(dim=-1)[rows]
+            picked = logprobs[rows, columns]
             found[order[own]] = picked.cpu().numpy()
         return found
 
