@@ -137,7 +137,9 @@ class Causal:
             torch.tensor(rows, device=self.device)
             for rows in zip(*(_padded(pack, width) for pack in packs), strict=True)
         )
-        edges = [(i * width + node, t) for i, p in enumerate(packs) for node, t in p.edges]
+        edges = [
+            (i * width + node, t) for i, p in enumerate(packs) for node, t in p.edges
+        ]
         rows = {row: i for i, row in enumerate(dict.fromkeys(row for row, _ in edges))}
         with torch.inference_mode(), only_rows(self.model, list(rows)):
             logits = self.model(
