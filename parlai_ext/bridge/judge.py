@@ -162,6 +162,7 @@ def judge_signature(agent: TorchGeneratorAgent) -> str:
             'content': content_id([sha256(path) for path in files if path.is_file()]),
             'reads': {key: opt.get(key) for key in READS},
             'text_truncate': agent.text_truncate,
+            'cut': 'right' if opt.get('history_reversed') else 'left',
             'label_truncate': agent.label_truncate,
             'dtype': str(weight.dtype).removeprefix('torch.'),
         }

@@ -262,4 +262,5 @@ def scored_dialogue(
         if dimension not in dialogue_level or index == last[index % 2]
     )
     evidence = {index: verdict.evidence for index, verdict in verdicts.items()}
-    return ScoredDialogue(dialogue.id, scores, evidence)
+    cut = {i: v.num_truncated for i, v in verdicts.items() if v.num_truncated}
+    return ScoredDialogue(dialogue.id, scores, evidence, cut)

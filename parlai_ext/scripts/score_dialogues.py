@@ -81,5 +81,10 @@ class ScoreDialogues(Command):
             f'{report.n_shards - report.n_shards_scored} of {report.n_shards} '
             'shards were scored before'
         )
+        if report.n_truncated:
+            print(
+                f'{report.n_truncated} contexts were too long for the judge, which '
+                'read a part of them'
+            )
         print(f'scorer {report.signature}')
         return report

@@ -32,7 +32,8 @@ class ScoreReport:
     What was there to score, and what had to be done.
 
     `signature` names the scores in the run folder (`run.scores(signature)`);
-    `n_utterances` and `n_unscored` (scores that are `None`) count this call's work.
+    `n_utterances`, `n_unscored` (scores that are `None`) and `n_truncated` (utterances
+    whose context was too long for the judge) count this call's work.
     """
 
     signature: str
@@ -41,6 +42,7 @@ class ScoreReport:
     n_dialogues: int
     n_utterances: int
     n_unscored: int
+    n_truncated: int = 0
 
 
 def build_scorer(
@@ -133,6 +135,7 @@ def score_run(
     report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
     with tqdm(desc='score', unit='dialogue', disable=not (progress and todo)) as bar:
         bar.total = sum(s.stop - s.start for s in todo)
+        watch(scorer, bar)
         for shard in todo:
             dialogues = run.read_dialogues(shard.pairing_id, shard.index)
             scored = score_dialogues(
@@ -151,6 +154,23 @@ def score_run(
             },
         )
     return report
+
+
+def watch(scorer: Scorer, bar: tqdm[Any]) -> None:
+    """
+    Let the bar tell how much of a shard a model has read; a large one takes minutes.
+    """
+    likelihood = getattr(scorer, 'likelihood', None)
+    if not hasattr(likelihood, 'progress'):
+        return
+    read = 0
+
+    def tell(n: int) -> None:
+        nonlocal read
+        read += n
+        bar.set_postfix_str(f'{read} contexts read')
+
+    likelihood.progress = tell
 
 
 def score_dialogues(
@@ -201,4 +221,5 @@ def counted(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreRepor
         n_utterances=report.n_utterances
         + sum(index is not None for _, index in judged),
         n_unscored=report.n_unscored + sum(s.value is None for s in scores),
+        n_truncated=report.n_truncated + sum(len(one.truncated) for one in scored),
     )
