@@ -3,7 +3,8 @@ How well scores of items agree with what people said of them: Spearman and Pears
 
 An item is an utterance or a dialogue; the 95 % percentile interval is of items drawn
 anew, as if each had been drawn by itself. Items of one dialogue are alike, and then the
-interval is somewhat too narrow.
+interval is somewhat too narrow. Resamples of fewer than three different items tell
+nothing and are left out.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ def item_agreement(
     draws = _draws(both, bootstraps, seed)
     for name, coefficient in COEFFICIENTS.items():
         value = float(coefficient(both[:1], both[1:])[0])
-        low, high = _bounds(draws[name])
+        low, high, reason = _bounds(draws[name])
         result[name] = {'value': plain(value), 'low': low, 'high': high}
-        if low is None:
-            result['reason'] = 'no interval: most resamples have no correlation'
+        if reason:
+            result['reason'] = reason
     return result
 
 
@@ -82,17 +83,22 @@ def _draws(both: Floats, bootstraps: int, seed: int) -> dict[str, Floats]:
     found: dict[str, list[Floats]] = {name: [] for name in COEFFICIENTS}
     for start in range(0, bootstraps, CHUNK):
         chosen = rng.integers(n, size=(min(CHUNK, bootstraps - start), n))
+        different = 1 + (np.diff(np.sort(chosen, axis=1), axis=1) > 0).sum(axis=1)
+        few = different < FEWEST
         for name, coefficient in COEFFICIENTS.items():
-            found[name].append(coefficient(both[0][chosen], both[1][chosen]))
+            values = coefficient(both[0][chosen], both[1][chosen])
+            found[name].append(np.where(few, np.nan, values))
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def _bounds(draws: Floats) -> tuple[float | None, float | None]:
+def _bounds(draws: Floats) -> tuple[float | None, float | None, str | None]:
     """
-    Return the percentile interval, if at least half of the resamples are defined.
+    Return the percentile interval of the defined resamples, or why there is none.
     """
     there = draws[~np.isnan(draws)]
     if 2 * len(there) < len(draws):
-        return None, None
+        return None, None, 'no interval: most resamples have no correlation'
+    if np.ptp(there) < 1e-12:
+        return None, None, 'no interval: no resample changes the correlation'
     low, high = np.quantile(there, [0.025, 0.975])
-    return plain(float(low)), plain(float(high))
+    return plain(float(low)), plain(float(high)), None
