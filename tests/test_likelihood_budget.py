@@ -10,6 +10,17 @@ from hypothesis import strategies as st
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import Budget
 
+
+@pytest.fixture(scope='module', autouse=True)
+def quick():
+    """
+    Nothing here holds memory, and looking for it takes a third of a second.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('parlai_ext.likelihood.budget.gc.collect', lambda: 0)
+        yield
+
+
 lists = st.lists(st.integers(0, 40), max_size=30)
 
 

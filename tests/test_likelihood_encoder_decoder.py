@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
 from parlai.core.agents import create_agent_from_model_file
 
 from parlai_ext.bridge.agents import load_system
@@ -25,7 +26,10 @@ from tests.tiny_models import make_generator, sentences
 TEXTS = sentences(40, seed=1)
 CONTEXTS = [tuple(TEXTS[i : i + n]) for i, n in ((0, 1), (1, 5), (6, 2), (8, 9))]
 FOLLOWUPS = tuple(sentences(5, seed=2))
-CLASSES = ('generator', 'bart', 'r2c2', 'image_seq2seq', 'long_context')
+CLASSES = (
+    *('generator', 'style_gen', 'long_context', 'image_seq2seq', 'bart', 'r2c2'),
+    *('unlikelihood_vocab', 'unlikelihood_repetition'),
+)
 
 
 @pytest.fixture(scope='module')
@@ -59,7 +63,7 @@ def pair(request, tmp_path_factory):
     judge = load_judge(opt['model_file'], dtype='float64', **where)
     agent = load_system(System('stock', opt), no_cuda=True).agent
     agent.model.double().eval()
-    image = (None,) if request.param == 'image_seq2seq' else ()
+    image = (None,) if isinstance(agent, ImageSeq2seqAgent) else ()
 
     def one_by_one(context, continuation):
         with torch.no_grad():
