@@ -19,7 +19,10 @@ from parlai_ext.scripts.validate_scorer import ValidateScorer
 from parlai_ext.stages.agreement import agreement, variant_scores
 from parlai_ext.stages.agreement_table import agreement_csv, agreement_table
 from parlai_ext.stages.dialogues_file import read_dialogues
+from parlai_ext.stages.score import build_scorer
+from parlai_ext.store import RunFolder
 from tests.scoring_samples import KnownJudge
+from tests.small_run import files_of, small_config
 from tests.tiny_models import make_generator, sentences
 
 SETS = FollowUps({'Wit': Sides(('nice',), ('dull',)), 'Sense': Sides((), ('what?',))})
@@ -276,8 +279,6 @@ def test_command_gives_what_each_polarity_gives_alone(tmp_path, model_file):
     common = {'dialogues_file': chats, 'judge_model_file': model_file}
     result = ValidateScorer.main(**common, human_scores=people, bootstraps=9)
     dialogues = read_dialogues(chats)
-    from parlai_ext.stages.score import build_scorer
-
     people_mean = {
         f'c{i}': sum(1 + (i + r) % 5 for r in range(3)) / 3 for i in range(8)
     }
@@ -315,3 +316,30 @@ def test_command_names_the_speakers_when_no_judged_system_speaks(tmp_path, model
 @pytest.mark.parametrize('name', ['fed_table1_2022', 'fed_table1_demo'])
 def test_shipped_protocols_ask_both_kinds_of_followups(name):
     assert load_protocol(name).scorer['polarity'] == 'both'
+
+
+def test_command_collects_scores_and_goes_on(tmp_path):
+    run_dir = str(tmp_path / 'run')
+    whole = tmp_path / 'systems.csv'
+    whole.write_text('system,dimension,value\nstep-50,Overall,1\nstep-150,Overall,2\n')
+    first = ValidateScorer.main(
+        config=small_config(tmp_path, partners=1),
+        run_dir=run_dir,
+        num_dialogues=2,
+        human_scores=str(whole),
+        bootstraps=9,
+    )
+    assert {row['level'] for row in first['rows']} == {'system'}
+    run = RunFolder.existing(run_dir)
+    people = tmp_path / 'people.csv'
+    rows = [
+        f'{d.utterances[0].speaker},Overall,{i % 3},{d.id}'
+        for i, d in enumerate(run.iter_dialogues())
+    ]
+    people.write_text('\n'.join(['system,dimension,value,dialogue_id', *rows]))
+    before = files_of(run.root / 'dialogues') | files_of(run.root / 'scores')
+    again = ValidateScorer.main(run_dir=run_dir, human_scores=str(people), bootstraps=9)
+    assert files_of(run.root / 'dialogues') | files_of(run.root / 'scores') == before
+    counts = {r['variant']: r['n'] for r in again['rows'] if r['level'] == 'dialogue'}
+    assert counts == {'FED': 4, 'w/o neg': 4, 'w/o pos': 4}
+    assert json.loads((run.root / 'agreement.json').read_text()) == again

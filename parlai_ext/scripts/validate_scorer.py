@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from parlai_ext.stages.agreement import Scores
 
 BOOTSTRAPS = 2000
+# of a run that goes on as it is, another scorer is no part
+SCORERS = ('judge_model_file', 'followups')
 
 
 class ValidateScorer(Command):
@@ -91,7 +93,8 @@ class ValidateScorer(Command):
         from parlai_ext.stages import collect, plan, score
         from parlai_ext.stages.agreement import variant_scores
 
-        run, planned = plan.prepare(self.opt)
+        ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
+        run, planned = plan.prepare({**self.opt, **dict.fromkeys(ours)})
         with run.lock():
             problems = collect.collect(run, self.opt).problems
             for line in (*planned.left_out, *problems):
