@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from parlai.core.loader import load_teacher_module
 from parlai.core.metrics import Metric
 from parlai.scripts.eval_model import EvalModel
 from scipy import stats
@@ -77,8 +78,13 @@ def test_without_a_response_it_is_a_dialogue(tmp_path):
         ('{', 'not JSON'),
         ('{}', 'a list of objects is expected'),
         ('[3]', 'object 1: an object is expected, not 3'),
-        ('[{"context": 3}]', "object 1: 'context' and 'response' must be texts"),
-        ('[{"context": "a", "annotations": {"Wit": 3}}]', 'a list for each quality'),
+        ('[{"contxt": "a"}]', 'object 1: key context: a text is expected'),
+        ('[{"context": "a", "response": 3}]', 'object 1: key response: a text'),
+        ('[{"context": "a"}]', 'object 1: key annotations: qualities with lists'),
+        (
+            '[{"context": "a", "annotations": {"Wit": 3}}]',
+            'key annotations: Wit: a list',
+        ),
     ],
 )
 def test_a_file_of_another_shape_is_one_line(tmp_path, text, problem):
@@ -92,6 +98,36 @@ def test_a_file_of_another_shape_is_one_line(tmp_path, text, problem):
 def test_without_a_file_the_line_says_where_to_get_it():
     with pytest.raises(UserError, match='--judged-file is needed: .*shikib.com'):
         FedTurnTeacher({'datatype': 'valid'})
+
+
+@pytest.mark.parametrize(
+    ('teacher', 'problem'),
+    [(FedTurnTeacher, 'no judged turns'), (FedDialogueTeacher, 'no judged dialogues')],
+)
+def test_a_file_without_this_level_is_one_line(tmp_path, teacher, problem):
+    path = tmp_path / 'fed_data.json'
+    path.write_text('[]')
+    with pytest.raises(UserError, match=f'{path}: {problem}'):
+        teacher({'datatype': 'valid', 'judged_file': str(path)})
+
+
+def test_a_misspelt_task_is_told_what_there_is():
+    with pytest.raises(UserError, match='there are ext:judged:fed_turn'):
+        load_teacher_module('ext:judged:fed_trun')
+
+
+def test_who_is_no_scorer_is_told_so(tmp_path):
+    path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
+    with pytest.raises(UserError, match='RepeatQueryAgent is no scorer'):
+        EvalModel.main(model='repeat_query', task='ext:judged', judged_file=path)
+
+
+def test_a_scorer_of_other_things_is_told_so(tmp_path):
+    path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
+    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    teacher.act()
+    with pytest.raises(UserError, match='nobody judged any of Joy; people judged Wit'):
+        teacher.observe({'scores': {'Joy': 1.0}})
 
 
 def test_published_file_has_its_published_counts():

@@ -11,9 +11,26 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 
+from parlai_ext.errors import UserError
 from parlai_ext.tasks.judged.fed_data import Judged, read_fed_data
 from parlai_ext.tasks.judged.metrics import defined, metrics
 from parlai_ext.tasks.judged.qualities import pairs
+
+
+def read_level(path: str | None, level: str) -> list[Judged]:
+    """
+    Return the judged items of one level.
+
+    :raises UserError: when there are none.
+    """
+    turns, dialogues = read_fed_data(path)
+    found = turns if level == 'turn' else dialogues
+    if not found:
+        which = (
+            "objects with a key 'response'" if level == 'turn' else 'objects without it'
+        )
+        raise UserError(f'--judged-file {path}: no judged {level}s ({which}) in it')
+    return found
 
 
 class FedTurnTeacher(FixedDialogTeacher):
@@ -40,8 +57,7 @@ class FedTurnTeacher(FixedDialogTeacher):
         if shared:
             self.examples: list[Judged] = shared['examples']
         else:
-            turns, dialogues = read_fed_data(opt.get('judged_file'))
-            self.examples = turns if self.level == 'turn' else dialogues
+            self.examples = read_level(opt.get('judged_file'), self.level)
         self.reset()
 
     def share(self) -> dict[str, Any]:
@@ -100,7 +116,17 @@ class FedTurnTeacher(FixedDialogTeacher):
         Put the scores of one item beside what people said of it.
         """
         human, strings = teacher_action['human'], teacher_action['strings']
-        for pair in pairs(model_response.get('scores') or {}, human, self.level):
+        scores = model_response.get('scores')
+        if scores is None:
+            who = model_response.get('id')
+            raise UserError(f'{self.id}: {who} is no scorer; -m ext:fed would do')
+        both = list(pairs(scores, human, self.level))
+        if not both:
+            asked, judged = ', '.join(scores), ', '.join(human)
+            raise UserError(
+                f'{self.id}: nobody judged any of {asked}; people judged {judged}'
+            )
+        for pair in both:
             found = metrics(pair.name, pair.score, pair.human, strings[pair.quality])
             for key, metric in found.items():
                 self.metrics.add(key, metric)
@@ -124,3 +150,12 @@ class DefaultTeacher(FedTurnTeacher):
     """
     ``-t ext:judged`` is ``-t ext:judged:fed_turn``.
     """
+
+
+def __getattr__(name: str) -> Any:
+    """
+    Say which judged sets there are, for a task whose name is misspelt.
+    """
+    if not name.endswith('Teacher'):
+        raise AttributeError(name)
+    raise UserError('-t ext:judged: there are ext:judged:fed_turn and :fed_dialogue')

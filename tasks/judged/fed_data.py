@@ -63,14 +63,17 @@ def judged(raw: Any, where: str) -> Judged:
     """
     if not isinstance(raw, dict):
         raise UserError(f'{where}: an object is expected, not {raw!r:.40}')
-    said = [raw.get('context'), *([raw['response']] if 'response' in raw else [])]
-    if not all(isinstance(text, str) for text in said):
-        raise UserError(f"{where}: 'context' and 'response' must be texts")
+    keys = ('context', 'response') if 'response' in raw else ('context',)
+    for key in keys:
+        if not isinstance(raw.get(key), str):
+            raise UserError(f'{where}: key {key}: a text is expected')
+    said = [raw[key] for key in keys]
     answers = raw.get('annotations')
-    if not isinstance(answers, dict) or not all(
-        isinstance(one, list) for one in answers.values()
-    ):
-        raise UserError(f"{where}: 'annotations' must hold a list for each quality")
+    if not isinstance(answers, dict):
+        raise UserError(f'{where}: key annotations: qualities with lists are expected')
+    for quality, own in answers.items():
+        if not isinstance(own, list):
+            raise UserError(f'{where}: key annotations: {quality}: a list is expected')
     numbers = {q: [a for a in own if is_number(a)] for q, own in answers.items()}
     return Judged(
         tuple(without_speaker(line) for text in said for line in text.split('\n')),
