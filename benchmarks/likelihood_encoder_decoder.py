@@ -1,14 +1,18 @@
 """
 Follow-ups scored by the engine, against ParlAI's stock ranking of candidates.
 
-    python benchmarks/likelihood_encoder_decoder.py [--shape 3B --device cuda]
+    python benchmarks/likelihood_encoder_decoder.py
+    python benchmarks/likelihood_encoder_decoder.py --shape blender_3B --device cuda
+    python benchmarks/likelihood_encoder_decoder.py --shape blender_9B --device cuda \
+        --dtype bf16 --followups 8 --contexts 512 --engine-only
 
 Random weights of a Blender shape, contexts of 128 tokens, 12 follow-ups of 5 to 10
-tokens that share no beginning. Both sides are run in turn; times are medians. Floating-
-point operations are counted by torch while each side runs. The first bound is that of
-the same rows with keys and values made once a context and no logits for padding; the
-second is the ratio of what the two sides did compute. On a machine that others use too,
-``--clock cpu`` tells more than the clock on the wall.
+tokens that share no beginning. Both sides are run in turn; times are medians. The
+matrix products' floating-point operations come from a formula, and torch counts them
+while each side runs: the two must agree. The first bound is that of the same rows with
+keys and values made once a context and no logits for padding; the second is the ratio
+of what the two sides compute. On a machine that others use too, ``--clock cpu`` tells
+more than the clock on the wall. Without a GPU, ``--device cuda`` prints the bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +36,7 @@ from parlai_ext import compat
 
 compat.apply()
 
+from blender_shapes import SHAPES, Operations, Shape, build, operations  # noqa: E402
 from parlai.agents.transformer.modules import TransformerGeneratorModel  # noqa: E402
 from parlai.core.torch_generator_agent import TorchGeneratorAgent  # noqa: E402
 from parlai.utils.torch import padded_tensor  # noqa: E402
@@ -42,64 +46,8 @@ from parlai_ext.likelihood.budget import Budget  # noqa: E402
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder  # noqa: E402
 from parlai_ext.records import Question  # noqa: E402
 
+PAPER = 792_000  # utterances: 264 pairs, 600 dialogues each, 5 turns judged
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
-
-
-@dataclass(frozen=True)
-class Shape:
-    """
-    The sizes of a model.
-    """
-
-    n_encoder_layers: int
-    n_decoder_layers: int
-    embedding_size: int
-    ffn_size: int
-    n_heads: int
-    vocabulary: int
-    variant: str
-
-
-SHAPES = {
-    '90M': Shape(8, 8, 512, 2048, 16, 54944, 'xlm'),
-    '3B': Shape(2, 24, 2560, 10240, 32, 8008, 'prelayernorm'),
-    '9B': Shape(4, 32, 4096, 16384, 32, 8008, 'prelayernorm'),
-}
-
-
-class Words:
-    """
-    A dictionary of so many words, as a model wants to see it.
-    """
-
-    null_token, start_token, end_token, unk_token = range(4)
-
-    def __init__(self, size: int):
-        self.size = size
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, token: int) -> int:
-        return token
-
-
-def build(shape: Shape, device: str, dtype: torch.dtype) -> TransformerGeneratorModel:
-    """
-    Return a model of this shape with random weights.
-    """
-    sizes = {k: v for k, v in vars(shape).items() if k != 'vocabulary'}
-    rest = {'n_layers': 2, 'n_positions': 512, 'activation': 'gelu', 'truncate': 128}
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with torch.device(device):
-            model = TransformerGeneratorModel(
-                {**sizes, **rest}, Words(shape.vocabulary)
-            )
-    finally:
-        torch.set_default_dtype(before)
-    return model.to(device).requires_grad_(False).eval()
 
 
 def stock(model: TransformerGeneratorModel, questions: Sequence[Question]) -> list[Any]:
@@ -134,19 +82,6 @@ def same(answers: Sequence[Any], losses: Sequence[Sequence[float]]) -> float:
     ]
     pairs = zip(sum(ours, []), sum(map(list, losses), []), strict=True)
     return max(abs(a - b) for a, b in pairs)
-
-
-def plain_bound(shape: Shape, length: int, sizes: Sequence[int], counted: int) -> float:
-    """
-    Return stock's operations over those with K/V once and no logits for padding.
-
-    :param counted: stock's operations for one context.
-    """
-    d, rows, width = shape.embedding_size, len(sizes), max(sizes)
-    keys = 2 * 2 * d * d * length * shape.n_decoder_layers
-    logits = 2 * d * shape.vocabulary
-    saved = (rows - 1) * keys + (rows * width - sum(sizes)) * logits
-    return counted / (counted - saved)
 
 
 def flops(work: Callable[[], object]) -> int:
@@ -198,7 +133,7 @@ def options() -> argparse.Namespace:
     Return what the command line says.
     """
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--shape', choices=SHAPES, default='90M')
+    parser.add_argument('--shape', choices=SHAPES, default='blender_90M')
     parser.add_argument('--device', default='cpu')
     parser.add_argument('--dtype', choices=DTYPES, default='fp32')
     parser.add_argument('--contexts', type=int, default=8)
@@ -208,6 +143,7 @@ def options() -> argparse.Namespace:
     parser.add_argument('--tokens', type=int, default=16384)
     parser.add_argument('--clock', choices=('wall', 'cpu'), default='wall')
     parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--engine-only', action='store_true')
     return parser.parse_args()
 
 
@@ -217,25 +153,35 @@ def main() -> None:
     """
     opt = options()
     torch.set_num_threads(opt.threads)
-    shape, dtype = SHAPES[opt.shape], DTYPES[opt.dtype]
-    model = build(shape, opt.device, dtype)
+    shape = SHAPES[opt.shape]
     questions = make_questions(shape, opt)
+    sizes = [len(ids) for ids in questions[0].continuations]
+    formula = operations(shape, opt.length, sizes)
+    if opt.device.startswith('cuda') and not torch.cuda.is_available():
+        print_bounds(formula, None)
+        print(f'{opt.shape}: no GPU at hand, nothing measured')
+        return
+    model = build(shape, opt.device, DTYPES[opt.dtype])
     engine = EncoderDecoder(CrossAttention(model), None, '', Budget(opt.tokens))
-    sides: dict[str, Callable[[], Any]] = {
-        'stock': lambda: stock(model, questions),
-        'engine': lambda: engine.answer(questions),
-    }
-    counts = {name: flops(work) for name, work in sides.items()}
-    difference = same(sides['engine'](), sides['stock']())
+    sides: dict[str, Callable[[], Any]] = {'engine': lambda: engine.answer(questions)}
+    if not opt.engine_only:
+        sides['stock'] = lambda: stock(model, questions)
+        difference = same(sides['engine'](), sides['stock']())
+        print(f'largest difference of a mean log-probability: {difference:.1e}')
+    for name, work in sides.items():
+        counted, expected = flops(work) // len(questions), getattr(formula, name)
+        print(
+            f'{name}: {counted / 1e9:.2f} GFLOP a context, formula / counted = ', end=''
+        )
+        print(f'{expected / counted:.4f}')
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(opt.repeats):
         for name, work in sides.items():
             times[name].append(seconds(work, opt))
-    report(opt, questions, counts, times)
-    print(f'largest difference of a mean log-probability: {difference:.1e}')
-    best = peak(opt)
-    rate = counts['engine'] / statistics.median(times['engine'])
-    print(f'engine: {rate / best:.0%} of the measured matrix-product peak')
+    middle = {name: statistics.median(some) for name, some in times.items()}
+    report(opt, questions, formula, times)
+    if 'stock' in middle:
+        print_bounds(formula, middle['stock'] / middle['engine'])
     print(f'load average: {os.getloadavg()[0]:.1f}; threads: {opt.threads}')
     print(f'clock: {opt.clock}')
 
@@ -243,32 +189,42 @@ def main() -> None:
 def report(
     opt: argparse.Namespace,
     questions: Sequence[Question],
-    counts: dict[str, int],
+    formula: Operations,
     times: dict[str, list[float]],
 ) -> None:
     """
-    Print the table.
+    Print how fast each side is, and how well the engine uses the machine.
     """
     n = len(questions)
     sizes = [len(ids) for ids in questions[0].continuations]
-    middle = {name: statistics.median(some) for name, some in times.items()}
-    for name in counts:
-        each = ', '.join(f'{t:.2f}' for t in times[name])
+    for name, some in times.items():
+        each, middle = ', '.join(f'{t:.2f}' for t in some), statistics.median(some)
         print(
-            f'{name}: {counts[name] / n / 1e9:.2f} GFLOP and {middle[name] / n:.4f} s '
-            f'a context, {n / middle[name]:.1f} contexts/s, '
-            f'{n * sum(sizes) / middle[name]:.0f} follow-up tokens/s ({each} s)'
+            f'{name}: {middle / n:.4f} s an utterance, {n / middle:.1f} utterances/s, '
+            f'{n * (opt.length + sum(sizes)) / middle:.0f} tokens/s ({each} s)'
         )
-    measured = middle['stock'] / middle['engine']
-    print(f'measured ratio: {measured:.2f}')
-    bounds = {
-        'keys and values once, no logits for padding': plain_bound(
-            SHAPES[opt.shape], opt.length, sizes, counts['stock'] // n
-        ),
-        'as computed, trees included': counts['stock'] / counts['engine'],
-    }
-    for name, bound in bounds.items():
-        print(f'bound ({name}): {bound:.2f}; share of it: {measured / bound:.0%}')
+    speed = n / statistics.median(times['engine'])
+    share = speed * formula.engine / peak(opt)
+    print(f'engine: {share:.0%} of the measured matrix-product peak')
+    print(f'engine: {PAPER / speed / 3600:.2f} hours for {PAPER} utterances')
+    if opt.device.startswith('cuda'):
+        gib = torch.cuda.max_memory_allocated() / 2**30
+        print(f'{torch.cuda.get_device_name()}, peak memory {gib:.1f} GiB')
+
+
+def print_bounds(formula: Operations, measured: float | None) -> None:
+    """
+    Print by how much fewer operations bound the speed-up, and its share of that.
+    """
+    if measured is not None:
+        print(f'measured ratio: {measured:.2f}')
+    for name, least in (
+        ('keys and values once, no logits for padding', formula.plain),
+        ('as computed, trees included', formula.engine),
+    ):
+        bound = formula.stock / least
+        share = '' if measured is None else f'; share of it: {measured / bound:.0%}'
+        print(f'bound ({name}): {bound:.2f}{share}')
 
 
 if __name__ == '__main__':
