@@ -87,6 +87,7 @@ class FedTurnTeacher(FixedDialogTeacher):
             text=one.utterances[-1],
             context=list(one.utterances[:-1]),
             speaker=one.system,
+            item=episode_idx,
             human=dict(one.human),
             strings=dict(one.strings),
             labels=[''],  # without a label teachers.py:541 collects no metrics
