@@ -19,11 +19,13 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai_ext.bridge.agents import load_system, model_path
 from parlai_ext.bridge.content import sha256
 from parlai_ext.bridge.cross_attention import CrossAttention, foreign_part
+from parlai_ext.bridge.judge_names import is_causal, judge_system
 from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import TOKENS, Budget
+from parlai_ext.likelihood.causal import Causal
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
-from parlai_ext.records import System, content_id
+from parlai_ext.records import content_id
 from parlai_ext.signature import signature_line
 
 # options, beside weights and dictionary, that change what a judge reads or computes
@@ -47,18 +49,25 @@ def load_judge(
     fp16: bool | None = None,
     tokens: int = TOKENS,
     dtype: str | None = None,
-) -> EncoderDecoder:
+) -> EncoderDecoder | Causal:
     """
-    Return a ParlAI encoder-decoder as a `Likelihood`.
+    Return a model as a `Likelihood`: a ParlAI encoder-decoder, or a causal model of
+    Hugging Face's.
 
-    :param model_file: a path, or ``zoo:…``, downloaded when it is not there.
+    :param model_file: a path, ``zoo:…``, or another of `judge_names`; downloaded when
+        it is not there.
     :param fp16: half precision on a GPU; `None` leaves it to the model's options.
     :param tokens: how many go through the judge at once, padding counted.
     :param dtype: ``float64`` and the like, instead of the model's own.
     :raises UserError: when there is no such model, or it cannot judge.
     """
+    system = judge_system(model_file)
+    if is_causal(system):
+        from parlai_ext.bridge.causal_judge import load_causal_judge
+
+        where = {'no_cuda': no_cuda, 'fp16': fp16}
+        return load_causal_judge(system, dtype=dtype, tokens=tokens, **where)
     keep_double_attention()
-    system = System('judge', {'model_file': model_file})
     fit_threads([model_path(system, datapath)])
     player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
     agent = checked(player.agent, model_file)

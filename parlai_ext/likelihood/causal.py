@@ -2,42 +2,58 @@
 Token log-probabilities of many continuations of many contexts, for causal models.
 
 All continuations of a context, and the later turns of its dialogue, are one tree of
-tokens and one row of a forward pass: a mask lets each token see what is before it on its
-own branch, and positions count along the branch. Each distinct prefix is computed once.
+tokens and one row of a forward pass: a mask lets each token see what is before it on
+its own branch, and positions count along the branch. Each distinct prefix is computed
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import gc
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
 
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import Budget
+from parlai_ext.likelihood.causal_head import Head
 from parlai_ext.likelihood.causal_masks import Masks
 from parlai_ext.likelihood.encoder_decoder import Vectorizer
-from parlai_ext.likelihood.prefix_packs import CONTEXT, Asked, Costs, Pack, packed
+from parlai_ext.likelihood.prefix_packs import (
+    CONTEXT,
+    Asked,
+    Costs,
+    Pack,
+    packed,
+    packs_of,
+)
+from parlai_ext.likelihood.prefix_tree import Preorder
 from parlai_ext.records import Answer, Question
 
+Rows = dict[tuple[int, int], tuple[float, ...]]
 TOKENS = 4096
-RESERVED = 64  # positions kept free for a continuation, whether it needs them or not
-CHUNK = 2**24  # logits that are normalised at once
-SIDE = 'left'
+REPLY = (
+    128  # positions kept free for a continuation, as an agent keeps them for a reply
+)
 
 
 class Causal:
     """
     A `Likelihood` over a decoder-only model.
 
-    An empty context is ``start`` alone. A context that is too long loses its oldest
-    tokens, so that `RESERVED` positions, or as many as the question's longest
-    continuation needs, are left. ``Answer.context`` has one number for each context
-    token but the first kept one, which nothing comes before.
+    An answer's ``continuations[k]`` has one number for each token of continuation k;
+    its ``context``, when asked for, one for each context token that was kept but the
+    first, before which there is nothing. An empty context is ``start`` alone. Of a
+    context that is too long the oldest tokens are cut, so that `reserved` positions, or
+    as many as the question's longest continuation has tokens, are left.
 
-    :param model: a Hugging Face causal model; `checked` tells whether it can be asked.
-    :param start: the token that stands for an empty context.
+    Numbers do not depend on what else is asked but for rounding: some 1e-12 in float64,
+    1e-5 in float32; in half precision as much as the model's own sums differ.
+
+    :param model: a Hugging Face causal model; `causal_checks.checked` tells whether it
+        can be asked.
     :param positions: the most tokens of context and continuation.
     :param tokens: of a forward pass, padding counted.
     :param progress: called with the number of trees that were finished.
@@ -62,6 +78,7 @@ class Causal:
         self.budget = Budget(tokens)
         self.progress = progress
         self.masks = Masks.of(model)
+        self.head = Head(model)
         self.device = model.get_input_embeddings().weight.device
         self.width = int(model.config.get_text_config().hidden_size)
 
@@ -73,17 +90,8 @@ class Causal:
         """
         self.model.eval()
         asked = [self._asked(question) for question in questions]
-        costs = Costs(6 * self.width, self.budget.tokens)
-        packs = packed(asked, costs, with_context)
-        found = self.budget.run(
-            [len(pack.tree) for pack in packs],
-            lambda group: self._step([packs[i] for i in group]),
-            self.progress,
-        )
-        rows: dict[tuple[int, int], tuple[float, ...]] = {}
-        for pack, logprobs in zip(packs, found, strict=True):
-            for key, edges in pack.rows.items():
-                rows[key] = tuple(logprobs[edge] for edge in edges)
+        packs = packed(asked, self._costs(self.budget.tokens), with_context)
+        rows = self._answers(packs, self.progress)
         return [
             Answer(
                 tuple(rows.get((q, k), ()) for k in range(len(one.continuations))),
@@ -92,6 +100,21 @@ class Causal:
             )
             for q, one in enumerate(asked)
         ]
+
+    def _answers(
+        self, packs: Sequence[Pack], progress: Callable[[int], object] | None
+    ) -> Rows:
+        """
+        Return the answers of all trees, as many of them at a time as the budget has it.
+        """
+        found: Rows = {}
+        for rows in self.budget.run(
+            [len(pack.tree) for pack in packs],
+            lambda group: self._step([packs[i] for i in group]),
+            progress,
+        ):
+            found.update(rows)
+        return found
 
     def _asked(self, question: Question) -> Asked:
         context, cut = self._context_ids(question.context)
@@ -103,7 +126,7 @@ class Causal:
                     f'a continuation of {longest} tokens does not fit into the '
                     f"model's {self.positions} positions with a context before it"
                 )
-            kept = max(1, self.positions - max(longest, RESERVED))
+            kept = max(1, self.positions - max(longest, reserved(self.positions)))
             cut += max(0, len(context) - kept)
             context = context[-kept:]
         if not context:
@@ -128,76 +151,77 @@ class Causal:
             return self.vectorizer.continuation(continuation)
         return tuple(continuation)
 
-    def _step(self, packs: Sequence[Pack]) -> list[list[float]]:
+    def _costs(self, tokens: int) -> Costs:
+        return Costs(6 * self.width, tokens)
+
+    def _step(self, packs: Sequence[Pack]) -> list[Rows]:
         """
-        Return the log-probabilities of each tree's edges, from one forward pass.
+        Return the answers of some trees; one too large for the memory is divided.
         """
+        if len(packs) > 1:
+            return self._pass(packs)
+        tree, parts = packs[0].tree, packs[0].parts
+        try:
+            if len(tree) <= self.budget.tokens:
+                return self._pass(packs)
+        except torch.OutOfMemoryError:
+            if len(packs_of(parts, self._costs(max(1, len(tree) // 2)))) == 1:
+                raise
+            self.budget.tokens = len(tree) // 2
+        # outside the handler, whose traceback would hold the tensors
+        smaller = packs_of(parts, self._costs(self.budget.tokens))
+        if len(smaller) == 1:
+            return self._pass(packs)
+        gc.collect()
+        return [self._answers(smaller, None)]
+
+    def _pass(self, packs: Sequence[Pack]) -> list[Rows]:
+        """
+        Return the answers of some trees, from one forward pass.
+        """
+        orders = [pack.tree.preorder() for pack in packs]
         width = max(len(pack.tree) for pack in packs)
         ids, depths, ends = (
             torch.tensor(rows, device=self.device)
-            for rows in zip(*(_padded(pack, width) for pack in packs), strict=True)
+            for rows in zip(*(_padded(order, width) for order in orders), strict=True)
         )
-        edges = [
-            (i * width + node, t) for i, p in enumerate(packs) for node, t in p.edges
+        inputs = {
+            'input_ids': ids,
+            'attention_mask': self.masks.of_trees(ends, depths),
+            'position_ids': depths,
+            'use_cache': False,
+        }
+        rows, tokens = [], []
+        for i, (pack, order) in enumerate(zip(packs, orders, strict=True)):
+            rows += [i * width + order.places[node] for node, _ in pack.edges]
+            tokens += [token for _, token in pack.edges]
+        logprobs = iter(self.head.logprobs(inputs, rows, tokens))
+        return [
+            answered(pack, list(islice(logprobs, len(pack.edges)))) for pack in packs
         ]
-        rows = {row: i for i, row in enumerate(dict.fromkeys(row for row, _ in edges))}
-        with torch.inference_mode(), only_rows(self.model, list(rows)):
-            logits = self.model(
-                input_ids=ids,
-                attention_mask=self.masks.of_trees(ends, depths),
-                position_ids=depths,
-                use_cache=False,
-            ).logits[0]
-            picked = logprobs(
-                logits, [rows[row] for row, _ in edges], [token for _, token in edges]
-            )
-        flat = iter(picked)
-        return [[next(flat) for _ in pack.edges] for pack in packs]
 
 
-def _padded(pack: Pack, width: int) -> tuple[list[int], list[int], list[int]]:
+def answered(pack: Pack, logprobs: Sequence[float]) -> Rows:
+    """
+    Return the log-probabilities of a tree's sequences, given those of its edges.
+    """
+    return {
+        key: tuple(logprobs[edge] for edge in edges) for key, edges in pack.rows.items()
+    }
+
+
+def reserved(positions: int) -> int:
+    """
+    Return how many positions a context leaves free, needed or not.
+    """
+    return min(REPLY, positions // 4)
+
+
+def _padded(order: Preorder, width: int) -> tuple[list[int], list[int], list[int]]:
     """
     Return tokens, depths and ends of a tree's nodes, and of padding behind them.
     """
-    tree, n = pack.tree, len(pack.tree)
+    n = len(order.tokens)
     more = [0] * (width - n)
     alone = list(range(n + 1, width + 1))
-    return tree.tokens + more, tree.depths + more, tree.ends + alone
-
-
-def logprobs(
-    logits: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]
-) -> list[float]:
-    """
-    Return the log-probability of ``tokens[i]`` in ``logits[rows[i]]``.
-
-    Half precision is widened before it is normalised, since it would round -10 to the
-    next 1/128; a few rows at a time, since wide logits are the largest thing there is.
-    """
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    few = max(1, CHUNK // logits.shape[1])
-    totals = torch.cat([torch.logsumexp(c.to(wide), 1) for c in logits.split(few)])
-    at = torch.tensor(rows, device=logits.device)
-    own = logits[at, torch.tensor(tokens, device=logits.device)].to(wide)
-    found: list[float] = (own - totals[at]).tolist()
-    return found
-
-
-@contextmanager
-def only_rows(model: Any, rows: Sequence[int]) -> Iterator[None]:
-    """
-    Let a model compute logits of these rows only, of all nodes of a batch in a line.
-
-    What a model does to its logits afterwards (a cap, a scale) it still does.
-    """
-
-    def pick(_: Any, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        hidden = given[0].flatten(0, -2)
-        at = torch.tensor(rows, device=hidden.device)
-        return (hidden[at].unsqueeze(0), *given[1:])
-
-    hook = model.get_output_embeddings().register_forward_pre_hook(pick)
-    try:
-        yield
-    finally:
-        hook.remove()
+    return order.tokens + more, order.depths + more, order.ends + alone

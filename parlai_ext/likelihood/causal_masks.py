@@ -37,15 +37,14 @@ class Masks:
         :raises UserError: for layers that a tree cannot be shown to.
         """
         config = model.config.get_text_config()
+        if (why := untreelike(config)) is not None:
+            raise UserError(
+                f'{type(model).__name__}: {why} cannot read a tree of continuations; a '
+                'model with position ids and a mask of its own would do'
+            )
         window = getattr(config, 'sliding_window', None)
         kinds = getattr(config, 'layer_types', None)
         kinds = sorted(set(kinds or [SLIDING if window else FULL]))
-        unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
-        if unknown:
-            raise UserError(
-                f'{type(model).__name__}: {", ".join(unknown)} layers cannot read a '
-                'tree of continuations; a model with plain or sliding attention would do'
-            )
         attention = config._attn_implementation
         if attention not in ('sdpa', 'eager'):
             raise UserError(
@@ -73,3 +72,18 @@ class Masks:
         least = torch.finfo(self.additive).min
         zero = torch.zeros((), dtype=self.additive, device=seen.device)
         return torch.where(seen, zero, least)
+
+
+def untreelike(config: Any) -> str | None:
+    """
+    Return what of a model places its tokens by their order in a row; `None` if nothing.
+
+    What is not known here, a trial finds out (`causal_checks`).
+    """
+    if getattr(config, 'alibi', False) or config.model_type in ('bloom', 'mpt'):
+        return 'ALiBi'
+    if 'local' in getattr(config, 'attention_layers', ()):
+        return 'local attention'
+    kinds = sorted(set(getattr(config, 'layer_types', None) or ()))
+    unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
+    return f'layers of {", ".join(unknown)}' if unknown else None

@@ -1,19 +1,23 @@
 """
 Questions put together into trees of tokens, each tree one row of a forward pass.
 
-Questions whose contexts are prefixes of one another, as those of a dialogue's turns are,
-share a tree as long as that saves more than it costs: in a tree every token is
-multiplied with every other, also with those that it does not see.
+Questions whose contexts are prefixes of one another, as those of a dialogue's turns
+are, share a tree where that saves more than it costs: in a tree every token is
+multiplied with every other, also with those that it does not see. For the same reason
+very many continuations are better off in several trees, each with the context in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from parlai_ext.likelihood.prefix_tree import PrefixTree
+from parlai_ext.likelihood.prefixes import common
 
 CONTEXT = -1  # stands for the place of a continuation
+Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -22,22 +26,23 @@ class Asked:
     A question as token ids; `cut` context tokens were left out before them.
     """
 
-    context: tuple[int, ...]
-    continuations: tuple[tuple[int, ...], ...]
+    context: Ids
+    continuations: tuple[Ids, ...]
     cut: int = 0
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Part:
     """
-    One sequence of tokens: ``ids[read:]`` is asked, what is before is only read.
+    A question, or some of it: continuations with their places.
 
-    `key` is the number of the question and that of its continuation, or `CONTEXT`.
+    `tells` when the context's own log-probabilities are asked.
     """
 
-    ids: tuple[int, ...]
-    read: int
-    key: tuple[int, int]
+    question: int
+    context: Ids
+    replies: tuple[tuple[int, Ids], ...]
+    tells: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Costs:
     :param token: what a token costs by itself. In a transformer of width d a layer
         multiplies a token with some 12 d² weights, and with 2 d numbers for each other
         token: 6 d.
-    :param tokens: the most nodes of a tree that several sequences share.
+    :param tokens: the most nodes of a tree with more than one sequence.
     """
 
     token: int
@@ -60,39 +65,47 @@ class Costs:
         """
         return nodes * (self.token + nodes)
 
+    def room(self, context: int) -> int:
+        """
+        Return how many nodes after so long a context make a tree of their own best.
+
+        (c + n)(w + c + n) / n, the cost of a node, is least where n² = c (w + c).
+        """
+        best = math.isqrt(context * (self.token + context))
+        return max(1, min(best, self.tokens - context))
+
 
 @dataclass
 class Pack:
     """
     One tree, and where its answers are.
 
-    `edges` numbers the wanted (node, next token) pairs; `rows` says, by key, which of
-    them make up a sequence.
+    `edges` numbers the wanted (node, next token) pairs; `rows` says, by question and
+    place, which of them make up a sequence.
     """
 
     tree: PrefixTree = field(default_factory=PrefixTree)
     edges: dict[tuple[int, int], int] = field(default_factory=dict)
     rows: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
 
-    def add(self, one: Wanted) -> None:
+    def add(self, part: Part) -> None:
         """
-        Take a sequence in, which is not before the last one in lexicographic order.
+        Take a part in.
         """
-        nodes = self.tree.add(one.ids, one.read)
-        pairs = zip(nodes[one.read - 1 :], one.ids[one.read :], strict=True)
-        self.rows[one.key] = [self.edges.setdefault(p, len(self.edges)) for p in pairs]
+        self.parts.append(part)
+        read = part.context if part.replies else part.context[:-1]
+        nodes = self.tree.add(read)
+        if part.tells:
+            self._ask((part.question, CONTEXT), nodes, part.context[1:])
+        for place, ids in part.replies:
+            path = [nodes[-1], *self.tree.add(ids[:-1], nodes[-1])]
+            self._ask((part.question, place), path, ids)
 
-    def takes(self, one: Wanted, costs: Costs) -> bool:
-        """
-        Return whether a sequence is cheaper in this tree than in one of its own.
-        """
-        if not self.tree.shared(one.ids, one.read):
-            return False
-        nodes, more = len(self.tree), self.tree.missing(one.ids, one.read)
-        if more and nodes + more > costs.tokens:
-            return False
-        alone = costs.of(len(one.ids) - 1)
-        return costs.of(nodes + more) - costs.of(nodes) <= alone
+    def _ask(self, key: tuple[int, int], nodes: Iterable[int], ids: Ids) -> None:
+        # the last node of a context that is told predicts none of its tokens
+        pairs = zip(nodes, ids, strict=False)
+        self.rows[key] = [self.edges.setdefault(p, len(self.edges)) for p in pairs]
 
 
 def packed(asked: Sequence[Asked], costs: Costs, with_context: bool) -> list[Pack]:
@@ -101,27 +114,77 @@ def packed(asked: Sequence[Asked], costs: Costs, with_context: bool) -> list[Pac
 
     What lies in a tree depends on the questions alone, not on their order.
     """
+    parts = [
+        Part(
+            q,
+            one.context,
+            tuple((k, ids) for k, ids in enumerate(one.continuations) if ids),
+            with_context and len(one.context) > 1,
+        )
+        for q, one in enumerate(asked)
+    ]
+    return packs_of([part for part in parts if part.replies or part.tells], costs)
+
+
+def packs_of(parts: Iterable[Part], costs: Costs) -> list[Pack]:
+    """
+    Return trees of these parts: divided where a tree would be too large, then put
+    together with their neighbours as long as that is cheaper.
+    """
     packs: list[Pack] = []
-    for one in wanted(asked, with_context):
-        if not packs or not packs[-1].takes(one, costs):
-            packs.append(Pack())
-        packs[-1].add(one)
-    for pack in packs:
-        pack.tree.close()
+    for part in sorted(parts, key=lambda p: (p.context, sorted(p.replies), p.tells)):
+        for piece in divided(part, costs):
+            alone = Pack()
+            alone.add(piece)
+            if packs and _cheaper(packs[-1], alone, costs):
+                packs[-1].add(piece)
+            else:
+                packs.append(alone)
     return packs
 
 
-def wanted(asked: Sequence[Asked], with_context: bool) -> list[Wanted]:
+def _cheaper(pack: Pack, other: Pack, costs: Costs) -> bool:
     """
-    Return all sequences with something to be asked, in lexicographic order.
+    Return whether two trees are cheaper as one.
+    """
+    if pack.tree.tokens[:1] != other.tree.tokens[:1]:
+        return False
+    one, two = len(pack.tree), len(other.tree)
+    both = one + two - pack.tree.shared(other.tree)
+    fits = both <= max(costs.tokens, one)
+    return fits and costs.of(both) <= costs.of(one) + costs.of(two)
 
-    A context's first token has no probability: there is nothing before it.
+
+def divided(part: Part, costs: Costs) -> Iterator[Part]:
     """
-    found = []
-    for q, one in enumerate(asked):
-        if with_context and len(one.context) > 1:
-            found.append(Wanted(one.context, 1, (q, CONTEXT)))
-        for k, ids in enumerate(one.continuations):
-            if ids:
-                found.append(Wanted(one.context + ids, len(one.context), (q, k)))
-    return sorted(found, key=lambda w: (w.ids, w.key))
+    Yield a part in pieces, each with a tree of about the best size.
+    """
+    replies = sorted(part.replies, key=lambda reply: reply[1])
+    inner = [ids[:-1] for _, ids in replies]
+    size = sum(
+        len(ids) - common(before, ids)
+        for before, ids in zip([(), *inner], inner, strict=False)
+    )
+    most = max(1, costs.tokens - len(part.context))
+    room = costs.room(len(part.context))
+    pieces = max(1, round(size / room), -(-size // most))
+    longest = max(map(len, inner), default=0)
+    limit = min(most, size if pieces == 1 else size // pieces + longest)
+    tells = part.tells
+    for first, last in _runs(inner, limit):
+        yield replace(part, replies=tuple(replies[first:last]), tells=tells)
+        tells = False
+
+
+def _runs(inner: Sequence[Ids], limit: int) -> Iterator[tuple[int, int]]:
+    """
+    Yield the bounds of runs of sorted sequences with at most so many prefixes.
+    """
+    first, held = 0, 0
+    for i, ids in enumerate(inner):
+        new = len(ids) - (common(inner[i - 1], ids) if i > first else 0)
+        if i > first and held + new > limit:
+            yield first, i
+            first, held, new = i, 0, len(ids)
+        held += new
+    yield first, len(inner)

@@ -1,88 +1,111 @@
 """
 Token sequences as one tree, in which each distinct prefix is there once.
 
-Sequences come in lexicographic order, so nodes come in preorder: the descendants of a
-node follow it without a gap, and two numbers a node, its place and where its
-descendants end, say who may look at whom.
+In preorder the descendants of a node follow it without a gap, so that two numbers a
+node, its place and where its descendants end, say who may look at whom.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+
+ROOT = -1
 
 
 class PrefixTree:
     """
-    A growing tree of tokens, one node for each distinct prefix but the empty one.
-
-    The last token of a sequence is no node, since nothing looks at it. `ends[i]` is the
-    place after the last descendant of node ``i``, once `close` was called.
+    A growing tree of tokens; a node's parent comes before it.
     """
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self.depths: list[int] = []
-        self.ends: list[int] = []
-        self._last: Sequence[int] = ()
-        self._path: list[int] = []
+        self.parents: list[int] = []
+        self._children: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def missing(self, ids: Sequence[int], known: int = 0) -> int:
+    def add(self, ids: Sequence[int], node: int = ROOT) -> list[int]:
         """
-        Return how many nodes `add` would create.
+        Return the nodes of tokens that follow a node, new ones where there were none.
+        """
+        found = []
+        depth = 0 if node == ROOT else self.depths[node] + 1
+        for token in ids:
+            parent, node = node, self._children.get((node, token), ROOT)
+            if node == ROOT:
+                node = self._children[parent, token] = len(self.tokens)
+                self.tokens.append(token)
+                self.parents.append(parent)
+                self.depths.append(depth)
+            found.append(node)
+            depth += 1
+        return found
 
-        :param known: how many first tokens the last sequence is likely to share.
+    def shared(self, other: PrefixTree) -> int:
         """
-        return max(0, len(ids) - 1 - self.shared(ids, known))
+        Return how many nodes of another tree are in this one too.
+        """
+        here: dict[int, int] = {ROOT: ROOT}
+        for node, (parent, token) in enumerate(
+            zip(other.parents, other.tokens, strict=True)
+        ):
+            if parent in here and (here[parent], token) in self._children:
+                here[node] = self._children[here[parent], token]
+        return len(here) - 1
 
-    def shared(self, ids: Sequence[int], known: int = 0) -> int:
+    def preorder(self) -> Preorder:
         """
-        Return how many first tokens are nodes of the last sequence.
+        Return the nodes so that descendants follow their ancestor, least token first.
         """
-        n = known if ids[:known] == self._last[:known] else 0
-        end = min(len(ids), len(self._last))
-        while n < end and ids[n] == self._last[n]:
-            n += 1
-        return min(n, len(self._path))
+        below: dict[int, list[int]] = {}
+        for node, parent in enumerate(self.parents):
+            below.setdefault(parent, []).append(node)
+        for some in below.values():
+            some.sort(key=lambda node: -self.tokens[node])
+        order: list[int] = []
+        waiting = list(below.get(ROOT, ()))
+        while waiting:
+            order.append(waiting.pop())
+            waiting += below.get(order[-1], ())
+        sizes = [1] * len(order)
+        for node in reversed(range(len(order))):
+            if self.parents[node] != ROOT:
+                sizes[self.parents[node]] += sizes[node]
+        places = [0] * len(order)
+        for place, node in enumerate(order):
+            places[node] = place
+        return Preorder(
+            [self.tokens[node] for node in order],
+            [self.depths[node] for node in order],
+            [place + sizes[node] for place, node in enumerate(order)],
+            places,
+        )
 
-    def add(self, ids: Sequence[int], known: int = 0) -> list[int]:
-        """
-        Return the nodes of all tokens but the last.
 
-        :param ids: not before the last sequence in lexicographic order.
-        """
-        inner = len(ids) - 1
-        kept = min(self.shared(ids, known), inner)
-        self._leave(kept)
-        for token in ids[kept:inner]:
-            self._path.append(len(self.tokens))
-            self.depths.append(len(self._path) - 1)
-            self.tokens.append(token)
-            self.ends.append(0)
-        self._last = ids
-        return list(self._path)
+@dataclass(frozen=True)
+class Preorder:
+    """
+    A finished tree: tokens, depths, and where the descendants of each node end.
 
-    def close(self) -> None:
-        """
-        Say that nothing more comes.
-        """
-        self._leave(0)
+    ``places[i]`` is where node ``i`` of the growing tree came to be.
+    """
 
-    def _leave(self, kept: int) -> None:
-        for node in self._path[kept:]:
-            self.ends[node] = len(self.tokens)
-        del self._path[kept:]
+    tokens: list[int]
+    depths: list[int]
+    ends: list[int]
+    places: list[int]
 
 
 def tree_mask(
     ends: torch.Tensor, depths: torch.Tensor, window: int | None = None
 ) -> torch.Tensor:
     """
-    Return who sees whom, (batch, 1, nodes, nodes): a node sees its ancestors and itself.
+    Return who sees whom, (batch, 1, nodes, nodes): its ancestors and itself.
 
     :param ends: (batch, nodes); padding ends right behind itself and is seen by nobody.
     :param window: a node sees no further back than this many tokens, itself included.
