@@ -25,7 +25,7 @@ from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import TOKENS, Budget
 from parlai_ext.likelihood.causal import Causal
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
-from parlai_ext.records import content_id
+from parlai_ext.records import System, content_id
 from parlai_ext.signature import signature_line
 
 # options, beside weights and dictionary, that change what a judge reads or computes
@@ -37,6 +37,9 @@ READS = (
     *('variant', 'activation', 'embeddings_scale', 'learn_positional_embeddings'),
     *('n_segments', 'output_scaling', 'reduction_type'),
 )
+# an option of ours beside the model's own, as `hf_dtype` is of a causal judge
+DTYPE = 'judge_dtype'
+DTYPES = ('float32', 'bfloat16', 'float16', 'float64')
 REMEMBERED = 4096  # continuations
 DICTIONARY = ('', '-vocab.json', '-merges.txt', '.codecs')
 
@@ -58,7 +61,7 @@ def load_judge(
         it is not there.
     :param fp16: half precision on a GPU; `None` leaves it to the model's options.
     :param tokens: how many go through the judge at once, padding counted.
-    :param dtype: ``float64`` and the like, instead of the model's own.
+    :param dtype: of the weights, instead of the system's ``judge_dtype`` or their own.
     :raises UserError: when there is no such model, or it cannot judge.
     """
     system = judge_system(model_file)
@@ -67,6 +70,7 @@ def load_judge(
 
         where = {'no_cuda': no_cuda, 'fp16': fp16}
         return load_causal_judge(system, dtype=dtype, tokens=tokens, **where)
+    system, dtype = precision(system, dtype)
     keep_double_attention()
     fit_threads([model_path(system, datapath)])
     player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
@@ -84,6 +88,23 @@ def load_judge(
         judge_signature(agent),
         Budget(tokens),
     )
+
+
+def precision(system: System, dtype: str | None) -> tuple[System, str | None]:
+    """
+    Return the system as ParlAI knows it, and the precision that is asked for.
+
+    :raises UserError: when it is none that a ParlAI model can have.
+    """
+    opt = dict(system.opt)
+    found = opt.pop(DTYPE, None)
+    chosen = dtype or found
+    if chosen is not None and chosen not in DTYPES:
+        raise UserError(
+            f'judge {opt.get("model_file")}: {DTYPE}: {chosen!r} is none of '
+            f'{", ".join(DTYPES)}; fewer bits are for causal judges (hf_quantisation)'
+        )
+    return System(system.name, opt), chosen
 
 
 def checked(agent: Any, model_file: str) -> TorchGeneratorAgent:
