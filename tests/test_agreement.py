@@ -3,6 +3,7 @@ Table 1's three variants of FED against what people said, by pencil and scipy.
 """
 
 import csv
+from dataclasses import replace
 
 import pytest
 from scipy import stats
@@ -149,6 +150,26 @@ def test_some_judgements_that_fit_nothing_are_counted():
     result = agreement(scores_of(CHATS), human, source='', bootstraps=9)
     assert '2 judgements are of no scored dialogue or system' in result['notes']
     assert 'nobody judged: Sense' in result['notes']
+
+
+def test_contexts_that_the_judge_cut_are_told():
+    class Cutting(KnownJudge):
+        def answer(self, questions, with_context=False):
+            found = super().answer(questions)
+            return [
+                replace(a, num_truncated=3 * (len(q.context) > 2))
+                for a, q in zip(found, questions, strict=True)
+            ]
+
+    fed = Fed(Cutting(tell), SETS, FedOptions(polarity='both'))
+    indices = [range(1, len(one.utterances), 2) for one in CHATS]
+    pairs = zip(CHATS, fed.score(CHATS, indices), strict=True)
+    scores = variant_scores(pairs, fed)
+    # dialogue 1 alone has a second turn
+    [note] = agreement(scores, said({'1': 1, '2': 2}), source='', bootstraps=9)[
+        'notes'
+    ][:1]
+    assert note.startswith('1 of 5 contexts were too long')
 
 
 def example():

@@ -2,11 +2,15 @@
 FED in the bipartite paper's way on both kinds of judges, against one pass a follow-up.
 """
 
+import json
 from itertools import product
 
 import pytest
 import torch
+from parlai.scripts.eval_model import EvalModel
+from scipy import stats
 
+from parlai_ext import plugin
 from parlai_ext.bridge.causal_judge import load_causal_judge
 from parlai_ext.bridge.judge import load_judge
 from parlai_ext.scoring.fed import Fed
@@ -119,3 +123,43 @@ def test_encoder_decoder_judges_give_these_numbers(tmp_path):
 def test_every_way_has_a_signature_of_its_own(causal):
     ways = [FedOptions(**way, scope=s) for way in WAYS for s in ('followup', 'whole')]
     assert len({Fed(causal, OWN, way).signature for way in ways}) == 24
+
+
+@pytest.mark.parametrize('batchsize', [1, 3])
+def test_eval_model_correlates_the_originals_numbers(tmp_path, folder, batchsize):
+    plugin.register()
+    said = [list(SAID[:n]) for n in (1, 2, 3)] + [['No.', 'Why not?'], ['Oh well']]
+    human = [2, 0, 1, 2, 1]
+    judged, followups = tmp_path / 'fed_data.json', tmp_path / 'own.json'
+    judged.write_text(
+        json.dumps(
+            [
+                {
+                    'context': '\n'.join(f'User: {text}' for text in one),
+                    'system': 'Meena',
+                    'annotations': {'Wit': [value, 'N/A']},
+                }
+                for one, value in zip(said, human, strict=True)
+            ]
+        )
+    )
+    wit = OWN.dimensions['Wit']
+    sides = {'positive': list(wit.positive), 'negative': list(wit.negative)}
+    followups.write_text(json.dumps({'turn': {'wit': sides}}))
+    report = EvalModel.main(
+        model='ext:fed',
+        task='ext:judged:fed_dialogue',
+        judged_file=str(judged),
+        judge_model_file=f'hf:{folder}',
+        followups=str(followups),
+        fed_variant='original',
+        batchsize=batchsize,
+        no_cuda=True,
+    )
+    own = [by_hand(folder, one, OWN)['Wit'] for one in said]
+    found = {key: report[f'Wit/{key}'].value() for key in ('spearman', 'pearson')}
+    assert found == {
+        'spearman': pytest.approx(stats.spearmanr(own, human).statistic, abs=1e-9),
+        'pearson': pytest.approx(stats.pearsonr(own, human).statistic, abs=1e-4),
+    }
+    assert report['Wit/strings'].value() == 5

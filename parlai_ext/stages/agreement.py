@@ -35,11 +35,14 @@ class Scores:
     The mean score of each system in each dialogue, by variant and dimension.
 
     `None` is a dialogue without a score; `reasons` has the first reason for one.
+    `n_cut` of `n_contexts` were too long for the judge.
     """
 
     dimensions: tuple[str, ...]
     values: dict[tuple[str, str], Values] = field(default_factory=dict)
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
+    n_contexts: int = 0
+    n_cut: int = 0
 
     def of(self, variant: str, dimension: str) -> Values:
         """
@@ -64,6 +67,8 @@ def variant_scores(
     """
     found = Scores(fed.dimensions)
     for dialogue, scored in pairs:
+        found.n_contexts += len(scored.evidence)
+        found.n_cut += len(scored.truncated)
         systems = dict.fromkeys(score.system for score in scored.scores)
         for variant, polarity in VARIANTS.items():
             again = rescored(dialogue, scored, fed, polarity)
@@ -102,7 +107,11 @@ def agreement(
         for variant in VARIANTS:
             own = scores.of(variant, dimension)
             values = by_system(own) if level == 'system' else own
-            row: dict[str, Any] = {'level': level, 'dimension': dimension, 'variant': variant}
+            row: dict[str, Any] = {
+                'level': level,
+                'dimension': dimension,
+                'variant': variant,
+            }
             row |= correlated(values, people, bootstraps, seed)
             if not row['n'] and (variant, dimension) in scores.reasons:
                 row['reason'] = scores.reasons[variant, dimension]
@@ -219,6 +228,9 @@ def notes(scores: Scores, human: Sequence[HumanJudgement]) -> list[str]:
     silent = [name for name in scores.dimensions if name not in judged]
     floors = sorted({one.system for one in human if is_floor(one.system)})
     found = []
+    if scores.n_cut:
+        part = f'{scores.n_cut} of {scores.n_contexts}'
+        found.append(f'{part} contexts were too long for the judge, which read a part')
     if strangers:
         found.append(f'{len(strangers)} judgements are of no scored dialogue or system')
     if silent:
