@@ -4,7 +4,6 @@ Causal models of Hugging Face's as judges: named, loaded; reading as their agent
 
 import json
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
