@@ -29,8 +29,8 @@ def read_dialogues(path: str | Path) -> list[Dialogue]:
     except OSError as e:
         raise UserError(f'--dialogues-file {path}: {e.strerror}') from None
     except UnicodeDecodeError as e:
-        line = e.object[: e.start].count(b'\n') + 1
-        raise UserError(f'--dialogues-file {path}:{line}: not UTF-8 text') from None
+        at = e.object[: e.start].count(b'\n') + 1
+        raise UserError(f'--dialogues-file {path}:{at}: not UTF-8 text') from None
     found: dict[str, Dialogue] = {}
     for number, line in enumerate(text.split('\n'), 1):
         if not line.strip():

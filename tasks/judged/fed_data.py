@@ -50,7 +50,8 @@ def read_fed_data(path: str | Path | None) -> tuple[list[Judged], list[Judged]]:
         raise UserError(f'--judged-file {path}: not JSON: {e}') from None
     if not isinstance(data, list):
         raise UserError(f'--judged-file {path}: a list of objects is expected; {WHERE}')
-    turns, dialogues = [], []
+    turns: list[Judged] = []
+    dialogues: list[Judged] = []
     for i, raw in enumerate(data):
         one = judged(raw, f'--judged-file {path}: object {i + 1}')
         (turns if 'response' in raw else dialogues).append(one)

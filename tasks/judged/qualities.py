@@ -46,7 +46,7 @@ def pairs(
     matched = []
     for name, score in scores.items():
         quality = asked.get(name.lower()) or CALLED[level].get(name.lower())
-        if quality in human:
+        if quality is not None and quality in human:
             matched.append(score)
             same = quality.lower().startswith(name.lower())
             label = quality if same else f'{name} ~ {quality}'
