@@ -132,7 +132,7 @@ def foreign_part(model: TransformerGeneratorModel) -> str | None:
     """
     Return what of a model's decoder is not ParlAI's own, `None` if all is.
     """
-    own: list[tuple[Any, type]] = [(model.decoder, TransformerDecoder)]
+    own: list[tuple[Any, Any]] = [(model.decoder, TransformerDecoder)]
     for layer in model.decoder.layers:
         own.append((layer, TransformerDecoderLayer))
         if isinstance(layer, TransformerDecoderLayer):

@@ -67,9 +67,11 @@ def load_judge(
     system = judge_system(model_file)
     if is_causal(system):
         from parlai_ext.bridge.causal_judge import load_causal_judge
+        from parlai_ext.bridge.seq2seq_judge import is_seq2seq, load_seq2seq_judge
 
-        where = {'no_cuda': no_cuda, 'fp16': fp16}
-        return load_causal_judge(system, dtype=dtype, tokens=tokens, **where)
+        load = load_seq2seq_judge if is_seq2seq(system) else load_causal_judge
+        where: dict[str, Any] = {'no_cuda': no_cuda, 'fp16': fp16}
+        return load(system, dtype=dtype, tokens=tokens, **where)
     system, dtype = precision(system, dtype)
     keep_double_attention()
     fit_threads([model_path(system, datapath)])

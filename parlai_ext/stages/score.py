@@ -160,8 +160,8 @@ def watch(scorer: Scorer, bar: tqdm[Any]) -> None:
     """
     Let the bar tell how much of a shard a model has read; a large one takes minutes.
     """
-    likelihood = getattr(scorer, 'likelihood', None)
-    if not hasattr(likelihood, 'progress'):
+    likelihood: Any = getattr(scorer, 'likelihood', None)
+    if likelihood is None or not hasattr(likelihood, 'progress'):
         return
     read = 0
 
