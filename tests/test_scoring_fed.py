@@ -185,6 +185,36 @@ def test_unknown_key_is_refused_before_the_judge_is_loaded():
         Fed.from_config({'name': 'fed', 'polarty': 'both'}, judge)
 
 
+@pytest.mark.parametrize(
+    ('config', 'expected'),
+    [
+        ({}, 'zoo:blender/blender_9B/model'),
+        (
+            {'variant': 'original', 'followups': 'default'},
+            'hf:microsoft/DialoGPT-large',
+        ),
+    ],
+)
+def test_each_variant_has_its_papers_judge(config, expected):
+    asked = []
+
+    def judge(model_file):
+        asked.append(model_file)
+        raise UserError('enough')
+
+    with pytest.raises(UserError, match='enough'):
+        Fed.from_config(config, judge)
+    assert asked == [expected]
+
+
+def test_the_whole_string_is_refused_before_an_encoder_decoder_is_loaded():
+    def judge(_):
+        raise AssertionError('loaded')
+
+    with pytest.raises(UserError, match='judge_model_file: scope whole needs a decod'):
+        Fed.from_config({'scope': 'whole'}, judge)
+
+
 def test_config_fills_the_options():
     asked = []
 

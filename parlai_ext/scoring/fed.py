@@ -31,6 +31,7 @@ from parlai_ext.signature import signature_line
 from parlai_ext.strict_yaml import nearest
 
 JUDGE = 'zoo:blender/blender_9B/model'
+JUDGES = {'bipartite': JUDGE, 'original': 'hf:microsoft/DialoGPT-large'}
 KEYS = ('name', 'judge_model_file', 'followups', *CHOICES)
 
 
@@ -177,7 +178,13 @@ class Fed:
         options = FedOptions.of({key: given[key] for key in CHOICES if key in given})
         name = given.get('followups', FOLLOWUPS[options.variant])
         followups = load_followups(name, datapath)
-        return cls(judge(given.get('judge_model_file', JUDGE)), followups, options)
+        model = given.get('judge_model_file')
+        if model is None and options.scope == 'whole' and options.variant != 'original':
+            raise UserError(
+                'scorer: judge_model_file: scope whole needs a decoder-only model; '
+                f'{JUDGES["original"]} would do'
+            )
+        return cls(judge(model or JUDGES[options.variant]), followups, options)
 
     def judge(self, contexts: Sequence[tuple[str, ...]]) -> list[Verdict]:
         """
