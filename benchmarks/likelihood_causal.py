@@ -106,16 +106,17 @@ def losses(answer: Answer) -> list[float]:
     return [-sum(row) / len(row) for row in rows]
 
 
-def flops(work: Callable[[], Any]) -> int:
+def counted(work: Callable[[], Any]) -> tuple[int, Any]:
     """
-    Return the floating-point operations of some work, attention's included.
+    Return the floating-point operations of some work, attention's included, and what
+    came out.
     """
     with (
         sdpa_kernel(SDPBackend.MATH),
         FlopCounterMode(display=False) as counter,
     ):
-        work()
-    return int(counter.get_total_flops())
+        found = work()
+    return int(counter.get_total_flops()), found
 
 
 def seconds(work: Callable[[], Any], opt: argparse.Namespace) -> float:
@@ -132,13 +133,14 @@ def seconds(work: Callable[[], Any], opt: argparse.Namespace) -> float:
 
 def compare(
     title: str, sides: dict[str, Callable[[], Any]], opt: argparse.Namespace
-) -> None:
+) -> dict[str, Any]:
     """
-    Print each side's operations and times, and the ratios to the first side.
+    Print each side's operations and times, and the ratios to the first side; return
+    what came out. The run that counts is the one that warms up.
     """
-    for work in sides.values():
-        work()
-    counts = {name: flops(work) for name, work in sides.items()}
+    counts, found = {}, {}
+    for name, work in sides.items():
+        counts[name], found[name] = counted(work)
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(opt.repeats):
         for name, work in sides.items():
@@ -159,6 +161,7 @@ def compare(
                 f'{paired:.2f}); counted {bound:.2f}; share {ratio / bound:.0%}'
             )
         print(line, flush=True)
+    return found
 
 
 def followups(model: Any, opt: argparse.Namespace) -> None:
@@ -172,11 +175,8 @@ def followups(model: Any, opt: argparse.Namespace) -> None:
     engine = Causal(model, None, '', positions=1024, tokens=opt.tokens)
     for length in opt.contexts:
         question = Question(random_tokens(length, length), asked)
-        [answer] = engine.answer([question], with_context=True)
-        pairs = zip(losses(answer), one_pass_each(model, question), strict=True)
-        difference = max(abs(a - b) for a, b in pairs)
-        compare(
-            f'context of {length} tokens, losses differ by {difference:.0e}',
+        found = compare(
+            f'context of {length} tokens',
             {
                 'one pass each': lambda q=question: one_pass_each(model, q),  # type: ignore[misc]
                 'engine, follow-ups': lambda q=question: engine.answer([q]),  # type: ignore[misc]
@@ -184,13 +184,15 @@ def followups(model: Any, opt: argparse.Namespace) -> None:
             },
             opt,
         )
+        [answer] = found['engine, whole strings']
+        pairs = zip(losses(answer), found['one pass each'], strict=True)
+        print(f'  losses differ by {max(abs(x - y) for x, y in pairs):.0e} at most')
 
 
 def turns(model: Any, opt: argparse.Namespace) -> None:
     """
     Compare the turns of a dialogue in one call with a call for each.
     """
-    own = tokens_of(distinct(load_followups('default')))
     fed = tokens_of(distinct(load_followups(opt.followups)))
     complaints = load_followups('default').dimensions.values()
     ours = tokens_of([text for sides in complaints for text in sides.negative])
@@ -202,10 +204,8 @@ def turns(model: Any, opt: argparse.Namespace) -> None:
             "the target's own reply": [Question(before[n], (said[n],)) for n in TARGETS]
         }
         for name, some in (
-            ('1 complaint', ours[:1]),
             (f'{PAPERS} complaints', ours[:PAPERS]),
             (f'{len(ours)} complaints', ours),
-            (f'{len(own)} follow-ups', own),
             (f'{len(fed)} follow-ups', fed),
         ):
             kinds[name] = [Question(before[n + 1], some) for n in TARGETS]
