@@ -36,6 +36,34 @@ def test_intervals_are_those_of_scipy():
     assert [found['low'], found['high']] == pytest.approx(bounds, abs=0.01)
 
 
+def test_groups_are_drawn_together():
+    # every item three times: three times the items, and no more is known
+    left, right = sample(40)
+    once = item_agreement(left, right)
+    thrice = item_agreement(
+        np.repeat(left, 3), np.repeat(right, 3), groups=np.repeat(range(40), 3).tolist()
+    )
+    for name in ('spearman', 'pearson'):
+        assert thrice[name] == pytest.approx(once[name], abs=1e-9)
+    alone = item_agreement(np.repeat(left, 3), np.repeat(right, 3))['pearson']
+    width = once['pearson']['high'] - once['pearson']['low']
+    # sqrt(3) = 1.7 times too narrow
+    assert alone['high'] - alone['low'] < 0.75 * width
+
+
+def test_unequal_groups_are_as_good():
+    left, right = sample(40)
+    copies = [1 + (i % 2) for i in range(40)]
+    groups = np.repeat(range(40), copies).tolist()
+    found = item_agreement(left[groups], right[groups], groups=groups, bootstraps=300)
+    assert found['pearson']['value'] == pytest.approx(
+        stats.pearsonr(left[groups], right[groups])[0]
+    )
+    assert (
+        found['pearson']['low'] < found['pearson']['value'] < found['pearson']['high']
+    )
+
+
 def test_the_same_seed_gives_the_same_interval():
     assert item_agreement(*sample(), seed=4) == item_agreement(*sample(), seed=4)
 

@@ -51,50 +51,6 @@ def shared(name):
     return path
 
 
-def test_speakers_are_no_part_of_utterances(tmp_path):
-    path = written(
-        tmp_path, turn('User: Hi!\nSystem: Hey: you\nUser: So', 'System: Oh')
-    )
-    [one], [] = read_fed_data(path)
-    assert one.utterances == ('Hi!', 'Hey: you', 'So', 'Oh')
-
-
-def test_strings_are_dropped_and_counted(tmp_path):
-    said = {'Wit': [1, 'N/A (no errors)', 2, True], 'Joy': ['N/A']}
-    [one], [] = read_fed_data(written(tmp_path, turn('User: a', 'System: b', **said)))
-    assert (one.human, one.strings) == ({'Wit': 1.5, 'Joy': None}, {'Wit': 2, 'Joy': 1})
-
-
-def test_without_a_response_it_is_a_dialogue(tmp_path):
-    raw = turn('User: a\nSystem: b', 'System: c')
-    del raw['response']
-    turns, dialogues = read_fed_data(written(tmp_path, raw))
-    assert (turns, dialogues[0].utterances) == ([], ('a', 'b'))
-
-
-@pytest.mark.parametrize(
-    ('text', 'problem'),
-    [
-        ('{', 'not JSON'),
-        ('{}', 'a list of objects is expected'),
-        ('[3]', 'object 1: an object is expected, not 3'),
-        ('[{"contxt": "a"}]', 'object 1: key context: a text is expected'),
-        ('[{"context": "a", "response": 3}]', 'object 1: key response: a text'),
-        ('[{"context": "a"}]', 'object 1: key annotations: qualities with lists'),
-        (
-            '[{"context": "a", "annotations": {"Wit": 3}}]',
-            'key annotations: Wit: a list',
-        ),
-    ],
-)
-def test_a_file_of_another_shape_is_one_line(tmp_path, text, problem):
-    path = tmp_path / 'fed_data.json'
-    path.write_text(text)
-    with pytest.raises(UserError, match=problem) as e:
-        read_fed_data(path)
-    assert '\n' not in str(e.value)
-
-
 def test_without_a_file_the_line_says_where_to_get_it():
     with pytest.raises(UserError, match='--judged-file is needed: .*shikib.com'):
         FedTurnTeacher({'datatype': 'valid'})
@@ -128,14 +84,6 @@ def test_a_scorer_of_other_things_is_told_so(tmp_path):
     teacher.act()
     with pytest.raises(UserError, match='nobody judged any of Joy; people judged Wit'):
         teacher.observe({'scores': {'Joy': 1.0}})
-
-
-def test_published_file_has_its_published_counts():
-    turns, dialogues = read_fed_data(shared('fed_data.json'))
-    strings = [
-        sum(sum(one.strings.values()) for one in own) for own in (turns, dialogues)
-    ]
-    assert (len(turns), len(dialogues), strings) == (375, 125, [12, 155])
 
 
 def test_every_published_quality_is_asked():
@@ -175,8 +123,8 @@ def test_a_missing_score_makes_no_mean():
 
 def gathered(rows):
     found = {}
-    for score, human in rows:
-        for key, metric in metrics('Wit', score, human, 1).items():
+    for i, (score, human) in enumerate(rows):
+        for key, metric in metrics('Wit', score, human, 1, i).items():
             found[key] = found.get(key) + metric
     return found
 

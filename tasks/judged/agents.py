@@ -12,7 +12,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 
 from parlai_ext.errors import UserError
-from parlai_ext.tasks.judged.fed_data import Judged, read_fed_data
+from parlai_ext.tasks.judged.fed_data import Judged, dialogues_of, read_fed_data
 from parlai_ext.tasks.judged.metrics import defined, metrics
 from parlai_ext.tasks.judged.qualities import pairs
 
@@ -56,15 +56,20 @@ class FedTurnTeacher(FixedDialogTeacher):
         self.id = f'ext:judged:fed_{self.level}'
         if shared:
             self.examples: list[Judged] = shared['examples']
+            self.groups: list[int] = shared['groups']
         else:
             self.examples = read_level(opt.get('judged_file'), self.level)
+            turns = self.level == 'turn'
+            everyone = range(len(self.examples))
+            self.groups = dialogues_of(self.examples) if turns else list(everyone)
         self.reset()
 
     def share(self) -> dict[str, Any]:
         """
         Batches read one list.
         """
-        return {**super().share(), 'examples': self.examples}
+        shared = {'examples': self.examples, 'groups': self.groups}
+        return {**super().share(), **shared}
 
     def num_episodes(self) -> int:
         """
@@ -88,6 +93,7 @@ class FedTurnTeacher(FixedDialogTeacher):
             context=list(one.utterances[:-1]),
             speaker=one.system,
             item=episode_idx,
+            group=self.groups[episode_idx],
             human=dict(one.human),
             strings=dict(one.strings),
             labels=[''],  # without a label teachers.py:541 collects no metrics
@@ -99,7 +105,7 @@ class FedTurnTeacher(FixedDialogTeacher):
         Keep the label, and what people said, from whoever judges.
         """
         action = super().process_action(action).copy()
-        for key in ('labels', 'eval_labels', 'human', 'strings'):
+        for key in ('labels', 'eval_labels', 'human', 'strings', 'group'):
             action.pop(key, None)
         return action
 
@@ -128,7 +134,8 @@ class FedTurnTeacher(FixedDialogTeacher):
                 f'{self.id}: nobody judged any of {asked}; people judged {judged}'
             )
         for pair in both:
-            found = metrics(pair.name, pair.score, pair.human, strings[pair.quality])
+            words, group = strings[pair.quality], teacher_action['group']
+            found = metrics(pair.name, pair.score, pair.human, words, group)
             for key, metric in found.items():
                 self.metrics.add(key, metric)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,24 @@ def read_fed_data(path: str | Path | None) -> tuple[list[Judged], list[Judged]]:
         one = judged(raw, f'--judged-file {path}: object {i + 1}')
         (turns if 'response' in raw else dialogues).append(one)
     return turns, dialogues
+
+
+def dialogues_of(turns: Sequence[Judged]) -> list[int]:
+    """
+    Return a number for each turn, the same for turns of one dialogue.
+
+    Such turns begin alike: one, its context included, is the beginning of the next.
+    """
+    found = [0] * len(turns)
+    root: tuple[str, ...] | None = None
+    number = -1
+    # in this order a beginning comes right before all that goes on from it
+    for place in sorted(range(len(turns)), key=lambda i: turns[i].utterances):
+        said = turns[place].utterances
+        if root is None or said[: len(root)] != root:
+            root, number = said, number + 1
+        found[place] = number
+    return found
 
 
 def judged(raw: Any, where: str) -> Judged:

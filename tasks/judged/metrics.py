@@ -11,7 +11,7 @@ from parlai.core.metrics import Metric, SumMetric
 
 from parlai_ext.ranking.items import COEFFICIENTS, item_agreement
 
-Pairs = tuple[tuple[float, float], ...]
+Pairs = tuple[tuple[float, float, int], ...]
 BOUNDS = {'': 'value', '_low': 'low', '_high': 'high'}
 FOUND = {
     coefficient + ending: (coefficient, bound)
@@ -58,20 +58,25 @@ def agreement(pairs: Pairs) -> dict[str, Any]:
     """
     Correlate pairs once for all six numbers.
     """
-    return item_agreement([a for a, _ in pairs], [b for _, b in pairs])
+    scores, human, groups = zip(*pairs, strict=True) if pairs else ((), (), ())
+    return item_agreement(scores, human, groups=groups)
 
 
 def metrics(
-    name: str, score: float | None, human: float | None, strings: int
+    name: str, score: float | None, human: float | None, strings: int, group: int
 ) -> dict[str, Metric]:
     """
     Return the metrics of one item: a row ``name`` in ParlAI's table.
 
     `dropped` counts items without a score or a human value, `strings` the answers in
     words.
+
+    :param group: the dialogue that the item is of.
     """
     missing = score is None or human is None
-    pairs: Pairs = () if score is None or human is None else ((score, human),)
+    pairs: Pairs = ()
+    if score is not None and human is not None:
+        pairs = ((score, human, group),)
     found: dict[str, Metric] = {what: Agreement(what, pairs) for what in FOUND}
     found['n'] = SumMetric(int(not missing))
     found['dropped'] = SumMetric(int(missing))
