@@ -4,7 +4,8 @@ A Hugging Face causal model as a `Likelihood`: its own tokenizer, turns told apa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -205,9 +206,10 @@ def read(folder: Path, extra: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         if config.is_encoder_decoder:
             raise UserError('an encoder-decoder; a causal model would do')
         tokenizer = AutoTokenizer.from_pretrained(folder, **ours)
-        network, info = AutoModelForCausalLM.from_pretrained(
-            folder, config=config, output_loading_info=True, **ours, **extra
-        )
+        with without_bars():
+            network, info = AutoModelForCausalLM.from_pretrained(
+                folder, config=config, output_loading_info=True, **ours, **extra
+            )
     except (UserError, torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as e:
@@ -219,6 +221,21 @@ def read(folder: Path, extra: Mapping[str, Any]) -> tuple[Any, Any, Any]:
             f'its weights lack {len(missing)} of the model, {missing[0]} among them'
         )
     return config, tokenizer, network
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """
+    Keep transformers from progress bars.
+    """
+    logging = transformers.utils.logging
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def judge_signature(
