@@ -64,6 +64,8 @@ SCORER: dict[str, type] = {
     'name': str,
     'judge_model_file': str,
     'followups': str,
+    'variant': str,
+    'scope': str,
     'polarity': str,
     'token_reduction': str,
     'followup_reduction': str,

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from parlai_ext import plugin
+from parlai_ext.command import find_command
 from parlai_ext.config import load_protocol
 from parlai_ext.errors import UserError
 from parlai_ext.records import Utterance
@@ -145,6 +146,10 @@ def test_command_names_the_speakers_when_no_judged_system_speaks(tmp_path, model
         ValidateScorer.main(
             dialogues_file=chats, human_scores=str(other), judge_model_file=model_file
         )
+
+
+def test_command_has_its_name():
+    assert find_command('validate_scorer') is ValidateScorer
 
 
 @pytest.mark.parametrize('name', ['fed_table1_2022', 'fed_table1_demo'])

@@ -19,6 +19,8 @@ from parlai_ext.store import RunFolder
 OVERRIDES = {
     'judge_model_file': 'judge_model_file',
     'followups': 'followups',
+    'fed_variant': 'variant',
+    'fed_scope': 'scope',
     'fed_polarity': 'polarity',
     'fed_tokens': 'token_reduction',
     'fed_followups_reduction': 'followup_reduction',
