@@ -21,6 +21,7 @@ from parlai_ext.bridge.causal_judge import (
     chosen_device,
     loading_arguments,
     named,
+    without_bars,
 )
 from parlai_ext.bridge.causal_turns import KNOWN
 from parlai_ext.bridge.content import sha256
@@ -111,9 +112,10 @@ def read(folder: Path, extra: Any) -> tuple[Any, Any]:
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **OURS)
-        network, info = AutoModelForSeq2SeqLM.from_pretrained(
-            folder, output_loading_info=True, **OURS, **extra
-        )
+        with without_bars():
+            network, info = AutoModelForSeq2SeqLM.from_pretrained(
+                folder, output_loading_info=True, **OURS, **extra
+            )
     except (UserError, torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as e:
