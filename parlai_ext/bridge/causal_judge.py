@@ -207,9 +207,10 @@ def read(folder: Path, extra: Mapping[str, Any]) -> tuple[Any, Any, Any]:
             raise UserError('an encoder-decoder; a causal model would do')
         tokenizer = AutoTokenizer.from_pretrained(folder, **ours)
         with without_bars():
-            network, info = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder, config=config, output_loading_info=True, **ours, **extra
             )
+        network, info = loaded
     except (UserError, torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as e:

@@ -44,10 +44,10 @@ class Head:
             if not self.plain:
                 with _rows(self.layer, asked):
                     logits = self.model(**inputs).logits[0]
-                return _picked(logits, at, ids).tolist()  # type: ignore[no-any-return]
+                return _picked(logits, at, ids).tolist()
             with _rows(self.layer, asked, let=1) as kept:
                 self.model(**inputs)
-            return self._sliced(kept[0], at, ids).tolist()  # type: ignore[no-any-return]
+            return self._sliced(kept[0], at, ids).tolist()
 
     def _sliced(
         self, hidden: torch.Tensor, at: torch.Tensor, ids: torch.Tensor
