@@ -5,7 +5,6 @@ The plain `Likelihood`: the same numbers as one pass for each continuation.
 import math
 import re
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,7 +17,6 @@ from parlai_ext.bridge.judge import load_judge
 from parlai_ext.likelihood import encoder_decoder
 from parlai_ext.likelihood.budget import Budget
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
-from parlai_ext.likelihood.prefixes import forest, grow
 from parlai_ext.records import Answer, Question, System
 from tests.families import FAMILIES
 from tests.tiny_models import make_generator, sentences
@@ -239,92 +237,6 @@ def test_probabilities_of_all_next_tokens_sum_to_one(model_file, dtype):
     assert total == pytest.approx(1, abs=1e-9 if dtype == 'float64' else 2e-6)
 
 
-class Uniform:
-    """
-    A model that finds all tokens equally likely, and keeps what it was asked to do.
-    """
-
-    null, start, vocabulary, device = 0, (1,), 10, torch.device('cpu')
-
-    def __init__(self, dtype=torch.float32, room=10**9):
-        self.dtype = dtype
-        self.room = room
-        self.encoded, self.decoded, self.rows = [], [], 0
-
-    def encode(self, xs, hold):
-        if xs.numel() > self.room:
-            raise torch.OutOfMemoryError('CUDA out of memory')
-        self.encoded.extend(xs.tolist())
-        return xs
-
-    def keep(self, memory, rows):
-        return memory[rows]
-
-    def decode(self, memory, ys, at, sees):
-        self.decoded.append((ys.tolist(), at.tolist(), sees.tolist()))
-        return torch.zeros(*ys.shape, 1, dtype=self.dtype)
-
-    def logits(self, hidden):
-        self.rows += len(hidden)
-        return torch.zeros(len(hidden), self.vocabulary, dtype=self.dtype)
-
-
-@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16, torch.float32])
-def test_half_precision_logits_are_normalised_in_float32(dtype):
-    # log(1/10) = -2.3025851; the nearest half-precision number is -2.3027344
-    judge = EncoderDecoder(Uniform(dtype), None, '')
-    [answer] = judge.answer([Question((1,), ((2,),))])
-    assert answer.continuations[0][0] == pytest.approx(-math.log(10), rel=0, abs=1e-6)
-
-
-def test_double_precision_stays():
-    judge = EncoderDecoder(Uniform(torch.float64), None, '')
-    [answer] = judge.answer([Question((1,), ((2,),))])
-    assert answer.continuations[0][0] == pytest.approx(-math.log(10), rel=0, abs=1e-15)
-
-
-def test_each_different_context_is_encoded_once():
-    model = Uniform()
-    contexts = [(1, 1), (2, 2), (1, 1), (3, 3), (2, 2)]
-    asked = [Question(c, ((1,), (2,), (i, 2))) for i, c in enumerate(contexts)]
-    EncoderDecoder(model, None, '', Budget(10)).answer(asked)
-    assert sorted(model.encoded) == [[1, 1], [2, 2], [3, 3]]
-
-
-def test_a_tree_is_read_as_it_should_be():
-    model = Uniform()
-    asked = [Question((9,), ((5, 6, 2), (5, 7, 2), (2,)))]
-    EncoderDecoder(model, None, '').answer(asked)
-    # 1 (start) is followed by 5, and 5 by 6 and 7; 2 ends each, and is no node
-    [([ys], [at], [sees])] = model.decoded
-    assert [ys, at] == [[1, 5, 6, 7], [0, 1, 2, 2]]
-    assert np.array(sees).astype(int).tolist() == [
-        [1, 0, 0, 0],
-        [1, 1, 0, 0],
-        [1, 1, 1, 0],
-        [1, 1, 0, 1],
-    ]
-
-
-def test_the_output_layer_sees_no_padding_and_nothing_twice():
-    model = Uniform()
-    first = Question((9, 9), ((5, 6, 2), (5, 7, 2), (2,)))  # 1, 5, 6, 7
-    other = Question((8,), ((2,),))  # 1
-    EncoderDecoder(model, None, '').answer([first, other])
-    assert model.rows == 5
-
-
-def test_memory_that_runs_out_changes_no_answer():
-    asked = [Question((4,) * n, ((5, 2), (6, 2))) for n in range(1, 9)]
-    budget = Budget(1000)
-    model = Uniform(room=16)
-    found = EncoderDecoder(model, None, '', budget).answer(asked)
-    assert found == EncoderDecoder(Uniform(), None, '').answer(asked)
-    assert budget.tokens < 1000
-    kept = [tuple(t for t in row if t) for row in model.encoded]
-    assert sorted(kept, key=len) == [question.context for question in asked]
-
-
 def test_keys_and_values_are_made_once_a_context(judge, monkeypatch):
     monkeypatch.setattr(encoder_decoder, 'LARGEST_TREE', 6)  # several trees
     model = judge.model.model
@@ -354,42 +266,6 @@ def test_progress_counts_every_context_once(judge):
     own.progress = seen.append
     own.answer([Question(c, FOLLOWUPS) for c in (*CONTEXTS, CONTEXTS[0])])
     assert sum(seen) == len(CONTEXTS)
-
-
-continuations = st.lists(st.lists(st.integers(2, 5), max_size=6).map(tuple), max_size=8)
-
-
-@given(continuations=continuations, start=st.sampled_from([(1,), (2, 1)]))
-def test_every_path_of_a_tree_is_its_continuation(continuations, start):
-    tree = grow(continuations, start)
-    rest = iter(zip(tree.nodes.tolist(), tree.targets.tolist(), strict=True))
-    for ids in continuations:
-        for t, token in enumerate(ids):
-            node, target = next(rest)
-            seen = np.flatnonzero(tree.sees()[node])
-            assert tuple(tree.tokens[i] for i in seen) == start + ids[:t]
-            assert tree.depths[node] == len(start) + t - 1
-            assert target == token
-
-
-@given(continuations=continuations)
-def test_a_tree_has_each_beginning_once(continuations):
-    beginnings = {ids[:t] for ids in continuations for t in range(1, len(ids))}
-    assert len(grow(continuations, (1,)).tokens) == 1 + len(beginnings)
-
-
-@given(continuations=continuations, limit=st.integers(1, 20))
-def test_a_forest_holds_every_continuation_once(continuations, limit):
-    found = [
-        ids for tree in forest(continuations, (1,), limit) for ids in tree.continuations
-    ]
-    assert sorted(found) == sorted(set(continuations))
-
-
-@given(continuations=continuations, limit=st.integers(1, 20))
-def test_no_tree_is_larger_than_the_limit(continuations, limit):
-    for tree in forest(continuations, (1,), limit):
-        assert len(tree.continuations) == 1 or len(tree.tokens) <= limit + 1
 
 
 def resident():
