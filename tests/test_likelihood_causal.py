@@ -243,6 +243,26 @@ def test_turns_of_a_dialogue_are_one_pass(model, judge, monkeypatch):
     assert shapes == [(1, 35 + 5 * 2)]
 
 
+def test_large_trees_are_not_padded_to_larger_ones(model, monkeypatch):
+    monkeypatch.setattr('parlai_ext.likelihood.causal.ENOUGH', 40)
+    shapes = []
+    forward = model.forward
+    judge = Causal(model, None, '')
+    judge.head.plain  # noqa: B018
+    monkeypatch.setattr(
+        model,
+        'forward',
+        lambda input_ids, **rest: (
+            shapes.append(tuple(input_ids.shape))
+            or forward(input_ids=input_ids, **rest)
+        ),
+    )
+    # trees of 41, 40, 21 and 20 tokens that share nothing
+    sizes = enumerate((40, 39, 20, 19))
+    judge.answer([Question((3 + i,) * n, ((50, 51),)) for i, n in sizes])
+    assert shapes == [(2, 41), (2, 21)]
+
+
 def test_progress_counts_every_tree(model):
     seen = []
     judge = Causal(model, None, '', progress=seen.append)

@@ -39,6 +39,9 @@ REPLY = (
 )
 
 
+ENOUGH = 1024  # tokens that keep a device busy
+
+
 class Causal:
     """
     A `Likelihood` over a decoder-only model.
@@ -159,7 +162,7 @@ class Causal:
         Return the answers of some trees; one too large for the memory is divided.
         """
         if len(packs) > 1:
-            return self._pass(packs)
+            return [rows for some in alike(packs) for rows in self._pass(some)]
         tree, parts = packs[0].tree, packs[0].parts
         try:
             if len(tree) <= self.budget.tokens:
@@ -199,6 +202,21 @@ class Causal:
         return [
             answered(pack, list(islice(logprobs, len(pack.edges)))) for pack in packs
         ]
+
+
+def alike(packs: Sequence[Pack]) -> list[list[Pack]]:
+    """
+    Return trees, widest first, in groups that need little padding; a device that has
+    less than `ENOUGH` to do would not be faster with less.
+    """
+    found: list[list[Pack]] = []
+    for pack in packs:
+        width = len(found[-1][0].tree) if found else 0
+        padding = width - len(pack.tree)
+        if not found or (padding * 8 > width and width * len(found[-1]) >= ENOUGH):
+            found.append([])
+        found[-1].append(pack)
+    return found
 
 
 def answered(pack: Pack, logprobs: Sequence[float]) -> Rows:
