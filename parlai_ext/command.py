@@ -22,6 +22,7 @@ COMMANDS = {
     'collect_dialogues': 'parlai_ext.scripts.collect_dialogues:CollectDialogues',
     'score_dialogues': 'parlai_ext.scripts.score_dialogues:ScoreDialogues',
     'rank_systems': 'parlai_ext.scripts.rank_systems:RankSystems',
+    'validate_scorer': 'parlai_ext.scripts.validate_scorer:ValidateScorer',
     'report_run': 'parlai_ext.scripts.report_run:ReportRun',
     'check_roster': 'parlai_ext.scripts.check_roster:CheckRoster',
     'convert_model': 'parlai_ext.scripts.convert_model:ConvertModel',

@@ -13,10 +13,18 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.options import add_options
-from parlai_ext.scoring.fed import CHOICES, FOLLOWUPS, JUDGE, Fed, Verdict
+from parlai_ext.scoring.fed import Fed, Verdict
+from parlai_ext.scoring.fed_options import CHOICES
 from parlai_ext.stages.score import build_scorer, scorer_config
 
-DEFAULTS: Final = {'judge_model_file': JUDGE, 'followups': FOLLOWUPS}
+# `None` is "not given": the variant's own choice holds
+FED: Final = {
+    '--fed-variant': ('variant', 'bipartite-play, or the program of 2020'),
+    '--fed-polarity': ('polarity', 'follow-ups that count'),
+    '--fed-tokens': ('token_reduction', "a follow-up's score over its tokens"),
+    '--fed-followups-reduction': ('followup_reduction', 'over follow-ups'),
+    '--fed-scope': ('scope', "tokens that count: follow-up's, or the whole string's"),
+}
 
 
 class FedAgent(Agent):
@@ -32,15 +40,9 @@ class FedAgent(Agent):
     ) -> ParlaiParser:
         group = parser.add_argument_group('FED Agent')
         add_options(group, *('--judge-model-file', '--followups'))
-        for option, key in {
-            '--fed-polarity': 'polarity',
-            '--fed-tokens': 'token_reduction',
-            '--fed-followups-reduction': 'followup_reduction',
-        }.items():
-            known = CHOICES[key]
-            group.add_argument(option, choices=known, default=known[0], help=key)
+        for option, (key, text) in FED.items():
+            group.add_argument(option, choices=CHOICES[key], default=None, help=text)
         add_options(group, '--no-cuda', '--fp16')
-        parser.set_defaults(**DEFAULTS)
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
@@ -104,8 +106,13 @@ def load_fed(opt: Opt) -> Any:
     """
     Return the scorer that the agent's options ask for.
     """
+    given = {
+        key: opt[option.removeprefix('--').replace('-', '_')]
+        for option, (key, _) in FED.items()
+        if opt.get(option.removeprefix('--').replace('-', '_')) is not None
+    }
     return build_scorer(
-        scorer_config({'name': 'fed'}, opt),
+        scorer_config({'name': 'fed', **given}, opt),
         datapath=opt.get('datapath'),
         no_cuda=bool(opt.get('no_cuda')),
         fp16=opt.get('fp16'),

@@ -69,6 +69,7 @@ def render_page(
             trivial=_trivial(ranking, dimensions),
             failures=ranking.get('failures', {}),
             bounds=_bounds(ranking, dimensions),
+            truncated=ranking.get('truncated') or {},
             shelf=shelf,
             recipe=recipe(ranking, manifest),
         )
@@ -167,7 +168,9 @@ def _board(
     """
     rows = ranking['dimensions'][dimension]
     found = ranking.get('reference', {}).get(dimension)
-    return {**_drawn(ranking, rows, guessed), 'name': dimension, 'reference': found}
+    unequal = summary.not_comparable(ranking)
+    drawn = _drawn(ranking, rows, guessed, unequal)
+    return {**drawn, 'name': dimension, 'reference': found}
 
 
 def _baselines(
@@ -183,6 +186,7 @@ def _drawn(
     ranking: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
     guessed: Collection[str],
+    unequal: Collection[str] = (),
 ) -> dict[str, Any]:
     """
     Return rows with the places of their marks, what they are, and the common axis.
@@ -194,6 +198,7 @@ def _drawn(
             'mark': mark(axis, row),
             'floor': summary.is_floor(row['system']),
             'guessed': row['system'] in guessed,
+            'unequal': row['system'] in unequal,
             'why': None if row['rank'] is not None else why_unranked(ranking, row),
         }
         for row in summary.ordered(rows)

@@ -33,6 +33,7 @@ class EvaluateSystems(Command):
             '--human-scores',
             '--bootstraps',
             '--max-failed-share',
+            '--max-truncated-share',
             '--dry-run',
             *TRIALS,
             *MACHINE,

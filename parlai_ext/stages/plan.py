@@ -30,6 +30,7 @@ OVERRIDES = (
     'followups',
     'bootstraps',
     'max_failed_share',
+    'max_truncated_share',
 )
 
 
