@@ -17,6 +17,7 @@ from parlai_ext.bridge.causal_turns import Form, TurnVectorizer
 from parlai_ext.bridge.judge import load_judge
 from parlai_ext.bridge.judge_names import is_causal, judge_system
 from parlai_ext.errors import UserError
+from parlai_ext.likelihood.budget import Budget
 from parlai_ext.likelihood.causal import Causal
 from parlai_ext.records import Question, System
 from tests.causal_models import one_by_one
@@ -258,6 +259,29 @@ def test_weights_that_lack_a_part_are_one_line(folder, tmp_path):
     (broken / 'config.json').write_text(json.dumps(config), encoding='utf-8')
     with pytest.raises(UserError, match='its weights lack .* of the model'):
         load_judge(f'hf:{broken}', no_cuda=True)
+
+
+@pytest.mark.parametrize('kind', ['gpt2', 't5'])
+def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
+    judge = make_model(tmp_path / kind, kind)
+    path = Path(judge, 'config.json')
+    config = json.loads(path.read_text(encoding='utf-8'))
+    config['attn_implementation'] = 'a/kernel'
+    path.write_text(json.dumps(config), encoding='utf-8')
+    line = "asks for the kernel 'a/kernel', code from the hub, which no judge may run"
+    with pytest.raises(UserError, match=line):
+        load_judge(f'hf:{judge}', no_cuda=True)
+
+
+def test_memory_of_a_cpu_that_runs_out_halves_the_budget_too():
+    def step(group):
+        if len(group) > 1:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return group
+
+    budget = Budget(10)
+    assert budget.run([5, 5], step) == [0, 1]
+    assert budget.tokens == 5
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path):

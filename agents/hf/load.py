@@ -23,9 +23,10 @@ from transformers import (
 )
 
 from parlai_ext.bridge import hub
-from parlai_ext.bridge.players import is_out_of_memory
+from parlai_ext.bridge.safe.kernels import kernel_of
 from parlai_ext.bridge.safe.unpickle import BadModelFile
 from parlai_ext.errors import UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 
 DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
 QUANTISATIONS = ('none', '8bit', '4bit')
@@ -159,16 +160,12 @@ def quantisation(kind: str, dtype: Any) -> Any:
 
 def refuse_kernels(config: Any) -> None:
     """
-    Refuse a config that names a kernel of the hub: transformers would fetch and run it,
-    without asking for the trust that it asks for elsewhere.
+    Refuse a config that names a kernel of the hub.
     """
-    parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
-    kinds = ('_attn_implementation', '_experts_implementation')
-    named = [str(getattr(part, kind, None)) for part in parts for kind in kinds]
-    kernel = next((name for name in named if '/' in name), None)
+    kernel = kernel_of(config)
     if kernel:
         raise UserError(
-            f'hf_model: its config.json asks for the kernel {kernel[:LONGEST]!r}, '
+            f'hf_model: its config.json asks for the kernel {kernel!r}, '
             'code from the hub; hf_trust_code: true would run that'
         )
 

@@ -21,7 +21,6 @@ from parlai_ext.bridge.misfit import why_unfit
 from parlai_ext.bridge.players import (
     Player,
     in_words,
-    is_out_of_memory,
     weights_key,
 )
 from parlai_ext.bridge.rag import check_retrieval
@@ -29,6 +28,7 @@ from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
 from parlai_ext.bridge.safe.load import BadModelFile, guarded, read_opt
 from parlai_ext.bridge.zoo import fetched, is_zoo, quick_to_give_up, zoo_file
 from parlai_ext.errors import SystemFailed, UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.records import System
 from parlai_ext.remote.names import samples_remotely
 from parlai_ext.strict_yaml import nearest

@@ -17,9 +17,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from parlai_ext.bridge import hub
 from parlai_ext.bridge.causal_turns import Form, TurnVectorizer, start_token
 from parlai_ext.bridge.content import sha256
+from parlai_ext.bridge.safe.kernels import kernel_of
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.causal import TOKENS, Causal, reserved
 from parlai_ext.likelihood.causal_checks import checked, positions
+from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.records import System, content_id
 from parlai_ext.signature import signature_line
 from parlai_ext.strict_yaml import nearest
@@ -205,15 +207,16 @@ def read(folder: Path, extra: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         config = AutoConfig.from_pretrained(folder, **ours)
         if config.is_encoder_decoder:
             raise UserError('an encoder-decoder; a causal model would do')
+        refuse_kernels(config)
         tokenizer = AutoTokenizer.from_pretrained(folder, **ours)
         with without_bars():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder, config=config, output_loading_info=True, **ours, **extra
             )
         network, info = loaded
-    except (UserError, torch.OutOfMemoryError, MemoryError):
-        raise
     except Exception as e:
+        if isinstance(e, UserError) or is_out_of_memory(e):
+            raise
         why = ' '.join(str(e).split()) or type(e).__name__
         raise UserError(f'cannot be read: {why[:200]}') from e
     missing = sorted(info['missing_keys'])
@@ -222,6 +225,18 @@ def read(folder: Path, extra: Mapping[str, Any]) -> tuple[Any, Any, Any]:
             f'its weights lack {len(missing)} of the model, {missing[0]} among them'
         )
     return config, tokenizer, network
+
+
+def refuse_kernels(config: Any) -> None:
+    """
+    Refuse a config that names a kernel of the hub.
+    """
+    kernel = kernel_of(config)
+    if kernel:
+        raise UserError(
+            f'its config.json asks for the kernel {kernel!r}, code from the hub, which '
+            'no judge may run'
+        )
 
 
 @contextmanager

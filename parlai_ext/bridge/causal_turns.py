@@ -89,13 +89,13 @@ class TurnVectorizer:
 
 def own_lead(tokenizer: Any) -> tuple[int, ...]:
     """
-    Return the special tokens that a tokenizer puts before every text.
+    Return what a tokenizer puts before every text.
     """
     ids = tokenizer('a')['input_ids']
     plain = tokenizer('a', add_special_tokens=False)['input_ids']
-    special = set(tokenizer.all_special_ids)
-    first = next((i for i, t in enumerate(ids) if t not in special), len(ids))
-    return tuple(ids[:first]) if len(ids) > len(plain) else ()
+    starts = range(len(ids) - len(plain) + 1)
+    first = next((i for i in starts if ids[i : i + len(plain)] == plain), 0)
+    return tuple(ids[:first])
 
 
 def start_token(tokenizer: Any) -> int | None:

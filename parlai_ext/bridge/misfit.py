@@ -14,8 +14,8 @@ from typing import Any
 
 from parlai.core.opt import Opt
 
-from parlai_ext.bridge.players import is_out_of_memory
 from parlai_ext.errors import UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 
 MISSING = re.compile(r'Missing key\(s\) in state_dict: (.*?)\. ')
 UNKNOWN = re.compile(r'Unexpected key\(s\) in state_dict: (.*?)\. ')

@@ -23,6 +23,7 @@ from parlai.core.torch_ranker_agent import TorchRankerAgent
 
 from parlai_ext.bridge.rankers import own_histories
 from parlai_ext.errors import SystemFailed, UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
 
@@ -212,15 +213,6 @@ def whole(text: str) -> str:
     the partner that chokes on one would be blamed for it.
     """
     return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
-
-
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """
-    Tell whether memory has run out; of a CPU's, torch tells in words alone.
-    """
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def weights_key(opt: Mapping[str, Any]) -> str:

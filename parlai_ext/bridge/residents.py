@@ -13,9 +13,10 @@ import torch
 
 from parlai_ext.bridge import hub
 from parlai_ext.bridge.agents import model_path
-from parlai_ext.bridge.players import Player, is_out_of_memory
+from parlai_ext.bridge.players import Player
 from parlai_ext.bridge.spending import Ledger, Spending
 from parlai_ext.errors import SystemFailed, UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.records import System
 
 logger = logging.getLogger(__name__)

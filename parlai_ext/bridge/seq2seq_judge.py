@@ -21,14 +21,16 @@ from parlai_ext.bridge.causal_judge import (
     chosen_device,
     loading_arguments,
     named,
+    refuse_kernels,
     without_bars,
 )
-from parlai_ext.bridge.causal_turns import KNOWN
+from parlai_ext.bridge.causal_turns import KNOWN, own_lead
 from parlai_ext.bridge.content import sha256
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import TOKENS, Budget
 from parlai_ext.likelihood.causal_checks import positions
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.likelihood.seq2seq import Seq2Seq, checked
 from parlai_ext.records import System, content_id
 from parlai_ext.signature import signature_line
@@ -97,7 +99,7 @@ def _loaded(system: System, device: torch.device, tokens: int) -> EncoderDecoder
     separator = system.opt.get('hf_turn_separator') or '\n'
     reader = JoinedTurns(tokenizer, separator, limit)
     return EncoderDecoder(
-        checked(Seq2Seq(network, (start_of(network), *lead_of(tokenizer)))),
+        checked(Seq2Seq(network, (start_of(network), *own_lead(tokenizer)))),
         reader,
         judge_signature(folder, network, reader, system),
         Budget(tokens),
@@ -111,14 +113,16 @@ def read(folder: Path, extra: Any) -> tuple[Any, Any]:
     :raises UserError: one line, for whatever is wrong with them.
     """
     try:
+        config = AutoConfig.from_pretrained(folder, **OURS)
+        refuse_kernels(config)
         tokenizer = AutoTokenizer.from_pretrained(folder, **OURS)
         with without_bars():
             network, info = AutoModelForSeq2SeqLM.from_pretrained(
-                folder, output_loading_info=True, **OURS, **extra
+                folder, config=config, output_loading_info=True, **OURS, **extra
             )
-    except (UserError, torch.OutOfMemoryError, MemoryError):
-        raise
     except Exception as e:
+        if isinstance(e, UserError) or is_out_of_memory(e):
+            raise
         why = ' '.join(str(e).split()) or type(e).__name__
         raise UserError(f'cannot be read: {why[:200]}') from e
     if missing := sorted(info['missing_keys']):
@@ -140,17 +144,6 @@ def start_of(network: Any) -> int:
     raise UserError('its config names no decoder_start_token_id and pad_token_id')
 
 
-def lead_of(tokenizer: Any) -> tuple[int, ...]:
-    """
-    Return what a tokenizer puts before every text.
-    """
-    ids = tokenizer('a')['input_ids']
-    plain = tokenizer('a', add_special_tokens=False)['input_ids']
-    starts = range(len(ids) - len(plain) + 1)
-    first = next((i for i in starts if ids[i : i + len(plain)] == plain), 0)
-    return tuple(ids[:first])
-
-
 class JoinedTurns:
     """
     A `Vectorizer`: turns joined by a separator, as the tokenizer writes one text.
@@ -160,7 +153,7 @@ class JoinedTurns:
         self.tokenizer = tokenizer
         self.separator = separator
         self.limit = limit
-        self.lead = len(lead_of(tokenizer))
+        self.lead = len(own_lead(tokenizer))
         self.known: dict[str, tuple[int, ...]] = {}
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:

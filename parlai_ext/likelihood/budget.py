@@ -11,6 +11,7 @@ from typing import TypeVar
 import torch
 
 from parlai_ext.errors import UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 
 T = TypeVar('T')
 TOKENS = 16384
@@ -67,7 +68,9 @@ class Budget:
         width = max(1, widths[group[0]])
         try:
             return step(group)
-        except torch.OutOfMemoryError:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             if len(group) == 1:
                 raise UserError(
                     f'out of memory with a single item of {width} tokens; a smaller '

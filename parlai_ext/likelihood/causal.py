@@ -21,6 +21,7 @@ from parlai_ext.likelihood.budget import Budget
 from parlai_ext.likelihood.causal_head import Head
 from parlai_ext.likelihood.causal_masks import Masks
 from parlai_ext.likelihood.encoder_decoder import Vectorizer
+from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.likelihood.prefix_packs import (
     CONTEXT,
     Asked,
@@ -167,7 +168,9 @@ class Causal:
         try:
             if len(tree) <= self.budget.tokens:
                 return self._pass(packs)
-        except torch.OutOfMemoryError:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             if len(packs_of(parts, self._costs(max(1, len(tree) // 2)))) == 1:
                 raise
             self.budget.tokens = len(tree) // 2

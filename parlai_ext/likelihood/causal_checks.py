@@ -12,6 +12,7 @@ import torch
 
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.causal import Causal
+from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.likelihood.prefix_packs import Asked, Costs, packed
 
 # what a config calls the number of positions that a model was made for
@@ -32,9 +33,9 @@ def checked(judge: Causal) -> Causal:
     name = type(judge.model).__name__
     try:
         differs = trial(judge)
-    except (torch.OutOfMemoryError, UserError):
-        raise
     except Exception as e:
+        if isinstance(e, UserError) or is_out_of_memory(e):
+            raise
         why = ' '.join(str(e).split())[:120]
         raise UserError(
             f'{name} cannot read a tree of continuations ({type(e).__name__}: {why}); '

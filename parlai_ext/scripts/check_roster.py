@@ -131,13 +131,13 @@ def judge_of(protocol: Protocol) -> list[Row]:
     """
     Return the model inside the protocol's scorer, if it has one.
     """
-    from parlai_ext.records import System
-    from parlai_ext.scoring.fed import JUDGE
+    from parlai_ext.bridge.judge_names import judge_system
+    from parlai_ext.scoring.fed import JUDGES
 
     path = protocol.scorer.get('judge_model_file')
     if path is None and protocol.scorer.get('name', 'fed') == 'fed':
-        path = JUDGE
-    return [('judge', System('judge', {'model_file': path}))] if path else []
+        path = JUDGES[protocol.scorer.get('variant') or 'bipartite']
+    return [('judge', judge_system(path))] if path else []
 
 
 def in_words(role: str, resolution: Resolution, info: Mapping[str, Any]) -> list[str]:
