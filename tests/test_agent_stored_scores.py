@@ -51,10 +51,13 @@ def test_stored_scores_of_another_shape_are_one_line(tmp_path, text, problem):
         StoredScoresAgent({'scores_file': str(path)})
 
 
-def test_too_few_stored_scores_are_one_line(tmp_path):
+@pytest.mark.parametrize('there', [1, 3])
+def test_scores_of_other_items_are_one_line(tmp_path, there):
+    # scores of 375 turns held against 125 dialogues would be numbers of nothing
     path = tmp_path / 'scores.json'
-    path.write_text('[{"scores": {"Wit": 1}}]')
+    path.write_text('[{"scores": {"Wit": 1}}, {"scores": {"Wit": 2}}]')
     agent = StoredScoresAgent({'scores_file': str(path)})
-    agent.observe(Message(text='a', item=1))
-    with pytest.raises(UserError, match='it has 1 objects, and there are more items'):
+    agent.observe(Message(text='a', item=0, num_items=there))
+    problem = f'it has 2 objects, and the task has {there} items'
+    with pytest.raises(UserError, match=problem):
         agent.act()

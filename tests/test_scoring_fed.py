@@ -176,6 +176,13 @@ def test_signature_tells_settings_apart(other):
     assert signature() != signature(**other)
 
 
+def test_signature_is_the_documented_one():
+    # docs/fed.md; scores of a run are found by it, so it must not change
+    fields = 'polarity:negative|token_reduction:mean|followup_reduction:sum'
+    expected = f'scorer:fed|followups:{SETS.hash}|{fields}|judge:(known)'
+    assert signature() == expected
+
+
 def test_unknown_polarity_is_refused():
     with pytest.raises(UserError, match="polarity 'negativ'; did you mean 'negative'"):
         FedOptions(polarity='negativ')

@@ -228,6 +228,15 @@ def test_eval_model_prints_correlations(tmp_path, capsys, model_file, batchsize)
     assert 'spearman_low' in shown and 'Wit' in shown
 
 
+def test_contexts_that_the_judge_cut_are_counted(tmp_path):
+    path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(3)))
+    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    for cut in (0, 9, 4):
+        teacher.act()
+        teacher.observe({'scores': {'Wit': 1.0}, 'num_truncated': cut})
+    assert teacher.report()['cut_contexts'].value() == 2
+
+
 def test_an_undefined_correlation_is_left_out(tmp_path):
     path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(5)))
     teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})

@@ -4,6 +4,7 @@ FED for ParlAI's own commands: `parlai eval_model -m ext:fed -t ext:dialogues`.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final
 
 from parlai.core.agents import Agent
@@ -11,6 +12,7 @@ from parlai.core.message import Message
 from parlai.core.metrics import AverageMetric, Metric, SumMetric
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
+from parlai.utils import logging
 
 from parlai_ext.options import add_options
 from parlai_ext.scoring.fed import Fed, Verdict
@@ -31,7 +33,8 @@ class FedAgent(Agent):
     """
     Observes ``text`` and the earlier utterances in ``context``, acts ``scores``.
 
-    A message's `reason` says why a dimension has no value.
+    A message's `reason` says why a dimension has no value, `num_truncated` how many
+    tokens of the context the judge did not see.
     """
 
     @classmethod
@@ -48,7 +51,16 @@ class FedAgent(Agent):
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
         self.id = 'FED'
-        self.fed: Fed = shared['fed'] if shared else load_fed(opt)
+        if shared:
+            self.fed = shared['fed']
+
+    @cached_property
+    def fed(self) -> Fed:
+        """
+        Return the scorer. ParlAI makes agents before tasks: its judge, which may be
+        large, is loaded after the task has read its files.
+        """
+        return load_fed(self.opt)
 
     def share(self) -> dict[str, Any]:
         """
@@ -85,6 +97,7 @@ class FedAgent(Agent):
         reasons = [f'{name}: {why}' for name, why in verdict.reasons.items() if why]
         act['scores'] = dict(verdict.values)
         act['reason'] = '; '.join(reasons) or None
+        act['num_truncated'] = verdict.num_truncated
         act['metrics'] = metrics(verdict)
         return act
 
@@ -93,7 +106,9 @@ def metrics(verdict: Verdict) -> dict[str, Metric]:
     """
     Return a dimension's value for its average; one without value is counted instead.
     """
-    found: dict[str, Metric] = {}
+    found: dict[str, Metric] = {
+        'cut_contexts': SumMetric(int(verdict.num_truncated > 0))
+    }
     for name, value in verdict.values.items():
         if value is None:
             found[f'{name}_unscored'] = SumMetric(1)
@@ -104,17 +119,19 @@ def metrics(verdict: Verdict) -> dict[str, Metric]:
 
 def load_fed(opt: Opt) -> Any:
     """
-    Return the scorer that the agent's options ask for.
+    Return the scorer that the agent's options ask for, and log what signs its numbers.
     """
     given = {
         key: opt[option.removeprefix('--').replace('-', '_')]
         for option, (key, _) in FED.items()
         if opt.get(option.removeprefix('--').replace('-', '_')) is not None
     }
-    return build_scorer(
+    fed = build_scorer(
         scorer_config({'name': 'fed', **given}, opt),
         datapath=opt.get('datapath'),
         no_cuda=bool(opt.get('no_cuda')),
         fp16=opt.get('fp16'),
         batchsize=max(64, opt.get('batchsize') or 1),
     )
+    logging.info(f'scorer {fed.signature}')
+    return fed

@@ -64,10 +64,10 @@ class StoredScoresAgent(Agent):
             raise UserError(
                 f'{self.id}: its task must number items, as ext:judged does'
             )
-        if item >= len(self.stored):
+        if len(self.stored) != (there := seen['num_items']):
             raise UserError(
-                f'--scores-file {path}: it has {len(self.stored)} objects, and there '
-                'are more items'
+                f'--scores-file {path}: it has {len(self.stored)} objects, and the '
+                f'task has {there} items; those of this level would do'
             )
         act['scores'] = dict(self.stored[item])
         return act

@@ -7,9 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from parlai.core.message import Message
+from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
+from parlai.utils import logging
 
 from parlai_ext.errors import UserError
 from parlai_ext.tasks.judged.fed_data import Judged, dialogues_of, read_fed_data
@@ -62,6 +64,11 @@ class FedTurnTeacher(FixedDialogTeacher):
             turns = self.level == 'turn'
             everyone = range(len(self.examples))
             self.groups = dialogues_of(self.examples) if turns else list(everyone)
+            words = sum(sum(one.strings.values()) for one in self.examples)
+            logging.info(
+                f'{len(self.examples)} judged {self.level}s; {words} answers in words '
+                'are no numbers and left out'
+            )
         self.reset()
 
     def share(self) -> dict[str, Any]:
@@ -93,6 +100,7 @@ class FedTurnTeacher(FixedDialogTeacher):
             context=list(one.utterances[:-1]),
             speaker=one.system,
             item=episode_idx,
+            num_items=len(self.examples),
             group=self.groups[episode_idx],
             human=dict(one.human),
             strings=dict(one.strings),
@@ -138,6 +146,8 @@ class FedTurnTeacher(FixedDialogTeacher):
             found = metrics(pair.name, pair.score, pair.human, words, group)
             for key, metric in found.items():
                 self.metrics.add(key, metric)
+        if (cut := model_response.get('num_truncated')) is not None:
+            self.metrics.add('cut_contexts', SumMetric(int(cut > 0)))
 
     def report(self) -> dict[str, Any]:
         """
