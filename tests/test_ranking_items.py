@@ -89,6 +89,22 @@ def test_resamples_without_spread_are_left_out():
     assert -1 <= found['pearson']['low'] <= found['pearson']['high'] <= 1
 
 
+def test_three_groups_have_no_interval():
+    # 6 of 27 resamples of three hold all three of them; two points lie on a line
+    left, right = [1.0, 2.0, 3.0], [1.0, 3.0, 2.0]
+    for copies in (1, 4):
+        groups = np.repeat(range(3), copies).tolist()
+        found = item_agreement(
+            np.repeat(left, copies), np.repeat(right, copies), groups=groups
+        )
+        assert found['spearman'] == {
+            'value': pytest.approx(0.5),
+            'low': None,
+            'high': None,
+        }
+        assert found['reason'] == 'no interval: most resamples have no correlation'
+
+
 def test_a_constant_side_has_no_pearson():
     # 0.1 has no exact mean: what rounding leaves must not be taken for spread
     assert np.isnan(pearson(np.full((1, 3), 0.1), np.array([[1.0, 2.0, 3.0]]))).all()

@@ -105,6 +105,13 @@ def test_names_that_differ_are_told():
     ]
 
 
+def test_sensibleness_of_a_dialogue_is_coherence():
+    # tasks/judged/README.md: our reading
+    human = {'Consistent': 1, 'Coherent': 2}
+    [one] = pairs({'Sensibleness': 0.5}, human, 'dialogue')
+    assert tuple(one) == ('Sensibleness ~ Coherent', 'Coherent', 0.5, 2)
+
+
 def test_overall_is_held_against_means():
     scores = {'fluent': 1.0, 'depth': 5.0}
     found = {

@@ -148,6 +148,40 @@ def test_command_names_the_speakers_when_no_judged_system_speaks(tmp_path, model
         )
 
 
+@pytest.mark.parametrize('of_file', [True, False])
+def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file):
+    people, run_dir = tmp_path / 'people.csv', tmp_path / 'run'
+    # a judge that is not there is not reached, and nothing is collected
+    where = (
+        {'dialogues_file': judged_chats(tmp_path)[0]}
+        if of_file
+        else {'run_dir': str(run_dir), 'config': small_config(tmp_path, partners=1)}
+    )
+    people.write_text('system,dimension,value\nstep-50,Overal,1')
+    with pytest.raises(UserError, match="no 'Overal'; did you mean 'Overall'"):
+        ValidateScorer.main(human_scores=str(people), **where)
+    assert not list((run_dir / 'dialogues').glob('*/*'))
+
+
+def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file):
+    chats, people = judged_chats(tmp_path)
+    common = {'dialogues_file': chats, 'human_scores': people, 'bootstraps': 9}
+    common['judge_model_file'] = model_file
+    whole = ValidateScorer.main(**common)
+    monkeypatch.setattr('parlai_ext.scripts.validate_scorer.AT_ONCE', 3)
+    for one, other in zip(
+        ValidateScorer.main(**common)['rows'], whole['rows'], strict=True
+    ):
+        assert one['spearman']['value'] == pytest.approx(other['spearman']['value'])
+        assert one['n'] == other['n']
+
+
+def test_a_run_folder_beside_a_file_of_chats_is_refused(tmp_path):
+    chats, people = judged_chats(tmp_path)
+    with pytest.raises(UserError, match='--run-dir: with --dialogues-file nothing'):
+        ValidateScorer.main(dialogues_file=chats, human_scores=people, run_dir='r')
+
+
 def test_command_has_its_name():
     assert find_command('validate_scorer') is ValidateScorer
 

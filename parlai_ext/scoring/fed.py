@@ -137,6 +137,14 @@ def fed_signature(followups: FollowUps, options: FedOptions, judge: str) -> str:
     return f'{signature_line(fields)}|judge:({judge})'
 
 
+def followups_of(config: Mapping[str, Any], datapath: str | None = None) -> FollowUps:
+    """
+    Return the follow-ups of a protocol's ``scorer:`` section; no judge is needed.
+    """
+    variant = FedOptions.of({'variant': config.get('variant') or 'bipartite'}).variant
+    return load_followups(config.get('followups') or FOLLOWUPS[variant], datapath)
+
+
 class Fed:
     """
     The `Scorer` over a `Likelihood`. Each different follow-up is asked once a context.
@@ -176,8 +184,7 @@ class Fed:
             if key not in KEYS:
                 raise UserError(f'scorer: unknown key {key!r}; {nearest(key, KEYS)}')
         options = FedOptions.of({key: given[key] for key in CHOICES if key in given})
-        name = given.get('followups', FOLLOWUPS[options.variant])
-        followups = load_followups(name, datapath)
+        followups = followups_of(config, datapath)
         model = given.get('judge_model_file')
         if model is None and options.scope == 'whole' and options.variant != 'original':
             raise UserError(

@@ -5,7 +5,7 @@ Does a scorer agree with people, and which of its follow-ups make it agree?
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,12 @@ from parlai_ext.errors import UserError
 from parlai_ext.options import MACHINE, PLAN, add_options
 
 if TYPE_CHECKING:
-    from parlai_ext.records import HumanJudgement
+    from parlai_ext.records import Dialogue, HumanJudgement, ScoredDialogue
     from parlai_ext.scoring.fed import Fed
     from parlai_ext.stages.agreement import Scores
 
 BOOTSTRAPS = 2000
+AT_ONCE = 16  # dialogues of a file that the judge reads together
 # of a run that goes on as it is, another scorer is no part
 SCORERS = ('judge_model_file', 'followups')
 
@@ -66,15 +67,20 @@ class ValidateScorer(Command):
             raise UserError('--human-scores is needed: a CSV file of what people said')
         human = read_human_scores(opt['human_scores'])
         of_file = opt['dialogues_file'] is not None
-        scores, signature = self.of_file(human) if of_file else self.of_run()
+        if of_file and opt['run_dir']:
+            raise UserError(
+                '--run-dir: with --dialogues-file nothing is collected and no run is '
+                'written; --out FILE.csv keeps the table'
+            )
+        scores, signature = self.of_file(human) if of_file else self.of_run(human)
         found = agreement(
             scores,
             human,
-            source=f'--human-scores {opt["human_scores"]}',
+            source=self.source,
             bootstraps=opt['bootstraps'] or BOOTSTRAPS,
         )
         found = {**found, 'signature': signature}
-        if opt['run_dir'] and not of_file:
+        if opt['run_dir']:
             from parlai_ext.store import RunFolder
 
             run = RunFolder.existing(opt['run_dir'])
@@ -86,7 +92,14 @@ class ValidateScorer(Command):
         print(f'scorer {signature}')
         return found
 
-    def of_run(self) -> tuple[Scores, str]:
+    @property
+    def source(self) -> str:
+        """
+        Return where the judgements come from, for mistakes in them.
+        """
+        return f'--human-scores {self.opt["human_scores"]}'
+
+    def of_run(self, human: Sequence[HumanJudgement]) -> tuple[Scores, str]:
         """
         Collect what is missing, score it, and return its scores and their signature.
         """
@@ -95,13 +108,14 @@ class ValidateScorer(Command):
 
         ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
         run, planned = plan.prepare({**self.opt, **dict.fromkeys(ours)})
+        section = run.manifest['protocol'].get('scorer') or {}
+        self.check(human, section)
         with run.lock():
             problems = collect.collect(run, self.opt).problems
             for line in (*planned.left_out, *problems):
                 print(f'left out: {line}')
             if not run.dialogue_shards():
                 raise UserError('no dialogues: ' + '; '.join(problems or ['none yet']))
-            section = run.manifest['protocol'].get('scorer') or {}
             scorer = self.scorer(section)
             config = {**section, 'polarity': 'both'}
             report = score.score_run(run, scorer, config=config)
@@ -125,6 +139,9 @@ class ValidateScorer(Command):
         from parlai_ext.stages.agreement import variant_scores
         from parlai_ext.stages.dialogues_file import read_dialogues
 
+        config = self.opt['config']
+        section = load_protocol(config).scorer if config else {}
+        self.check(human, section)
         dialogues = read_dialogues(self.opt['dialogues_file'])
         judged = {one.system for one in human}
         indices = [
@@ -138,14 +155,24 @@ class ValidateScorer(Command):
         if not any(indices):
             there = sorted({u.speaker for d in dialogues for u in d.utterances})
             raise UserError(
-                f'--human-scores {self.opt["human_scores"]}: column system: none of '
-                f'these speaks in --dialogues-file; there: {", ".join(there)}'
+                f'{self.source}: column system: none of these speaks in '
+                f'--dialogues-file; there: {", ".join(there)}'
             )
-        config = self.opt['config']
-        scorer = self.scorer(load_protocol(config).scorer if config else {})
-        scored = scorer.score(dialogues, indices)
-        pairs = zip(dialogues, scored, strict=True)
+        scorer = self.scorer(section)
+        pairs = scored_pairs(scorer, dialogues, indices)
         return variant_scores(pairs, scorer), scorer.signature
+
+    def check(self, human: Sequence[HumanJudgement], section: Any) -> None:
+        """
+        Refuse judgements of what is not asked before hours go by.
+        """
+        from parlai_ext.scoring.fed import followups_of
+        from parlai_ext.stages.agreement import check_dimensions
+        from parlai_ext.stages.score import scorer_config
+
+        config = scorer_config(section, self.opt)
+        asked = followups_of(config, self.opt['datapath']).dimensions
+        check_dimensions(tuple(asked), human, self.source)
 
     def scorer(self, section: Any) -> Fed:
         """
@@ -166,6 +193,22 @@ class ValidateScorer(Command):
                 'validate_scorer: scorer: only fed has praise and complaints'
             )
         return found
+
+
+def scored_pairs(
+    scorer: Fed, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
+) -> Iterator[tuple[Dialogue, ScoredDialogue]]:
+    """
+    Yield dialogues with their scores, some at a time, under a progress bar.
+    """
+    from tqdm import tqdm
+
+    with tqdm(total=len(dialogues), desc='score', unit='dialogue') as bar:
+        for start in range(0, len(dialogues), AT_ONCE):
+            some = dialogues[start : start + AT_ONCE]
+            scored = scorer.score(some, indices[start : start + AT_ONCE])
+            yield from zip(some, scored, strict=True)
+            bar.update(len(some))
 
 
 def write(path: str, text: str) -> None:

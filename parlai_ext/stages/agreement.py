@@ -193,11 +193,9 @@ def check(scores: Scores, human: Sequence[HumanJudgement], source: str) -> None:
     """
     keys = scores.keys()
     systems = {name for name, _ in keys}
+    check_dimensions(scores.dimensions, human, source)
     for dimension in dict.fromkeys(one.dimension for one in human):
         own = [one for one in human if one.dimension == dimension]
-        if dimension not in scores.dimensions:
-            hint = nearest(dimension, scores.dimensions)
-            raise UserError(f'{source}: column dimension: no {dimension!r}; {hint}')
         if len({one.dialogue_id is None for one in own}) > 1:
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: every row needs one, or '
@@ -211,6 +209,18 @@ def check(scores: Scores, human: Sequence[HumanJudgement], source: str) -> None:
                 f'{source}: column dialogue_id: {dimension}: no such dialogue of that '
                 f'system: {own[0].dialogue_id!r} of {own[0].system!r}'
             )
+
+
+def check_dimensions(
+    dimensions: Sequence[str], human: Sequence[HumanJudgement], source: str
+) -> None:
+    """
+    Refuse judgements of what is not asked; nothing needs to be scored for that.
+    """
+    for one in human:
+        if not is_floor(one.system) and one.dimension not in dimensions:
+            hint = nearest(one.dimension, dimensions)
+            raise UserError(f'{source}: column dimension: no {one.dimension!r}; {hint}')
 
 
 def notes(scores: Scores, human: Sequence[HumanJudgement]) -> list[str]:
