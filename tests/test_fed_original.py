@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from parlai_ext.errors import UserError
+from parlai_ext.likelihood.causal import Causal
+from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.fed_options import FedOptions
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
@@ -148,6 +150,31 @@ def test_variant_and_scope_are_signed():
 def test_the_original_needs_a_decoder_only_judge():
     with pytest.raises(UserError, match='variant original .* decoder-only'):
         Fed(KnownJudge(lambda *_: (-1.0,)), OWN, FedOptions.of({'variant': 'original'}))
+
+
+class WithEncoder(WithTokenizer):
+    """
+    An encoder-decoder of Hugging Face's: it has a tokenizer too.
+    """
+
+    tells_context = False
+
+
+@pytest.mark.parametrize('scope', ['whole', 'followup'])
+def test_a_tokenizer_alone_makes_no_judge_of_the_original(scope):
+    options = FedOptions.of({'variant': 'original', 'scope': scope})
+    with pytest.raises(UserError, match='variant original .* decoder-only'):
+        Fed(WithEncoder(), OWN, options)
+
+
+def test_an_encoder_decoder_is_refused_the_whole_string_before_it_reads():
+    with pytest.raises(UserError, match='scope whole counts the context'):
+        Fed(WithEncoder(), OWN, FedOptions(scope='whole'))
+
+
+def test_the_engines_say_whether_they_tell_contexts():
+    assert EncoderDecoder.tells_context is False
+    assert getattr(Causal, 'tells_context', True)
 
 
 def test_the_whole_string_needs_a_judge_of_contexts():

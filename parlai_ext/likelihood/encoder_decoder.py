@@ -98,6 +98,8 @@ class EncoderDecoder:
     :param progress: called with the number of contexts that were finished.
     """
 
+    tells_context = False  # its tokens have no probability
+
     def __init__(
         self,
         model: Model,

@@ -25,13 +25,17 @@ from parlai_ext.records import (
     ScoredDialogue,
 )
 from parlai_ext.scoring.fed_options import CHOICES, FOLLOWUPS, FedOptions
-from parlai_ext.scoring.fed_original import OriginalStrings
+from parlai_ext.scoring.fed_original import OriginalStrings, tells_context
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 from parlai_ext.signature import signature_line
 from parlai_ext.strict_yaml import nearest
 
 JUDGE = 'zoo:blender/blender_9B/model'
 JUDGES = {'bipartite': JUDGE, 'original': 'hf:microsoft/DialoGPT-large'}
+NO_CONTEXT = (
+    'fed: scope whole counts the context, to which an encoder-decoder gives no '
+    'probability; scope followup, or a decoder-only judge, would do'
+)
 KEYS = ('name', 'judge_model_file', 'followups', *CHOICES)
 
 
@@ -166,6 +170,8 @@ class Fed:
         self.signature = fed_signature(followups, self.options, likelihood.signature)
         original = self.options.variant == 'original'
         self.strings = OriginalStrings.of(likelihood) if original else None
+        if self.options.scope == 'whole' and not tells_context(likelihood):
+            raise UserError(NO_CONTEXT)
 
     @classmethod
     def from_config(
@@ -243,10 +249,7 @@ def context_logprobs(answer: Answer) -> tuple[float, ...]:
     Return the log-probabilities of a context's tokens but the first, which has none.
     """
     if answer.context is None:
-        raise UserError(
-            'fed: scope whole counts the context, to which an encoder-decoder gives no '
-            'probability; scope followup, or a decoder-only judge, would do'
-        )
+        raise UserError(NO_CONTEXT)
     return answer.context
 
 

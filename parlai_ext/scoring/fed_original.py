@@ -30,6 +30,13 @@ class Tokenizer(Protocol):
         ...
 
 
+def tells_context(likelihood: Likelihood) -> bool:
+    """
+    Return whether a judge gives contexts a probability, as far as is known beforehand.
+    """
+    return getattr(likelihood, 'tells_context', True)
+
+
 class OriginalStrings:
     """
     Questions in token ids. A mark parts the text: ids before it depend on nothing after
@@ -50,10 +57,9 @@ class OriginalStrings:
 
         :raises UserError: when it is no decoder-only model.
         """
-        tokenizer: Any = getattr(
-            getattr(likelihood, 'vectorizer', None), 'tokenizer', None
-        )
-        if tokenizer is None:
+        vectorizer = getattr(likelihood, 'vectorizer', None)
+        tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
+        if tokenizer is None or not tells_context(likelihood):
             raise UserError(
                 'fed: variant original takes the loss of context and follow-up: the '
                 'judge must be a decoder-only model; variant bipartite would do'
