@@ -12,9 +12,11 @@ from parlai_ext.errors import UserError
 from parlai_ext.records import Dialogue, HumanJudgement, Utterance
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.fed_options import FedOptions
+from parlai_ext.scoring.fed_variants import rescored
 from parlai_ext.scoring.followups import FollowUps, Sides
 from parlai_ext.stages.agreement import agreement, variant_scores
 from parlai_ext.stages.agreement_table import agreement_csv, agreement_table
+from parlai_ext.stages.score import score_dialogues
 from tests.scoring_samples import KnownJudge
 
 SETS = FollowUps({'Wit': Sides(('nice',), ('dull',)), 'Sense': Sides((), ('what?',))})
@@ -128,6 +130,15 @@ def test_a_dialogue_without_a_score_is_dropped_and_counted():
     broken = Dialogue('5', 'p', 'o', CHATS[0].utterances, 'bot', 'empty reply')
     row = found([*CHATS, broken], said({'1': 1, '2': 2, '3': 4, '5': 5}))['Wit', 'FED']
     assert (row['n'], row['dropped']) == (3, 1)
+
+
+def test_why_a_system_has_no_score_is_kept_in_every_variant():
+    broken = Dialogue('5', 'p', 'o', chat('5', 'a').utterances, 'bot', 'empty reply')
+    fed = Fed(KnownJudge(lambda *_: (-1.0,)), SETS, FedOptions(polarity='both'))
+    [scored] = score_dialogues([broken], fed, first_speaker_only=False)
+    again = rescored(broken, scored, fed, 'negative')
+    why = {s.reason for s in again.scores if s.system == 'bot'}
+    assert why == {'it broke the dialogue off: empty reply'}
 
 
 @pytest.mark.parametrize(

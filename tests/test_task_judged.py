@@ -244,6 +244,19 @@ def test_contexts_that_the_judge_cut_are_counted(tmp_path):
     assert teacher.report()['cut_contexts'].value() == 2
 
 
+def test_items_know_their_dialogue(tmp_path):
+    # turns of one dialogue are drawn together
+    path = written(
+        tmp_path,
+        turn('User: a', 'System: b', Wit=[1]),
+        turn('User: a\nSystem: b\nUser: c', 'System: d', Wit=[2]),
+        turn('User: x', 'System: y', Wit=[2]),
+    )
+    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    one, same, other = (teacher.get(i)['group'] for i in range(3))
+    assert one == same != other
+
+
 def test_an_undefined_correlation_is_left_out(tmp_path):
     path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(5)))
     teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})

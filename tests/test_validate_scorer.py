@@ -176,6 +176,25 @@ def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file)
         assert one['n'] == other['n']
 
 
+def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
+    said = acts(('human', 'Hi'), ('bot', 'Hello'), ('human', 'So'), ('bot', 'Yes'))
+    said[1][0]['given'] = True
+    chats = lines(tmp_path / 'chats.jsonl', {'dialog': said})
+    people = tmp_path / 'people.csv'
+    people.write_text('system,dimension,value\nbot,Overall,1')
+    asked = []
+
+    def spy(scorer, dialogues, indices):
+        asked.extend(indices)
+        raise UserError('enough')
+
+    monkeypatch.setattr(ValidateScorer, 'scorer', lambda *_: None)
+    monkeypatch.setattr('parlai_ext.scripts.validate_scorer.scored_pairs', spy)
+    with pytest.raises(UserError, match='enough'):
+        ValidateScorer.main(dialogues_file=chats, human_scores=str(people))
+    assert asked == [[3]]
+
+
 def test_a_run_folder_beside_a_file_of_chats_is_refused(tmp_path):
     chats, people = judged_chats(tmp_path)
     with pytest.raises(UserError, match='--run-dir: with --dialogues-file nothing'):
