@@ -133,6 +133,16 @@ def test_command_gives_what_each_polarity_gives_alone(tmp_path, model_file):
         assert row['pearson']['value'] == pytest.approx(expected, abs=1e-6)
 
 
+def test_a_table_without_a_folder_is_refused_before_the_work(tmp_path):
+    chats, people = judged_chats(tmp_path)
+    given = {'dialogues_file': chats, 'human_scores': people}
+    given['judge_model_file'] = str(tmp_path / 'none')  # is not even looked for
+    with pytest.raises(UserError, match='^--out .*: there is no such folder$'):
+        ValidateScorer.main(
+            config='fed_table1_demo', **given, out=str(tmp_path / 'no' / 't.csv')
+        )
+
+
 def test_command_without_human_scores_is_one_line():
     with pytest.raises(UserError, match='--human-scores is needed'):
         ValidateScorer.main(config='fed_table1_demo')

@@ -72,6 +72,8 @@ class ValidateScorer(Command):
                 '--run-dir: with --dialogues-file nothing is collected and no run is '
                 'written; --out FILE.csv keeps the table'
             )
+        if opt['out'] and not Path(opt['out']).resolve().parent.is_dir():
+            raise UserError(f'--out {opt["out"]}: there is no such folder')
         scores, signature = self.of_file(human) if of_file else self.of_run(human)
         found = agreement(
             scores,
