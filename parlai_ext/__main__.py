@@ -7,6 +7,7 @@ without ParlAI, and turns a missing or too-new package into one clear line.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -54,5 +55,18 @@ def first_aid(error: Exception) -> str:
     return f'{wrong[0].what}; to mend it: {wrong[0].mend}'
 
 
+def not_from_here() -> None:
+    """
+    Have no module found in the current folder by chance, as `parlai` has none.
+
+    ``python -m`` looks there first; a `projects` or a `transformers.py` in it would
+    run. PYTHONPATH=. asks for that.
+    """
+    safe = getattr(sys.flags, 'safe_path', False)  # since Python 3.11
+    if not safe and sys.path and os.path.realpath(sys.path[0]) == os.getcwd():
+        del sys.path[0]
+
+
 if __name__ == '__main__':
+    not_from_here()
     main()

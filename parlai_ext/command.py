@@ -15,13 +15,14 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, shown
 
 COMMANDS = {
     'evaluate_systems': 'parlai_ext.scripts.evaluate_systems:EvaluateSystems',
     'collect_dialogues': 'parlai_ext.scripts.collect_dialogues:CollectDialogues',
     'score_dialogues': 'parlai_ext.scripts.score_dialogues:ScoreDialogues',
     'rank_systems': 'parlai_ext.scripts.rank_systems:RankSystems',
+    'validate_scorer': 'parlai_ext.scripts.validate_scorer:ValidateScorer',
     'report_run': 'parlai_ext.scripts.report_run:ReportRun',
     'import_dialogues': 'parlai_ext.scripts.import_dialogues:ImportDialogues',
     'chatmatch_tables': 'parlai_ext.scripts.chatmatch_tables:ChatmatchTables',
@@ -116,7 +117,7 @@ def fail(line: str, code: int = 1) -> NoReturn:
     """
     Print one line to standard error and leave.
     """
-    print('error: ' + ' '.join(line.split('\n')), file=sys.stderr)
+    print(f'error: {shown(line)}', file=sys.stderr)
     raise SystemExit(code)
 
 

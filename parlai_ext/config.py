@@ -64,11 +64,14 @@ CHOICES = {
         *('3-1-0', '2-1-0', 'sum_of_ranks'),
     ),
 }
+SHARES = ('max_failed_share', 'max_truncated_share')
 LEAST = {'num_dialogues': 1, 'num_turns': 3, 'bootstraps': 1, 'shuffles': 1}
 SCORER: dict[str, type] = {
     'name': str,
     'judge_model_file': str,
     'followups': str,
+    'variant': str,
+    'scope': str,
     'polarity': str,
     'token_reduction': str,
     'followup_reduction': str,
@@ -87,6 +90,7 @@ SCORER: dict[str, type] = {
 RANKING: dict[str, type] = {
     'bootstraps': int,
     'max_failed_share': float,
+    'max_truncated_share': float,
     'partners': str,
     'rule': str,
     'rating': str,
@@ -102,6 +106,7 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
     'followups': ('scorer', 'followups'),
     'bootstraps': ('ranking', 'bootstraps'),
     'max_failed_share': ('ranking', 'max_failed_share'),
+    'max_truncated_share': ('ranking', 'max_truncated_share'),
 }
 
 
@@ -182,7 +187,7 @@ def _checked(doc: Document, where: tuple[Key, ...], value: Any, kind: type) -> A
         raise doc.error(where, f'{value!r} is none of {choices}')
     if key in LEAST and value < LEAST[key]:
         raise doc.error(where, f'at least {LEAST[key]} is expected, not {value}')
-    if key == 'max_failed_share' and not 0 <= value <= 1:
+    if key in SHARES and not 0 <= value <= 1:
         raise doc.error(where, f'a share between 0 and 1 is expected, not {value}')
     return value
 

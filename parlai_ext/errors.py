@@ -16,6 +16,20 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().split('\n')[0] or type(error).__name__
 
 
+def shown(text: str) -> str:
+    """
+    Return text fit for a terminal: on one line, and nothing in it acts.
+
+    >>> shown('a' + chr(27) + '[2J')
+    'a\\\\x1b[2J'
+    """
+    return ''.join(c if c.isprintable() else _spelled(c) for c in text)
+
+
+def _spelled(char: str) -> str:
+    return ' ' if char == '\n' else char.encode('unicode_escape').decode('ascii')
+
+
 class SystemFailed(UserError):
     """
     One system cannot go on; the others can.

@@ -20,6 +20,19 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def share(text: str) -> float:
+    """
+    Read a number between 0 and 1.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise argparse.ArgumentTypeError(f'a share from 0 to 1 expected, not {text!r}')
+    return found
+
+
 def gigabytes(text: str) -> float:
     """
     Read a size above 0.
@@ -84,6 +97,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     '--max-failed-share': {
         'type': float,
         'help': 'a system with more failed dialogues is listed, not ranked (0.05)',
+    },
+    '--max-truncated-share': {
+        'type': share,
+        'help': 'of a system’s contexts that were too long for the judge; above it, '
+        'its scores are marked as not comparable (0.2)',
     },
     '--bootstraps': {'type': positive, 'help': 'resamples behind each interval'},
     '--max-gpu-memory': {

@@ -8,22 +8,23 @@ here may be slow and nothing here may take the user's other commands down.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pkgutil import iter_modules
 from types import TracebackType
 from typing import Any, NoReturn
 
 import parlai.zoo
-from parlai.core.loader import REGISTERED_REPOS, register_script
+from parlai.core.loader import REGISTERED_REPOS, SCRIPT_REGISTRY, register_script
 from parlai.core.params import ParlaiParser
 from parlai.core.script import ParlaiScript
 
 from parlai_ext import compat, mini
 from parlai_ext.command import COMMANDS, Command, find_command
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, shown
 
 PREFIX = 'ext:'
+ZOO_PATHS = ('model_file', 'dict_file', 'bpe_vocab', 'bpe_merge')
 
 
 def register() -> None:
@@ -43,6 +44,8 @@ def register() -> None:
     register_commands()
     ParlaiParser.error = short_error(ParlaiParser.error)
     ParlaiParser.add_extra_args = own_options_only(ParlaiParser.add_extra_args)
+    process = ParlaiParser._process_args_to_opts
+    ParlaiParser._process_args_to_opts = paths_as_given(process)
     sys.excepthook = one_line_hook
 
 
@@ -72,7 +75,13 @@ def script_of(command: type[Command]) -> type[ParlaiScript]:
         def setup_args(cls) -> ParlaiParser:
             parser = ParlaiParser(False, False, description=command.description)
             command.add_arguments(parser)
+            # core/script.py:304 adds the groups to others that hold the same options
+            parser._action_groups.clear()
             return parser
+
+        @classmethod
+        def help(cls, **kwargs: Any) -> str:
+            return command.parser().format_help()
 
         def run(self) -> Any:
             known = [a.dest for a in command.parser()._actions if a.dest != 'help']
@@ -112,10 +121,41 @@ def own_options_only(more: Callable[..., None]) -> Callable[..., None]:
     """
 
     def add_extra_args(self: Any, args: Any = None) -> None:
-        if self.prog.split()[-1] not in COMMANDS:
+        ours = self.prog.split()[-1] in COMMANDS
+        if type(self) is not ParlaiParser:  # the command line's own
+            # after an option it asks every command: core/script.py:177
+            ours = ours or _leads_to_ours(sys.argv[1:] if args is None else args)
+        if not ours:
             more(self, args)
 
     return add_extra_args
+
+
+def _leads_to_ours(args: Sequence[str]) -> bool:
+    """
+    Tell whether the first word that is a command's name is one of ours.
+    """
+    names = (arg for arg in args if arg in SCRIPT_REGISTRY)
+    return next(names, None) in COMMANDS
+
+
+def paths_as_given(process: Callable[..., None]) -> Callable[..., None]:
+    """
+    Return ParlAI's reading of options, with the paths of our commands left alone.
+
+    core/params.py:1129 downloads what a path of the zoo names.
+    """
+
+    def _process_args_to_opts(self: Any, args: Any = None) -> None:
+        found = vars(self.args)
+        if found.get('super_command') not in COMMANDS:
+            process(self, args)
+            return
+        held = {key: found.pop(key) for key in ZOO_PATHS if key in found}
+        process(self, [])  # nothing is to be overridden
+        self.opt.update(held)
+
+    return _process_args_to_opts
 
 
 def one_line_hook(
@@ -128,7 +168,7 @@ def one_line_hook(
     if line is None:
         sys.__excepthook__(kind, error, trace)
     else:
-        print('error: ' + ' '.join(line.split('\n')), file=sys.stderr)
+        print(f'error: {shown(line)}', file=sys.stderr)
 
 
 def mistake(error: BaseException) -> str | None:

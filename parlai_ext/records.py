@@ -163,11 +163,14 @@ class ScoredDialogue:
 
     `evidence` maps an utterance index to one number for each of the scorer's
     `evidence_labels` (FED: the log-probability of each follow-up), or `None`.
+    `truncated` maps the index of an utterance whose context was too long for the judge
+    to how many of its tokens were cut.
     """
 
     dialogue_id: str
     scores: tuple[Score, ...]
     evidence: Mapping[int, tuple[float | None, ...]] = field(default_factory=dict)
+    truncated: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,23 @@ def test_code_that_comes_with_a_model_is_not_run(model, tmp_path):
     assert not marker.exists()
 
 
+@pytest.mark.parametrize('key', ['attn_implementation', 'experts_implementation'])
+@pytest.mark.parametrize('kernel', ['a/kernel', 'paged|kernels-community/flash'])
+def test_a_kernel_that_a_config_names_is_not_asked_for(key, kernel, model, monkeypatch):
+    # transformers fetches and runs it, whatever trust_remote_code says
+    asked = []
+    monkeypatch.setattr(
+        'transformers.modeling_utils.PreTrainedModel._check_and_adjust_attn_implementation',
+        lambda *args, **more: asked.append(args) or 'eager',
+    )
+    path = model / 'config.json'
+    config = json.loads(path.read_text(encoding='utf-8'))
+    path.write_text(json.dumps({**config, key: kernel}), encoding='utf-8')
+    line = refused(model)
+    assert f'asks for the kernel {kernel!r}' in line and 'hf_trust_code: true' in line
+    assert not asked
+
+
 def test_code_that_comes_with_a_model_runs_when_that_is_asked(
     model, tmp_path, monkeypatch
 ):

@@ -15,7 +15,9 @@ import pytest
 from parlai.core import build_data
 
 from parlai_ext.bridge.fetch import archives
-from parlai_ext.bridge.fetch.archives import BadArchive, move_into, unpack, unpack_gzip
+from parlai_ext.bridge.fetch.archives import BadArchive, unpack, unpack_gzip
+from parlai_ext.bridge.fetch.moving import move_into
+from parlai_ext.errors import UserError
 from tests.download_server import tar_of
 
 GOOD = {'./model': b'weights', './sub/model.opt': b'{}', 'sub/deep/x.dict': b'a\t1'}
@@ -278,3 +280,18 @@ def test_a_bad_compressed_file_leaves_nothing(tmp_path, monkeypatch, bomb):
     with pytest.raises(BadArchive):
         unpack_gzip(tmp_path / 'x.gz', tmp_path / 'x')
     assert [p.name for p in tmp_path.iterdir()] == ['x.gz']
+
+
+@pytest.mark.parametrize('name', ['model/part', 'model'])
+def test_a_file_and_a_folder_of_one_name_leave_all_as_it_was(tmp_path, name):
+    source, there = tmp_path / 'came', tmp_path / 'there'
+    for place in (source / 'a', source / name):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text('new')
+    old = there / ('model' if '/' in name else 'model/part')
+    old.parent.mkdir(parents=True)
+    old.write_text('old')
+    with pytest.raises(UserError, match='is a (file|folder) here, and a '):
+        move_into(source, there)
+    assert [p for p in there.rglob('*') if p.is_file()] == [old]
+    assert old.read_text() == 'old' and (source / 'a').is_file()

@@ -216,3 +216,9 @@ def test_sizes_in_words():
 def test_every_shipped_roster_can_be_read_and_has_targets():
     for path in (zoo_configs.HOME / 'rosters').glob('*.yaml'):
         assert len(load_roster(path.stem).roster.targets) > 0
+
+
+def test_a_judge_of_the_hub_is_a_system_of_the_hub(tmp_path, capsys):
+    given = {'config': 'demo', 'judge_model_file': 'hf:someone/model'}
+    [*_, judge] = CheckRoster.main(**given, datapath=str(tmp_path))
+    assert judge.status == 'download' and judge.where.endswith('/someone/model')

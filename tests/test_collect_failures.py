@@ -110,10 +110,28 @@ def test_too_little_memory_for_the_fourth_model(tmp_path, monkeypatch):
     run = run_of(tmp_path, partners)
     [problem] = collected(run).problems
     assert problem == (
-        "system 'no': it cannot be built: raised OutOfMemoryError: CUDA out of memory"
+        "system 'no': model: out of memory while it was loaded; it needs a larger "
+        'machine (raised OutOfMemoryError: CUDA out of memory)'
     )
     assert loaded[:4] == ['a', 'yes', 'well', 'no']
     assert not_run.unplayed(run) == {('a', 'no'): 4, ('b', 'no'): 4}
+
+
+class Large(Agent):
+    """
+    A system that asks the CPU for more than any has, and torch's own words for that.
+    """
+
+    def act(self):
+        torch.empty(10**15)
+
+
+def test_a_cpu_without_memory_stops_the_system_and_not_one_dialogue(tmp_path):
+    large = System('large', {'model': f'{__name__}:Large'})
+    run = run_of(tmp_path, [large, says('yes', 'yes!')])
+    [problem] = collected(run).problems
+    assert problem.startswith("system 'large': model: out of memory")
+    assert not_run.unplayed(run) == {('a', 'large'): 4, ('b', 'large'): 4}
 
 
 def test_memory_that_runs_out_is_made_by_dropping_others():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from parlai_ext.config import load_roster, parse_target
+from parlai_ext.config import load_protocol, load_roster, parse_target
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 
@@ -135,3 +135,8 @@ def test_a_target_that_cannot_be_meant_is_one_line(spec):
     with pytest.raises(UserError) as caught:
         parse_target(spec)
     assert '\n' not in str(caught.value)
+
+
+def test_a_roster_taken_for_a_protocol_is_pointed_to():
+    with pytest.raises(UserError, match='--roster chatmatch_2022'):
+        load_protocol('chatmatch_2022')

@@ -6,6 +6,7 @@ rightly, too.
 import pytest
 
 from parlai_ext.bridge.agents import load_system
+from parlai_ext.bridge.identity import candidates_hash, identity
 from parlai_ext.records import Opener, Pairing, System
 from parlai_ext.worlds.lockstep import Lane, play
 from tests.families import FAMILIES, SPEECH
@@ -94,3 +95,14 @@ def test_a_ranker_with_too_few_candidates_says_so(tmp_path):
         'raised LookupError: every candidate has been said; the file needs more'
     }
     assert together == alone
+
+
+def test_candidates_that_only_the_models_options_name_are_part_of_what_it_is(tmp_path):
+    path = make_ranker(tmp_path, candidates=['you like tea', 'we saw rain'])
+    system = System('x', {'model_file': path})
+    before = identity(system), candidates_hash(system)
+    [own] = tmp_path.glob('*.candidates.txt')
+    own.write_text('you like tea\nwe saw nobody\n')
+    after = identity(system), candidates_hash(system)
+    assert None not in before + after
+    assert before[0] != after[0] and before[1] != after[1]

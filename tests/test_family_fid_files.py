@@ -21,6 +21,7 @@ from parlai_ext.compat.rag.files import index_files
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from tests.family_fid import N_PASSAGES, build_fid, query_encoder, write_passages
+from tests.malicious_pickles import gadget, in_zip
 from tests.tiny_models import sentences
 
 QUERY = 'retriever.query_encoder.'
@@ -252,3 +253,31 @@ def test_parlai_needs_the_fix_of_words():
     assert set(stock.encode('tea rain', add_special_tokens=False)) == {
         stock.unk_token_id
     }
+
+
+def test_an_index_reaches_no_file_elsewhere(opt, tmp_path):
+    import faiss
+
+    path = opt['path_to_index']
+    exact = faiss.read_index(path)
+    vectors = exact.reconstruct_n(0, exact.ntotal)
+    split = faiss.IndexIVFFlat(faiss.IndexFlatIP(exact.d), exact.d, 1)
+    split.train(vectors)
+    lists = tmp_path / 'elsewhere' / 'lists'
+    lists.parent.mkdir()
+    on_disk = faiss.OnDiskInvertedLists(1, split.code_size, str(lists))
+    split.replace_invlists(on_disk)
+    split.add(vectors)
+    faiss.write_index(split, path)
+    assert faiss.read_index(path).ntotal == exact.ntotal  # faiss itself goes there
+    assert 'lists' in line(opt)
+    shutil.move(lists, Path(path).parent)
+    load(opt)
+
+
+def test_what_numbers_the_passages_is_data(opt, tmp_path):
+    marker = tmp_path / 'marker'
+    numbers = Path(opt['path_to_index']).parent / 'ids_0'
+    numbers.write_bytes(in_zip(gadget('exec', marker)))
+    assert 'refused: it wants to run builtins.exec' in line(opt)
+    assert not marker.exists()

@@ -2,6 +2,7 @@
 `ext:fed` over `ext:dialogues`: ParlAI's own commands give the stage's numbers.
 """
 
+from dataclasses import replace
 from statistics import mean
 
 import pytest
@@ -135,6 +136,37 @@ def test_padding_gets_no_scores():
     agent = fed_agent(KnownJudge(lambda *_: (-1.0,)))
     acts = agent.batch_act([Message.padding_example(), message('a')])
     assert ['scores' in act for act in acts] == [False, True]
+
+
+def test_contexts_that_the_judge_cut_are_counted():
+    class Cutting(KnownJudge):
+        def answer(self, questions, with_context=False):
+            found = super().answer(questions)
+            return [
+                replace(a, num_truncated=7 * (len(q.context) > 1))
+                for a, q in zip(found, questions, strict=True)
+            ]
+
+    agent = fed_agent(Cutting(lambda *_: (-1.0,)))
+    acts = agent.batch_act([message('a'), message('c', ['a', 'b'])])
+    assert [act['num_truncated'] for act in acts] == [0, 7]
+    assert [act['metrics']['cut_contexts'].value() for act in acts] == [0, 1]
+
+
+def test_the_judge_is_loaded_after_the_task_has_read_its_files():
+    # a judge of 9 billion weights is not fetched for a file that is not there
+    with pytest.raises(UserError, match='--judged-file is needed'):
+        EvalModel.main(
+            model='ext:fed', task='ext:judged:fed_turn', judge_model_file='not there'
+        )
+
+
+def test_the_log_says_what_signs_the_numbers(monkeypatch, model_file, followups):
+    opt = {'judge_model_file': model_file, 'followups': followups}
+    told = []
+    monkeypatch.setattr('parlai.utils.logging.info', told.append)
+    signature = FedAgent(opt).fed.signature
+    assert f'scorer {signature}' in told
 
 
 def test_clones_have_one_judge():

@@ -7,7 +7,7 @@ import pytest
 from parlai.core.message import Message
 
 from parlai_ext.bridge.agents import load_system
-from parlai_ext.bridge.judge import load_judge
+from parlai_ext.bridge.judge import AgentVectorizer, load_judge
 from parlai_ext.errors import UserError
 from parlai_ext.records import Question, System
 from tests.families import FAMILIES
@@ -45,7 +45,7 @@ def test_its_numbers_are_parlais_own(tmp_path, name):
     for context, answer in zip(CONTEXTS, answers, strict=True):
         means = [sum(tokens) / len(tokens) for tokens in answer.continuations]
         expected = ranked(opt, context)
-        assert means == pytest.approx([-expected[reply] for reply in REPLIES], abs=1e-6)
+        assert means == pytest.approx([-expected[reply] for reply in REPLIES], abs=1e-9)
 
 
 @pytest.mark.parametrize('name', ['polyencoder', 'seq2seq_lstm'])
@@ -53,3 +53,19 @@ def test_what_cannot_judge_says_what_it_is(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
     with pytest.raises(UserError, match='^judge .* is no (generator|encoder-decoder)'):
         load_judge(opt['model_file'], no_cuda=True)
+
+
+@pytest.mark.parametrize('name', JUDGES)
+def test_it_reads_what_the_agent_itself_would_have_read(tmp_path, name):
+    opt = {**FAMILIES[name](tmp_path), 'text_truncate': 6}
+    agent = load_system(System('stock', opt), no_cuda=True).agent
+    reader = AgentVectorizer(agent.clone())
+    long = CONTEXTS[1]
+    for text in long:
+        seen = agent.observe(Message(text=text, episode_done=False))
+    kept, cut = reader.context(long)
+    assert kept == seen['text_vec'].tolist()
+    # BART and R2C2 put a token at either end; of the six, four are of the context
+    read = 4 if name in ('bart', 'r2c2') else 6
+    ids = [agent.dict.txt2vec(text) for text in (*long, *['\n'] * (len(long) - 1))]
+    assert cut == sum(map(len, ids)) - read

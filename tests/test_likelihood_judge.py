@@ -8,6 +8,7 @@ import shutil
 import pytest
 import requests
 import torch
+import yaml
 from parlai.core.agents import create_agent_from_model_file
 
 from parlai_ext.bridge.judge import AgentVectorizer, keep_double_attention, load_judge
@@ -141,6 +142,41 @@ def test_precision_is_part_of_the_signature(tmp_path):
     assert single != double
 
 
+def described(tmp_path, **opt):
+    opt = {'model_file': make_generator(tmp_path), **opt}
+    path = tmp_path / 'judge.yaml'
+    path.write_text(yaml.safe_dump({'name': 'judge', 'opt': opt}))
+    return str(path)
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'float16', 'float64'])
+def test_a_file_may_say_the_precision(tmp_path, dtype):
+    judge = load_judge(described(tmp_path, judge_dtype=dtype), no_cuda=True)
+    found = {weight.dtype for weight in judge.model.model.parameters()}
+    assert found == {getattr(torch, dtype)}
+    assert f'dtype:{dtype}' in judge.signature
+
+
+def test_a_file_without_a_precision_is_the_model_itself(tmp_path):
+    file = described(tmp_path)
+    alone = load_judge(str(tmp_path / 'tiny'), no_cuda=True)
+    assert load_judge(file, no_cuda=True).signature == alone.signature
+
+
+@pytest.mark.parametrize('dtype', ['8bit', '4bit', 'int8', 16])
+def test_fewer_bits_are_refused_in_one_line(tmp_path, dtype):
+    with pytest.raises(UserError, match='judge_dtype: .* is none of float32') as e:
+        load_judge(described(tmp_path, judge_dtype=dtype), no_cuda=True)
+    assert '\n' not in str(e.value)
+
+
+def test_a_model_for_several_gpus_judges_without_any(tmp_path):
+    one = load_judge(described(tmp_path, model_parallel=True), no_cuda=True)
+    other = load_judge(str(tmp_path / 'tiny'), no_cuda=True)
+    asked = [Question(TEXTS[:3], TEXTS[3:6])]
+    assert one.answer(asked) == other.answer(asked)
+
+
 def test_missing_model_file_is_one_line():
     with pytest.raises(UserError, match='there is no file .*nowhere/model') as e:
         load_judge('nowhere/model')
@@ -161,3 +197,25 @@ def test_zoo_model_without_network_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r'cannot be downloaded: \S+BST9B') as e:
         load_judge('zoo:blender/blender_9B/model', datapath=str(tmp_path))
     assert '\n' not in str(e.value)
+
+
+def test_a_gpu_that_is_too_small_halves_the_budget_and_changes_nothing(
+    tmp_path, monkeypatch
+):
+    judge = load_judge(make_generator(tmp_path), no_cuda=True, dtype='float64')
+    asked = [Question(TEXTS[: n + 1], TEXTS[8:]) for n in range(8)]
+    before, plain = judge.budget.tokens, judge.answer(asked)
+    encode, tried = judge.model.encode, []
+
+    def full(xs, hold):
+        tried.append(xs.numel())
+        if xs.numel() > 60:
+            raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB')
+        return encode(xs, hold)
+
+    monkeypatch.setattr(judge.model, 'encode', full)
+    found = judge.answer(asked)
+    assert max(tried) > 60 and judge.budget.tokens < before
+    for one, other in zip(found, plain, strict=True):
+        for row, expected in zip(one.continuations, other.continuations, strict=True):
+            assert row == pytest.approx(expected, rel=0, abs=1e-12)

@@ -196,3 +196,21 @@ def test_what_was_paid_before_an_interruption_is_kept(
     actual = json.loads((tmp_path / 'run/timing/actual.json').read_text())
     assert actual['spent']['cost'] == pytest.approx(1.40)
     assert actual['collect']['sessions'] == 2
+
+
+def test_a_run_with_other_settings_is_not_compared(tmp_path, short_pilot, capsys):
+    opt = protocol(tmp_path, *TALKERS, num_dialogues=3)
+    CollectDialogues.main(**opt, pilot=True)
+    CollectDialogues.main(**opt, num_turns=6, seed=5)
+    lines = [x for x in capsys.readouterr().out.split('\n') if 'forecast' in x]
+    assert lines[-1] == (
+        'forecast   not compared: it was made with other settings: '
+        'num_turns: 12 → 6; seed: 0 → 5'
+    )
+
+
+def test_a_run_with_the_pilots_settings_is_compared(tmp_path, short_pilot, capsys):
+    opt = protocol(tmp_path, *TALKERS, num_dialogues=3)
+    CollectDialogues.main(**opt, pilot=True)
+    CollectDialogues.main(**opt)
+    assert 'collect    forecast ' in capsys.readouterr().out

@@ -136,6 +136,15 @@ def test_a_mistake_names_the_roster_entry_and_the_key(config, entry, words):
     assert '\n' not in str(caught.value)
 
 
+def test_a_guess_added_before_stays_one_when_the_run_goes_on(config, tmp_path):
+    opt = {**config([says('t')], [says('p')]), 'run_dir': str(tmp_path / 'run')}
+    guess = tmp_path / 'guess.yaml'
+    guess.write_text(yaml.safe_dump(says('g', guess=True)))
+    prepare({**opt, 'add_target': [str(guess)]})
+    run, _ = prepare(opt)
+    assert run.manifest['guessed'] == ['g']
+
+
 def test_guesses_are_in_the_manifest_whatever_side_they_are_on(config):
     opt = config(
         [says('t', guess=True), says('u')],

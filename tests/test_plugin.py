@@ -107,6 +107,44 @@ def test_a_command_knows_its_options_without_heavy_imports(name):
     assert not HEAVY & loaded(code)
 
 
+WAYS = {'parlai': [str(BIN / 'parlai')], 'module': [sys.executable, '-m', 'parlai_ext']}
+
+
+@pytest.mark.parametrize('way', WAYS)
+@pytest.mark.parametrize('name', ['convert_model', 'evaluate_systems', 'report_run'])
+def test_help_has_every_option_once(name, way):
+    printed = run(*WAYS[way], name, '--help').stdout.split('\n')
+    for action in find_command(name).parser()._actions:
+        option = max(action.option_strings, key=len)
+        lines = [x for x in printed if x.startswith('  -')]
+        named = [x for x in lines if option in x.replace(',', ' ').split()]
+        assert len(named) == 1, option
+
+
+def test_a_command_in_python_has_help_too():
+    from parlai_ext.plugin import script_of
+
+    text = script_of(find_command('convert_model')).help()
+    assert text.count('\n  --model-file ') == 1
+
+
+def test_the_current_folder_is_no_place_for_modules(tmp_path):
+    # as under `parlai`: a model's options may name `projects:…`
+    (tmp_path / 'projects').mkdir()
+    (tmp_path / 'projects' / '__init__.py').write_text('')
+    (tmp_path / 'parlai_internal' / 'scripts').mkdir(parents=True)
+    for folder in ('parlai_internal', 'parlai_internal/scripts'):
+        (tmp_path / folder / '__init__.py').write_text('')
+    (tmp_path / 'parlai_internal' / 'scripts' / 'look.py').write_text(
+        "print('from here')"
+    )
+    command = [*WAYS['module'], 'help']
+    given = {'capture_output': True, 'text': True, 'cwd': tmp_path}
+    assert 'from here' not in subprocess.run(command, **given).stdout
+    env = {**os.environ, 'PYTHONPATH': '.'}
+    assert 'from here' in subprocess.run(command, **given, env=env).stdout
+
+
 @pytest.fixture
 def own_package(tmp_path):
     """

@@ -99,12 +99,21 @@ except KeyboardInterrupt:
 """
 
 
+def heed_ctrl_c():
+    # which a shell's background jobs, the tests among them, are started to ignore
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_waits_for_no_answer():
     # the server holds its answers back for ten times as long as we are ready to wait
     command = [sys.executable, '-c', CTRL_C]
     with running_server(script=['hang'] * 20) as url:
         child = subprocess.Popen(
-            [*command, url], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [*command, url],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=heed_ctrl_c,
         )
         try:
             while most_at_once(url) < 8 and child.poll() is None:

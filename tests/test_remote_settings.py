@@ -155,3 +155,29 @@ def test_a_remote_system_resolves_without_the_network():
 def test_the_key_is_no_part_of_the_settings(monkeypatch):
     monkeypatch.setenv('TRY_KEY', KEY)
     assert KEY not in repr(settings(remote_key_env='TRY_KEY'))
+
+
+@pytest.mark.parametrize(
+    'extra, name',
+    [
+        ({'api_key': 'x'}, 'api_key'),
+        ({'a': [{'headers': {'Authorization': 'Bearer x'}}]}, 'Authorization'),
+        ({'headers': {'X-API-Key': 'x'}}, 'X-API-Key'),
+        ({'password': 'x'}, 'password'),
+        ({'client_secret': 'x'}, 'client_secret'),
+        ({'token': 'x'}, 'token'),
+        ({'accessToken': 'x'}, 'accessToken'),
+    ],
+)
+def test_a_secret_is_no_extra(extra, name):
+    with pytest.raises(UserError) as caught:
+        settings(remote_extra=extra)
+    line = str(caught.value)
+    assert line.startswith(f'remote_extra: {name} would be written to the run folder')
+    assert 'remote_key_env' in line and 'Bearer x' not in line
+
+
+def test_words_like_a_secrets_are_extras():
+    extra = {'max_tokens': 5, 'eos_token': 'x', 'logit_bias': {'1': 2}, 'api_key': None}
+    extra |= {'max_completion_tokens': 5, 'stop_token_ids': [1], 'keyword': 'x'}
+    assert settings(remote_extra=extra).extra

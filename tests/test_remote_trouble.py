@@ -90,6 +90,13 @@ def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
     assert usage.estimated == 2
 
 
+def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, endpoint):
+    control(url, script=[{'status': 200, 'body': {'you': 'sent'}}] * 2)
+    line = r'gives no answer after 2 tries \(it answers in another format'
+    with pytest.raises(UserError, match=line):
+        endpoint(remote_retries=1, **PINNED).answers(hellos(1))
+
+
 def test_a_server_that_goes_down_is_one_line(tmp_path, waits):
     with running_server(down_after=3) as url:
         opt = make_remote(tmp_path, url, remote_concurrency=1, **PINNED).opt

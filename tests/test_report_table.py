@@ -14,7 +14,7 @@ from tests.report_example import example_ranking
 
 HEADER = (
     'dimension,system,rank,rank_low,rank_high,score,low,high,low_fixed,high_fixed,'
-    'n_dialogues,n_unscored,guessed'
+    'n_dialogues,n_unscored,guessed,truncated_share,not_comparable'
 )
 HOSTILE = [
     'a' * 500,

@@ -14,7 +14,8 @@ from parlai.core.agents import create_agent
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.bridge.safe.load import Refused, guarded, read_opt, trusted_record
+from parlai_ext.bridge.safe.load import Refused, guarded, read_opt
+from parlai_ext.bridge.safe.trust import trusted_record
 from parlai_ext.errors import SystemFailed, UserError
 from tests.malicious_pickles import EXTENSION, FORMATS, GADGETS, Call, gadget, in_zip
 from tests.tiny_models import make_generator

@@ -186,3 +186,13 @@ def test_command_names_an_unknown_followup_set(tmp_path):
         ScoreDialogues.main(
             run_dir=str(run.root), judge_model_file='nowhere', followups='defaut'
         )
+
+
+def test_the_bar_tells_how_much_the_judge_has_read(tmp_path, capsys):
+    small_run(tmp_path / 'run')
+    judge = make_generator(tmp_path)
+    ScoreDialogues.main(
+        run_dir=str(tmp_path / 'run'), judge_model_file=judge, no_cuda=True
+    )
+    # two utterances of d0 and of d1, one of d2; d3 is broken off
+    assert '5 contexts read' in capsys.readouterr().err

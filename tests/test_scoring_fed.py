@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parlai_ext.config import SCORER
 from parlai_ext.errors import UserError
 from parlai_ext.scoring.fed import Fed, FedOptions, followup_score
+from parlai_ext.scoring.fed_options import CHOICES
 from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.scripts.score_dialogues import ScoreDialogues
+from parlai_ext.stages.score import OVERRIDES
 from tests.scoring_samples import FIRST, SECOND, KnownJudge, dialogue
 
 # token log-probabilities of each follow-up, and so D: -2, -3, -1, -5
@@ -172,6 +176,13 @@ def test_signature_tells_settings_apart(other):
     assert signature() != signature(**other)
 
 
+def test_signature_is_the_documented_one():
+    # docs/fed.md; scores of a run are found by it, so it must not change
+    fields = 'polarity:negative|token_reduction:mean|followup_reduction:sum'
+    expected = f'scorer:fed|followups:{SETS.hash}|{fields}|judge:(known)'
+    assert signature() == expected
+
+
 def test_unknown_polarity_is_refused():
     with pytest.raises(UserError, match="polarity 'negativ'; did you mean 'negative'"):
         FedOptions(polarity='negativ')
@@ -183,6 +194,43 @@ def test_unknown_key_is_refused_before_the_judge_is_loaded():
 
     with pytest.raises(UserError, match="'polarty'; did you mean 'polarity'"):
         Fed.from_config({'name': 'fed', 'polarty': 'both'}, judge)
+
+
+def test_every_choice_is_a_key_of_a_protocol_and_an_option_of_scoring():
+    options = {action.dest for action in ScoreDialogues.parser()._actions}
+    by_key = {key: option for option, key in OVERRIDES.items()}
+    assert set(CHOICES) <= set(SCORER)
+    assert {by_key[key] for key in CHOICES} <= options
+
+
+@pytest.mark.parametrize(
+    ('config', 'expected'),
+    [
+        ({}, 'zoo:blender/blender_9B/model'),
+        (
+            {'variant': 'original', 'followups': 'default'},
+            'hf:microsoft/DialoGPT-large',
+        ),
+    ],
+)
+def test_each_variant_has_its_papers_judge(config, expected):
+    asked = []
+
+    def judge(model_file):
+        asked.append(model_file)
+        raise UserError('enough')
+
+    with pytest.raises(UserError, match='enough'):
+        Fed.from_config(config, judge)
+    assert asked == [expected]
+
+
+def test_the_whole_string_is_refused_before_an_encoder_decoder_is_loaded():
+    def judge(_):
+        raise AssertionError('loaded')
+
+    with pytest.raises(UserError, match='judge_model_file: scope whole needs a decod'):
+        Fed.from_config({'scope': 'whole'}, judge)
 
 
 def test_config_fills_the_options():

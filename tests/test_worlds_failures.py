@@ -174,8 +174,28 @@ def test_an_interrupt_is_not_a_failed_reply():
 def test_too_little_memory_is_not_the_systems_failure():
     error = torch.OutOfMemoryError('CUDA out of memory')
     stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error)})
-    with pytest.raises(UserError, match="system 'stub': out of memory"):
+    with pytest.raises(UserError, match="system 'stub': model: out of memory"):
         lonely(stub)
+
+
+def test_a_batch_that_memory_does_not_hold_is_halved_and_stays_so():
+    class Narrow(Batched):
+        widths = []
+
+        def batch_act(self, observations):
+            self.widths.append(len(observations))
+            if len(observations) > 3:
+                raise torch.OutOfMemoryError('CUDA out of memory')
+            return super().batch_act(observations)
+
+    player = Player('narrow', Narrow(OPT))
+    voices = [player.voice() for _ in range(10)]
+    for voice in voices:
+        voice.hear('hello', 'other')
+    for _ in range(2):
+        assert [reply.text for reply in player.respond(voices)] == ['fine'] * 10
+    # 10 -> 5 + 5, 5 -> 2 + 3; what did not fit is not tried again
+    assert Narrow.widths == [10, 5, 2, 3, 2, 3] + [2, 3, 2, 3]
 
 
 class Gone(Batched):

@@ -22,4 +22,8 @@ def path(kind: str, name: str) -> Path:
     if found.is_file():
         return found
     known = ', '.join(sorted(p.stem for p in (HOME / kind).glob('*.yaml')))
-    raise FileNotFoundError(f'no {kind[:-1]} {name!r}; shipped: {known or "none"}')
+    roster = kind == 'protocols' and (HOME / 'rosters' / f'{name}.yaml').is_file()
+    hint = f' (there is a roster of that name: --roster {name})' if roster else ''
+    raise FileNotFoundError(
+        f'no {kind[:-1]} {name!r}; shipped: {known or "none"}{hint}'
+    )

@@ -4,6 +4,7 @@ FED for ParlAI's own commands: `parlai eval_model -m ext:fed -t ext:dialogues`.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final
 
 from parlai.core.agents import Agent
@@ -11,19 +12,29 @@ from parlai.core.message import Message
 from parlai.core.metrics import AverageMetric, Metric, SumMetric
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
+from parlai.utils import logging
 
 from parlai_ext.options import add_options
-from parlai_ext.scoring.fed import CHOICES, FOLLOWUPS, JUDGE, Fed, Verdict
+from parlai_ext.scoring.fed import Fed, Verdict
+from parlai_ext.scoring.fed_options import CHOICES
 from parlai_ext.stages.score import build_scorer, scorer_config
 
-DEFAULTS: Final = {'judge_model_file': JUDGE, 'followups': FOLLOWUPS}
+# `None` is "not given": the variant's own choice holds
+FED: Final = {
+    '--fed-variant': ('variant', 'bipartite-play, or the program of 2020'),
+    '--fed-polarity': ('polarity', 'follow-ups that count'),
+    '--fed-tokens': ('token_reduction', "a follow-up's score over its tokens"),
+    '--fed-followups-reduction': ('followup_reduction', 'over follow-ups'),
+    '--fed-scope': ('scope', "tokens that count: follow-up's, or the whole string's"),
+}
 
 
 class FedAgent(Agent):
     """
     Observes ``text`` and the earlier utterances in ``context``, acts ``scores``.
 
-    A message's `reason` says why a dimension has no value.
+    A message's `reason` says why a dimension has no value, `num_truncated` how many
+    tokens of the context the judge did not see.
     """
 
     @classmethod
@@ -32,21 +43,24 @@ class FedAgent(Agent):
     ) -> ParlaiParser:
         group = parser.add_argument_group('FED Agent')
         add_options(group, *('--judge-model-file', '--followups'))
-        for option, key in {
-            '--fed-polarity': 'polarity',
-            '--fed-tokens': 'token_reduction',
-            '--fed-followups-reduction': 'followup_reduction',
-        }.items():
-            known = CHOICES[key]
-            group.add_argument(option, choices=known, default=known[0], help=key)
+        for option, (key, text) in FED.items():
+            group.add_argument(option, choices=CHOICES[key], default=None, help=text)
         add_options(group, '--no-cuda', '--fp16')
-        parser.set_defaults(**DEFAULTS)
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
         self.id = 'FED'
-        self.fed: Fed = shared['fed'] if shared else load_fed(opt)
+        if shared:
+            self.fed = shared['fed']
+
+    @cached_property
+    def fed(self) -> Fed:
+        """
+        Return the scorer. ParlAI makes agents before tasks: its judge, which may be
+        large, is loaded after the task has read its files.
+        """
+        return load_fed(self.opt)
 
     def share(self) -> dict[str, Any]:
         """
@@ -83,6 +97,7 @@ class FedAgent(Agent):
         reasons = [f'{name}: {why}' for name, why in verdict.reasons.items() if why]
         act['scores'] = dict(verdict.values)
         act['reason'] = '; '.join(reasons) or None
+        act['num_truncated'] = verdict.num_truncated
         act['metrics'] = metrics(verdict)
         return act
 
@@ -91,7 +106,9 @@ def metrics(verdict: Verdict) -> dict[str, Metric]:
     """
     Return a dimension's value for its average; one without value is counted instead.
     """
-    found: dict[str, Metric] = {}
+    found: dict[str, Metric] = {
+        'cut_contexts': SumMetric(int(verdict.num_truncated > 0))
+    }
     for name, value in verdict.values.items():
         if value is None:
             found[f'{name}_unscored'] = SumMetric(1)
@@ -102,12 +119,19 @@ def metrics(verdict: Verdict) -> dict[str, Metric]:
 
 def load_fed(opt: Opt) -> Any:
     """
-    Return the scorer that the agent's options ask for.
+    Return the scorer that the agent's options ask for, and log what signs its numbers.
     """
-    return build_scorer(
-        scorer_config({'name': 'fed'}, opt),
+    given = {
+        key: opt[option.removeprefix('--').replace('-', '_')]
+        for option, (key, _) in FED.items()
+        if opt.get(option.removeprefix('--').replace('-', '_')) is not None
+    }
+    fed = build_scorer(
+        scorer_config({'name': 'fed', **given}, opt),
         datapath=opt.get('datapath'),
         no_cuda=bool(opt.get('no_cuda')),
         fp16=opt.get('fp16'),
         batchsize=max(64, opt.get('batchsize') or 1),
     )
+    logging.info(f'scorer {fed.signature}')
+    return fed

@@ -23,8 +23,10 @@ from transformers import (
 )
 
 from parlai_ext.bridge import hub
+from parlai_ext.bridge.safe.kernels import kernel_of
 from parlai_ext.bridge.safe.unpickle import BadModelFile
 from parlai_ext.errors import UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 
 DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
 QUANTISATIONS = ('none', '8bit', '4bit')
@@ -60,6 +62,8 @@ def load(opt: Mapping[str, Any]) -> Loaded:
     asked = {'local_files_only': True, 'trust_remote_code': trust}
     with quiet():
         config = _tried('config', folder, AutoConfig.from_pretrained, **asked)
+        if not trust:
+            refuse_kernels(config)
         if getattr(config, 'quantization_config', None) and 'quantization_config' in (
             extra
         ):
@@ -154,6 +158,18 @@ def quantisation(kind: str, dtype: Any) -> Any:
     )
 
 
+def refuse_kernels(config: Any) -> None:
+    """
+    Refuse a config that names a kernel of the hub.
+    """
+    kernel = kernel_of(config)
+    if kernel:
+        raise UserError(
+            f'hf_model: its config.json asks for the kernel {kernel!r}, '
+            'code from the hub; hf_trust_code: true would run that'
+        )
+
+
 def positions(config: Any, tokenizer: Any) -> int | None:
     """
     Return how many tokens a model was made for; `None` where nothing says so.
@@ -199,11 +215,11 @@ def _tried(what: str, folder: Path, read: Any, **asked: Any) -> Any:
     """
     try:
         return read(folder, **asked)
-    except (torch.OutOfMemoryError, MemoryError):
-        raise
     except BadModelFile as error:
         raise UserError(f'hf_model: {error.path}: {error.why}') from error
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         words = ' '.join(str(error).split()) or type(error).__name__
         if 'trust_remote_code' in words:
             words = 'it brings code of its own; hf_trust_code: true would run that'

@@ -89,6 +89,11 @@ class ChatForm:
             text = self.text(parts)
         except TemplateError as error:
             what = ' '.join(str(error).split())
+            if type(error) is not TemplateError:  # which is what raise_exception raises
+                raise UserError(
+                    f'hf_model: the chat template is broken: {type(error).__name__}: '
+                    f'{what}; mend it in tokenizer_config.json or chat_template.jinja'
+                ) from None
             roles = ', '.join(one['role'] for one in parts[:3])
             raise UserError(
                 f'first_turn: the chat template refuses a conversation of {roles} '

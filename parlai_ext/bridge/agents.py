@@ -18,12 +18,17 @@ from parlai.utils import logging as parlai_logging
 from parlai_ext import plugin
 from parlai_ext.bridge.candidates import candidates_file, is_spec
 from parlai_ext.bridge.misfit import why_unfit
-from parlai_ext.bridge.players import Player, in_words
+from parlai_ext.bridge.players import (
+    Player,
+    in_words,
+    weights_key,
+)
 from parlai_ext.bridge.rag import check_retrieval
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
 from parlai_ext.bridge.safe.load import BadModelFile, guarded, read_opt
 from parlai_ext.bridge.zoo import fetched, is_zoo, quick_to_give_up, zoo_file
 from parlai_ext.errors import SystemFailed, UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.records import System
 from parlai_ext.remote.names import samples_remotely
 from parlai_ext.strict_yaml import nearest
@@ -50,7 +55,7 @@ def load_system(
     :raises UserError: naming the system and the option, when it cannot be built.
     """
     plugin.register()
-    with _data_only(system):
+    with _data_only(system, datapath):
         try:
             return _built(system, datapath, no_cuda, fp16)
         except BadModelFile:
@@ -74,8 +79,11 @@ def _built(
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
+        if is_out_of_memory(error):
+            what = f'{weights_key(given)}: out of memory while it was loaded; it needs '
+            what += f'a larger machine ({in_words(error)})'
         raise SystemFailed(system.name, what) from error
     return Player(system.name, agent)
 
@@ -87,7 +95,7 @@ def check_options(system: System, datapath: str | None = None) -> None:
     :raises UserError: naming the system and the option that cannot be meant.
     """
     plugin.register()
-    with _data_only(system):
+    with _data_only(system, datapath):
         parsed_options(system, _given(system, datapath))
 
 
@@ -111,7 +119,7 @@ def effective_opt(system: System, datapath: str | None = None) -> dict[str, Any]
     path = model_path(system, datapath)
     if path is None or not Path(f'{path}.opt').is_file():
         return given
-    with _data_only(system):
+    with _data_only(system, datapath):
         return {**read_opt(f'{path}.opt'), **given}
 
 
@@ -213,12 +221,13 @@ def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
 
 
 @contextmanager
-def _data_only(system: System) -> Iterator[None]:
+def _data_only(system: System, datapath: str | None) -> Iterator[None]:
     """
     Let the system's files be read as data; say whose file is more, or damaged.
     """
+    place = {} if datapath is None else {'datapath': datapath}
     try:
-        with guarded():
+        with guarded(given={**place, **system.opt}):
             yield
     except BadModelFile as error:
         raise SystemFailed(system.name, error.as_option) from error

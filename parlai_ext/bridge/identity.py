@@ -20,6 +20,7 @@ from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS
 
 __all__ = ['PLACES', 'candidates_hash', 'identity', 'says', 'sha256']
 
+CANDIDATES = 'fixed_candidates_path'
 # options that say where or how fast a system runs, not what it says
 PLACES = frozenset(
     (
@@ -52,6 +53,7 @@ def identity(system: System, datapath: str | None = None) -> str:
                 contents |= _contents(key, str(system.opt[key]), datapath)
         contents |= hub.contents(system)
         contents |= _looked_up(system, datapath)
+        contents |= _own_candidates(system, datapath)
         if names.is_remote(system.opt):
             contents |= names.identity_contents(system.opt)
     except UserError as e:
@@ -76,11 +78,12 @@ def candidates_hash(system: System, datapath: str | None = None) -> str | None:
     """
     Return a short hash of what a retriever may say; `None` without such a file.
     """
-    value = system.opt.get('fixed_candidates_path')
-    if not value:
-        return None
-    found = _contents('fixed_candidates_path', str(value), datapath)
-    return content_id('candidates', *found.values())
+    value = system.opt.get(CANDIDATES)
+    if value:
+        found = _contents(CANDIDATES, str(value), datapath)
+    else:
+        found = _own_candidates(system, datapath)
+    return content_id('candidates', *found.values()) if found else None
 
 
 def _contents(key: str, value: str, datapath: str | None) -> dict[str, str]:
@@ -114,6 +117,21 @@ def _looked_up(system: System, datapath: str | None) -> dict[str, str]:
         if not file.is_file():
             raise UserError(f'{key}: there is no file {file}')
     return {f'retrieval/{key}': sha256(file) for key, file in found.items()}
+
+
+def _own_candidates(system: System, datapath: str | None) -> dict[str, str]:
+    """
+    Return the hash of the candidates that only the model's own options name.
+    """
+    from parlai_ext.bridge.agents import effective_opt
+
+    opt = effective_opt(system, datapath)
+    value = str(opt.get(CANDIDATES) or '')
+    # those of FiD and RAG are of the retriever inside them, which has passages
+    if system.opt.get(CANDIDATES) or not value or 'rag_retriever_type' in opt:
+        return {}
+    # without the file the agent is refused when it is built
+    return {CANDIDATES: sha256(Path(value))} if Path(value).is_file() else {}
 
 
 def _companions(model: Path) -> dict[str, Path]:

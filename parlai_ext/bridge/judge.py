@@ -18,8 +18,12 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent
 
 from parlai_ext.bridge.agents import load_system, model_path
 from parlai_ext.bridge.content import sha256
+from parlai_ext.bridge.cross_attention import CrossAttention, foreign_part
+from parlai_ext.bridge.judge_names import is_causal, judge_system
 from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.errors import UserError
+from parlai_ext.likelihood.budget import TOKENS, Budget
+from parlai_ext.likelihood.causal import Causal
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.records import System, content_id
 from parlai_ext.signature import signature_line
@@ -33,6 +37,10 @@ READS = (
     *('variant', 'activation', 'embeddings_scale', 'learn_positional_embeddings'),
     *('n_segments', 'output_scaling', 'reduction_type'),
 )
+# an option of ours beside the model's own, as `hf_dtype` is of a causal judge
+DTYPE = 'judge_dtype'
+DTYPES = ('float32', 'bfloat16', 'float16', 'float64')
+REMEMBERED = 4096  # continuations
 DICTIONARY = ('', '-vocab.json', '-merges.txt', '.codecs')
 
 
@@ -42,19 +50,30 @@ def load_judge(
     datapath: str | None = None,
     no_cuda: bool = False,
     fp16: bool | None = None,
-    batchsize: int = 64,
+    tokens: int = TOKENS,
     dtype: str | None = None,
-) -> EncoderDecoder:
+) -> EncoderDecoder | Causal:
     """
-    Return a ParlAI encoder-decoder as a `Likelihood`.
+    Return a model as a `Likelihood`: a ParlAI encoder-decoder, or a causal model of
+    Hugging Face's.
 
-    :param model_file: a path, or ``zoo:…``, downloaded when it is not there.
+    :param model_file: a path, ``zoo:…``, or another of `judge_names`; downloaded when
+        it is not there.
     :param fp16: half precision on a GPU; `None` leaves it to the model's options.
-    :param dtype: ``float64`` and the like, instead of the model's own.
+    :param tokens: how many go through the judge at once, padding counted.
+    :param dtype: of the weights, instead of the system's ``judge_dtype`` or their own.
     :raises UserError: when there is no such model, or it cannot judge.
     """
+    system = judge_system(model_file)
+    if is_causal(system):
+        from parlai_ext.bridge.causal_judge import load_causal_judge
+        from parlai_ext.bridge.seq2seq_judge import is_seq2seq, load_seq2seq_judge
+
+        load = load_seq2seq_judge if is_seq2seq(system) else load_causal_judge
+        where: dict[str, Any] = {'no_cuda': no_cuda, 'fp16': fp16}
+        return load(system, dtype=dtype, tokens=tokens, **where)
+    system, dtype = precision(system, dtype)
     keep_double_attention()
-    system = System('judge', {'model_file': model_file})
     fit_threads([model_path(system, datapath)])
     player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
     agent = checked(player.agent, model_file)
@@ -66,8 +85,28 @@ def load_judge(
     for weight in agent.model.parameters():
         weight.requires_grad_(False)
     return EncoderDecoder(
-        agent.model, AgentVectorizer(agent), judge_signature(agent), batchsize
+        CrossAttention(agent.model),
+        AgentVectorizer(agent),
+        judge_signature(agent),
+        Budget(tokens),
     )
+
+
+def precision(system: System, dtype: str | None) -> tuple[System, str | None]:
+    """
+    Return the system as ParlAI knows it, and the precision that is asked for.
+
+    :raises UserError: when it is none that a ParlAI model can have.
+    """
+    opt = dict(system.opt)
+    found = opt.pop(DTYPE, None)
+    chosen = dtype or found
+    if chosen is not None and chosen not in DTYPES:
+        raise UserError(
+            f'judge {opt.get("model_file")}: {DTYPE}: {chosen!r} is none of '
+            f'{", ".join(DTYPES)}; fewer bits are for causal judges (hf_quantisation)'
+        )
+    return System(system.name, opt), chosen
 
 
 def checked(agent: Any, model_file: str) -> TorchGeneratorAgent:
@@ -82,6 +121,8 @@ def checked(agent: Any, model_file: str) -> TorchGeneratorAgent:
     if not isinstance(agent.model, TransformerGeneratorModel):
         what = type(agent.model).__name__
         raise UserError(f'judge {model_file}: {what} is no encoder-decoder transformer')
+    if (part := foreign_part(agent.model)) is not None:
+        raise UserError(f'judge {model_file}: {part} is no decoder of ParlAI itself')
     plain = (TorchGeneratorAgent, ImageSeq2seqAgent)  # the latter without an image
     for method in ('_encoder_input', '_model_input'):
         known = [getattr(one, method) for one in plain]
@@ -122,6 +163,8 @@ class AgentVectorizer:
         Return the token ids of a label.
         """
         if text not in self.spoken:
+            if len(self.spoken) >= REMEMBERED:
+                self.spoken.clear()
             self.speaker.reset()
             seen = self.speaker.observe(Message(eval_labels=[text], episode_done=False))
             self.spoken[text] = tuple(seen['eval_labels_vec'].tolist())
@@ -151,6 +194,7 @@ def judge_signature(agent: TorchGeneratorAgent) -> str:
             'content': content_id([sha256(path) for path in files if path.is_file()]),
             'reads': {key: opt.get(key) for key in READS},
             'text_truncate': agent.text_truncate,
+            'cut': 'right' if opt.get('history_reversed') else 'left',
             'label_truncate': agent.label_truncate,
             'dtype': str(weight.dtype).removeprefix('torch.'),
         }

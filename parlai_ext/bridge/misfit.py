@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
 from parlai.core.opt import Opt
 
 from parlai_ext.errors import UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 
 MISSING = re.compile(r'Missing key\(s\) in state_dict: (.*?)\. ')
 UNKNOWN = re.compile(r'Unexpected key\(s\) in state_dict: (.*?)\. ')
@@ -33,7 +33,7 @@ def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
     :param error: what building the agent raised.
     :param opt: what it was built with.
     """
-    if isinstance(error, UserError | MemoryError | torch.OutOfMemoryError):
+    if isinstance(error, UserError) or is_out_of_memory(error):
         return None
     if not opt.get('model_file') or not _while_loading(error.__traceback__):
         return None

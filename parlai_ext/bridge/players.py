@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from parlai.core.torch_ranker_agent import TorchRankerAgent
 
 from parlai_ext.bridge.rankers import own_histories
 from parlai_ext.errors import SystemFailed, UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class Player:
         self.name = name
         self.agent = agent
         self.batches = acts_in_batches(agent)
+        self.widest: int | None = None  # the batch that memory held, once it ran out
 
     @property
     def n_bytes(self) -> int:
@@ -97,22 +99,36 @@ class Player:
         """
         Let every voice speak next: all in one batch where the agent can.
 
-        When a batch raises, its voices speak one by one, so that only the dialogue
+        When memory runs out, the batch is halved, now and from now on. When a batch
+        raises something else, its voices speak one by one, so that only the dialogue
         that made it raise comes to an end.
 
         :raises SystemFailed: when the system cannot go on at all.
         """
+        if self.widest and len(voices) > self.widest:
+            return self._halves(voices)
         if self.batches and len(voices) > 1:
             try:
                 acts = self._batch_act(voices)
             except UserError as error:
                 raise SystemFailed(self.name, str(error)) from error
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 reason = in_words(error)
-                logger.warning('%s: a batch %s; going on singly', self.name, reason)
+                if not is_out_of_memory(error):
+                    logger.warning('%s: a batch %s; going on singly', self.name, reason)
+                    return [self._alone(voice) for voice in voices]
+                self.widest = (len(voices) + 1) // 2
+                what = '%s: a batch of %d %s; going on with %d at most'
+                logger.warning(what, self.name, len(voices), reason, self.widest)
             else:
                 return [self._reply(*pair) for pair in zip(voices, acts, strict=True)]
+            # outside of the handler, where the error no longer holds its tensors
+            return self._halves(voices)
         return [self._alone(voice) for voice in voices]
+
+    def _halves(self, voices: Sequence[Voice]) -> list[Reply]:
+        middle = len(voices) // 2
+        return self.respond(voices[:middle]) + self.respond(voices[middle:])
 
     def _batch_act(self, voices: Sequence[Voice]) -> list[Any]:
         with self._histories(voices):
@@ -131,13 +147,15 @@ class Player:
             act = self._batch_act([voice])[0] if self.batches else voice.agent.act()
         except UserError as error:
             raise SystemFailed(self.name, str(error)) from error
-        except (torch.OutOfMemoryError, MemoryError) as error:
+        except (Exception, SystemExit) as error:  # which would end the command
+            if not is_out_of_memory(error):
+                return Reply(None, in_words(error))
+            key = weights_key(getattr(self.agent, 'opt', {}))
             raise SystemFailed(
                 self.name,
-                'out of memory with one dialogue at a time; it needs a larger machine',
+                f'{key}: out of memory with one dialogue at a time; it needs a larger '
+                'machine',
             ) from error
-        except Exception as error:
-            return Reply(None, in_words(error))
         return self._reply(voice, act)
 
     def _reply(self, voice: Voice, act: Any) -> Reply:
@@ -150,9 +168,11 @@ class Player:
             and self.batches
             and hasattr(voice.agent, 'self_observe')
         ):
+            if reply.text != act['text']:
+                act = Message({**act, 'text': reply.text})
             try:
                 voice.agent.self_observe(act)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 return Reply(None, in_words(error))
         return reply
 
@@ -184,7 +204,23 @@ def read_reply(act: Any) -> Reply:
         return Reply(None, f'the text of the reply is {type(text).__name__}, not str')
     if not text.strip():
         return Reply(None, 'blank reply' if text else 'empty reply')
-    return Reply(text)
+    return Reply(whole(text))
+
+
+def whole(text: str) -> str:
+    """
+    Return a text with U+FFFD for each half of a character: no file holds those, and
+    the partner that chokes on one would be blamed for it.
+    """
+    return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
+
+
+def weights_key(opt: Mapping[str, Any]) -> str:
+    """
+    Return the option that says which weights take a system's memory.
+    """
+    keys = ('model_file', 'hf_model', 'model_name', 'gpt2_size')
+    return next((key for key in keys if opt.get(key)), 'model')
 
 
 def in_words(error: BaseException) -> str:

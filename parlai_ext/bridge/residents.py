@@ -16,6 +16,7 @@ from parlai_ext.bridge.agents import model_path
 from parlai_ext.bridge.players import Player
 from parlai_ext.bridge.spending import Ledger, Spending
 from parlai_ext.errors import SystemFailed, UserError
+from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.records import System
 
 logger = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ class Residents:
             player = self._players[system.name] = self.load(system)
             self.ledger.begin(system.name, player.agent)
         except UserError as error:
-            out = isinstance(error.__cause__, torch.OutOfMemoryError | MemoryError)
+            out = is_out_of_memory(error.__cause__)
             others = [name for name in self._players if name not in keep]
             if out and others:
                 self._drop(others)

@@ -4,26 +4,26 @@ Where a system's parts come from: here, to be downloaded, or missing and why.
 
 from __future__ import annotations
 
-import difflib
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bridge import candidates, hub, zoo
+from parlai_ext.bridge import candidates, hub, tokenizer_files, zoo
 from parlai_ext.bridge.content import files_at
+from parlai_ext.bridge.existing import existing
 from parlai_ext.bridge.identity import identity
-from parlai_ext.bridge.safe.load import count_parameters
+from parlai_ext.bridge.safe.load import Refused, count_parameters
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from parlai_ext.remote import names
 from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems
 from parlai_ext.strict_yaml import nearest
 
-__all__ = ['Resolution', 'identity', 'nearest_file', 'resolve']
+__all__ = ['Resolution', 'identity', 'resolve']
 
 PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
 BYTES_PER_PARAMETER = 4  # float32
@@ -61,16 +61,19 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
         status, where = _weights(system, datapath)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
-        besides = list(_besides(system, datapath))
-        _check_agent(system, model)
-        _check_options(system, model)
+        besides = list(_besides(system, datapath, model))
+        _check_agent(system, model, datapath)
+        _check_options(system, model, datapath)
         if any('://' in line for line in besides):
             status = DOWNLOAD
     except UserError as e:
         status, reason = MISSING, str(e).removeprefix(f'system {system.name!r}: ')
     params = listed_params(system)
     if params is None and model is not None:
-        params = count_parameters(str(model))
+        try:
+            params = count_parameters(str(model), refusing=True)
+        except Refused as e:
+            status, reason = MISSING, reason or e.as_option
     size = None if params is None else params * BYTES_PER_PARAMETER
     return Resolution(system.name, status, where, reason, params, size, tuple(besides))
 
@@ -84,7 +87,7 @@ def _weights(system: System, datapath: str | None) -> tuple[str, str]:
         return _without_model_file(system)
     path = str(path)
     if not zoo.is_zoo(path):
-        return PRESENT, str(_existing(path, 'model_file').absolute())
+        return PRESENT, str(existing(path, 'model_file').absolute())
     urls = _zoo_urls('model_file', path, datapath)
     if urls:
         return DOWNLOAD, ' '.join(urls)
@@ -131,7 +134,7 @@ def _zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
     return []
 
 
-def _besides(system: System, datapath: str | None) -> Iterator[str]:
+def _besides(system: System, datapath: str | None, model: Path | None) -> Iterator[str]:
     """
     Yield a line for each file beside the weights that is to be fetched or made.
 
@@ -148,7 +151,11 @@ def _besides(system: System, datapath: str | None) -> Iterator[str]:
             if urls:
                 yield f'{key}: {" ".join(urls)}'
         else:
-            _existing(value, key)
+            existing(value, key)
+    opt = {**(own_options(model, system.opt, datapath) if model else {}), **system.opt}
+    urls = tokenizer_files.missing_urls(opt, datapath)
+    if urls:
+        yield f'dict_tokenizer: {" ".join(urls)}'
 
 
 def _replies(key: str, spec: str, datapath: str | None) -> str:
@@ -166,47 +173,13 @@ def _replies(key: str, spec: str, datapath: str | None) -> str:
     return f'the replies of {spec}, in {file} (made of data that is here)'
 
 
-def _existing(path: str, what: str) -> Path:
-    found = Path(path)
-    index = what in INDEX_OPTIONS
-    if found.is_file() or (index and files_at(found, beginning=True)):
-        return found
-    raise UserError(f'{what}: {nearest_file(path)}')
-
-
-def nearest_file(path: str) -> str:
-    """
-    Say that there is no such file, and which one may be meant.
-    """
-    wanted = Path(path)
-    if wanted.is_dir():
-        inside = wanted / 'model'
-        hint = f'; did you mean {str(inside)!r}?' if inside.is_file() else ''
-        return f'{path} is a folder, not a file{hint}'
-    parent = wanted.parent
-    if not parent.is_dir():
-        while not parent.is_dir():
-            wanted, parent = parent, parent.parent
-        return f'there is no file {path}: no folder {wanted}{_like(wanted)}'
-    return f'there is no file {path}{_like(wanted)}'
-
-
-def _like(wanted: Path) -> str:
-    try:
-        names = os.listdir(wanted.parent)
-    except OSError:
-        return ''
-    close = difflib.get_close_matches(wanted.name, names, n=1)
-    return f'; did you mean {str(wanted.with_name(close[0]))!r}?' if close else ''
-
-
-def _check_agent(system: System, model: Path | None) -> None:
+def _check_agent(system: System, model: Path | None, datapath: str | None) -> None:
     """
     Refuse an agent that cannot be imported, or a model that does not name one.
     """
     from parlai.core.loader import load_agent_module
 
-    agent = _agent(system, model)
+    agent = _agent(system, model, datapath)
     if agent is None:
         raise UserError(f"model: not given; {model}.opt names none: add 'model' to opt")
     if not agent:
@@ -221,26 +194,25 @@ def _check_agent(system: System, model: Path | None) -> None:
         raise UserError(f'model: agent {agent!r} cannot be imported: {e}') from None
 
 
-def _agent(system: System, model: Path | None) -> str | None:
+def _agent(system: System, model: Path | None, datapath: str | None) -> str | None:
     """
     Return a system's agent; '' while its model file is not here to name one.
     """
     if system.opt.get('model'):
         return str(system.opt['model'])
-    return own_options(model).get('model') if model else ''
+    return own_options(model, system.opt, datapath).get('model') if model else ''
 
 
-def _check_options(system: System, model: Path | None) -> None:
+def _check_options(system: System, model: Path | None, datapath: str | None) -> None:
     """
     Refuse options that the agent's own parser does not take; files are left out, so
     that none is looked for in the zoo.
     """
     from parlai_ext.bridge.agents import parsed_options
 
-    agent = _agent(system, model)
+    agent = _agent(system, model, datapath)
     if not agent:
         return
-
     given = {k: v for k, v in system.opt.items() if v is not None}
     given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
     before = os.environ.get('PARLAI_DATAPATH')
@@ -251,17 +223,21 @@ def _check_options(system: System, model: Path | None) -> None:
             os.environ.pop('PARLAI_DATAPATH', None)
 
 
-def own_options(model: Path) -> dict[str, Any]:
+def own_options(
+    model: Path, given: Mapping[str, Any], datapath: str | None = None
+) -> dict[str, Any]:
     """
     Return what the `.opt` beside a model file says; empty when there is none.
 
+    :param given: the roster's entry, which may name an agent that the `.opt` may not.
     :raises UserError: when it is no options, or more than data.
     """
     from parlai_ext.bridge.safe.load import BadModelFile, read_opt
 
     path = Path(f'{model}.opt')
     try:
-        return read_opt(path) if path.is_file() else {}
+        place = {'datapath': datapath} if datapath else {}
+        return read_opt(path, given={**place, **given}) if path.is_file() else {}
     except BadModelFile as error:
         raise UserError(error.as_option) from error
 

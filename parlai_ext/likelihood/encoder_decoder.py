@@ -1,20 +1,29 @@
 """
 Token log-probabilities of many continuations of many contexts, for encoder-decoders.
 
-Each context is encoded once, and all its continuations go through the decoder in one
-batch. Plain torch: any model with ParlAI's generator interface will do.
+Each different context is encoded once, however many questions have it, and its
+cross-attention keys and values are computed once. All its continuations go through the
+decoder as one tree (`prefixes`), and only what is asked goes through the output layer.
+Plain torch: what a model has to offer is the protocol `Model`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 
+from parlai_ext.likelihood.budget import Budget
+from parlai_ext.likelihood.prefixes import Tokens, Tree, forest
 from parlai_ext.records import Answer, Question
 
-T = TypeVar('T')
+LARGEST_TREE = 512  # nodes
+LOGITS = 2**24  # numbers that the output layer writes at once
+KNOWN_FORESTS = 256
+Found = dict[Tokens, tuple[float, ...]]
 
 
 class Vectorizer(Protocol):
@@ -35,25 +44,76 @@ class Vectorizer(Protocol):
         ...
 
 
+class Model(Protocol):
+    """
+    An encoder-decoder whose decoder can read a tree as if it were a sequence.
+
+    `null` is the padding, which must not change its results; `start` is what its
+    decoder reads before the first token of a continuation; `vocabulary` counts logits.
+    """
+
+    null: int
+    start: tuple[int, ...]
+    vocabulary: int
+    device: torch.device
+
+    def encode(self, xs: torch.Tensor, hold: bool) -> Any:
+        """
+        Return what the decoder has to know of contexts ``[contexts, tokens]``.
+
+        :param hold: several trees will be decoded: compute keys and values now.
+        """
+        ...
+
+    def keep(self, memory: Any, rows: torch.Tensor) -> Any:
+        """
+        Return the part of ``memory`` that is of these contexts.
+        """
+        ...
+
+    def decode(
+        self, memory: Any, ys: torch.Tensor, at: torch.Tensor, sees: torch.Tensor
+    ) -> torch.Tensor:
+        """
+        Return ``[contexts, nodes, features]``, what the output layer reads.
+
+        :param ys: tokens ``[contexts, nodes]``.
+        :param at: their positions, alike.
+        :param sees: ``[contexts, nodes, nodes]``, which node (second) sees which.
+        """
+        ...
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """
+        Return ``[n, vocabulary]`` of ``[n, features]``.
+        """
+        ...
+
+
 class EncoderDecoder:
     """
     A `Likelihood` over an encoder-decoder.
 
-    :param model: has ``encoder(xs)``, ``reorder_encoder_states(states, rows)``,
-        ``decode_forced(states, ys)`` (which puts its own start token in front) and
-        ``NULL_IDX``, the padding. Padding must not change its results.
-    :param batchsize: contexts in one encoder batch; a decoder batch holds as many
-        rows, or all continuations of one context when these are more.
+    :param budget: how many tokens, of contexts and trees together, go through at once.
+    :param progress: called with the number of contexts that were finished.
     """
 
+    tells_context = False  # its tokens have no probability
+
     def __init__(
-        self, model: Any, vectorizer: Vectorizer, signature: str, batchsize: int = 64
+        self,
+        model: Model,
+        vectorizer: Vectorizer | None,
+        signature: str,
+        budget: Budget | None = None,
+        progress: Callable[[int], object] | None = None,
     ):
         self.model = model
         self.vectorizer = vectorizer
         self.signature = signature
-        self.batchsize = batchsize
-        self.device = next(model.parameters()).device
+        self.budget = budget or Budget()
+        self.progress = progress
+        self._forests: dict[tuple[Tokens, ...], tuple[Tree, ...]] = {}
 
     def answer(
         self, questions: Sequence[Question], with_context: bool = False
@@ -63,87 +123,157 @@ class EncoderDecoder:
 
         ``with_context`` changes nothing: an encoder gives its input no probability.
         """
-        self.model.eval()
-        answers: list[Answer] = []
-        for start in range(0, len(questions), self.batchsize):
-            answers += self._answer_batch(questions[start : start + self.batchsize])
-        return answers
-
-    def _answer_batch(self, questions: Sequence[Question]) -> list[Answer]:
         contexts = [self._context_ids(q) for q in questions]
         replies = [self._continuation_ids(q) for q in questions]
-        rows = [(i, ids) for i, own in enumerate(replies) for ids in own]
-        with torch.no_grad():
-            states = self.model.encoder(self._padded([ids for ids, _ in contexts]))
-            found = [
-                logprobs
-                for group in whole_contexts(rows, self.batchsize)
-                for logprobs in self._decode(states, group)
-            ]
-        rest = iter(found)
+        asked: dict[Tokens, dict[Tokens, None]] = {}
+        for (ids, _), own in zip(contexts, replies, strict=True):
+            if own:
+                asked.setdefault(ids, {}).update(dict.fromkeys(own))
+        found = self._all(asked)
         return [
-            Answer(tuple(next(rest) for _ in own), None, cut)
-            for own, (_, cut) in zip(replies, contexts, strict=True)
+            Answer(tuple(found[ids][reply] for reply in own), None, cut)
+            if own
+            else Answer((), None, cut)
+            for (ids, cut), own in zip(contexts, replies, strict=True)
         ]
 
-    def _decode(
-        self, states: Any, rows: Sequence[tuple[int, tuple[int, ...]]]
-    ) -> list[tuple[float, ...]]:
+    def _all(self, asked: dict[Tokens, dict[Tokens, None]]) -> dict[Tokens, Found]:
         """
-        Return the token log-probabilities of rows of (place of context, token ids).
+        Return, by context, the log-probabilities of the continuations asked of it.
         """
-        ys = self._padded([ids for _, ids in rows])
-        places = torch.tensor([i for i, _ in rows], device=self.device)
-        own = self.model.reorder_encoder_states(states, places)
-        logits, _ = self.model.decode_forced(own, ys)
-        # half precision would round a log-probability of -10 to the next 1/128
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        logprobs = torch.log_softmax(logits, dim=-1, dtype=wide)
-        picked = logprobs.gather(2, ys.unsqueeze(2)).squeeze(2).tolist()
-        return [
-            tuple(row[: len(ids)]) for row, (_, ids) in zip(picked, rows, strict=True)
+        contexts = list(asked)
+        trees = [self._forest(tuple(asked[ids])) for ids in contexts]
+        widths = [
+            len(ids) + max(len(tree.tokens) for tree in own)
+            for ids, own in zip(contexts, trees, strict=True)
         ]
 
-    def _context_ids(self, question: Question) -> tuple[list[int], int]:
+        def step(group: list[int]) -> list[Found]:
+            with torch.inference_mode():
+                return self._step(
+                    [contexts[i] for i in group], [trees[i] for i in group]
+                )
+
+        found = self.budget.run(widths, step, self.progress)
+        return dict(zip(contexts, found, strict=True))
+
+    def _step(
+        self, contexts: Sequence[Tokens], trees: Sequence[tuple[Tree, ...]]
+    ) -> list[Found]:
+        """
+        Encode these contexts and decode their trees, the first tree of each together.
+        """
+        found: list[Found] = [{} for _ in contexts]
+        most = max(map(len, trees))
+        memory = self.model.encode(self._padded(contexts), hold=most > 1)
+        for turn in range(most):
+            rows = [i for i, own in enumerate(trees) if len(own) > turn]
+            part = memory
+            if len(rows) < len(contexts):
+                part = self.model.keep(memory, self._tensor(rows))
+            now = [trees[i][turn] for i in rows]
+            for i, some in zip(rows, self._decode(part, now), strict=True):
+                found[i].update(some)
+        return found
+
+    def _decode(self, memory: Any, trees: Sequence[Tree]) -> list[Found]:
+        """
+        Return the log-probabilities of one tree of each context.
+        """
+        ys = self._padded([tree.tokens for tree in trees])
+        at = self._padded([tree.depths for tree in trees], 0)
+        width = ys.shape[1]
+        hidden = self.model.decode(memory, ys, at, self._sees(trees, width))
+        # only nodes that predict something; of the start tokens the last alone does
+        first = len(self.model.start) - 1
+        sizes = [len(tree.tokens) - first for tree in trees]
+        places = [np.arange(size) + (i * width + first) for i, size in enumerate(sizes)]
+        shifts = np.cumsum([0, *sizes[:-1]]) - first
+        logprobs = self._logprobs(
+            hidden.flatten(0, 1)[self._tensor(np.concatenate(places))],
+            np.concatenate([t.nodes + s for t, s in zip(trees, shifts, strict=True)]),
+            np.concatenate([tree.targets for tree in trees]),
+        )
+        rest = iter(logprobs.tolist())
+        return [
+            {ids: tuple(islice(rest, len(ids))) for ids in tree.continuations}
+            for tree in trees
+        ]
+
+    def _logprobs(
+        self, hidden: torch.Tensor, nodes: np.ndarray, targets: np.ndarray
+    ) -> np.ndarray:
+        """
+        Return log P(targets) after these rows of ``hidden``, a slice of rows at a time.
+        """
+        order = np.argsort(nodes, kind='stable')
+        nodes, targets = nodes[order], targets[order]
+        size = max(1, LOGITS // self.model.vocabulary)
+        found = np.empty(len(nodes))
+        for start in range(0, len(hidden), size):
+            own = slice(*np.searchsorted(nodes, (start, start + size)))
+            logits = self.model.logits(hidden[start : start + size])
+            # half precision would round a log-probability of -10 to the next 1/128
+            wide = torch.promote_types(logits.dtype, torch.float32)
+            logprobs = torch.log_softmax(logits, dim=-1, dtype=wide)
+            rows, columns = self._tensor(nodes[own] - start), self._tensor(targets[own])
+            picked = logprobs[rows, columns]
+            found[order[own]] = picked.cpu().numpy()
+        return found
+
+    def _forest(self, continuations: tuple[Tokens, ...]) -> tuple[Tree, ...]:
+        """
+        Return the trees of these continuations; FED asks the same ones every time.
+        """
+        if continuations not in self._forests:
+            if len(self._forests) >= KNOWN_FORESTS:
+                self._forests.clear()
+            self._forests[continuations] = forest(
+                continuations, self.model.start, LARGEST_TREE
+            )
+        return self._forests[continuations]
+
+    def _sees(self, trees: Sequence[Tree], width: int) -> torch.Tensor:
+        """
+        Return ``[contexts, width, width]``; a padding node sees itself alone.
+        """
+        different = {id(tree): tree for tree in trees}
+        found = np.zeros((len(different), width, width), dtype=bool)
+        found[:, range(width), range(width)] = True
+        for one, tree in zip(found, different.values(), strict=True):
+            one[: len(tree.tokens), : len(tree.tokens)] = tree.sees()
+        masks = self._tensor(found)
+        if len(different) == 1:
+            return masks.expand(len(trees), -1, -1)
+        place = {key: i for i, key in enumerate(different)}
+        return masks[[place[id(tree)] for tree in trees]]
+
+    def _context_ids(self, question: Question) -> tuple[Tokens, int]:
         first = question.context[0] if question.context else ''
-        if isinstance(first, str):
-            return self.vectorizer.context(question.context)  # type: ignore[arg-type]
-        return list(question.context), 0  # type: ignore[arg-type]
+        if not isinstance(first, str):
+            return tuple(question.context), 0  # type: ignore[arg-type]
+        assert self.vectorizer is not None
+        ids, cut = self.vectorizer.context(question.context)  # type: ignore[arg-type]
+        return tuple(ids), cut
 
-    def _continuation_ids(self, question: Question) -> list[tuple[int, ...]]:
+    def _continuation_ids(self, question: Question) -> list[Tokens]:
         return [
-            self.vectorizer.continuation(c) if isinstance(c, str) else tuple(c)
+            self.vectorizer.continuation(c)  # type: ignore[union-attr]
+            if isinstance(c, str)
+            else tuple(c)
             for c in question.continuations
         ]
 
-    def _padded(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    def _padded(
+        self, rows: Iterable[Sequence[int]], padding: int | None = None
+    ) -> torch.Tensor:
         """
         Return rows as one matrix, padded on the right to at least one column.
         """
-        width = max([1, *(len(row) for row in rows)])
-        null = self.model.NULL_IDX
-        padded = [[*row, *[null] * (width - len(row))] for row in rows]
-        return torch.tensor(padded, dtype=torch.long, device=self.device)
+        rows = list(rows)
+        width = max([1, *map(len, rows)])
+        fill = self.model.null if padding is None else padding
+        return self._tensor([[*row, *[fill] * (width - len(row))] for row in rows])
 
-
-def whole_contexts(
-    rows: Sequence[tuple[int, T]], limit: int
-) -> Iterator[list[tuple[int, T]]]:
-    """
-    Cut rows into runs of at most ``limit`` that never part one context's rows.
-
-    A context with more rows than ``limit`` is a run of its own.
-    """
-    run: list[tuple[int, T]] = []
-    start = 0
-    while start < len(rows):
-        end = start
-        while end < len(rows) and rows[end][0] == rows[start][0]:
-            end += 1
-        if run and len(run) + end - start > limit:
-            yield run
-            run = []
-        run += rows[start:end]
-        start = end
-    if run:
-        yield run
+    def _tensor(self, data: Any) -> torch.Tensor:
+        return torch.as_tensor(data, device=self.model.device)

@@ -82,7 +82,7 @@ class Client:
         except Malformed as error:
             # some gateways report errors with status 200
             what = error_words(data) or f'it answers in another format: {error}'
-            raise Transient(what) from None
+            raise Transient(what, answered=True) from None
         assert isinstance(found, Answer)
         return found
 
@@ -144,7 +144,7 @@ class Client:
     def _later(self, what: str, asked: float | None) -> Exception:
         if asked is not None and asked > LONGEST_ASKED:
             return self._bad('remote_url', f'asks to wait {asked:.0f} s ({what})')
-        return Transient(what, asked)
+        return Transient(what, asked, answered=True)
 
     def _refused(self, status: int, what: str) -> UserError:
         """

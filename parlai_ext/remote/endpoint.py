@@ -158,13 +158,14 @@ class Endpoint:
                 return self._once(request, wait)
             except Transient as error:
                 what, asked = str(error), error.asked
+                failed = 'gives no answer' if error.answered else 'cannot be reached'
             if attempt < tries:
                 seconds = delay(attempt, asked)
                 url = self.settings.endpoint
                 logger.info('%s: %s; again in %.1f s', url, what, seconds)
                 wait(seconds)
         raise UserError(
-            f'remote_url: {self.settings.endpoint} cannot be reached after {tries} '
+            f'remote_url: {self.settings.endpoint} {failed} after {tries} '
             f'{"try" if tries == 1 else "tries"} ({what})'
         )
 

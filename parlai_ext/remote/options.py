@@ -8,12 +8,19 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 FORMATS = ('openai', 'plain')
+# names as letters only; max_tokens and eos_token are none of them
+SECRET = re.compile(
+    r'.*(apikey|accesskey|secretkey|privatekey|subscriptionkey|authorization|password'
+    r'|passwd|passphrase|secret|credentials?|cookie)|key|auth|bearer'
+    r'|(x|hf|api|auth|access|bearer|refresh|session|security|id)*token'
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,28 @@ def json_object(value: Any) -> dict[str, Any]:
         json.dumps(found, allow_nan=False)
     except (ValueError, TypeError) as error:
         raise ArgumentTypeError(f'it is no JSON: {error}') from None
+    secret = next(secrets(found), None)
+    if secret is not None:
+        raise ArgumentTypeError(
+            f'{secret} would be written to the run folder; put it into an environment '
+            'variable and name that in remote_key_env'
+        )
     return dict(found)
+
+
+def secrets(found: Any) -> Iterator[str]:
+    """
+    Yield the names in JSON that say that a secret follows.
+    """
+    if isinstance(found, Mapping):
+        for key, value in found.items():
+            bare = re.sub(r'[^a-z]', '', str(key).lower())
+            if SECRET.fullmatch(bare) and value is not None:
+                yield str(key)
+            yield from secrets(value)
+    elif isinstance(found, list | tuple):
+        for value in found:
+            yield from secrets(value)
 
 
 OPTIONS = {

@@ -27,12 +27,20 @@ class Transient(Exception):
 
     :param asked: seconds that the endpoint asks to wait.
     :param lost: the request may have been answered, and may have to be paid for.
+    :param answered: something came back, of no use.
     """
 
-    def __init__(self, what: str, asked: float | None = None, lost: bool = False):
+    def __init__(
+        self,
+        what: str,
+        asked: float | None = None,
+        lost: bool = False,
+        answered: bool = False,
+    ):
         super().__init__(what)
         self.asked = asked
         self.lost = lost
+        self.answered = answered
 
 
 def is_transient(status: int) -> bool:

@@ -69,6 +69,7 @@ def render_page(
             trivial=_trivial(ranking, dimensions),
             failures=ranking.get('failures', {}),
             bounds=_bounds(ranking, dimensions),
+            truncated=ranking.get('truncated') or {},
             shelf=shelf,
             shelf_dimension=data['dimensions'][0] if data['dimensions'] else None,
             tournament=tournament.page_data(ranking),
@@ -169,7 +170,9 @@ def _board(
     """
     rows = ranking['dimensions'][dimension]
     found = ranking.get('reference', {}).get(dimension)
-    return {**_drawn(ranking, rows, guessed), 'name': dimension, 'reference': found}
+    unequal = summary.not_comparable(ranking)
+    drawn = _drawn(ranking, rows, guessed, unequal)
+    return {**drawn, 'name': dimension, 'reference': found}
 
 
 def _baselines(
@@ -185,6 +188,7 @@ def _drawn(
     ranking: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
     guessed: Collection[str],
+    unequal: Collection[str] = (),
 ) -> dict[str, Any]:
     """
     Return rows with the places of their marks, what they are, and the common axis.
@@ -196,6 +200,7 @@ def _drawn(
             'mark': mark(axis, row),
             'floor': summary.is_floor(row['system']),
             'guessed': row['system'] in guessed,
+            'unequal': row['system'] in unequal,
             'why': None if row['rank'] is not None else why_unranked(ranking, row),
         }
         for row in summary.ordered(rows)

@@ -35,6 +35,14 @@ def is_floor(name: str) -> bool:
     return name.startswith(FLOOR)
 
 
+def not_comparable(ranking: Mapping[str, Any]) -> frozenset[str]:
+    """
+    Return the systems of whose contexts too many were cut to fit into the judge.
+    """
+    truncated = ranking.get('truncated') or {}  # early rankings do not tell
+    return frozenset(n for n, one in truncated.items() if not one['comparable'])
+
+
 def dimension_order(ranking: Mapping[str, Any]) -> list[str]:
     """
     Return the dimensions, the overall one first, the others as they come.
@@ -133,6 +141,12 @@ def warnings(ranking: Mapping[str, Any]) -> list[str]:
         if failure.get('ranked') is False:
             share = percent(failure['share'])
             found.append(f'{name} is not ranked: {share} of its dialogues failed.')
+    for name in sorted(not_comparable(ranking)):
+        share = percent(ranking['truncated'][name]['share'])
+        found.append(
+            f'The scores of {name} are not comparable: {share} of its contexts were '
+            'too long for the judge, which read them in part.'
+        )
     return found
 
 

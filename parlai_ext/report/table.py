@@ -5,7 +5,7 @@ The leaderboard as a data frame, as CSV and as a table for the terminal.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.report import tournament
@@ -14,6 +14,7 @@ from parlai_ext.report.summary import (
     coefficient,
     dimension_order,
     is_floor,
+    not_comparable,
     ordered,
     sentences,
     warnings,
@@ -38,6 +39,8 @@ COLUMNS = (
     'n_dialogues',
     'n_unscored',
     'guessed',
+    'truncated_share',
+    'not_comparable',
 )
 COUNTS = ('rank', 'rank_low', 'rank_high', 'n_dialogues', 'n_unscored')
 WIDTH = 88
@@ -55,11 +58,17 @@ def leaderboard_rows(ranking: Mapping[str, Any]) -> pandas.DataFrame:
     import pandas
 
     guessed = ranking.get('guessed') or ()
+    # rankings of early runs do not tell
+    whole = {'share': 0.0 if 'truncated' in ranking else None}
+    truncated = ranking.get('truncated') or {}
+    unequal = not_comparable(ranking)
     rows = [
         {
             'dimension': dimension,
-            **{c: row[c] for c in COLUMNS[1:-1]},
+            **{c: row[c] for c in COLUMNS[1:-3]},
             'guessed': row['system'] in guessed,
+            'truncated_share': truncated.get(row['system'], whole)['share'],
+            'not_comparable': row['system'] in unequal,
         }
         for dimension in dimension_order(ranking)
         for row in ordered(ranking['dimensions'][dimension])
@@ -67,7 +76,8 @@ def leaderboard_rows(ranking: Mapping[str, Any]) -> pandas.DataFrame:
     frame = pandas.DataFrame(rows, columns=list(COLUMNS))
     texts = ('dimension', 'system')
     types = {c: 'Int64' if c in COUNTS else 'Float64' for c in COLUMNS}
-    return frame.astype({**types, **dict.fromkeys(texts, 'object'), 'guessed': bool})
+    marks = dict.fromkeys(('guessed', 'not_comparable'), bool)
+    return frame.astype({**types, **dict.fromkeys(texts, 'object'), **marks})
 
 
 def leaderboard_csv(ranking: Mapping[str, Any]) -> str:
@@ -117,14 +127,16 @@ def _dimension(ranking: Mapping[str, Any], dimension: str) -> Iterator[str]:
     """
     rows = ordered(ranking['dimensions'][dimension])
     digits = digits_for([row['score'] for row in rows])
-    width = max([6, *(_columns(_name(row)) for row in rows)])
+    unequal = not_comparable(ranking)
+    names = {row['system']: _name(row, unequal) for row in rows}
+    width = max([6, *map(_columns, names.values())])
     width = min(width, NAME_WIDTH)
     yield padded(one_line(dimension), WIDTH).rstrip()
     head = padded('system', width)
     yield f'  rank        {head}  {"score":>9}  95 % interval'
     for row in rows:
         if row['rank'] is not None:
-            yield '  ' + _line(row, width, digits)
+            yield '  ' + _line(row, padded(names[row['system']], width), digits)
     found = ranking.get('reference', {}).get(dimension)
     if found:
         yield from fitted_lines(agreement(found), '  ')
@@ -138,7 +150,7 @@ def _dimension(ranking: Mapping[str, Any], dimension: str) -> Iterator[str]:
             yield from fitted_lines(f'not ranked: {_unranked(ranking, row)}', '  ')
 
 
-def _line(row: Mapping[str, Any], width: int, digits: int) -> str:
+def _line(row: Mapping[str, Any], name: str, digits: int) -> str:
     rank = str(row['rank'])
     if (row['rank_low'], row['rank_high']) != (row['rank'], row['rank']):
         rank += f' ({row["rank_low"]}–{row["rank_high"]})'
@@ -146,11 +158,12 @@ def _line(row: Mapping[str, Any], width: int, digits: int) -> str:
     if row['low'] is None or row['high'] is None:
         limits = 'no interval'
     score = number(row['score'], digits)
-    return f'{rank:<10}  {padded(_name(row), width)}  {score:>9}  {limits}'
+    return f'{rank:<10}  {name}  {score:>9}  {limits}'
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    return one_line(row['system']) + (' *' if is_floor(row['system']) else '')
+def _name(row: Mapping[str, Any], unequal: Collection[str]) -> str:
+    marks = ' *' if is_floor(row['system']) else ''
+    return one_line(row['system']) + marks + (' †' if row['system'] in unequal else '')
 
 
 def _trivial(ranking: Mapping[str, Any], dimension: str, kind: str) -> str:
@@ -192,6 +205,8 @@ def _closing(ranking: Mapping[str, Any]) -> Iterator[str]:
     names = {r['system'] for rows in ranking['dimensions'].values() for r in rows}
     if any(is_floor(name) for name in names):
         yield '* a floor: shown for comparison, no part of any claim'
+    if not_comparable(ranking):
+        yield '† not comparable: the judge read its contexts in part only'
     for note in ranking.get('notes', []):
         yield from fitted_lines(f'note: {note}')
     for warning in warnings(ranking):

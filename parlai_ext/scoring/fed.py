@@ -5,6 +5,7 @@ FED (Mehri and Eskenazi 2020): how likely are praise and complaints as next utte
 
 D is the mean log-probability of the follow-up, its end token included. By default
 only the complaints N count, as in bipartite-play; higher is better in every case.
+`fed_options` says what else there is.
 """
 
 from __future__ import annotations
@@ -15,47 +16,41 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.errors import UserError
-from parlai_ext.records import Dialogue, Likelihood, Question, Score, ScoredDialogue
+from parlai_ext.records import (
+    Answer,
+    Dialogue,
+    Likelihood,
+    Question,
+    Score,
+    ScoredDialogue,
+)
+from parlai_ext.scoring.fed_options import CHOICES, FOLLOWUPS, FedOptions
+from parlai_ext.scoring.fed_original import OriginalStrings, tells_context
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 from parlai_ext.signature import signature_line
 from parlai_ext.strict_yaml import nearest
 
 JUDGE = 'zoo:blender/blender_9B/model'
-FOLLOWUPS = 'default'
-CHOICES = {
-    'polarity': ('negative', 'positive', 'both'),
-    'token_reduction': ('mean', 'sum'),
-    'followup_reduction': ('sum', 'mean'),
-}
+JUDGES = {'bipartite': JUDGE, 'original': 'hf:microsoft/DialoGPT-large'}
+NO_CONTEXT = (
+    'fed: scope whole counts the context, to which an encoder-decoder gives no '
+    'probability; scope followup, or a decoder-only judge, would do'
+)
 KEYS = ('name', 'judge_model_file', 'followups', *CHOICES)
-
-
-@dataclass(frozen=True)
-class FedOptions:
-    """
-    Which follow-ups count, and how tokens and follow-ups are put together.
-    """
-
-    polarity: str = 'negative'
-    token_reduction: str = 'mean'
-    followup_reduction: str = 'sum'
-
-    def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            value = getattr(self, name)
-            if value not in known:
-                raise UserError(f'fed: {name} {value!r}; {nearest(str(value), known)}')
 
 
 @dataclass(frozen=True)
 class Verdict:
     """
     What FED says of one utterance: values and reasons by dimension, D by follow-up.
+
+    `num_truncated` counts the tokens of its context that the judge did not see.
     """
 
     values: Mapping[str, float | None]
     reasons: Mapping[str, str | None]
     evidence: tuple[float | None, ...]
+    num_truncated: int = 0
 
 
 def reduced(numbers: Sequence[float], reduction: str) -> float:
@@ -108,6 +103,52 @@ def dimension_value(
     return positive - negative, None
 
 
+def verdict_of(
+    followups: FollowUps,
+    options: FedOptions,
+    scores: Mapping[str, float | None],
+    num_truncated: int = 0,
+) -> Verdict:
+    """
+    Return what the D of each follow-up amount to; no model is needed.
+    """
+    found = {
+        name: dimension_value(sides, scores, options)
+        for name, sides in followups.dimensions.items()
+    }
+    return Verdict(
+        {name: value for name, (value, _) in found.items()},
+        {name: reason for name, (_, reason) in found.items()},
+        tuple(scores[text] for text in evidence_labels(followups, options)),
+        num_truncated,
+    )
+
+
+def evidence_labels(followups: FollowUps, options: FedOptions) -> tuple[str, ...]:
+    """
+    Return the different follow-ups that count, in order.
+    """
+    used = [counted(s, options.polarity) for s in followups.dimensions.values()]
+    texts = (text for sides in used for text in (*sides.positive, *sides.negative))
+    return tuple(dict.fromkeys(texts))
+
+
+def fed_signature(followups: FollowUps, options: FedOptions, judge: str) -> str:
+    """
+    Return the one line that fixes every number.
+    """
+    fields = {'scorer': 'fed', 'followups': followups.hash, **options.fields()}
+    return f'{signature_line(fields)}|judge:({judge})'
+
+
+def followups_of(config: Mapping[str, Any], datapath: str | None = None) -> FollowUps:
+    """
+    Return the follow-ups of a protocol's ``scorer:`` section; no judge is needed.
+    """
+    variant = FedOptions.of({'variant': config.get('variant') or 'bipartite'}).variant
+    return load_followups(config.get('followups') or FOLLOWUPS[variant], datapath)
+
+
 class Fed:
     """
     The `Scorer` over a `Likelihood`. Each different follow-up is asked once a context.
@@ -125,18 +166,12 @@ class Fed:
         self.followups = followups
         self.options = options or FedOptions()
         self.dimensions = tuple(followups.dimensions)
-        used = [
-            counted(sides, self.options.polarity)
-            for sides in followups.dimensions.values()
-        ]
-        texts = (text for sides in used for text in (*sides.positive, *sides.negative))
-        self.evidence_labels = tuple(dict.fromkeys(texts))
-        self.signature = (
-            signature_line(
-                {'scorer': 'fed', 'followups': followups.hash, **vars(self.options)}
-            )
-            + f'|judge:({likelihood.signature})'
-        )
+        self.evidence_labels = evidence_labels(followups, self.options)
+        self.signature = fed_signature(followups, self.options, likelihood.signature)
+        original = self.options.variant == 'original'
+        self.strings = OriginalStrings.of(likelihood) if original else None
+        if self.options.scope == 'whole' and not tells_context(likelihood):
+            raise UserError(NO_CONTEXT)
 
     @classmethod
     def from_config(
@@ -154,19 +189,24 @@ class Fed:
         for key in given:
             if key not in KEYS:
                 raise UserError(f'scorer: unknown key {key!r}; {nearest(key, KEYS)}')
-        options = FedOptions(**{key: given[key] for key in CHOICES if key in given})
-        followups = load_followups(given.get('followups', FOLLOWUPS), datapath)
-        return cls(judge(given.get('judge_model_file', JUDGE)), followups, options)
+        options = FedOptions.of({key: given[key] for key in CHOICES if key in given})
+        followups = followups_of(config, datapath)
+        model = given.get('judge_model_file')
+        if model is None and options.scope == 'whole' and options.variant != 'original':
+            raise UserError(
+                'scorer: judge_model_file: scope whole needs a decoder-only model; '
+                f'{JUDGES["original"]} would do'
+            )
+        return cls(judge(model or JUDGES[options.variant]), followups, options)
 
     def judge(self, contexts: Sequence[tuple[str, ...]]) -> list[Verdict]:
         """
         Judge the last utterance of each context, in one question to the model.
         """
-        questions = [Question(context, self.evidence_labels) for context in contexts]
-        return [
-            self._verdict(answer.continuations)
-            for answer in self.likelihood.answer(questions)
-        ]
+        questions = [self._question(context) for context in contexts]
+        whole = self.options.scope == 'whole'
+        answers = self.likelihood.answer(questions, with_context=whole)
+        return [self._verdict(answer) for answer in answers]
 
     def score(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
@@ -182,30 +222,49 @@ class Fed:
             for index in own
         ]
         verdicts = iter(self.judge(contexts))
+        whole = self.followups.dialogue_level
         return [
-            scored_dialogue(dialogue, {i: next(verdicts) for i in own})
+            scored_dialogue(dialogue, {i: next(verdicts) for i in own}, whole)
             for dialogue, own in pairs
         ]
 
-    def _verdict(self, logprobs: Sequence[Sequence[float]]) -> Verdict:
+    def _question(self, context: tuple[str, ...]) -> Question:
+        if self.strings is not None:
+            return self.strings.question(context, self.evidence_labels)
+        return Question(context, self.evidence_labels)
+
+    def _verdict(self, answer: Answer) -> Verdict:
+        before: tuple[float, ...] = ()
+        if self.options.scope == 'whole':
+            before = context_logprobs(answer)
         reduction = self.options.token_reduction
-        evidence = tuple(followup_score(row, reduction) for row in logprobs)
-        scores = dict(zip(self.evidence_labels, evidence, strict=True))
-        found = {
-            name: dimension_value(sides, scores, self.options)
-            for name, sides in self.followups.dimensions.items()
-        }
-        values = {name: value for name, (value, _) in found.items()}
-        reasons = {name: reason for name, (_, reason) in found.items()}
-        return Verdict(values, reasons, evidence)
+        rows = [(*before, *row) if row else () for row in answer.continuations]
+        found = [followup_score(row, reduction) for row in rows]
+        scores = dict(zip(self.evidence_labels, found, strict=True))
+        return verdict_of(self.followups, self.options, scores, answer.num_truncated)
+
+
+def context_logprobs(answer: Answer) -> tuple[float, ...]:
+    """
+    Return the log-probabilities of a context's tokens but the first, which has none.
+    """
+    if answer.context is None:
+        raise UserError(NO_CONTEXT)
+    return answer.context
 
 
 def scored_dialogue(
-    dialogue: Dialogue, verdicts: Mapping[int, Verdict]
+    dialogue: Dialogue,
+    verdicts: Mapping[int, Verdict],
+    dialogue_level: frozenset[str] = frozenset(),
 ) -> ScoredDialogue:
     """
     Return verdicts on utterances, by place, as the scores of their dialogue.
+
+    :param dialogue_level: dimensions asked once a speaker, of its last judged
+        utterance, before which the whole dialogue lies.
     """
+    last = {index % 2: index for index in sorted(verdicts)}  # by side, as in self-play
     scores = tuple(
         Score(
             dialogue.id,
@@ -217,6 +276,8 @@ def scored_dialogue(
         )
         for index, verdict in verdicts.items()
         for dimension, value in verdict.values.items()
+        if dimension not in dialogue_level or index == last[index % 2]
     )
     evidence = {index: verdict.evidence for index, verdict in verdicts.items()}
-    return ScoredDialogue(dialogue.id, scores, evidence)
+    cut = {i: v.num_truncated for i, v in verdicts.items() if v.num_truncated}
+    return ScoredDialogue(dialogue.id, scores, evidence, cut)

@@ -42,18 +42,23 @@ class Sides:
 class FollowUps:
     """
     The follow-ups of each dimension, in order.
+
+    `dialogue_level` names those that are asked of a whole dialogue, not of each turn.
     """
 
     dimensions: Mapping[str, Sides]
+    dialogue_level: frozenset[str] = frozenset()
 
     @property
     def hash(self) -> str:
         """
-        Return 16 hex digits that depend on dimensions and texts alone.
+        Return 16 hex digits that depend on dimensions, levels and texts alone.
         """
+        levels = [sorted(self.dialogue_level)] if self.dialogue_level else []
         return content_id(
             'followups',
             [[name, s.positive, s.negative] for name, s in self.dimensions.items()],
+            *levels,
         )
 
 
@@ -82,8 +87,11 @@ def read_followups(doc: Document) -> FollowUps:
     Return the follow-ups of a document of either shape.
     """
     data = doc.typed(doc.data or {}, (), dict)
+    whole: frozenset[str] = frozenset()
     if any(level in data for level in LEVELS):
-        found = _by_level(doc, data)
+        levelled = _by_level(doc, data)
+        found = {name: sides for name, (_, sides) in levelled.items()}
+        whole = frozenset(n for n, (level, _) in levelled.items() if level != 'turn')
     else:
         data = doc.mapping(
             data, (), ('dimensions', 'description', *LEVELS), 'a follow-up set'
@@ -91,12 +99,13 @@ def read_followups(doc: Document) -> FollowUps:
         found = _dimensions(doc, data.get('dimensions') or {}, ('dimensions',))
     if not found:
         raise doc.error((), 'a follow-up set needs at least one dimension')
-    return FollowUps(found)
+    return FollowUps(found, whole)
 
 
-def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, Sides]:
+def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, tuple[str, Sides]]:
     """
-    Return the qualities of both levels; one that both have is told apart by level.
+    Return the qualities of both levels with their level; one that both have is told
+    apart by it.
     """
     doc.mapping(data, (), LEVELS, 'follow-ups by level')
     read = [
@@ -106,7 +115,7 @@ def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, Sides]:
     ]
     count = Counter(name for _, name, _ in read)
     return {
-        name if count[name] == 1 else f'{level} {name}': sides
+        name if count[name] == 1 else f'{level} {name}': (level, sides)
         for level, name, sides in read
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.command import Command, fail
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, shown
 from parlai_ext.options import add_options
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class CheckRoster(Command):
         found = [resolve(system, self.opt['datapath']) for _, system in rows]
         for (role, _), resolution in zip(rows, found, strict=True):
             for line in in_words(role, resolution, info.get(resolution.name, {})):
-                print(line)
+                print(shown(line))
         print(totals(found))
         return found
 
@@ -91,9 +91,9 @@ class CheckRoster(Command):
         systems = [system for _, system in rows]
         for came in download_systems(systems, self.opt['datapath'], lock=lock):
             for file in came.files:
-                print(f'{came.system}: downloaded {file}')
+                print(shown(f'{came.system}: downloaded {file}'))
             if came.reason:
-                print(came.reason)
+                print(shown(came.reason))
 
     def systems(self) -> tuple[list[Row], Mapping[str, Mapping[str, Any]]]:
         """
@@ -131,13 +131,13 @@ def judge_of(protocol: Protocol) -> list[Row]:
     """
     Return the model inside the protocol's scorer, if it has one.
     """
-    from parlai_ext.records import System
-    from parlai_ext.scoring.fed import JUDGE
+    from parlai_ext.bridge.judge_names import judge_system
+    from parlai_ext.scoring.fed import JUDGES
 
     path = protocol.scorer.get('judge_model_file')
     if path is None and protocol.scorer.get('name', 'fed') == 'fed':
-        path = JUDGE
-    return [('judge', System('judge', {'model_file': path}))] if path else []
+        path = JUDGES[protocol.scorer.get('variant') or 'bipartite']
+    return [('judge', judge_system(path))] if path else []
 
 
 def in_words(role: str, resolution: Resolution, info: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ import argparse
 from typing import Any
 
 from parlai_ext.command import Command
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, shown
 from parlai_ext.options import MACHINE, PLAN, TRIALS, add_options
 
 
@@ -49,7 +49,7 @@ class CollectDialogues(Command):
         with run.lock(), timed(run, 'collect', spent):
             report = collect(run, self.opt, spent=spent)
         for line in (*plan.left_out, *report.problems):
-            print(f'left out: {line}')
+            print(shown(f'left out: {line}'))
         if report.problems and not report.n_played:
             raise UserError(f'nothing could be collected: {report.problems[0]}')
         print(

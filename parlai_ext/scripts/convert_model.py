@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.command import Command
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, shown
 from parlai_ext.options import add_options
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ConvertModel(Command):
         """
         Convert, print what became of it, and return that.
         """
-        from parlai_ext.bridge.safe.load import trusted_record
+        from parlai_ext.bridge.safe.trust import trusted_record
 
         datapath = self.opt['datapath']
         source = existing(self.opt['model_file'], datapath)
@@ -70,9 +70,9 @@ class ConvertModel(Command):
         trusted = [str(existing(path, datapath, option)) for path in named]
         done = convert(source, output, trusted, datapath)
         for name, digest in trusted_record(trusted).items():
-            print(f'trusted to run code: {name}, sha256 {digest}')
+            print(shown(f'trusted to run code: {name}, sha256 {digest}'))
         for line in in_words(done):
-            print(line)
+            print(shown(line))
         return done
 
 
@@ -83,13 +83,16 @@ def existing(
     Return where the file is that an option names.
     """
     from parlai_ext.bridge import zoo
-    from parlai_ext.bridge.resolve import nearest_file
+    from parlai_ext.bridge.existing import nearest_file
 
     if not path:
         raise UserError(f'{option} is needed')
     if zoo.is_zoo(path):
         if zoo.needed_downloads(path, datapath):
-            raise UserError(f'{option}: {path} is not on disk; download it first')
+            fetch = f'parlai check_roster --download --add-target it={path}'
+            raise UserError(
+                f'{option}: {path} is not on disk; download it first: {fetch}'
+            )
         path = str(zoo.zoo_file(path, datapath))
     if not Path(path).is_file():
         raise UserError(f'{option}: {nearest_file(path)}')
@@ -125,7 +128,8 @@ def convert(
     from parlai_ext.bridge.safe.safetensors_file import write_states
 
     states = read_states(source, trusted)
-    opt = read_opt(f'{source}.opt', trusted) if has_opt(source) else None
+    place = {'datapath': datapath} if datapath else {}
+    opt = read_opt(f'{source}.opt', trusted, place) if has_opt(source) else None
     made = Path(
         tempfile.mkdtemp(prefix=f'.{output.name}.', dir=output.absolute().parent)
     )

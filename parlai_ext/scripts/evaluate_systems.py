@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.command import Command
-from parlai_ext.errors import UserError
+from parlai_ext.errors import UserError, shown
 from parlai_ext.options import MACHINE, PLAN, RULE, TRIALS, add_options
 
 
@@ -34,6 +34,7 @@ class EvaluateSystems(Command):
             '--human-scores',
             '--bootstraps',
             '--max-failed-share',
+            '--max-truncated-share',
             '--dry-run',
             *TRIALS,
             *MACHINE,
@@ -76,7 +77,7 @@ class EvaluateSystems(Command):
             run.write_json('ranking.json', ranking)
             page = report.write_report(run, ranking)
         for line in (*planned.left_out, *problems):
-            print(f'left out: {line}')
+            print(shown(f'left out: {line}'))
         print(report.in_words(ranking))
         for line in timing.compared(run.root):
             print(line)

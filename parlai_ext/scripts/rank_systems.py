@@ -21,9 +21,8 @@ class RankSystems(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(
-            parser, '--run-dir', '--human-scores', '--bootstraps', '--max-failed-share'
-        )
+        add_options(parser, '--run-dir', '--human-scores', '--bootstraps')
+        add_options(parser, '--max-failed-share', '--max-truncated-share')
         parser.add_argument(
             '--scores', help='hash of the scores to rank (default: the protocol’s)'
         )
@@ -57,6 +56,7 @@ class RankSystems(Command):
                 human=human,
                 bootstraps=opt['bootstraps'],
                 max_failed_share=opt['max_failed_share'],
+                max_truncated_share=opt['max_truncated_share'],
             )
             run.write_json(f'{folder}ranking.json', ranking)
         print(terminal_table(ranking))

@@ -35,6 +35,12 @@ class ScoreDialogues(Command):
         )
         add_options(parser, '--judge-model-file', '--followups')
         parser.add_argument(
+            '--fed-variant', help='bipartite, or original (the program of 2020)'
+        )
+        parser.add_argument(
+            '--fed-scope', help='tokens that count: followup, or whole (the string)'
+        )
+        parser.add_argument(
             '--fed-polarity', help='follow-ups that count: negative, positive or both'
         )
         parser.add_argument(
@@ -93,5 +99,10 @@ class ScoreDialogues(Command):
             f'{report.n_shards - report.n_shards_scored} of {report.n_shards} '
             'shards were scored before'
         )
+        if report.n_truncated:
+            print(
+                f'{report.n_truncated} contexts were too long for the judge, which '
+                'read a part of them'
+            )
         print(f'scorer {report.signature}')
         return report

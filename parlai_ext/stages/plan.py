@@ -31,6 +31,7 @@ OVERRIDES = (
     'followups',
     'bootstraps',
     'max_failed_share',
+    'max_truncated_share',
 )
 
 
@@ -183,6 +184,8 @@ def _protocol(
     roster = replace(protocol.roster, targets=merge_targets(before, now, more))
     asked = {s.name for s in [*now, *more]}
     guessed += [system.name for system, about in added if about.get('guess')]
+    # a target of the run that is not asked for now is as much a guess as before
+    guessed += [name for name in (old or {}).get('guessed') or () if name not in asked]
     return replace(protocol, roster=roster), asked, guessed
 
 

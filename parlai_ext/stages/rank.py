@@ -18,6 +18,7 @@ from parlai_ext.ranking.correlation import with_reference
 from parlai_ext.ranking.rank import standings
 from parlai_ext.records import HumanJudgement, Standing
 from parlai_ext.report.summary import is_floor
+from parlai_ext.report.visible import percent
 from parlai_ext.stages import imported, not_run, tournament, tournament_rows
 from parlai_ext.stages.plan import Plan, plan_of_run
 from parlai_ext.stages.reference import Reference, fitting, reference_of
@@ -27,6 +28,7 @@ from parlai_ext.store import RunFolder
 SCHEMA = 1
 BOOTSTRAPS = 2000
 MAX_FAILED_SHARE = 0.05
+MAX_TRUNCATED_SHARE = 0.2
 PARTNERS = 'sampled'
 
 
@@ -38,17 +40,22 @@ def rank_run(
     human: Sequence[HumanJudgement] = (),
     bootstraps: int | None = None,
     max_failed_share: float | None = None,
+    max_truncated_share: float | None = None,
 ) -> dict[str, Any]:
     """
     Rank the targets of a scored run; return what `ranking.json` holds.
 
     :param rule: keys that replace those of the protocol's ``ranking:`` section.
     :param human: judgements that replace the protocol's own reference.
+    :param max_truncated_share: of a system's judged contexts, above which its scores
+        are marked as not comparable.
     """
     plan = plan_of_run(run)
     settings = {**plan.protocol.ranking, **(rule or {})}
     if max_failed_share is not None:
         settings['max_failed_share'] = max_failed_share
+    if max_truncated_share is not None:
+        settings['max_truncated_share'] = max_truncated_share
     tables = read_tables(run, scorer_signature)
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
@@ -65,6 +72,8 @@ def rank_run(
         *(run, plan, tables, scorer_signature, settings), target=target, kind=kind
     )
     reference, misfits = fitting(tables, asked, strict=bool(human))
+    most = settings.get('max_truncated_share', MAX_TRUNCATED_SHARE)
+    truncated = truncation(tables, most)
     return {
         'schema': SCHEMA,
         'signature': f'{not_run.signature(run)} || {scorer_signature}'
@@ -83,7 +92,8 @@ def rank_run(
         **tournament.kept(played),
         'bounds': _bounds(tables),
         'failures': failures(tables, ranked),
-        'notes': notes(run, plan, tables) + misfits,
+        'truncated': truncated,
+        'notes': notes(run, plan, tables) + truncation_notes(truncated) + misfits,
     }
 
 
@@ -181,6 +191,35 @@ def failures(tables: Tables, ranked: np.ndarray) -> dict[str, Any]:
             'reasons': dict(sorted(reasons.items())),
         }
     return found
+
+
+def truncation(tables: Tables, max_share: float) -> dict[str, Any]:
+    """
+    Return, for each target some of whose contexts were too long for the judge, of how
+    many it did not read all, and whether the scores compare all the same.
+    """
+    return {
+        name: {
+            'n_contexts': tables.n_contexts[name],
+            'n_cut': cut,
+            'share': cut / tables.n_contexts[name],
+            'comparable': cut / tables.n_contexts[name] <= max_share,
+        }
+        for name, cut in sorted(tables.n_cut.items())
+        if cut
+    }
+
+
+def truncation_notes(truncated: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """
+    Say whose contexts were cut, but few enough; too many are a warning of the report.
+    """
+    said = [
+        f'{name} {one["n_cut"]} of {one["n_contexts"]} ({percent(one["share"])})'
+        for name, one in truncated.items()
+        if one['comparable']
+    ]
+    return [f'contexts too long for the judge, cut: {", ".join(said)}'] if said else []
 
 
 def notes(run: RunFolder, plan: Plan, tables: Tables) -> list[str]:

@@ -22,10 +22,13 @@ from parlai_ext.store import RunFolder
 OVERRIDES = {
     'judge_model_file': 'judge_model_file',
     'followups': 'followups',
+    'fed_variant': 'variant',
+    'fed_scope': 'scope',
     'fed_polarity': 'polarity',
     'fed_tokens': 'token_reduction',
     'fed_followups_reduction': 'followup_reduction',
 }
+CONTEXT = 256
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class ScoreReport:
     What was there to score, and what had to be done.
 
     `signature` names the scores in the run folder (`run.scores(signature)`);
-    `n_utterances` and `n_unscored` (scores that are `None`) count this call's work.
+    `n_utterances`, `n_unscored` (scores that are `None`) and `n_truncated` (utterances
+    whose context was too long for the judge) count this call's work.
     """
 
     signature: str
@@ -43,6 +47,7 @@ class ScoreReport:
     n_dialogues: int
     n_utterances: int
     n_unscored: int
+    n_truncated: int = 0
 
 
 def build_scorer(
@@ -56,7 +61,8 @@ def build_scorer(
     """
     Return the scorer that a protocol's ``scorer:`` section asks for, its judge loaded.
 
-    :param batchsize: contexts that go through the judge together.
+    :param batchsize: contexts of `CONTEXT` tokens that the judge has room for at once;
+        of shorter ones, more go through it together.
     """
 
     def judge(model_file: str) -> Any:
@@ -67,7 +73,7 @@ def build_scorer(
             datapath=datapath,
             no_cuda=no_cuda,
             fp16=fp16,
-            batchsize=batchsize,
+            tokens=batchsize * CONTEXT,
         )
 
     kind = find_scorer(config.get('name') or 'fed')
@@ -174,6 +180,7 @@ def score_run(
     report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
     with tqdm(desc='score', unit='dialogue', disable=not (progress and todo)) as bar:
         bar.total = sum(s.stop - s.start for s in todo)
+        watch(scorer, bar)
         for shard in todo:
             dialogues = run.read_dialogues(shard.pairing_id, shard.index)
             scored = score_dialogues(
@@ -194,6 +201,23 @@ def score_run(
             },
         )
     return report
+
+
+def watch(scorer: Scorer, bar: tqdm[Any]) -> None:
+    """
+    Let the bar tell how much of a shard a model has read; a large one takes minutes.
+    """
+    likelihood: Any = getattr(scorer, 'likelihood', None)
+    if likelihood is None or not hasattr(likelihood, 'progress'):
+        return
+    read = 0
+
+    def tell(n: int) -> None:
+        nonlocal read
+        read += n
+        bar.set_postfix_str(f'{read} contexts read')
+
+    likelihood.progress = tell
 
 
 def score_dialogues(
@@ -244,4 +268,5 @@ def counted(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreRepor
         n_utterances=report.n_utterances
         + sum(index is not None for _, index in judged),
         n_unscored=report.n_unscored + sum(s.value is None for s in scores),
+        n_truncated=report.n_truncated + sum(len(one.truncated) for one in scored),
     )

@@ -23,7 +23,9 @@ class Tables:
     """
     Dense arrays ``[target, opponent, opener]`` of dialogue means, NaN where there is
     none. `n_dialogues` counts a target's collected dialogues; `n_played` those in which
-    a system took part and `failures` why those that it broke off ended.
+    a system took part and `failures` why those that it broke off ended. `n_contexts`
+    counts the utterances of a target that were judged, `n_cut` those among them whose
+    context was too long for the judge.
     """
 
     systems: tuple[str, ...]
@@ -33,6 +35,8 @@ class Tables:
     n_dialogues: dict[str, int]
     n_played: Counter[str] = field(default_factory=Counter)
     failures: dict[str, Counter[str]] = field(default_factory=dict)
+    n_contexts: Counter[str] = field(default_factory=Counter)
+    n_cut: Counter[str] = field(default_factory=Counter)
 
     def unscored(self, values: np.ndarray) -> list[int]:
         """
@@ -109,6 +113,17 @@ def dialogue_means(
     return {d: sum(v) / len(v) if v else None for d, v in values.items()}
 
 
+def judged_contexts(scored: ScoredDialogue, judged: str) -> set[int]:
+    """
+    Return the places of the system's utterances that were judged.
+    """
+    return {
+        score.utterance_index
+        for score in scored.scores
+        if score.system == judged and score.utterance_index is not None
+    }
+
+
 def _empty(plan: Plan, dimensions: tuple[str, ...]) -> Tables:
     """
     Return tables with a place for every dialogue of the plan.
@@ -177,6 +192,9 @@ def _enter(
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
         return
+    contexts = judged_contexts(scored, judged)
+    tables.n_contexts[judged] += len(contexts)
+    tables.n_cut[judged] += sum(i in scored.truncated for i in contexts)
     for dimension, mean in dialogue_means(dialogue, scored, judged).items():
         if dimension not in tables.scores:
             shape = next(iter(tables.baselines.values())).shape

@@ -18,20 +18,28 @@ from typing import Any
 
 from parlai_ext.bridge.spending import Spending, added
 from parlai_ext.errors import UserError
+from parlai_ext.records import Protocol
 from parlai_ext.stages.amounts import duration, money, size
 from parlai_ext.store import RunFolder
 from parlai_ext.store.files import write_file
+from parlai_ext.store.manifest import NAME as MANIFEST
 
 FORECAST = 'timing/forecast.json'
 ACTUAL = 'timing/actual.json'
 PHASES = ('collect', 'score')
+SETTINGS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
 
 
-def save_forecast(root: str | Path, forecast: Mapping[str, Any]) -> None:
+def save_forecast(
+    root: str | Path, forecast: Mapping[str, Any], protocol: Protocol | None = None
+) -> None:
     """
     Keep a forecast; what was measured of the run before is of another one.
+
+    :param protocol: what it is a forecast of; a run of another is not compared with it.
     """
-    _write(Path(root) / FORECAST, forecast)
+    settings = {key: getattr(protocol, key) for key in SETTINGS} if protocol else {}
+    _write(Path(root) / FORECAST, {**forecast, 'settings': settings})
     (Path(root) / ACTUAL).unlink(missing_ok=True)
 
 
@@ -101,6 +109,9 @@ def compared(root: str | Path) -> list[str]:
     forecast, actual = _read(Path(root) / FORECAST), _read(Path(root) / ACTUAL)
     if not forecast or not actual:
         return []
+    other = _changed(Path(root), forecast.get('settings') or {})
+    if other:
+        return [f'forecast   not compared: it was made with other settings: {other}']
     lines: list[str] = []
     said_of_all = took_of_all = 0.0
     for phase, planned in zip(PHASES, ('dialogues', 'dialogues_to_score'), strict=True):
@@ -125,6 +136,17 @@ def compared(root: str | Path) -> list[str]:
         share = played / forecast['dialogues']
         lines.append(_line('money', forecast['cost'] * share, cost, money))
     return lines
+
+
+def _changed(root: Path, settings: Mapping[str, Any]) -> str:
+    """
+    Return what of the settings the run changed: ``seed: 1 → 2``.
+    """
+    made = (_read(root / MANIFEST) or {}).get('collect', {})
+    pairs = [(key, said, made.get(key, said)) for key, said in settings.items()]
+    return '; '.join(
+        f'{key}: {said} → {is_}' for key, said, is_ in pairs if said != is_
+    )
 
 
 def _line(

@@ -63,7 +63,7 @@ def _pilot(opt: Mapping[str, Any], judge: bool) -> dict[str, Any]:
     with there.lock() if there else nullcontext():
         found = pilot(plan, opt, judge=judge)
         if root:
-            timing.save_forecast(root, found)
+            timing.save_forecast(root, found, plan.protocol)
     return found
 
 

@@ -87,12 +87,13 @@ def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:
         'dialogues': source,
         'scores': rows,
         'evidence': {str(at): list(row) for at, row in scored.evidence.items()},
+        'truncated': {str(at): n for at, n in scored.truncated.items()},
     }
 
 
 def scored_of(record: Mapping[str, Any]) -> ScoredDialogue:
     """
-    Return the scored dialogue of a record.
+    Return the scored dialogue of a record; early ones do not tell what was cut.
     """
     name = record['dialogue_id']
     evidence: dict[int, Sequence[float | None]] = {
@@ -102,4 +103,5 @@ def scored_of(record: Mapping[str, Any]) -> ScoredDialogue:
         dialogue_id=name,
         scores=tuple(Score(dialogue_id=name, **row) for row in record['scores']),
         evidence={at: tuple(evidence[at]) for at in sorted(evidence)},
+        truncated={int(at): n for at, n in record.get('truncated', {}).items()},
     )

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from parlai_ext.bridge.fetch.moving import move_into
 from parlai_ext.errors import UserError, first_line
 
 MEMBERS = 100_000
@@ -94,21 +95,6 @@ def unpack_gzip(archive: Path, target: Path) -> None:
         os.replace(unpacked, target)
     finally:
         unpacked.unlink(missing_ok=True)
-
-
-def move_into(source: Path, target: Path) -> None:
-    """
-    Move what is in a folder into another: folders merged, files replaced.
-
-    A ``.built`` comes last: it says that the rest is there.
-    """
-    target.mkdir(parents=True, exist_ok=True)
-    for entry in sorted(source.iterdir(), key=lambda p: (p.name == '.built', p.name)):
-        place = target / entry.name
-        if entry.is_dir() and place.is_dir():
-            move_into(entry, place)
-        else:
-            os.replace(entry, place)
 
 
 @contextmanager

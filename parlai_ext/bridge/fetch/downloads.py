@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from parlai_ext.bridge import candidates, hub, zoo
+from parlai_ext.bridge import candidates, hub, tokenizer_files, zoo
 from parlai_ext.bridge.content import files_at, sha256
 from parlai_ext.bridge.fetch.answers import LIMITS, Limits
 from parlai_ext.bridge.fetch.file import Unreachable
 from parlai_ext.bridge.fetch.lock import Entry, LockFile
 from parlai_ext.bridge.fetch.trusted import default_lock, trusted_downloads
+from parlai_ext.bridge.resolve import own_options
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import System
 from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS
@@ -109,6 +110,24 @@ class Means:
             raise
         return True
 
+    def fetch_tokenizer(self, system: System) -> list[str]:
+        """
+        Fetch a tokenizer that lies apart from its model, and return its addresses.
+
+        :raises UserError: when it cannot be had.
+        """
+        path = str(system.opt.get('model_file') or '')
+        model = zoo.zoo_file(path, self.datapath) if zoo.is_zoo(path) else Path(path)
+        opt = {
+            **(own_options(model, system.opt, self.datapath) if path else {}),
+            **system.opt,
+        }
+        urls = tokenizer_files.missing_urls(opt, self.datapath)
+        if urls:
+            with trusted_downloads(self.datapath, **self.how()):
+                tokenizer_files.fetch(opt, self.datapath)
+        return urls
+
     def record_weights(self, repo: str, commit: str | None, weights: Path) -> None:
         """
         Record the hashes of weights that the hub's own client has brought.
@@ -144,6 +163,10 @@ def _download(system: System, means: Means) -> Downloaded:
             files.append(repo)
     except UserError as e:
         return _failed(system, files, 'model', e)
+    try:
+        files += means.fetch_tokenizer(system)
+    except UserError as e:
+        return _failed(system, files, 'dict_tokenizer', e)
     return Downloaded(system.name, tuple(files))
 
 

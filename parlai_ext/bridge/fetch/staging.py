@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parlai_ext.bridge.fetch.archives import move_into
+from parlai_ext.bridge.fetch.moving import move_into
 
 UNDER_WAY = '.parlai_ext-partial'
 STAGE = 'stage-'

@@ -11,9 +11,8 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +25,8 @@ import parlai.core.params
 import parlai.utils.pickle
 import torch
 
-from parlai_ext.bridge.content import sha256
+from parlai_ext.bridge.safe import own_options, safetensors_file
 from parlai_ext.bridge.safe import read as safe_read
-from parlai_ext.bridge.safe import safetensors_file
 from parlai_ext.bridge.safe.read import THEIRS
 from parlai_ext.bridge.safe.unpickle import (
     BadModelFile,
@@ -45,17 +43,17 @@ __all__ = [
     'guarded',
     'read_opt',
     'read_states',
-    'trusted_record',
 ]
 
 
 @dataclass
 class _Guard:
     """
-    What one `with` block trusts, and what it has refused so far.
+    What one `with` block trusts, whose files it reads, what it has refused so far.
     """
 
-    trusted: frozenset[str] = frozenset()
+    trusted: frozenset[str]
+    given: Mapping[str, Any]
     refused: list[Refused] = field(default_factory=list)
 
 
@@ -66,7 +64,9 @@ _undo = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
-def guarded(trusted: Collection[str] | None = None) -> Iterator[None]:
+def guarded(
+    trusted: Collection[str] | None = None, given: Mapping[str, Any] | None = None
+) -> Iterator[None]:
     """
     Let model files, their options and their caches be read as data only.
 
@@ -75,9 +75,11 @@ def guarded(trusted: Collection[str] | None = None) -> Iterator[None]:
 
     :param trusted: files that may run code: they are read as ParlAI does; by default
         those of the guard around this one.
+    :param given: the roster's entry of the system that is read; it may name an agent
+        that the model's own `.opt` may not.
     :raises Refused: naming file and global; also where ParlAI would have hidden it.
     """
-    guard = _Guard(_resolved(trusted))
+    guard = _Guard(_resolved(trusted), _given() if given is None else given)
     _enter()
     token = _current.set(guard)
     try:
@@ -143,6 +145,11 @@ def _resolved(trusted: Collection[str] | None) -> frozenset[str]:
     return frozenset(map(os.path.realpath, trusted))
 
 
+def _given() -> Mapping[str, Any]:
+    guard = _current.get(None)
+    return guard.given if guard else {}
+
+
 def _trusts(path: str) -> bool:
     return os.path.realpath(path) in _resolved(None)
 
@@ -171,7 +178,13 @@ def _torch_load(
         module = THEIRS.pickle_module if theirs else pickle_module
         return THEIRS.torch_load(f, map_location, module, **options)
     with _noted():
-        return safe_read.tensors(f, map_location, **options)
+        try:
+            return safe_read.tensors(f, map_location, **options)
+        except Refused as refused:
+            if not options.get('weights_only'):
+                raise
+            # torch itself would refuse a trusted one
+            raise refused.for_good() from None
 
 
 def _jit_load(f: Any, *args: Any, **options: Any) -> Any:
@@ -205,7 +218,10 @@ def _numpy_load(
 
 def _opt_load(cls: Any, optfile: str) -> Any:
     with _noted():
-        return cls(_opt(optfile, _trusts(optfile)))
+        found = _opt(optfile, _trusts(optfile))
+        if not _trusts(optfile):
+            found = own_options.for_talking(optfile, found, _given())
+        return cls(found)
 
 
 def _only_agents(original: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -227,44 +243,27 @@ def _only_agents(original: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def read_opt(
-    path: str | Path, trusted: Collection[str] | None = None
+    path: str | Path,
+    trusted: Collection[str] | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
     Return a model's options, from JSON or from an old pickled file.
 
+    :param given: the roster's entry; by default that of the guard around.
     :raises UserError: when it is neither, or more than data.
     """
-    return _opt(str(path), os.path.realpath(path) in _resolved(trusted))
+    return _opt(str(path), os.path.realpath(path) in _resolved(trusted), given)
 
 
-def _opt(path: str, trusts: bool) -> dict[str, Any]:
+def _opt(
+    path: str, trusts: bool, given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     found = safe_read.options(path, trusts)
     if not trusts:
-        _checked_opt(path, found)
+        own_options.check(path, found, _given() if given is None else given)
     own = parlai.core.opt.__AUTOCLEAN_KEYS__
     return {key: value for key, value in found.items() if key not in own}
-
-
-# where a model's own options may find its agent; naming any other module runs it
-HOMES = ('parlai.', 'projects.', 'parlai_ext.agents.')
-# what talks to strangers, or can run code: only a roster may seat these
-ROSTER_ONLY = re.compile(r'(ext:|parlai_ext\.agents\.)(hf|remote)\b')
-ASKED_ONLY = ('hf_trust_code', 'remote_url', 'remote_key_env')
-
-
-def _checked_opt(path: str, opt: dict[str, Any]) -> None:
-    """
-    Refuse options that would have other code run than ParlAI's and ours.
-
-    :raises Refused: naming the agent or the option.
-    """
-    agent = str(opt.get('model') or '')
-    known = ':' not in agent or agent.startswith(('projects:', 'ext:', *HOMES))
-    if not known or ROSTER_ONLY.match(agent):
-        raise Refused(path, f'the agent {agent}')
-    for key in ASKED_ONLY:
-        if opt.get(key):
-            raise Refused(path, f'with {key}, which a roster alone may set,')
 
 
 def read_states(
@@ -282,34 +281,20 @@ def read_states(
     return found
 
 
-def count_parameters(path: str | Path) -> int | None:
+def count_parameters(path: str | Path, refusing: bool = False) -> int | None:
     """
     Return how many parameters a model file holds, shared ones once; `None` if that
     cannot be told without running code from it.
+
+    :param refusing: raise `Refused` for such a file, unless it is trusted.
     """
     without_data = getattr(torch.serialization, 'skip_data', contextlib.nullcontext)
     try:
         with without_data():
             tensors = read_states(path, trusted=())['model'].values()
-    except (UserError, OSError, MemoryError, RuntimeError):
+    except (UserError, OSError, MemoryError, RuntimeError) as error:
+        if refusing and isinstance(error, Refused) and not _trusts(str(path)):
+            raise
         return None
     found = [t for t in tensors if isinstance(t, torch.Tensor)]
     return sum({(t.data_ptr(), t.numel()): t.numel() for t in found}.values())
-
-
-def trusted_record(paths: Sequence[str]) -> dict[str, str]:
-    """
-    Return the hash of each file that was trusted, by its name; where names are the
-    same, by as much of the path as tells them apart.
-    """
-    found: dict[str, str] = {}
-    for path in dict.fromkeys(map(os.path.realpath, paths)):
-        if not os.path.isfile(path):
-            raise UserError(f'--trust-model-code: there is no file {path}')
-        others = {os.path.realpath(p) for p in paths} - {path}
-        parts = Path(path).parts
-        n = 1
-        while any(Path(other).parts[-n:] == parts[-n:] for other in others):
-            n += 1
-        found['/'.join(parts[-n:])] = sha256(Path(path))
-    return found

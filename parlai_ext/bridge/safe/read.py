@@ -166,13 +166,18 @@ def options(path: str, trusts: bool) -> dict[str, Any]:
         data = file.read()
     try:
         found = json.loads(data.decode('utf-8'))
+    except RecursionError as error:
+        raise BadModelFile(path, 'it cannot be read: nested too deeply') from error
     except ValueError as error:
         if data.lstrip()[:1] in (b'', b'{', b'['):
             raise _unreadable(path, error) from error
         load = THEIRS.pickle_load if trusts else pickled
         named = io.BytesIO(data)
         named.name = path
-        found = load(named)
+        try:
+            found = load(named)
+        except MemoryError as error:  # a length that no options have
+            raise _unreadable(path, error) from error
     if not isinstance(found, dict):
         raise BadModelFile(path, 'it holds no options')
     return dict(found)

@@ -4,12 +4,14 @@ Which model files may run code when they are read: those that the user names, no
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bridge.safe.load import guarded, trusted_record
+from parlai_ext.bridge.content import sha256
+from parlai_ext.bridge.safe.load import guarded
 from parlai_ext.bridge.zoo import is_zoo, zoo_file
 from parlai_ext.errors import UserError
 
@@ -38,4 +40,22 @@ def _files(opt: Mapping[str, Any]) -> Sequence[Path]:
         if not file.is_file():
             raise UserError(f'--trust-model-code: there is no file {file}')
         found.append(file)
+    return found
+
+
+def trusted_record(paths: Sequence[str]) -> dict[str, str]:
+    """
+    Return the hash of each file that was trusted, by its name; where names are the
+    same, by as much of the path as tells them apart.
+    """
+    found: dict[str, str] = {}
+    for path in dict.fromkeys(map(os.path.realpath, paths)):
+        if not os.path.isfile(path):
+            raise UserError(f'--trust-model-code: there is no file {path}')
+        others = {os.path.realpath(p) for p in paths} - {path}
+        parts = Path(path).parts
+        n = 1
+        while any(Path(other).parts[-n:] == parts[-n:] for other in others):
+            n += 1
+        found['/'.join(parts[-n:])] = sha256(Path(path))
     return found

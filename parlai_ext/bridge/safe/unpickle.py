@@ -50,21 +50,31 @@ class Refused(BadModelFile):
     A file that is more than data.
 
     :param what: the global that it names, or the other way to run code.
+    :param instead: what else the user may do.
+    :param trustable: ``--trust-model-code`` would help.
     """
 
-    def __init__(self, path: str, what: str):
+    def __init__(self, path: str, what: str, instead: str = '', trustable: bool = True):
         why = f'refused: it wants to run {what} when read'
-        if path != UNNAMED:
-            why += f'; if you trust its author: --trust-model-code {path}'
-        super().__init__(path, why)
-        self.what = what
+        hints = [instead] if instead else []
+        if path != UNNAMED and trustable:
+            trust = 'or' if instead else 'if you trust its author:'
+            hints.append(f'{trust} --trust-model-code {path}')
+        super().__init__(path, '; '.join([why, ', '.join(hints)] if hints else [why]))
+        self.what, self.instead, self.trustable = what, instead, trustable
+
+    def for_good(self) -> Refused:
+        """
+        Return the same where no trust would help.
+        """
+        return Refused(self.path, self.what, 'weights as safetensors would do', False)
 
     @property
     def as_option(self) -> str:
         return f'model_file: {self.why}'
 
     def __reduce__(self) -> Any:
-        return Refused, (self.path, self.what)
+        return Refused, (self.path, self.what, self.instead, self.trustable)
 
 
 def path_of(file: Any) -> str:

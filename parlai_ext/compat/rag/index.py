@@ -19,7 +19,10 @@ def index_is_only_read(module: Any) -> None:
 
     def deserialize_from(self: Any, file: str, emb_path: str | None = None) -> None:
         index, *numbers = index_files(file, emb_path)
-        self.index = self.faiss.read_index(str(index))
+        # an index can name another file of this machine for its lists, to be written
+        # to; what is beside it is taken instead, and only read
+        flags = self.faiss.IO_FLAG_ONDISK_SAME_DIR | self.faiss.IO_FLAG_READ_ONLY
+        self.index = self.faiss.read_index(str(index), flags)
         numbered = [module.torch.load(path) for path in numbers]
         self.index_id_to_db_id = [i for part in numbered for i in part]
         if len(self.index_id_to_db_id) != self.index.ntotal:

@@ -1,0 +1,3 @@
+"""
+Scores that were worked out elsewhere, as a scorer.
+"""

@@ -1,0 +1,125 @@
+"""
+Stored scores as a scorer: `parlai eval_model -m ext:stored_scores -t ext:judged:…`.
+
+    {"scores": {"interesting": 0.3, "fluent": -0.1}}
+
+The file holds one object an item, in the order of the judged set: a list, or one object
+after another. It shows how well any metric agrees with people, and needs no model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+
+from parlai_ext.errors import UserError
+
+KEYS = ('scores', 'score')
+Scores = Mapping[str, float | None]
+
+
+class StoredScoresAgent(Agent):
+    """
+    Observes an item's number ``item``, acts its stored ``scores``.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        group = parser.add_argument_group('Stored Scores Agent')
+        group.add_argument('--scores-file', help='JSON, an object with scores an item')
+        return parser
+
+    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
+        super().__init__(opt, shared)
+        self.id = 'StoredScores'
+        self.stored: list[Scores] = (
+            shared['stored'] if shared else read_scores(opt.get('scores_file'))
+        )
+
+    def share(self) -> dict[str, Any]:
+        """
+        Clones read one list.
+        """
+        return {**super().share(), 'stored': self.stored}
+
+    def act(self) -> Message:
+        """
+        Return the scores of the item that was observed last.
+        """
+        act = Message(id=self.id, episode_done=False)
+        seen = self.observation
+        if not seen or seen.is_padding():
+            return act
+        item, path = seen.get('item'), self.opt.get('scores_file')
+        if item is None:
+            raise UserError(
+                f'{self.id}: its task must number items, as ext:judged does'
+            )
+        if len(self.stored) != (there := seen['num_items']):
+            raise UserError(
+                f'--scores-file {path}: it has {len(self.stored)} objects, and the '
+                f'task has {there} items; those of this level would do'
+            )
+        act['scores'] = dict(self.stored[item])
+        return act
+
+
+def read_scores(path: str | None) -> list[Scores]:
+    """
+    Return the scores of a file, in its order.
+
+    :raises UserError: for a file that is not there or not of this shape.
+    """
+    if not path:
+        raise UserError('--scores-file is needed: JSON, an object with scores an item')
+    try:
+        with open(path, encoding='utf-8') as f:
+            text = f.read()
+        found = list(objects(text))
+    except OSError as e:
+        raise UserError(f'--scores-file {path}: {e.strerror}') from None
+    except ValueError as e:
+        raise UserError(f'--scores-file {path}: not JSON: {e}') from None
+    if len(found) == 1 and isinstance(found[0], list):
+        found = found[0]
+    return [
+        scores_of(one, f'--scores-file {path}: object {i + 1}')
+        for i, one in enumerate(found)
+    ]
+
+
+def objects(text: str) -> Iterator[Any]:
+    """
+    Yield one JSON value after another.
+    """
+    decoder, place = json.JSONDecoder(), 0
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        found, place = decoder.raw_decode(text, place)
+        yield found
+
+
+def scores_of(raw: Any, where: str) -> Scores:
+    """
+    Return the scores of one object; `None` is "no score".
+    """
+    known = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
+    if not known or not isinstance(known[0], dict):
+        raise UserError(f'{where}: key scores: dimensions with numbers are expected')
+    for name, value in known[0].items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (number and math.isfinite(value)):
+            raise UserError(f'{where}: key scores: {name}: a number is expected')
+    found: Scores = known[0]
+    return found

@@ -1,0 +1,259 @@
+"""
+Follow-ups and turns of a dialogue scored by the engine for causal models.
+
+    python -m benchmarks.likelihood_causal [followups | turns] [--threads 2]
+
+Random weights of GPT-2 small's shape. `followups`: the 63 distinct follow-ups of FED
+after a context of random tokens, against one forward pass for each string, as the
+published program does it (its loss is that of the whole string, so all logits are
+made). `turns`: the five target turns of a dialogue of twelve utterances, all of them in
+one call against turn by turn with the same engine.
+
+Sides take turns; times are medians. Floating-point operations are counted by torch
+while each side runs, logits and attention included. FED's list comes from its authors'
+repository (``--followups FILE`` for one that is here); its tokens are counted by
+GPT-2's own pattern of words and marks, whose pieces are nearly always one token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModelForCausalLM, GPT2Config
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from parlai_ext.likelihood.causal import Causal  # noqa: E402
+from parlai_ext.records import Answer, Question  # noqa: E402
+from parlai_ext.scoring.followups import FollowUps, load_followups  # noqa: E402
+
+BESIDE = ROOT.parent / 'shared/data/fed/followups_fed_2020.json'
+END = 50256
+PIECE = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?\w+| ?[^\s\w]+|\s+")
+UTTERANCES, TARGETS = 12, (2, 4, 6, 8, 10)  # places; the first two were given
+# the paper's three dimensions have 3, 4 and 1 complaints (docs/fed.md)
+PAPERS = 8
+Ids = tuple[int, ...]
+
+
+def build(device: str, dtype: str) -> Any:
+    """
+    Return GPT-2 small with random weights.
+    """
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(GPT2Config())
+    return model.to(device, getattr(torch, dtype)).requires_grad_(False).eval()
+
+
+def distinct(followups: FollowUps) -> list[str]:
+    """
+    Return the different follow-ups of all dimensions.
+    """
+    sides = followups.dimensions.values()
+    return list(dict.fromkeys(t for s in sides for t in (*s.positive, *s.negative)))
+
+
+def tokens_of(texts: Sequence[str]) -> tuple[Ids, ...]:
+    """
+    Return one number for each word or mark; a follow-up is closed by the end token.
+    """
+    known: dict[str, int] = {}
+    return tuple(
+        (*(known.setdefault(p, len(known)) for p in PIECE.findall(f' {text}')), END)
+        for text in texts
+    )
+
+
+def random_tokens(n: int, seed: int) -> Ids:
+    """
+    Return ``n`` tokens, none of them among those of the follow-ups.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    return tuple(torch.randint(1000, END, (n,), generator=draw).tolist())
+
+
+def one_pass_each(model: Any, question: Question) -> list[float]:
+    """
+    Return the loss of each whole string, from a forward pass for each of them.
+    """
+    found = []
+    for continuation in question.continuations:
+        ids = torch.tensor([[*question.context, *continuation]], device=model.device)
+        with torch.inference_mode():
+            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+        found.append(float(loss))
+    return found
+
+
+def losses(answer: Answer) -> list[float]:
+    """
+    Return the same from an answer that tells its context too.
+    """
+    rows = [(*(answer.context or ()), *row) for row in answer.continuations]
+    return [-sum(row) / len(row) for row in rows]
+
+
+def counted(work: Callable[[], Any]) -> tuple[int, Any]:
+    """
+    Return the floating-point operations of some work, attention's included, and what
+    came out.
+    """
+    with (
+        sdpa_kernel(SDPBackend.MATH),
+        FlopCounterMode(display=False) as counter,
+    ):
+        found = work()
+    return int(counter.get_total_flops()), found
+
+
+def seconds(work: Callable[[], Any], opt: argparse.Namespace) -> float:
+    """
+    Return how long some work takes.
+    """
+    clock = time.process_time if opt.clock == 'cpu' else time.perf_counter
+    start = clock()
+    work()
+    if opt.device.startswith('cuda'):
+        torch.cuda.synchronize()
+    return clock() - start
+
+
+def compare(
+    title: str, sides: dict[str, Callable[[], Any]], opt: argparse.Namespace
+) -> dict[str, Any]:
+    """
+    Print each side's operations and times, and the ratios to the first side; return
+    what came out. The run that counts is the one that warms up.
+    """
+    counts, found = {}, {}
+    for name, work in sides.items():
+        counts[name], found[name] = counted(work)
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(opt.repeats):
+        for name, work in sides.items():
+            times[name].append(seconds(work, opt))
+    print(f'{title} (load average {os.getloadavg()[0]:.1f})')
+    first = next(iter(sides))
+    for name in sides:
+        middle = statistics.median(times[name])
+        each = ', '.join(f'{t:.2f}' for t in times[name])
+        line = f'  {name}: {counts[name] / 1e9:.1f} GFLOP, {middle:.3f} s ({each})'
+        if name != first:
+            bound = counts[first] / counts[name]
+            ratio = statistics.median(times[first]) / middle
+            pairs = zip(times[first], times[name], strict=True)
+            paired = statistics.median(a / b for a, b in pairs)
+            line += (
+                f'\n    {ratio:.2f} times as fast (median of paired ratios '
+                f'{paired:.2f}); counted {bound:.2f}; share {ratio / bound:.0%}'
+            )
+        print(line, flush=True)
+    return found
+
+
+def followups(model: Any, opt: argparse.Namespace) -> None:
+    """
+    Compare the engine with one pass a follow-up.
+    """
+    texts = distinct(load_followups(opt.followups))
+    asked = tokens_of(texts)
+    sizes = [len(ids) for ids in asked]
+    print(f'{len(asked)} follow-ups of {sum(sizes)} tokens, {max(sizes)} the longest')
+    engine = Causal(model, None, '', positions=1024, tokens=opt.tokens)
+    for length in opt.contexts:
+        question = Question(random_tokens(length, length), asked)
+        found = compare(
+            f'context of {length} tokens',
+            {
+                'one pass each': lambda q=question: one_pass_each(model, q),  # type: ignore[misc]
+                'engine, follow-ups': lambda q=question: engine.answer([q]),  # type: ignore[misc]
+                'engine, whole strings': lambda q=question: engine.answer([q], True),  # type: ignore[misc]
+            },
+            opt,
+        )
+        [answer] = found['engine, whole strings']
+        pairs = zip(losses(answer), found['one pass each'], strict=True)
+        print(f'  losses differ by {max(abs(x - y) for x, y in pairs):.0e} at most')
+
+
+def turns(model: Any, opt: argparse.Namespace) -> None:
+    """
+    Compare the turns of a dialogue in one call with a call for each.
+    """
+    fed = tokens_of(distinct(load_followups(opt.followups)))
+    complaints = load_followups('default').dimensions.values()
+    ours = tokens_of([text for sides in complaints for text in sides.negative])
+    engine = Causal(model, None, '', positions=1024, tokens=opt.tokens)
+    for length in opt.utterances:
+        said = [(*random_tokens(length - 1, seed), END) for seed in range(UTTERANCES)]
+        before = [sum(said[:n], ()) for n in range(UTTERANCES + 1)]
+        kinds: dict[str, list[Question]] = {
+            "the target's own reply": [Question(before[n], (said[n],)) for n in TARGETS]
+        }
+        for name, some in (
+            (f'{PAPERS} complaints', ours[:PAPERS]),
+            (f'{len(ours)} complaints', ours),
+            (f'{len(fed)} follow-ups', fed),
+        ):
+            kinds[name] = [Question(before[n + 1], some) for n in TARGETS]
+        for name, asked in kinds.items():
+            compare(
+                f'utterances of {length} tokens, {name}',
+                {
+                    'turn by turn': lambda a=asked: [engine.answer([q]) for q in a],  # type: ignore[misc]
+                    'one call': lambda a=asked: engine.answer(a),  # type: ignore[misc]
+                },
+                opt,
+            )
+
+
+def options() -> argparse.Namespace:
+    """
+    Return what the command line says.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('what', nargs='?', choices=PARTS, default='followups')
+    parser.add_argument(
+        '--followups', default=str(BESIDE) if BESIDE.is_file() else 'fed_2020'
+    )
+    parser.add_argument('--contexts', type=int, nargs='+', default=[90, 250])
+    parser.add_argument('--utterances', type=int, nargs='+', default=[20, 40])
+    parser.add_argument('--repeats', type=int, default=5)
+    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--tokens', type=int, default=4096)
+    parser.add_argument('--device', default='cpu')
+    parser.add_argument('--dtype', default='float32')
+    parser.add_argument('--clock', choices=('wall', 'cpu'), default='wall')
+    return parser.parse_args()
+
+
+PARTS = {'followups': followups, 'turns': turns}
+
+
+def main() -> None:
+    """
+    Print what is asked for.
+    """
+    opt = options()
+    torch.set_num_threads(opt.threads)
+    print(json.dumps(vars(opt)))
+    PARTS[opt.what](build(opt.device, opt.dtype), opt)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,231 @@
+"""
+Follow-ups scored by the engine, against ParlAI's stock ranking of candidates.
+
+    python benchmarks/likelihood_encoder_decoder.py
+    python benchmarks/likelihood_encoder_decoder.py --shape blender_3B --device cuda
+    python benchmarks/likelihood_encoder_decoder.py --shape blender_9B --device cuda \
+        --dtype bf16 --followups 8 --contexts 512 --engine-only
+
+Random weights of a Blender shape, contexts of 128 tokens, 12 follow-ups of 5 to 10
+tokens that share no beginning. Both sides are run in turn; times are medians. The
+matrix products' floating-point operations come from a formula, and torch counts them
+while each side runs: the two must agree. The first bound is that of the same rows with
+keys and values made once a context and no logits for padding; the second is the ratio
+of what the two sides compute. On a machine that others use too, ``--clock cpu`` tells
+more than the clock on the wall. Without a GPU, ``--device cuda`` prints the bounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from parlai_ext import compat
+
+compat.apply()
+
+from blender_shapes import SHAPES, Operations, Shape, build, operations  # noqa: E402
+from parlai.agents.transformer.modules import TransformerGeneratorModel  # noqa: E402
+from parlai.core.torch_generator_agent import TorchGeneratorAgent  # noqa: E402
+from parlai.utils.torch import padded_tensor  # noqa: E402
+
+from parlai_ext.bridge.cross_attention import CrossAttention  # noqa: E402
+from parlai_ext.likelihood.budget import Budget  # noqa: E402
+from parlai_ext.likelihood.encoder_decoder import EncoderDecoder  # noqa: E402
+from parlai_ext.records import Question  # noqa: E402
+
+PAPER = 792_000  # utterances: 264 pairs, 600 dialogues each, 5 turns judged
+DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
+
+
+def stock(model: TransformerGeneratorModel, questions: Sequence[Question]) -> list[Any]:
+    """
+    Return the sorted losses of ParlAI's own `rank_eval_label_candidates`.
+    """
+    device = model.START.device
+    vectors = [[torch.tensor(c) for c in q.continuations] for q in questions]
+    batch = SimpleNamespace(
+        text_vec=torch.tensor([q.context for q in questions], device=device),
+        candidate_vecs=vectors,
+        candidates=[q.continuations for q in questions],
+    )
+    agent: Any = SimpleNamespace(
+        model=model,
+        NULL_IDX=0,
+        _encoder_input=lambda batch: (batch.text_vec,),
+        _pad_tensor=lambda rows, is_label: padded_tensor(rows, pad_idx=0),
+    )
+    rank = TorchGeneratorAgent.rank_eval_label_candidates
+    with torch.no_grad():
+        return rank(agent, batch, len(questions))[1]
+
+
+def same(answers: Sequence[Any], losses: Sequence[Sequence[float]]) -> float:
+    """
+    Return by how much the two sides differ at most.
+    """
+    ours = [
+        sorted(-sum(row) / len(row) for row in answer.continuations)
+        for answer in answers
+    ]
+    pairs = zip(sum(ours, []), sum(map(list, losses), []), strict=True)
+    return max(abs(a - b) for a, b in pairs)
+
+
+def flops(work: Callable[[], object]) -> int:
+    """
+    Return the floating-point operations of matrix products.
+    """
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return int(counter.get_total_flops())
+
+
+def seconds(work: Callable[[], object], opt: argparse.Namespace) -> float:
+    """
+    Return how long the work takes, or how long processors work on it.
+    """
+    clock = time.process_time if opt.clock == 'cpu' else time.perf_counter
+    start = clock()
+    work()
+    if opt.device.startswith('cuda'):
+        torch.cuda.synchronize()
+    return clock() - start
+
+
+def peak(opt: argparse.Namespace) -> float:
+    """
+    Return the operations a second of a large matrix product.
+    """
+    n = 8192 if opt.device.startswith('cuda') else 2048
+    a = torch.randn(n, n, device=opt.device).to(DTYPES[opt.dtype])
+    times = [seconds(lambda: a @ a, opt) for _ in range(6)]
+    return 2 * n**3 / statistics.median(times[1:])
+
+
+def make_questions(shape: Shape, opt: argparse.Namespace) -> list[Question]:
+    """
+    Return contexts of random tokens, all with the same follow-ups.
+    """
+    draw = torch.Generator().manual_seed(0)
+
+    def some(n: int) -> tuple[int, ...]:
+        return tuple(torch.randint(4, shape.vocabulary, (n,), generator=draw).tolist())
+
+    followups = tuple((*some(4 + i % 6), 2) for i in range(opt.followups))
+    return [Question(some(opt.length), followups) for _ in range(opt.contexts)]
+
+
+def options() -> argparse.Namespace:
+    """
+    Return what the command line says.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--shape', choices=SHAPES, default='blender_90M')
+    parser.add_argument('--device', default='cpu')
+    parser.add_argument('--dtype', choices=DTYPES, default='fp32')
+    parser.add_argument('--contexts', type=int, default=8)
+    parser.add_argument('--length', type=int, default=128)
+    parser.add_argument('--followups', type=int, default=12)
+    parser.add_argument('--repeats', type=int, default=5)
+    parser.add_argument('--tokens', type=int, default=16384)
+    parser.add_argument('--clock', choices=('wall', 'cpu'), default='wall')
+    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--engine-only', action='store_true')
+    return parser.parse_args()
+
+
+def main() -> None:
+    """
+    Print counts, times and their ratios.
+    """
+    opt = options()
+    torch.set_num_threads(opt.threads)
+    shape = SHAPES[opt.shape]
+    questions = make_questions(shape, opt)
+    sizes = [len(ids) for ids in questions[0].continuations]
+    formula = operations(shape, opt.length, sizes)
+    if opt.device.startswith('cuda') and not torch.cuda.is_available():
+        print_bounds(formula, None)
+        print(f'{opt.shape}: no GPU at hand, nothing measured')
+        return
+    model = build(shape, opt.device, DTYPES[opt.dtype])
+    engine = EncoderDecoder(CrossAttention(model), None, '', Budget(opt.tokens))
+    sides: dict[str, Callable[[], Any]] = {'engine': lambda: engine.answer(questions)}
+    if not opt.engine_only:
+        sides['stock'] = lambda: stock(model, questions)
+        difference = same(sides['engine'](), sides['stock']())
+        print(f'largest difference of a mean log-probability: {difference:.1e}')
+    for name, work in sides.items():
+        counted, expected = flops(work) // len(questions), getattr(formula, name)
+        print(
+            f'{name}: {counted / 1e9:.2f} GFLOP a context, formula / counted = ', end=''
+        )
+        print(f'{expected / counted:.4f}')
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(opt.repeats):
+        for name, work in sides.items():
+            times[name].append(seconds(work, opt))
+    middle = {name: statistics.median(some) for name, some in times.items()}
+    report(opt, questions, formula, times)
+    if 'stock' in middle:
+        print_bounds(formula, middle['stock'] / middle['engine'])
+    print(f'load average: {os.getloadavg()[0]:.1f}; threads: {opt.threads}')
+    print(f'clock: {opt.clock}')
+
+
+def report(
+    opt: argparse.Namespace,
+    questions: Sequence[Question],
+    formula: Operations,
+    times: dict[str, list[float]],
+) -> None:
+    """
+    Print how fast each side is, and how well the engine uses the machine.
+    """
+    n = len(questions)
+    sizes = [len(ids) for ids in questions[0].continuations]
+    for name, some in times.items():
+        each, middle = ', '.join(f'{t:.2f}' for t in some), statistics.median(some)
+        print(
+            f'{name}: {middle / n:.4f} s an utterance, {n / middle:.1f} utterances/s, '
+            f'{n * (opt.length + sum(sizes)) / middle:.0f} tokens/s ({each} s)'
+        )
+    speed = n / statistics.median(times['engine'])
+    share = speed * formula.engine / peak(opt)
+    print(f'engine: {share:.0%} of the measured matrix-product peak')
+    print(f'engine: {PAPER / speed / 3600:.2f} hours for {PAPER} utterances')
+    if opt.device.startswith('cuda'):
+        gib = torch.cuda.max_memory_allocated() / 2**30
+        print(f'{torch.cuda.get_device_name()}, peak memory {gib:.1f} GiB')
+
+
+def print_bounds(formula: Operations, measured: float | None) -> None:
+    """
+    Print by how much fewer operations bound the speed-up, and its share of that.
+    """
+    if measured is not None:
+        print(f'measured ratio: {measured:.2f}')
+    for name, least in (
+        ('keys and values once, no logits for padding', formula.plain),
+        ('as computed, trees included', formula.engine),
+    ):
+        bound = formula.stock / least
+        share = '' if measured is None else f'; share of it: {measured / bound:.0%}'
+        print(f'bound ({name}): {bound:.2f}{share}')
+
+
+if __name__ == '__main__':
+    main()

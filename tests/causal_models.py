@@ -1,0 +1,105 @@
+"""
+Tiny causal models with random weights in float64, one of each kind that can be asked,
+and a loop over them that knows nothing of trees.
+"""
+
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM
+
+VOCABULARY = 60
+SIZES: dict[str, Any] = {
+    'vocab_size': VOCABULARY,
+    'hidden_size': 32,
+    'intermediate_size': 48,
+    'num_hidden_layers': 2,
+    'num_attention_heads': 4,
+    'num_key_value_heads': 2,
+    'max_position_embeddings': 256,
+    **{f'{name}_token_id': i for i, name in enumerate(('pad', 'bos', 'eos'))},
+}
+GPT2: dict[str, Any] = {
+    **{'vocab_size': VOCABULARY, 'n_embd': 32, 'n_layer': 2, 'n_head': 4},
+    **{'n_positions': 256, 'bos_token_id': 1, 'eos_token_id': 2},
+}
+WINDOW = {'sliding_window': 5}
+# what Hugging Face calls them, and what makes them small
+KINDS: dict[str, dict[str, Any]] = {
+    'GPT2': GPT2,
+    'Llama': SIZES,
+    'Mistral': {**SIZES, **WINDOW},
+    'Qwen2': {**SIZES, **WINDOW, 'use_sliding_window': True, 'max_window_layers': 1},
+    'Qwen3': {**SIZES, 'head_dim': 8},
+    'GPTNeoX': SIZES,
+    'Phi': SIZES,
+    'Phi3': SIZES,
+    'Gemma': {**SIZES, 'head_dim': 8},
+    'Gemma3Text': {**SIZES, **WINDOW, 'head_dim': 8},
+    'Falcon': {**SIZES, 'alibi': False},
+    'OPT': {**SIZES, 'ffn_dim': 48, 'word_embed_proj_dim': 32},
+    'Starcoder2': {**SIZES, **WINDOW},
+    'StableLm': SIZES,
+    'Olmo2': SIZES,
+    'GPTBigCode': GPT2,
+    'BioGpt': SIZES,
+    'Granite': {**SIZES, 'logits_scaling': 3.0},
+}
+# what computes some steps in float32 whatever its weights are
+SINGLE: dict[str, dict[str, Any]] = {
+    'GPTJ': {**GPT2, 'rotary_dim': 4},
+    'Gemma2': {**SIZES, **WINDOW, 'head_dim': 8, 'final_logit_softcapping': 1.5},
+    'Cohere': {**SIZES, 'logit_scale': 0.3},
+}
+ALIBI = {'n_layer': 2, 'n_head': 4, 'vocab_size': VOCABULARY}
+# what a tree cannot be shown to
+REFUSED: dict[str, dict[str, Any]] = {
+    'Falcon': {**SIZES, 'alibi': True},
+    'Bloom': {**ALIBI, 'hidden_size': 32},
+    'Mpt': {'d_model': 32, 'n_heads': 4, 'n_layers': 2, 'vocab_size': VOCABULARY},
+    'GPTNeo': {
+        **{'vocab_size': VOCABULARY, 'hidden_size': 32, 'num_layers': 2},
+        **{'num_heads': 4, 'attention_types': [[['global', 'local'], 1]]},
+        **{'window_size': 256, 'max_position_embeddings': 512},
+    },
+    'Mamba': {'vocab_size': VOCABULARY, 'hidden_size': 32, 'num_hidden_layers': 2},
+    'Llama4Text': {**SIZES, 'head_dim': 8},
+    'RecurrentGemma': {**SIZES, 'lru_width': 32, 'head_dim': 8},
+    'XGLM': {
+        **{'vocab_size': VOCABULARY, 'd_model': 32, 'ffn_dim': 48, 'num_layers': 2},
+        **{'attention_heads': 4, 'max_position_embeddings': 512},
+    },
+}
+
+
+def make(kind: str, sizes: dict[str, Any], seed: int = 0, **more: Any) -> Any:
+    """
+    Return a model with weights wide enough that all of a text counts.
+    """
+    config = getattr(transformers, f'{kind}Config')(**sizes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config, **more)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                wide = 2.0 * weight.shape[-1] ** -0.5
+                weight.normal_(0, wide, generator=generator)
+    return model.double().eval().requires_grad_(False)
+
+
+def one_by_one(
+    model: Any, context: tuple[int, ...], continuation: tuple[int, ...]
+) -> list[float]:
+    """
+    Return the log-probability of each token, from one plain pass for each of them.
+    """
+    found = []
+    for t, token in enumerate(continuation):
+        ids = torch.tensor([context + continuation[:t]])
+        with torch.no_grad():
+            logits = model(input_ids=ids, use_cache=False).logits[0, -1].double()
+        found.append(torch.log_softmax(logits, 0)[token].item())
+    return found

@@ -1,0 +1,46 @@
+"""
+What a model or a server says is printed, never obeyed by the terminal.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext import plugin
+from parlai_ext.command import fail
+from parlai_ext.errors import shown
+from parlai_ext.scripts.check_roster import CheckRoster
+from tests.tiny_models import make_generator
+
+
+@pytest.mark.parametrize(
+    'said, spelled',
+    [
+        ('plain – ünï 你', 'plain – ünï 你'),
+        ('two\nlines', 'two lines'),
+        ('\x1b]0;title\x07', '\\x1b]0;title\\x07'),
+        ('ready\rDONE', 'ready\\rDONE'),
+        ('\u202egnp', '\\u202egnp'),
+        ('\ud800', '\\ud800'),  # which print() cannot encode
+        ('\x9b2J', '\\x9b2J'),  # an escape of one byte
+    ],
+)
+def test_what_acts_is_spelled_out(said, spelled, capsys):
+    assert shown(said) == spelled
+    with pytest.raises(SystemExit):
+        fail(said)
+    assert capsys.readouterr().err == f'error: {spelled}\n'
+
+
+def test_a_models_own_options_do_not_reach_the_terminal(tmp_path, capsys):
+    plugin.register()
+    path = make_generator(tmp_path)
+    with open(f'{path}.opt') as file:
+        own = json.load(file)
+    with open(f'{path}.opt', 'w') as file:
+        json.dump({**own, 'model': 'strange\x1b[2J\x07:One'}, file)
+    capsys.readouterr()
+    CheckRoster.main('--add-target', f'x={path}')
+    printed = capsys.readouterr().out
+    assert 'strange\\x1b[2J\\x07:One' in printed
+    assert '\x1b' not in printed and '\x07' not in printed
