@@ -45,6 +45,22 @@ def test_with_the_later_turns_the_agent_gives_the_stages_scores(agent, scorer):
     assert [act['scores'] for act in acts] == expected
 
 
+def test_turns_of_one_game_asked_one_by_one_are_one_question(scorer, monkeypatch):
+    asked = []
+    judge = ChatMatch.score
+
+    def score(self, games, places):
+        asked.extend(games)
+        return judge(self, games, places)
+
+    monkeypatch.setattr(ChatMatch, 'score', score)
+    one = ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
+    for agent in (one, ChatmatchAgent({}, one.share())):  # clones remember it too
+        for i in range(10):
+            agent.batch_act([message(i)])
+    assert len(asked) == 1
+
+
 def test_without_the_later_turns_the_game_is_what_was_said(agent):
     # nine turns: an odd number, so that the last one counts
     act = agent.batch_act([message(8, later=False)])[0]

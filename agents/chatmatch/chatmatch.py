@@ -4,6 +4,7 @@ ChatMatch for ParlAI's commands: `parlai eval_model -m ext:chatmatch -t ext:dial
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from parlai.core.agents import Agent
@@ -13,7 +14,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.options import add_options
-from parlai_ext.records import Dialogue, Utterance
+from parlai_ext.records import Dialogue, ScoredDialogue, Utterance
 from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT as CONCEPTS
 from parlai_ext.scoring.chatmatch.entities import DEFAULT as ENTITIES
 from parlai_ext.scoring.chatmatch.rules import (
@@ -28,7 +29,9 @@ from parlai_ext.scoring.chatmatch.turns import Value
 from parlai_ext.stages.score import build_scorer
 
 SELF = 'one', 'other'
+REMEMBERED = 64  # games
 Said = tuple[tuple[str, str], ...]
+Known = dict[Said, ScoredDialogue]
 PREFIX = 'chatmatch_'
 CHOICES: Final = ('reading', 'entities', 'concepts', *THRESHOLDS)
 
@@ -83,12 +86,13 @@ class ChatmatchAgent(Agent):
         super().__init__(opt, shared)
         self.id = 'ChatMatch'
         self.scorer: ChatMatch = shared['scorer'] if shared else load_scorer(opt)
+        self.known: Known = (shared or {}).get('known', {})
 
     def share(self) -> dict[str, Any]:
         """
-        Clones have one scorer.
+        Clones have one scorer, and know the same games.
         """
-        return {**super().share(), 'scorer': self.scorer}
+        return {**super().share(), 'scorer': self.scorer, 'known': self.known}
 
     def act(self) -> Message:
         """
@@ -111,10 +115,7 @@ class ChatmatchAgent(Agent):
                 ]
                 said = tuple(zip(speakers, texts, strict=True))
                 turns.setdefault(said, []).append((act, len(before)))
-        found = self.scorer.score(
-            [game_of(said) for said in turns],
-            [sorted({i for _, i in own}) for own in turns.values()],
-        )
+        found = self.games(list(turns))
         for own, scored in zip(turns.values(), found, strict=True):
             for act, i in own:
                 # where there is no game, only the whole says why
@@ -126,6 +127,21 @@ class ChatmatchAgent(Agent):
                 }
                 fill(act, values)
         return acts
+
+    def games(self, asked: Sequence[Said]) -> list[ScoredDialogue]:
+        """
+        Return the scores of all turns of games; those judged lately are remembered,
+        since a task asks for the turns of a game one after the other.
+        """
+        new = [said for said in asked if said not in self.known]
+        found = self.scorer.score(
+            [game_of(said) for said in new], [range(len(said)) for said in new]
+        )
+        self.known |= dict(zip(new, found, strict=True))
+        wanted = [self.known[said] for said in asked]
+        for said in list(self.known)[: -max(REMEMBERED, len(asked))]:
+            del self.known[said]
+        return wanted
 
 
 def game_of(said: Said) -> Dialogue:
