@@ -212,4 +212,6 @@ def test_nothing_is_imported_where_all_is_bad(tmp_path):
     (tmp_path / 'x.txt').write_text('A: a\nA: b\n')
     paths = [tmp_path / 'x.txt']
     said = refused(gather, paths, None, Rules(), skip_bad_rows=True, progress=False)
-    assert said == 'no dialogues to import: 1 cannot be read'
+    assert said.startswith(
+        f'no dialogues to import: 1 cannot be read; the first bad row: {paths[0]}:1: '
+    )

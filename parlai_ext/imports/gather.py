@@ -138,7 +138,10 @@ def _check(haul: Haul, rules: Rules) -> None:
     if not haul.dialogues:
         lost = [f'{haul.n_left_out} cannot be read'] if haul.n_left_out else []
         lost += [f'{haul.n_people} are of people only'] if haul.n_people else []
-        raise UserError(f'no dialogues to import: {", ".join(lost) or "none is there"}')
+        first = ''.join(f'; the first bad row: {p}' for p in [*haul.problems][:1])
+        raise UserError(
+            f'no dialogues to import: {", ".join(lost) or "none is there"}{first}'
+        )
     folded: dict[str, str] = {}
     for name in haul.names:
         other = folded.setdefault(' '.join(name.casefold().split()), name)
