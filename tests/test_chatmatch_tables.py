@@ -159,12 +159,24 @@ def test_blocks_of_a_spreadsheet():
         ([], 'no judgements'),
         ([(1, 2, 3)], 'row 1: judge 1 before any dimension'),
         ([('fluency', 'A', 'A')], "row 1: 'A' is named twice"),
+        ([('fluency', 'A'), (1, 2), (1, 3)], 'row 3: judge 1 is there already'),
+        ([('rank', 'A'), (1, 2), ('Rank', 'A')], "row 3: 'overall' is there already"),
         ([('fluency', 'A'), (1, 'good')], "row 2: A: a number is expected, not 'good'"),
     ],
 )
 def test_a_bad_spreadsheet_is_one_line_with_its_row(rows, words):
     with pytest.raises(UserError, match=words):
         from_rows(rows, 'f.xlsx')
+
+
+def test_a_column_without_a_name_moves_no_other():
+    rows = [('fluency', 'A', None, 'B'), (1, 5, None, 3)]
+    assert from_rows(rows, 'f.xlsx') == {'fluency': {'1': {'A': 5.0, 'B': 3.0}}}
+
+
+def test_a_judge_may_have_a_name():
+    rows = [('fluency', 'A', 'B'), ('Ann', 5, 3)]
+    assert from_rows(rows, 'f.xlsx') == {'fluency': {'Ann': {'A': 5.0, 'B': 3.0}}}
 
 
 def test_judgements_from_csv_need_raters(tmp_path):

@@ -44,28 +44,43 @@ def from_rows(rows: Iterable[Sequence[Any]], path: str) -> Said:
     Return the judgements of a spreadsheet's rows.
     """
     found: dict[str, dict[str, dict[str, float | None]]] = {}
-    systems: list[str] = []
+    systems: list[str | None] = []
     block: dict[str, dict[str, float | None]] | None = None
     for number, row in enumerate(rows, 1):
         head, *cells = row
         if head is None:
             continue
-        if isinstance(head, str):
-            systems = [str(one).strip() for one in cells if one is not None]
-            if systems:  # otherwise a title
-                _once(systems, f'{path}: row {number}')
-                block = found.setdefault(_dimension(head), {})
+        if isinstance(head, str) and not _numbers(cells):
+            named = [None if one is None else str(one).strip() for one in cells]
+            if any(named):  # otherwise a title
+                systems = named
+                _once([one for one in systems if one], f'{path}: row {number}')
+                if (name := _dimension(head)) in found:
+                    raise UserError(f'{path}: row {number}: {name!r} is there already')
+                block = found[name] = {}
         elif block is None:
             raise UserError(f'{path}: row {number}: judge {head} before any dimension')
         else:
             where = f'{path}: row {number}'
-            said = zip(systems, cells, strict=False)
-            block[str(head)] = {name: _value(one, name, where) for name, one in said}
+            if str(head) in block:
+                raise UserError(f'{where}: judge {head} is there already')
+            said = zip(systems, cells, strict=False)  # a column may have no name
+            block[str(head)] = {
+                name: _value(one, name, where) for name, one in said if name
+            }
     if not found:
         raise UserError(
             f'{path}: no judgements; a block starts with a row: dimension, systems'
         )
     return {**found}
+
+
+def _numbers(cells: Sequence[Any]) -> bool:
+    """
+    Tell whether cells are what a judge said, whose name may be a text.
+    """
+    filled = [one for one in cells if one is not None]
+    return bool(filled) and all(isinstance(one, int | float) for one in filled)
 
 
 def _dimension(head: str) -> str:
