@@ -90,7 +90,12 @@ def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
         recognisers=['none', 'spacy'],
         ratings=['3-1-0'],
     )
-    (done, skipped) = table.rows
+    done, skipped, *trivial = table.rows
+    # A has 7 words in 3 turns and repeats none, B 3 in 3 and repeats two
+    assert [(row[0], row[3]) for row in trivial] == [
+        ('mean words a turn', 1),
+        ('share of unrepeated turns', 1),
+    ]
     assert done[:4] == ('paper, none', '3-1-0', 0.62, 1)
     assert skipped[3].startswith('skipped: scorer: entities: spacy is not installed')
     assert 'reading:paper' in table.signatures[0]
@@ -111,6 +116,20 @@ def test_win_rates_of_the_crowd_are_those_of_the_authors_rule():
     assert len(dialogues) == 675
     assert {n: round(r, 3) for n, r in win_rates(votes).items()} == expected
     assert set(baselines(dialogues)['mean words a turn']) == set(expected)
+
+
+@needs_games
+def test_a_table_names_the_systems_without_a_human_rank(tmp_path):
+    path = tmp_path / 'j.csv'
+    said = ''.join(f'{n},overall,{i},x\n' for i, n in enumerate(('BB', 'PL', 'Bb')))
+    path.write_text('system,dimension,value,rater\n' + said)
+    found = ChatmatchTables.main(
+        data=str(GAMES), table=['baselines'], judgements=str(path)
+    )
+    assert found['tables']['baselines']['notes'] == [
+        'no human rank, left out of tau: CR, CS, DD, DG, UG',
+        'ranked but not there: Bb',
+    ]
 
 
 def test_without_data_the_command_says_what_it_needs():

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from parlai_ext.ranking.agreement import among_judges, judge_range, mean_ranks, tau
+from parlai_ext.ranking.agreement import (
+    among_judges,
+    judge_range,
+    mean_ranks,
+    tau,
+    unmatched,
+)
 from parlai_ext.ranking.robustness import games_range, leave_one_out, robust
 from parlai_ext.ranking.tournament import Game, tournament
 
@@ -58,6 +64,15 @@ def test_a_system_without_human_rank_is_left_out_by_name():
     found = tau(of(4, 3, 2, 1), {'A': 1.0, 'B': 2.0, 'C': None})
     assert (found.value, found.n) == (1, 2)
     assert found.notes == ('no human rank: C, D',)
+
+
+def test_who_has_no_human_rank_and_who_is_not_there_are_named():
+    judges = {'1': of(1, 2, None), '2': {'X': 3.0}}
+    assert unmatched('ABC', judges) == [
+        'no human rank, left out of tau: C',
+        'ranked but not there: X',
+    ]
+    assert unmatched('AB', {'1': of(1, 2)}) == []
 
 
 def test_no_human_ranks_at_all_is_a_reason():

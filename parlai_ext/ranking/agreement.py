@@ -62,6 +62,17 @@ def tau(values: Mapping[str, float | None], ranks: Mapping[str, float | None]) -
     return Tau(value, len(there), undefined, notes=tuple(notes))
 
 
+def unmatched(systems: Sequence[str], judges: Judges) -> list[str]:
+    """
+    Say which systems nobody ranked, and whom judges ranked who is not there.
+    """
+    ranks = mean_ranks(judges)
+    lacking = [n for n in sorted({*systems}) if not _there(ranks.get(n))]
+    strange = [n for n in sorted(ranks) if n not in systems]
+    said = [f'no human rank, left out of tau: {", ".join(lacking)}'] if lacking else []
+    return said + ([f'ranked but not there: {", ".join(strange)}'] if strange else [])
+
+
 def mean_ranks(judges: Judges) -> dict[str, float | None]:
     """
     Return the mean over those judges who said something of a system.

@@ -33,6 +33,7 @@ TABLES = {
     'spot_the_bot': "tau with Spot The Bot's crowd; --data is its folder",
 }
 OF_THE_PAPER = tuple(name for name in TABLES if name != 'spot_the_bot')
+RANKED = ('groups', 'setups', 'ablation', 'lengths', 'readings', 'baselines')
 RECOGNISERS = ('gazetteer', 'capitals', 'none', 'spacy', 'stanza')
 
 
@@ -73,7 +74,7 @@ class ChatmatchTables(Command):
         """
         from parlai_ext.ranking.ratings import rate
         from parlai_ext.ranking.tournament import tournament
-        from parlai_ext.stages.chatmatch_text import data, text
+        from parlai_ext.stages.chatmatch_text import data, noted, text
 
         asked = self.opt['table']
         names = [
@@ -89,6 +90,8 @@ class ChatmatchTables(Command):
         found = {}
         for name in names:
             table: Table = getattr(self, f'_{name}')()
+            if name in RANKED:
+                table = noted(table, self.dialogues, self.judges)
             print(text(table) + '\n')
             found[name] = data(table)
         print(f'signature: {self.signature(names)}')

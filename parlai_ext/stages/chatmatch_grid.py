@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from parlai_ext.errors import UserError
 from parlai_ext.ranking import chatmatch_published as paper
-from parlai_ext.ranking.agreement import Judges
-from parlai_ext.ranking.chatmatch_tables import Cell, Table, cell, games_of
+from parlai_ext.ranking.agreement import Judges, judge_range
+from parlai_ext.ranking.chatmatch_tables import Cell, Table, baselines, cell, games_of
 from parlai_ext.ranking.ratings import rate
 from parlai_ext.ranking.robustness import Robust, robust
 from parlai_ext.ranking.tournament import Tournament, tournament
@@ -83,7 +83,8 @@ def grid_table(
     seed: int = 0,
 ) -> Table:
     """
-    Return one row for each combination; what cannot be had here says why.
+    Return one row for each combination, and the trivial baselines beside; what cannot
+    be had here says why.
 
     :param build: gives the scorer of a reading and a recogniser, or raises `UserError`.
     """
@@ -104,6 +105,10 @@ def grid_table(
             notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
             for rating in ratings:
                 rows.append(_row(name, rating, results, judges, seed))
+    for name, values in baselines(dialogues).items():
+        trivial = judge_range(values, judges)
+        low_high = span(trivial.low, trivial.high)
+        rows.append((name, '', None, cell(trivial), low_high, *[None] * 3))
     title = 'Agreement with the judges (tau-b) by reading, entities and rating'
     for rating in ratings:
         with suppress(UserError):  # its rows say that it is not installed

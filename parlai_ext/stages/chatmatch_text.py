@@ -4,9 +4,21 @@ A table of the paper for the terminal, and as plain JSON data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from parlai_ext.ranking.agreement import Judges, unmatched
 from parlai_ext.ranking.chatmatch_tables import Cell, Table
+from parlai_ext.records import Dialogue
+
+
+def noted(table: Table, dialogues: Sequence[Dialogue], judges: Judges) -> Table:
+    """
+    Return a table that says whom its judges did not rank.
+    """
+    names = {turn.speaker for one in dialogues for turn in one.utterances}
+    return replace(table, notes=(*table.notes, *unmatched(sorted(names), judges)))
 
 
 def text(table: Table) -> str:
