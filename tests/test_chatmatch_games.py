@@ -59,6 +59,24 @@ def test_the_papers_counts_on_paper():
     assert [found[name]['proactivity'] for name in ('ann', 'bob')] == [0, 3]
 
 
+@pytest.mark.parametrize(('reading', 'penalty'), [('released', 0), ('paper', -1)])
+def test_the_script_forgives_a_contradiction_in_a_repeated_turn(reading, penalty):
+    # turn 6 is ann's answer to the repeated turn 5, other than turn 2, and her own
+    # question of turn 4 again
+    texts = [*QUIZ[:4], 'why ask me ?', QUIZ[5], 'why ask me ?', 'bye then', 'so long']
+    found = raw(game(texts), reading, Material())
+    assert found['ann']['consistency'] == penalty
+
+
+@pytest.mark.parametrize(('reading', 'bonus'), [('released', 0), ('paper', 1)])
+def test_the_script_gives_no_bonus_to_a_repeated_turn(reading, bonus):
+    # bob's turn 3 recalls the cats of turn 1 by saying turn 1 again
+    texts = ['hm', 'blue cats', 'so', 'blue cats', 'well', 'bye']
+    material = Material({'cats': 'cat'})
+    found = raw(game(texts), reading, material, concept_share=1)
+    assert found['bob']['relevance'] == bonus
+
+
 def test_the_scripts_fluency_on_paper():
     # bob: turn 1 is before turn 3 and counts 0, turn 3 is 6, the worst: 0 is left
     # ann: turn 2 counts 0, then 2, 6, 3; without the 6: 5 / 3

@@ -15,7 +15,9 @@ from parlai_ext.scoring.chatmatch.dictionaries import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.rules import rules_of
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.scripts.chatmatch_tables import ChatmatchTables
+from parlai_ext.stages.chatmatch_games import fitted
 from parlai_ext.stages.chatmatch_grid import grid_table
 from parlai_ext.stages.judgements import from_rows, read_judgements
 from parlai_ext.stages.spot_the_bot import read
@@ -70,6 +72,14 @@ def test_the_same_command_gives_the_same_file(tmp_path):
     assert (tmp_path / 'one').read_bytes() == (tmp_path / 'two').read_bytes()
     found = json.loads((tmp_path / 'one').read_text())
     assert 'seed:3' in found['signature']
+
+
+def test_a_cut_game_knows_no_words_of_later_turns():
+    # they would be in no turn, and so the rarest concepts of all
+    turns = (Utterance('A', 'My dogs'), Utterance('B', 'ok'))
+    whole = Material({'dogs': 'dog', 'cats': 'cat'}, [[], [], ['X']], [1.0, 2.0, 3.0])
+    found = fitted(whole, Dialogue('d', '', '', turns))
+    assert found == Material({'dogs': 'dog'}, [[], []], [1.0, 2.0])
 
 
 def test_missing_pipelines_are_rows_that_say_why(monkeypatch):

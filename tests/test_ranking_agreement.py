@@ -10,9 +10,11 @@ import pytest
 from scipy import stats
 
 from parlai_ext.ranking.agreement import (
+    Tau,
     among_judges,
     judge_range,
     mean_ranks,
+    ranged,
     tau,
     unmatched,
 )
@@ -132,6 +134,12 @@ def test_judges_drawn_anew_are_all_of_n_to_the_n():
     assert (found.value, found.low, found.high) == (1, -1, 1)
     tied = judge_range(of(5, 4), judges)
     assert tied.reason == 'all systems have the same human rank'
+
+
+def test_a_range_holds_the_middle_95_percent():
+    # of 41 draws in steps of 0.025 from 0 to 1 one lies outside at either end
+    found = ranged(Tau(0.5, 7), np.linspace(0, 1, 41))
+    assert (found.low, found.high) == pytest.approx((0.025, 0.975))
 
 
 def test_judges_who_agree_leave_no_range():
