@@ -4,7 +4,7 @@ Every reading, entity recogniser and rating: tau, and how far it would move.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from parlai_ext.errors import UserError
@@ -105,10 +105,7 @@ def grid_table(
             notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
             for rating in ratings:
                 rows.append(_row(name, rating, results, judges, seed))
-    for name, values in baselines(dialogues).items():
-        trivial = judge_range(values, judges)
-        low_high = span(trivial.low, trivial.high)
-        rows.append((name, '', None, cell(trivial), low_high, *[None] * 3))
+    rows += [_trivial(*one, judges) for one in baselines(dialogues).items()]
     title = 'Agreement with the judges (tau-b) by reading, entities and rating'
     for rating in ratings:
         with suppress(UserError):  # its rows say that it is not installed
@@ -125,6 +122,13 @@ def _row(
     except UserError as error:
         return (name, rating, published, f'skipped: {error}', *[None] * 4)
     return (name, rating, published, cell(found.judges), *ranges(found))
+
+
+def _trivial(
+    name: str, values: Mapping[str, float | None], judges: Judges
+) -> tuple[Cell, ...]:
+    found = judge_range(values, judges)
+    return (name, '', None, cell(found), span(found.low, found.high), *[None] * 3)
 
 
 def ranges(found: Robust) -> tuple[str | None, ...]:

@@ -13,6 +13,7 @@ from parlai_ext.ranking.chatmatch_tables import Cell, Table, baselines, cell
 from parlai_ext.ranking.crowd import Vote, crowd_tau, win_rates
 from parlai_ext.ranking.ratings import ranked, rate
 from parlai_ext.ranking.robustness import games_range, leave_one_out
+from parlai_ext.ranking.tournament import Tournament
 from parlai_ext.records import Dialogue
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.stages.chatmatch_games import read_games, read_votes
@@ -66,26 +67,29 @@ def crowd_table(
             continue
         signatures.append(scorer.signature)
         notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
-        for rating in ratings:
-            try:
-                values = rate(results, rating, seed=seed).values
-            except UserError as error:
-                rows.append((f'{name}, {rating}', f'skipped: {error}', *[None] * 3))
-                continue
-            others = leave_one_out(results, ranked(rates), rating, seed=seed).values()
-            games = games_range(results, ranked(rates), rating, seed=seed, draws=DRAWS)
-            there = [one.value for one in others if one.value is not None]
-            rows.append(
-                (
-                    *_crowd(f'{name}, {rating}', values, votes, seed),
-                    span(min(there, default=None), max(there, default=None)),
-                    span(games.low, games.high),
-                )
-            )
+        rows += [_rated(name, one, results, votes, seed) for one in ratings]
     for name, values in baselines(dialogues).items():
         rows.append((*_crowd(name, values, votes, seed), None, None))
     title = f'Spot The Bot: tau-b with the crowd, {len(dialogues)} dialogues'
     return Table(title, COLUMNS, tuple(rows), tuple(notes), tuple(signatures))
+
+
+def _rated(
+    name: str, rating: str, results: Tournament, votes: Sequence[Vote], seed: int
+) -> tuple[Cell, ...]:
+    try:
+        values = rate(results, rating, seed=seed).values
+    except UserError as error:
+        return (f'{name}, {rating}', f'skipped: {error}', *[None] * 3)
+    ranks = ranked(win_rates(votes))
+    others = leave_one_out(results, ranks, rating, seed=seed).values()
+    games = games_range(results, ranks, rating, seed=seed, draws=DRAWS)
+    there = [one.value for one in others if one.value is not None]
+    return (
+        *_crowd(f'{name}, {rating}', values, votes, seed),
+        span(min(there, default=None), max(there, default=None)),
+        span(games.low, games.high),
+    )
 
 
 def _combinations(
