@@ -18,17 +18,20 @@ from parlai_ext.ranking.correlation import with_reference
 from parlai_ext.ranking.rank import standings
 from parlai_ext.records import HumanJudgement, Standing
 from parlai_ext.report.summary import is_floor
-from parlai_ext.report.visible import percent
 from parlai_ext.stages import imported, not_run, tournament, tournament_rows
 from parlai_ext.stages.plan import Plan, plan_of_run
 from parlai_ext.stages.reference import Reference, fitting, reference_of
 from parlai_ext.stages.tables import Tables, read_tables
+from parlai_ext.stages.truncation import (
+    MAX_TRUNCATED_SHARE,
+    truncation,
+    truncation_notes,
+)
 from parlai_ext.store import RunFolder
 
 SCHEMA = 1
 BOOTSTRAPS = 2000
 MAX_FAILED_SHARE = 0.05
-MAX_TRUNCATED_SHARE = 0.2
 PARTNERS = 'sampled'
 
 
@@ -191,35 +194,6 @@ def failures(tables: Tables, ranked: np.ndarray) -> dict[str, Any]:
             'reasons': dict(sorted(reasons.items())),
         }
     return found
-
-
-def truncation(tables: Tables, max_share: float) -> dict[str, Any]:
-    """
-    Return, for each target some of whose contexts were too long for the judge, of how
-    many it did not read all, and whether the scores compare all the same.
-    """
-    return {
-        name: {
-            'n_contexts': tables.n_contexts[name],
-            'n_cut': cut,
-            'share': cut / tables.n_contexts[name],
-            'comparable': cut / tables.n_contexts[name] <= max_share,
-        }
-        for name, cut in sorted(tables.n_cut.items())
-        if cut
-    }
-
-
-def truncation_notes(truncated: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """
-    Say whose contexts were cut, but few enough; too many are a warning of the report.
-    """
-    said = [
-        f'{name} {one["n_cut"]} of {one["n_contexts"]} ({percent(one["share"])})'
-        for name, one in truncated.items()
-        if one['comparable']
-    ]
-    return [f'contexts too long for the judge, cut: {", ".join(said)}'] if said else []
 
 
 def notes(run: RunFolder, plan: Plan, tables: Tables) -> list[str]:
