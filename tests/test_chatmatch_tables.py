@@ -10,7 +10,7 @@ import pytest
 from parlai_ext.errors import UserError
 from parlai_ext.ranking.chatmatch_tables import baselines
 from parlai_ext.ranking.crowd import win_rates
-from parlai_ext.records import Dialogue, Utterance
+from parlai_ext.records import Dialogue, Question, Utterance
 from parlai_ext.scoring.chatmatch.dictionaries import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.rules import rules_of
@@ -234,3 +234,11 @@ def test_without_openpyxl_the_line_says_how_to_install_it(tmp_path, monkeypatch)
     monkeypatch.setitem(__import__('sys').modules, 'openpyxl', None)
     with pytest.raises(UserError, match='pip install openpyxl'):
         read_judgements(tmp_path / 'j.xlsx')
+
+
+def test_the_language_model_of_fluency_is_the_mini_judge_unless_another_is_named():
+    opt = dict.fromkeys(('judge_model_file', 'datapath', 'fp16', 'batchsize'))
+    model = ChatmatchTables({**opt, 'no_cuda': True}).likelihood
+    [found] = model.answer([Question((), ('hello',))])
+    assert all(value < 0 for value in found.continuations[0])
+    assert ChatmatchTables({**opt, 'judge_model_file': 'none'}).likelihood is None

@@ -257,14 +257,20 @@ class ChatmatchTables(Command):
         from parlai_ext.bridge.judge import load_judge
         from parlai_ext.scoring.chatmatch.scorer import JUDGE
         from parlai_ext.stages.chatmatch_grid import Remembered
+        from parlai_ext.stages.score import CONTEXT
 
         name = self.opt['judge_model_file'] or JUDGE
         if name == 'none':
             return None
-        options = {
-            key: self.opt[key] for key in ('datapath', 'no_cuda', 'fp16', 'batchsize')
-        }
-        return Remembered(load_judge(name, **options))
+        return Remembered(
+            load_judge(
+                name,
+                datapath=self.opt['datapath'],
+                no_cuda=self.opt['no_cuda'],
+                fp16=self.opt['fp16'],
+                tokens=(self.opt['batchsize'] or 64) * CONTEXT,
+            )
+        )
 
     def built(self, reading: str, entities: str, games: str = 'original') -> ChatMatch:
         """
