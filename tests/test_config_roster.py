@@ -138,5 +138,5 @@ def test_a_target_that_cannot_be_meant_is_one_line(spec):
 
 
 def test_a_roster_taken_for_a_protocol_is_pointed_to():
-    with pytest.raises(UserError, match='--roster chatmatch_2022'):
-        load_protocol('chatmatch_2022')
+    with pytest.raises(UserError, match='--roster cheating_blender'):
+        load_protocol('cheating_blender')
