@@ -84,6 +84,9 @@ setup(
             'scipy-stubs',
             'faiss-cpu',
             'openpyxl',
+            # ratings of other programs, which ours are compared with
+            'evalica',
+            'trueskill',
         ],
     },
     zip_safe=False,
