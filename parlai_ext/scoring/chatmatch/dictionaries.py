@@ -29,7 +29,7 @@ TAGS = (
     *('VB', 'VBD', 'VBG', 'VBN', 'VBP', 'VBZ'),
 )
 # what is left of contractions once the apostrophe is gone
-SPLINTERS = frozenset(['s', 'm', 're', 'ont', 'll', 've', 'ive', 't', 'd'])
+SPLINTERS = frozenset(['d', 'ive', 'll', 'm', 'ont', 're', 's', 't', 've'])
 CLOSED_CLASSES = """
     a about above across after again against ago ah all almost alone along already also
     although always among an and another any anybody anyone anyway anywhere around as at
