@@ -129,6 +129,27 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path):
     assert not folder.exists()
 
 
+def test_a_folder_that_goes_while_it_is_made_is_made_again(tmp_path, monkeypatch):
+    # between "it is there" and "is it a folder?" its holder may have removed it
+    folder, calls, mkdir = tmp_path / 'x', [], Path.mkdir
+
+    def gone_at_first(path, **options):
+        calls.append(path)
+        if len(calls) < 3:
+            raise [FileExistsError, FileNotFoundError][len(calls) - 1](path)
+        mkdir(path, **options)
+
+    monkeypatch.setattr(Path, 'mkdir', gone_at_first)
+    with held(folder):
+        assert folder.is_dir()
+
+
+def test_a_file_in_the_place_of_a_folder_is_said(tmp_path):
+    (tmp_path / 'x').write_text('')
+    with pytest.raises(FileExistsError), held(tmp_path / 'x'):
+        pass
+
+
 def test_the_stage_of_a_killed_process_is_swept_and_a_living_ones_is_not(tmp_path):
     dead = under_way(tmp_path) / 'stage-dead' / 'home' / 'models'
     dead.mkdir(parents=True)

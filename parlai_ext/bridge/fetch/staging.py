@@ -73,11 +73,7 @@ def held(folder: Path) -> Iterator[None]:
 
 def _hold(folder: Path) -> int:
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:  # its holder has just removed it
-            continue
+        handle = _opened(folder)
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,6 +87,18 @@ def _hold(folder: Path) -> int:
             os.close(handle)
             raise
         os.close(handle)
+
+
+def _opened(folder: Path) -> int:
+    tries = 1000
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileExistsError, FileNotFoundError):
+            tries -= 1  # its holder removed it, or its parent, between two steps
+            if not tries:
+                raise
 
 
 @dataclass
