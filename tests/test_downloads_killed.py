@@ -8,7 +8,9 @@ import signal
 import threading
 import time
 from multiprocessing import get_context
+from pathlib import Path
 
+import pytest
 from parlai.core import build_data
 
 from parlai_ext.bridge import zoo
