@@ -37,37 +37,69 @@ class Shelf:
 
 
 def fill_shelf(
-    run: RunFolder, scorer_signature: str, dimensions: Sequence[str]
+    run: RunFolder,
+    scorer_signature: str,
+    dimensions: Sequence[str],
+    games: bool = False,
 ) -> Shelf:
     """
     Choose dialogues of a run for the page and return them.
 
     :param dimensions: the first one decides what high and low mean.
+    :param games: dialogues are games, and points decide it.
     """
     pairings = {p['id']: p for p in run.manifest['pairings']}
     longest = max(1, int(run.manifest['protocol'].get('num_turns') or 1))
     limit = max(FEWEST, min(MAX_DIALOGUES, MAX_UTTERANCES // longest))
-    main = dimensions[0] if dimensions else ''
-    found = list(candidates(run, scorer_signature, pairings, main))
+    found = list(candidates(run, scorer_signature, pairings, dimensions, games))
     picks = choose(found, limit)
-    shown = tuple(_read(run, scorer_signature, pairings, picks, dimensions))
+    shown = tuple(_read(run, scorer_signature, pairings, picks, dimensions, games))
     labels = _labels(run, scorer_signature)
     kept = tuple(labels[k] for k in numeric(labels))
     return Shelf(shown, len(found), kept)
 
 
 def candidates(
-    run: RunFolder, scorer_signature: str, pairings: Pairings, dimension: str
+    run: RunFolder,
+    scorer_signature: str,
+    pairings: Pairings,
+    dimensions: Sequence[str],
+    games: bool = False,
 ) -> Iterator[Candidate]:
     """
-    Yield every collected dialogue with the judged system's mean on one dimension.
+    Yield every collected dialogue with the judged system's mean on the first dimension;
+    of a game, with how many more points it has than the other one.
     """
+    main = dimensions[0] if dimensions else ''
     for pairing_id, index in _shards(run):
-        target = sides(pairings[pairing_id], run.manifest)[0]
+        names = sides(pairings[pairing_id], run.manifest)
         scored = _scored(run, scorer_signature, pairing_id, index)
         for dialogue in run.read_dialogues(pairing_id, index):
-            value = target_mean(dialogue, scored.get(dialogue.id), target, dimension)
-            yield Candidate(dialogue.id, pairing_id, index, target, value)
+            one = scored.get(dialogue.id)
+            value = target_mean(dialogue, one, names[0], main)
+            if games and (won := points_won(dialogue, one, names, dimensions)):
+                value = float(len(won[0]) - len(won[1]))
+            yield Candidate(dialogue.id, pairing_id, index, names[0], value)
+
+
+def points_won(
+    dialogue: Dialogue,
+    scored: ScoredDialogue | None,
+    names: tuple[str, str],
+    dimensions: Sequence[str],
+) -> tuple[list[str], list[str]] | None:
+    """
+    Return on which dimensions each side has the larger value; `None` of no game.
+    """
+    won: tuple[list[str], list[str]] = ([], [])
+    compared = False
+    for d in dimensions:
+        a, b = (target_mean(dialogue, scored, name, d) for name in names)
+        if a is not None and b is not None:
+            compared = True
+            if a != b:
+                won[a < b].append(d)
+    return won if compared and names[0] != names[1] else None
 
 
 def sides(pairing: Mapping[str, Any], manifest: Mapping[str, Any]) -> tuple[str, str]:
@@ -188,10 +220,13 @@ def _read(
     pairings: Pairings,
     picks: Sequence[Pick],
     dimensions: Sequence[str],
+    games: bool,
 ) -> Iterator[dict[str, Any]]:
     """
     Yield the chosen dialogues in the order of the run.
     """
+    both_judged = run.manifest['protocol'].get('score') == 'both'
+    people = run.manifest.get('partners', {})
     wanted: dict[tuple[str, int], dict[str, Pick]] = {}
     for pick in picks:
         place = (pick.candidate.pairing_id, pick.candidate.shard)
@@ -203,13 +238,17 @@ def _read(
             continue
         names = sides(pairings[pairing_id], run.manifest)
         starts = names[0] == pairings[pairing_id]['first']
+        both = both_judged and names[0] != names[1] and names[1] not in people
         scored = _scored(run, scorer_signature, pairing_id, index)
         for dialogue in run.read_dialogues(pairing_id, index):
             if dialogue.id in here:
                 pick = here[dialogue.id]
                 one = scored.get(dialogue.id)
                 data = as_data(dialogue, one, names, dimensions, starts, labels)
-                yield {**data, 'why': pick.why, 'value': rounded(pick.candidate.value)}
+                won = points_won(dialogue, one, names, dimensions) if games else None
+                value = rounded(pick.candidate.value)
+                more = {'why': pick.why, 'value': value, 'both': both, 'won': won}
+                yield {**data, **more}
 
 
 def _shards(run: RunFolder) -> Iterator[tuple[str, int]]:

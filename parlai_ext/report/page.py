@@ -52,6 +52,7 @@ def render_page(
     guessed = guessed_names(ranking, manifest)
     boards = [_board(ranking, d, guessed) for d in dimensions]
     data = _browser_data(ranking, summary.dialogue_dimensions(ranking), shelf)
+    main = data['dimensions'][0] if data['dimensions'] else 'any dimension'
     return (
         _environment()
         .get_template('report.html.j2')
@@ -71,7 +72,8 @@ def render_page(
             bounds=_bounds(ranking, dimensions),
             truncated=ranking.get('truncated') or {},
             shelf=shelf,
-            shelf_dimension=data['dimensions'][0] if data['dimensions'] else None,
+            chosen_by='points' if 'tournament' in ranking else main,
+            both_judged=any(one['both'] for one in shelf.dialogues),
             tournament=tournament.page_data(ranking),
             recipe=recipe(ranking, manifest),
         )
@@ -145,7 +147,8 @@ def _browser_data(
     """
     Return what the page's script shows: best target first, its best dialogue first.
     """
-    best = summary.ordered(ranking['dimensions'][dimensions[0]]) if dimensions else []
+    boards = summary.dimension_order(ranking)
+    best = summary.ordered(ranking['dimensions'][boards[0]]) if boards else []
     place = {row['system']: i for i, row in enumerate(best)}
 
     def key(dialogue: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -172,14 +175,15 @@ def _board(
     found = ranking.get('reference', {}).get(dimension)
     unequal = summary.not_comparable(ranking)
     drawn = _drawn(ranking, rows, guessed, unequal)
-    return {**drawn, 'name': dimension, 'reference': found}
+    rated = (ranking.get('tournament') or {}).get('name') == dimension
+    return {**drawn, 'name': dimension, 'reference': found, 'rating': rated}
 
 
 def _baselines(
     ranking: Mapping[str, Any], guessed: Collection[str]
 ) -> list[dict[str, Any]]:
     return [
-        {**_drawn(ranking, rows, guessed), 'name': name, 'reference': None}
+        {**_drawn(ranking, rows, guessed), 'name': name, 'rating': False}
         for name, rows in ranking.get('baselines', {}).items()
     ]
 

@@ -6,9 +6,11 @@ Works on what `ranking.json` holds under ``tournament``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.report.summary import listed
 from parlai_ext.report.visible import number, one_line
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 # what fits into a terminal
 MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7
 NAME = 18
+NORMAL = 1.96  # standard deviations that hold 95 % of a normal distribution
 
 
 def by_rating(ranking: Mapping[str, Any]) -> list[str]:
@@ -69,7 +72,7 @@ def in_short(ranking: Mapping[str, Any]) -> str:
 
 def leader(ranking: Mapping[str, Any]) -> str:
     """
-    Say who is first by the rating.
+    Say who is first by the rating, and whose rating is too near to tell.
     """
     names = by_rating(ranking)
     found = ranking['tournament']
@@ -86,7 +89,18 @@ def leader(ranking: Mapping[str, Any]) -> str:
     if len(first) > 1:
         return f'By {found["rating"]}, {" and ".join(first)} share the lead {of}.'
     shown = with_uncertainty(ranking, names[0])
-    return f'By {found["rating"]}, {names[0]} comes first {of} ({shown}).'
+    said = f'By {found["rating"]}, {names[0]} comes first {of} ({shown})'
+    near = [n for n in names[1:] if _near(best, names[0], one, n)]
+    within = 'within 1.96 standard deviations'
+    return f'{said}; its lead over {listed(near)} is {within}.' if near else f'{said}.'
+
+
+def _near(best: float, first: str, rating: Mapping[str, Any], other: str) -> bool:
+    value, spreads = rating['values'].get(other), rating['spreads']
+    if value is None or not {first, other} <= set(spreads):
+        return False
+    spread = math.hypot(spreads[first], spreads[other])
+    return bool(best - value <= NORMAL * spread)
 
 
 def notes(ranking: Mapping[str, Any]) -> list[str]:
@@ -185,12 +199,13 @@ def page_data(ranking: Mapping[str, Any]) -> dict[str, Any] | None:
     found = ranking['tournament']
     names, sums = by_rating(ranking), totals(ranking)
     others = [name for name in found['ratings'] if name != found['rating']]
+    columns = {one: _column(found['ratings'][one]['values'], names) for one in others}
     return {
         'line': in_short(ranking),
         'name': found['name'],
         'dimensions': found['dimensions'],
         'notes': notes(ranking),
-        'others': others,
+        'others': [title(one) for one in others],
         'rows': [
             {
                 'system': name,
@@ -201,7 +216,7 @@ def page_data(ranking: Mapping[str, Any]) -> dict[str, Any] | None:
                 'points': [
                     found['dimension_points'][name][d] for d in found['dimensions']
                 ],
-                'others': [found['ratings'][one]['values'].get(name) for one in others],
+                'others': [columns[one][name] for one in others],
             }
             for name in names
         ],
@@ -210,6 +225,26 @@ def page_data(ranking: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 UNITS = ('games', 'matches')
+TITLES = {
+    'bradley_terry': 'Bradley–Terry',
+    'sum_of_ranks': 'sum of ranks, negated',
+}
+
+
+def title(method: str) -> str:
+    """
+    Return what a reader calls a rating.
+    """
+    return TITLES.get(method, method)
+
+
+def _column(values: Mapping[str, float | None], names: Sequence[str]) -> dict[str, str]:
+    """
+    Return ratings as text, whole numbers as such.
+    """
+    known = [v for v in map(values.get, names) if v is not None]
+    digits = 2 if any(v % 1 for v in known) else 0
+    return {name: number(values.get(name), digits) for name in names}
 
 
 def _record(found: Mapping[str, Any], name: str, unit: str) -> str:
@@ -221,7 +256,7 @@ def _taus(found: Mapping[str, Any], methods: Sequence[str]) -> list[dict[str, An
     Return each rating's tau with the reference, or why there is none.
     """
     return [
-        {'method': method, **found['ratings'][method]['tau']}
+        {'method': title(method), **found['ratings'][method]['tau']}
         for method in methods
         if 'tau' in found['ratings'][method]
     ]

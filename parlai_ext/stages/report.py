@@ -26,7 +26,8 @@ def write_report(run: RunFolder, ranking: Mapping[str, Any], folder: str = '') -
     from parlai_ext.report.page import render_page
     from parlai_ext.report.summary import dialogue_dimensions, scorer_of
 
-    shelf = fill_shelf(run, scorer_of(ranking), dialogue_dimensions(ranking))
+    games = 'tournament' in ranking
+    shelf = fill_shelf(run, scorer_of(ranking), dialogue_dimensions(ranking), games)
     run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
     run.write_text(f'{folder}report.html', render_page(ranking, run.manifest, shelf))
     return run.root / f'{folder}report.html'

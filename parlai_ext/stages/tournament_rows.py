@@ -15,10 +15,9 @@ from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.correlation import NOTHING, spearman
 from parlai_ext.ranking.table import plain
 from parlai_ext.report.summary import is_floor
+from parlai_ext.report.tournament import NORMAL
 from parlai_ext.stages.tables import Tables
 from parlai_ext.stages.tournament import Crown, Values, claimed_ranks
-
-NORMAL = 1.96
 
 
 def rows(found: Crown | None, tables: Tables, takes_part: np.ndarray) -> dict[str, Any]:

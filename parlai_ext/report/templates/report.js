@@ -90,11 +90,19 @@
     return box;
   }
 
+  // of a game its points, of any other dialogue its mean score
+  const figure = (d) => d.won ? d.won.map((of) => of.length).join('\u2013') : d.value === null ? '–' : shown(d.value);
+
+  function outcome(d) {
+    if (!d.won) return d.value === null ? 'not scored' : 'mean ' + data.dimensions[0] + ' ' + shown(d.value);
+    const side = (name, of) => name + (of.length ? ' (' + of.join(', ') + ')' : '');
+    return 'points ' + figure(d) + ': ' + side(d.target, d.won[0]) + ' \u2013 ' + side(d.partner, d.won[1]);
+  }
+
   function open(d) {
     const box = by('dialogue');
     box.replaceChildren(make('h3', '', d.target + ' with ' + d.partner));
-    const mean = d.value === null ? 'not scored' : 'mean ' + data.dimensions[0] + ' ' + shown(d.value);
-    box.append(make('p', 'meta', mean + ' · chosen as ' + d.why + ' · ' + d.id));
+    box.append(make('p', 'meta', outcome(d) + ' · chosen as ' + d.why + ' · ' + d.id));
     [[d.target, d.whole], [d.partner, d.whole_partner]].forEach(([name, scores]) => {
       if (!scores.some((v) => v !== null)) return;
       if (d.whole_partner.length) box.append(make('p', 'who', name + ', the whole dialogue'));
@@ -115,9 +123,13 @@
     select.addEventListener('change', () => list());
   }
 
+  // where both speakers are judged, a dialogue is found under either
+  const seats = (d) => d.both ? [[d.target, d.partner], [d.partner, d.target]] : [[d.target, d.partner]];
+
   function list(wanted) {
     const chosen = { target: by('filter-target').value, partner: by('filter-partner').value, why: by('filter-why').value };
-    const found = data.dialogues.filter((d) => Object.entries(chosen).every(([k, v]) => !v || d[k] === v));
+    const found = data.dialogues.filter((d) => (!chosen.why || d.why === chosen.why) && seats(d).some(
+      ([target, partner]) => (!chosen.target || target === chosen.target) && (!chosen.partner || partner === chosen.partner)));
     by('count').textContent = found.length + ' of ' + data.dialogues.length;
     const box = by('list');
     box.replaceChildren();
@@ -130,7 +142,7 @@
     found.forEach((d) => {
       const button = make('button');
       const line = make('span', 'line');
-      line.append(make('b', '', d.target), make('span', '', d.value === null ? '–' : shown(d.value)));
+      line.append(make('b', '', d.target), make('span', '', figure(d)));
       const below = make('span', 'line soft');
       below.append(make('span', '', 'with ' + d.partner), make('span', '', d.why));
       button.append(line, below);
@@ -145,11 +157,11 @@
     else by('dialogue').replaceChildren(make('p', 'meta', 'No dialogue on this page fits.'));
   }
 
-  const distinct = (key) => [...new Set(data.dialogues.map((d) => d[key]))];
+  const distinct = (values) => [...new Set(data.dialogues.flatMap(values))];
   tabs();
-  fill(by('filter-target'), distinct('target'));
-  fill(by('filter-partner'), distinct('partner'));
-  fill(by('filter-why'), distinct('why'));
+  fill(by('filter-target'), distinct((d) => seats(d).map((s) => s[0])));
+  fill(by('filter-partner'), distinct((d) => seats(d).map((s) => s[1])));
+  fill(by('filter-why'), distinct((d) => d.why));
   by('browser').hidden = false;
   const wanted = location.hash.startsWith('#dialogue-') ? location.hash.slice(10) : undefined;
   list(wanted);
