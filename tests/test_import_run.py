@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.errors import UserError
-from parlai_ext.records import Score, ScoredDialogue
+from parlai_ext.imports.run_folder import content_of
+from parlai_ext.records import (
+    Dialogue,
+    Score,
+    ScoredDialogue,
+    Utterance,
+    content_id,
+    to_json,
+)
 from parlai_ext.scripts.collect_dialogues import CollectDialogues
 from parlai_ext.scripts.import_dialogues import ImportDialogues
 from parlai_ext.scripts.rank_systems import RankSystems
@@ -226,3 +234,10 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     page = Path(ReportRun.main(run_dir=str(run))).read_text()
     assert 'what openers' in page
     assert 'i like tea' in page
+
+
+def test_content_is_named_as_if_it_was_one_list():
+    told = tuple(Utterance('ab'[i % 2], f'"{i}" \ud800 ü') for i in range(3))
+    some = [Dialogue(f'd{i}', 'p', 'o', told) for i in range(3)]
+    for n in range(4):
+        assert content_of(some[:n]) == content_id([to_json(d) for d in some[:n]])

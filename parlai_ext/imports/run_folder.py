@@ -7,11 +7,13 @@ no reader ever meets half a run, whenever the import is killed.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,18 @@ def dialogues_of(settled: Sequence[Settled]) -> tuple[list[Pairing], By]:
     return [pairings[names] for names in sorted(pairings)], found
 
 
+def content_of(dialogues: Iterable[Dialogue]) -> str:
+    """
+    Return what `content_id` returns for a list of these, one in memory at a time.
+    """
+    digest = hashlib.sha256(b'[[')
+    for i, one in enumerate(dialogues):
+        text = json.dumps(to_json(one), sort_keys=True, ensure_ascii=False)
+        digest.update((', ' * (i > 0) + text).encode('utf-8', 'surrogatepass'))
+    digest.update(b']]')
+    return digest.hexdigest()[:16]
+
+
 def repeated(settled: Sequence[Settled]) -> int:
     """
     Return how many dialogues say what an earlier one of the same systems says.
@@ -96,11 +110,10 @@ def manifest_of(
     :param protocol: its name and its scorer, ranking and seed of the intervals.
     :param asked: the options of the import that are not the default.
     """
-    everything = [to_json(one) for p in pairings for one in dialogues[p.id]]
     collect = {
         'pairing': NAME,
-        'dialogues': len(everything),
-        'content': content_id(everything),
+        'dialogues': sum(map(len, dialogues.values())),
+        'content': content_of(one for p in pairings for one in dialogues[p.id]),
         **dict.fromkeys(UNKNOWN, 'unknown'),
     }
     people = haul.humans

@@ -24,7 +24,7 @@ class Problem:
         return f'{self.file}:{self.line}: {self.what}'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Turn:
     """
     What somebody said, and the line it is in; `given` when no system said it.
