@@ -154,6 +154,16 @@ def test_files_of_two_formats(tmp_path):
     assert 'looks like chatmatch' in said and 'like csv' in said
 
 
+@pytest.mark.parametrize('text', ['', 'no name here\n'])
+def test_a_file_in_no_format_is_a_bad_one_of_the_format_before(tmp_path, text):
+    (tmp_path / 'a.txt').write_text(GOOD)
+    (tmp_path / 'b.txt').write_text(text)
+    paths = find_files([str(tmp_path)])
+    assert 'b.txt:1: ' in refused(gather, paths, None, Rules(), progress=False)
+    haul = gather(paths, None, Rules(), skip_bad_rows=True, progress=False)
+    assert (len(haul.dialogues), haul.n_left_out) == (1, 1)
+
+
 def test_a_folder_without_files_of_dialogues_names_its_folders(tmp_path):
     (tmp_path / 'inside').mkdir()
     (tmp_path / 'README.md').write_text('no dialogues')

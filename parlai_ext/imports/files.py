@@ -107,15 +107,18 @@ def load(path: Path) -> Source:
     return Source(str(path), path.stem, lines, beside)
 
 
-def format_of(source: Source) -> str:
+def format_of(source: Source, before: str | None = None) -> str:
     """
-    Return the name of a file's format.
+    Return the name of a file's format; what looks like none is a bad one of the format
+    ``before`` it.
 
-    :raises UserError: when it looks like none.
+    :raises UserError: when there is none either.
     """
     for name, form in FORMATS.items():
         if form.looks_like(source):
             return name
+    if before is not None:
+        return before
     first = next((line for line in source.lines if line.strip()), None)
     if first is None:
         raise UserError(f'{source.file}: the file is empty')
@@ -136,7 +139,7 @@ def sources(paths: Sequence[Path], wanted: str | None) -> Iterator[tuple[str, So
     first: tuple[str, str] | None = None
     for path in paths:
         source = load(path)
-        name = wanted or format_of(source)
+        name = wanted or format_of(source, first[0] if first else None)
         if first is not None and first[0] != name:
             raise UserError(
                 f'{first[1]} looks like {first[0]}, {source.file} like {name}: '
