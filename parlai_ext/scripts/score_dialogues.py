@@ -95,7 +95,7 @@ class ScoreDialogues(Command):
             )
         print(
             f'scored {report.n_utterances} utterances of {report.n_dialogues} '
-            f'dialogues ({report.n_unscored} without a score, with its reason); '
+            f'dialogues ({report.n_unscored} values missing, each with its reason); '
             f'{report.n_shards - report.n_shards_scored} of {report.n_shards} '
             'shards were scored before'
         )
