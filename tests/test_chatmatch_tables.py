@@ -17,7 +17,7 @@ from parlai_ext.scoring.chatmatch.rules import rules_of
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.scripts.chatmatch_tables import ChatmatchTables
-from parlai_ext.stages.chatmatch_games import fitted
+from parlai_ext.stages.chatmatch_games import fitted, read_games
 from parlai_ext.stages.chatmatch_grid import grid_table
 from parlai_ext.stages.judgements import from_rows, read_judgements
 from parlai_ext.stages.spot_the_bot import read
@@ -242,3 +242,12 @@ def test_the_language_model_of_fluency_is_the_mini_judge_unless_another_is_named
     [found] = model.answer([Question((), ('hello',))])
     assert all(value < 0 for value in found.continuations[0])
     assert ChatmatchTables({**opt, 'judge_model_file': 'none'}).likelihood is None
+
+
+def test_a_bad_game_is_named_without_an_option_that_is_not_there(tmp_path):
+    (tmp_path / 'x.txt').write_text('A: hi\n')
+    with pytest.raises(UserError) as caught:
+        read_games(tmp_path)
+    said = str(caught.value)
+    assert said.startswith(f'{tmp_path}/x.txt:1: one turn only')
+    assert '--skip-bad-rows' not in said

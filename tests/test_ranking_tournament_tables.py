@@ -127,6 +127,12 @@ def test_table_6_of_a_group_with_one_human_rank_is_undefined():
     assert cells['A B'].startswith('undefined: 0 systems have a rating')
 
 
+def test_table_6_says_how_many_groups_its_mean_lacks():
+    # C and D share a mean rank, so that one of the six pairs has no tau
+    notes = groups_table(pecking_order(dims='x'), JUDGES, size=2, method='3-1-0').notes
+    assert notes[1] == '1 groups without a tau are in no mean and not counted'
+
+
 def test_table_7_ranks_self_chats_by_sums_of_ranks():
     alone = {n: {'x': v} for n, v in zip('ABCD', [1.0, 2.0, 3.0, 4.0], strict=False)}
     judges = {'1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}}

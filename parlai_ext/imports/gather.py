@@ -77,7 +77,7 @@ def gather(
     rules: Rules,
     *,
     self_chats: bool | None = None,
-    skip_bad_rows: bool = False,
+    skip_bad_rows: bool | None = False,
     progress: bool = True,
 ) -> Haul:
     """
@@ -85,7 +85,8 @@ def gather(
 
     :param wanted: their format; `None` has it found.
     :param self_chats: replaces the format's own habit.
-    :param skip_bad_rows: leave out what cannot be read instead of stopping there.
+    :param skip_bad_rows: leave out what cannot be read instead of stopping there;
+        `None` where a user cannot ask for that.
     :raises UserError: for the first bad row, for names that cannot be told apart, and
         when nothing is left.
     """
@@ -106,7 +107,8 @@ def gather(
                 _take(haul, settle(talk, source.stem, own), ids)
                 if haul.problems and not skip_bad_rows:
                     first = next(iter(haul.problems))
-                    raise UserError(f'{first} (--skip-bad-rows leaves it out)')
+                    hint = ' (--skip-bad-rows leaves it out)'
+                    raise UserError(f'{first}{"" if skip_bad_rows is None else hint}')
     _check(haul, rules)
     return haul
 

@@ -116,15 +116,12 @@ def groups_table(
     share = paper.GROUPS_ABOVE_060 if known else None
     rows.append(('groups above 0.60', share, above, None, None))
     title = f'Table 6: all {len(rows) - 2} groups of {size}'
-    columns = (
-        'systems',
-        'tau paper',
-        'tau measured',
-        'judges paper',
-        'judges measured',
-    )
-    note = 'the groups share games: a re-ranking of one tournament, no replication'
-    return Table(title, columns, tuple(rows), (note, *results.notes()))
+    beside = [f'{a} {b}' for a in ('tau', 'judges') for b in ('paper', 'measured')]
+    notes = ['the groups share games: a re-ranking of one tournament, no replication']
+    if lost := len(rows) - 2 - len(taus):
+        notes.append(f'{lost} groups without a tau are in no mean and not counted')
+    columns = ('systems', *beside)
+    return Table(title, columns, tuple(rows), (*notes, *results.notes()))
 
 
 def setups_table(

@@ -36,7 +36,8 @@ def read_games(given: Path, *, strip_markers: bool = False) -> list[Dialogue]:
     :param strip_markers: take out what generation left (``< /s >``, ``<pad>``).
     """
     rules = ImportRules(empty_turns='keep', strip_markers=strip_markers)
-    haul = gather(find_files([str(given)]), None, rules, progress=False)
+    paths = find_files([str(given)])
+    haul = gather(paths, None, rules, skip_bad_rows=None, progress=False)
     return [_dialogue(one) for one in haul.dialogues if not one.humans]
 
 
