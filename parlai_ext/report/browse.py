@@ -149,6 +149,52 @@ def as_data(
     :param starts: the target speaks first, as it does unless people began.
     :param labels: the columns of evidence; those that name turns become marks.
     """
+    by_place, others = _by_place(scored, names[0])
+    turns = []
+    for i, utterance in enumerate(dialogue.utterances):
+        figures = (scored.evidence if scored else {}).get(i) or ()
+        told = {
+            'first': (i % 2 == 0) == starts,
+            'text': utterance.text,
+            'given': utterance.given,
+            'scores': _row(by_place.get(i, {}), dimensions),
+            'evidence': [rounded(v) for v in _numbers(figures, labels)],
+            'marks': marks(i, by_place.get(i, {}), labels, figures),
+        }
+        turns.append(told)
+    return {
+        'id': dialogue.id,
+        'target': names[0],
+        'partner': names[1],
+        'ended_by': dialogue.ended_by,
+        'reason': dialogue.reason,
+        'whole': _row(by_place.get(None, {}), dimensions),
+        'whole_partner': [others.get(d) for d in dimensions] if others else [],
+        'turns': turns,
+    }
+
+
+def _numbers(
+    figures: Sequence[float | None], labels: Sequence[str]
+) -> Sequence[float | None]:
+    if not labels or not figures:
+        return figures
+    return [figures[k] for k in numeric(labels)]
+
+
+def _row(
+    found: Mapping[str, float | str], dimensions: Sequence[str]
+) -> list[float | str | None]:
+    return [found.get(d) for d in dimensions] if found else []
+
+
+def _by_place(
+    scored: ScoredDialogue | None, target: str
+) -> tuple[dict[int | None, dict[str, float | str]], dict[str, float]]:
+    """
+    Return scores, or why there is none, by turn (`None`: the whole dialogue) and
+    dimension; and apart, what the other one's whole dialogue scored.
+    """
     by_place: dict[int | None, dict[str, float | str]] = {}
     others: dict[str, float] = {}
     for score in scored.scores if scored else ():
@@ -157,43 +203,11 @@ def as_data(
         if score.value is None:
             if not isinstance(before, float):
                 found[score.dimension] = _why(score, before)
-        elif score.utterance_index is None and score.system != names[0]:
+        elif score.utterance_index is None and score.system != target:
             others[score.dimension] = round(score.value, 4)
         else:
             found[score.dimension] = round(score.value, 4)
-    evidence = scored.evidence if scored else {}
-    shown = numeric(labels)
-
-    def figures(place: int) -> list[float | None]:
-        found = evidence.get(place) or ()
-        kept = [found[k] for k in shown] if labels and found else found
-        return [rounded(v) for v in kept]
-
-    def row(place: int | None) -> list[float | str | None]:
-        found = by_place.get(place, {})
-        return [found.get(d) for d in dimensions] if found else []
-
-    turns = [
-        {
-            'first': (i % 2 == 0) == starts,
-            'text': utterance.text,
-            'given': utterance.given,
-            'scores': row(i),
-            'evidence': figures(i),
-            'marks': marks(i, by_place.get(i, {}), labels, evidence.get(i) or ()),
-        }
-        for i, utterance in enumerate(dialogue.utterances)
-    ]
-    return {
-        'id': dialogue.id,
-        'target': names[0],
-        'partner': names[1],
-        'ended_by': dialogue.ended_by,
-        'reason': dialogue.reason,
-        'whole': row(None),
-        'whole_partner': [others.get(d) for d in dimensions] if others else [],
-        'turns': turns,
-    }
+    return by_place, others
 
 
 def rounded(value: float | None) -> float | None:
