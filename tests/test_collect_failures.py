@@ -180,12 +180,14 @@ def test_what_fits_is_what_the_weights_take(monkeypatch):
     assert not few.fit([a, c])
 
 
-def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch):
+def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
     monkeypatch.setattr(residents, '_free_memory', lambda: 10 * 10**9)
     assert residents.memory_for_weights(True, 2.5) == 2_500_000_000
-    assert residents.memory_for_weights(True, 100) == int(
-        10**10 * residents.SHARE_FOR_WEIGHTS
-    )
+    assert caplog.messages == []
+    assert residents.memory_for_weights(True, 100) == 6_000_000_000
+    assert caplog.messages == [
+        '--max-gpu-memory: 100 GB lowered to 6.0, which is 60 % of what is free'
+    ]
 
 
 def test_never_more_than_two_are_needed(tmp_path, monkeypatch):

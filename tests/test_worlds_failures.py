@@ -78,6 +78,10 @@ ANSWERS = {
         raising(ValueError),
         'raised ValueError: bad thing in <object object at 0x…> second line',
     ),
+    'leaving': (
+        raising(SystemExit),
+        'raised SystemExit: bad thing in <object object at 0x…> second line',
+    ),
 }
 
 
@@ -131,16 +135,13 @@ def lonely(stub):
     return dialogue
 
 
-class Deaf(Stub):
-    def observe(self, observation):
-        raise ConnectionError('no line')
-
-
-def test_raising_while_it_listens_ends_the_dialogue():
-    dialogue = lonely(Deaf)
+@pytest.mark.parametrize('error', [ConnectionError, SystemExit])
+def test_raising_while_it_listens_ends_the_dialogue(error):
+    deaf = type('Deaf', (Stub,), {'observe': lambda *heard: raise_(error('no line'))})
+    dialogue = lonely(deaf)
     assert (dialogue.ended_by, dialogue.reason) == (
         'stub',
-        'raised ConnectionError: no line',
+        f'raised {error.__name__}: no line',
     )
     assert [u.text for u in dialogue.utterances] == ['now']
 

@@ -251,7 +251,7 @@ class Talk:
             step()
         except UserError as error:
             raise SystemFailed(self.speakers[side], str(error)) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # which would end the command
             self._end(self.speakers[side], in_words(error))
 
     def _end(self, system: str, reason: str) -> None:

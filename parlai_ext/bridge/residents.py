@@ -155,7 +155,12 @@ def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -
     else:
         free = _free_memory()
     limit = int(free * SHARE_FOR_WEIGHTS)
-    return limit if max_memory is None else min(limit, int(max_memory * 1e9))
+    if max_memory is None:
+        return limit
+    if max_memory * 1e9 > limit:
+        what = '--max-gpu-memory: %g GB lowered to %.1f, which is %d %% of what is free'
+        logger.warning(what, max_memory, limit / 1e9, SHARE_FOR_WEIGHTS * 100)
+    return min(limit, int(max_memory * 1e9))
 
 
 def _free_memory() -> int:
