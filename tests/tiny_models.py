@@ -16,7 +16,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.torch_agent import TorchAgent
 from parlai.core.torch_ranker_agent import TorchRankerAgent
 
-from parlai_ext import compat
+from parlai_ext import plugin
 
 WORDS = [
     *('i', 'you', 'we', 'they', 'tea', 'rain', 'book', 'song', 'hill', 'boat', 'bread'),
@@ -91,7 +91,7 @@ def make_model(
 
     :param words: write a dictionary of `WORDS`; without, the options bring their own.
     """
-    compat.apply()
+    plugin.register()
     path = folder / name
     given = {**opt, 'model_file': str(path), 'datatype': 'valid', 'no_cuda': True}
     if words:
