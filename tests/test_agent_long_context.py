@@ -12,10 +12,13 @@ import torch
 
 from parlai_ext.agents.long_context.long_context import recent_first
 from parlai_ext.bridge.agents import load_system
+from parlai_ext.bridge.resolve import resolve
+from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from tests.tiny_models import SIZES, WORDS, in_float64, make_model
 
 KNOWN, SIZE = 12, 1024
+THEIRS = 'projects.msc.agents.long_tga:TransformerVariantAgent'
 
 
 @pytest.fixture(scope='module')
@@ -36,11 +39,23 @@ def long(model_file):
 
 
 @pytest.fixture(scope='module')
-def plain(model_file):
+def plain(folder, model_file):
     """
     ParlAI's generator with the same weights.
     """
-    return agent_of(model_file, model='transformer/generator')
+    copy = copied(model_file, folder / 'plain', n_positions_init=None)
+    return agent_of(copy, model='transformer/generator')
+
+
+def copied(model_file, copy, **changes):
+    """
+    Copy a model whose own options are others.
+    """
+    for end in ('', '.opt', '.dict'):
+        shutil.copy(model_file + end, f'{copy}{end}')
+    own = json.loads(Path(f'{copy}.opt').read_text())
+    Path(f'{copy}.opt').write_text(json.dumps({**own, **changes}))
+    return copy
 
 
 def agent_of(model_file, **opt):
@@ -128,26 +143,41 @@ def test_padding_moves_nothing(long):
 def test_without_more_positions_than_pretrained_it_is_the_plain_generator(
     folder, model_file, plain, known
 ):
-    copy = folder / f'plain-{known}'
-    for end in ('', '.opt', '.dict'):
-        shutil.copy(model_file + end, f'{copy}{end}')
-    own = json.loads(Path(f'{copy}.opt').read_text())
-    own['n_positions_init'] = known
-    Path(f'{copy}.opt').write_text(json.dumps(own))
+    copy = copied(model_file, folder / f'as-{known}', n_positions_init=known)
     rows = tokens(60)
     assert torch.equal(encoded(agent_of(copy), rows), encoded(plain, rows))
 
 
 def test_a_published_model_file_loads(folder, model_file):
     # their `.opt` names a class that is not in ParlAI's wheel; the roster names ours
-    copy = folder / 'published'
-    for end in ('', '.opt', '.dict'):
-        shutil.copy(model_file + end, f'{copy}{end}')
-    own = json.loads(Path(f'{copy}.opt').read_text())
-    own['model'] = 'projects.msc.agents.long_tga:TransformerVariantAgent'
-    Path(f'{copy}.opt').write_text(json.dumps(own))
+    copy = copied(model_file, folder / 'published', model=THEIRS)
     agent = agent_of(copy, model='ext:long_context')
     assert agent.model.encoder.opt['n_positions_init'] == KNOWN
+
+
+@pytest.mark.parametrize(
+    'model, refusal',
+    [
+        (
+            'transformer/generator',
+            'model: transformer/generator would misread contexts of more than 12 '
+            'tokens: n_positions_init is 12, n_positions 1024; ext:long_context reads '
+            'it',
+        ),
+        (THEIRS, f'model: {THEIRS} is not in ParlAI; ext:long_context reads it'),
+    ],
+)
+@pytest.mark.parametrize('named', ['by the roster', 'by its own options'])
+def test_another_agent_is_refused(tmp_path, model_file, model, refusal, named):
+    own = {'model': model} if named == 'by its own options' else {}
+    more = {'model': model} if named == 'by the roster' else {}
+    path = copied(model_file, tmp_path / 'msc', **own)
+    system = System('x', {'model_file': str(path), **more})
+    found = resolve(system)
+    assert (found.status, found.reason) == ('missing', refusal)
+    with pytest.raises(UserError) as caught:
+        load_system(system)
+    assert str(caught.value) == f"system 'x': {refusal}"
 
 
 def replies(agent, text):

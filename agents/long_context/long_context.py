@@ -9,8 +9,8 @@ load. It is a plain generator but for one thing, the encoder's positions: the la
 was said before them lies at the far end of the table, the token just before at its last
 row. So a context that fits the pre-training is read as the plain generator reads it,
 and in a longer one how far back a token is decides its position: nothing moves when the
-dialogue grows. `transformer/generator` reads such a model file without complaint, and
-gets long contexts wrong.
+dialogue grows. `transformer/generator` would read such a model file without complaint
+and get long contexts wrong, so that it is refused (`bridge/misfit.py`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from parlai.utils import logging as parlai_logging
 
 from parlai_ext import plugin
 from parlai_ext.bridge.candidates import candidates_file, is_spec
-from parlai_ext.bridge.misfit import why_unfit
+from parlai_ext.bridge.misfit import check_reader, why_unfit
 from parlai_ext.bridge.players import (
     Player,
     in_words,
@@ -144,6 +144,7 @@ def _given(system: System, datapath: str | None) -> dict[str, Any]:
         given['model_file'] = _found(system, str(given['model_file']), datapath)
     elif 'model' not in given:
         raise _bad(system)('model_file', 'not given, and no model either')
+    check_reader(effective_opt(system, datapath))
     if isinstance(given.get('stop'), list):  # which ParlAI would join with commas
         given['stop'] = json.dumps(given['stop'], ensure_ascii=False)
     candidates = given.get('fixed_candidates_path')

@@ -16,6 +16,7 @@ from parlai_ext.bridge import candidates, hub, tokenizer_files, zoo
 from parlai_ext.bridge.content import files_at
 from parlai_ext.bridge.existing import existing
 from parlai_ext.bridge.identity import identity
+from parlai_ext.bridge.misfit import check_reader
 from parlai_ext.bridge.safe.load import Refused, count_parameters
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
@@ -184,6 +185,8 @@ def _check_agent(system: System, model: Path | None, datapath: str | None) -> No
         raise UserError(f"model: not given; {model}.opt names none: add 'model' to opt")
     if not agent:
         return
+    own = own_options(model, system.opt, datapath) if model else {}
+    check_reader({**own, **system.opt, 'model': agent})
     try:
         load_agent_module(agent)
     except ImportError as e:
