@@ -3,8 +3,10 @@ Things that ParlAI 1.7.2 does, each on a tiny real model; run as a program by
 test_compat.py, `plain` or `mended`, because a process once mended stays so.
 """
 
+import io
 import json
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import torch
@@ -225,7 +227,26 @@ def talk_without_the_word_counts_of_the_training(folder: Path) -> dict:
     return create_agent(ParlaiParser(True, True).parse_kwargs(**options)).truebins
 
 
+def bars_while_gpt2_is_read(folder: Path) -> str:
+    tiny_gpt2(folder)  # which shows one when it is written
+    shown = io.StringIO()
+    with redirect_stderr(shown):
+        gpt2_agent(folder)
+    return shown.getvalue()
+
+
+def bars_of_a_ranker_that_is_done_at_once(folder: Path) -> str:
+    from parlai.core import torch_ranker_agent
+
+    shown = io.StringIO()
+    with redirect_stderr(shown):
+        list(torch_ranker_agent.tqdm([1, 2]))
+    return shown.getvalue()
+
+
 TRIALS = (
+    bars_while_gpt2_is_read,
+    bars_of_a_ranker_that_is_done_at_once,
     dialogpt_from_a_folder,
     beam_after_nucleus_sampling,
     block_the_context_of_a_short_row,

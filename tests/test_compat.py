@@ -43,6 +43,8 @@ def mended(tmp_path_factory):
         ('dialogpt_from_a_folder', 'huggingface.co'),
         ('beam_after_nucleus_sampling', "no attribute 'get_mask'"),
         ('talk_without_the_word_counts_of_the_training', '/home/its/author/counts'),
+        ('bars_while_gpt2_is_read', 'Loading weights'),
+        ('bars_of_a_ranker_that_is_done_at_once', '2/2'),
     ],
 )
 def test_parlai_needs_the_fix(plain, trial, complaint):
@@ -74,6 +76,13 @@ def test_dialogpt_is_read_from_a_folder(mended):
 def test_beam_search_follows_nucleus_sampling(mended):
     # the start, what was drawn, what was best
     assert mended['beam_after_nucleus_sampling'] == [1, 4, 3]
+
+
+@pytest.mark.parametrize(
+    'trial', ['bars_while_gpt2_is_read', 'bars_of_a_ranker_that_is_done_at_once']
+)
+def test_no_bar_comes_between_ours(mended, trial):
+    assert '%|' not in mended[trial]
 
 
 def test_talking_needs_no_word_counts(mended):

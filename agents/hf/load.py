@@ -25,6 +25,7 @@ from transformers import (
 from parlai_ext.bridge import hub
 from parlai_ext.bridge.safe.kernels import kernel_of
 from parlai_ext.bridge.safe.unpickle import BadModelFile
+from parlai_ext.compat.libraries import without_bars
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.memory import is_out_of_memory
 
@@ -242,12 +243,10 @@ def quiet() -> Iterator[None]:
     Keep transformers from progress bars and advice.
     """
     logging = transformers.utils.logging
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
     try:
-        yield
+        with without_bars():
+            yield
     finally:
         logging.set_verbosity(level)
-        if bar:
-            logging.enable_progress_bar()

@@ -4,8 +4,7 @@ A Hugging Face causal model as a `Likelihood`: its own tokenizer, turns told apa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from parlai_ext.bridge import hub
 from parlai_ext.bridge.causal_turns import Form, TurnVectorizer, start_token
 from parlai_ext.bridge.content import sha256
 from parlai_ext.bridge.safe.kernels import kernel_of
+from parlai_ext.compat.libraries import without_bars
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.causal import TOKENS, Causal, reserved
 from parlai_ext.likelihood.causal_checks import checked, positions
@@ -237,21 +237,6 @@ def refuse_kernels(config: Any) -> None:
             f'its config.json asks for the kernel {kernel!r}, code from the hub, which '
             'no judge may run'
         )
-
-
-@contextmanager
-def without_bars() -> Iterator[None]:
-    """
-    Keep transformers from progress bars.
-    """
-    logging = transformers.utils.logging
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def judge_signature(

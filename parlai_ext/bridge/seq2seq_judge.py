@@ -22,10 +22,10 @@ from parlai_ext.bridge.causal_judge import (
     loading_arguments,
     named,
     refuse_kernels,
-    without_bars,
 )
 from parlai_ext.bridge.causal_turns import KNOWN, own_lead
 from parlai_ext.bridge.content import sha256
+from parlai_ext.compat.libraries import without_bars
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import TOKENS, Budget
 from parlai_ext.likelihood.causal_checks import positions

@@ -27,6 +27,7 @@ FIXES: dict[str, tuple[Fix, ...]] = {
     'parlai.nn.lr_scheduler': (libraries.plateau_scheduler_without_verbose,),
     'parlai.agents.hugging_face.gpt2': (
         libraries.gpt2_cache_reordering,
+        libraries.gpt2_weights_without_a_bar,
         agents.gpt2_encoder_reordering,
     ),
     'parlai.agents.hugging_face.dialogpt': (agents.dialogpt_from_a_folder,),
@@ -38,6 +39,7 @@ FIXES: dict[str, tuple[Fix, ...]] = {
         agents.delayed_nucleus_beam,
         batches.contexts_without_padding,
     ),
+    'parlai.core.torch_ranker_agent': (libraries.progress_of_what_takes_time,),
     'parlai.utils.bpe': (agents.replies_without_a_leading_space,),
     'projects.dialogue_unlikelihood.agents': (agents.word_counts_only_to_train,),
     **rag.FIXES,

@@ -4,8 +4,49 @@ Libraries that have moved on since ParlAI 1.7.2.
 
 from __future__ import annotations
 
-from functools import wraps
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial, wraps
 from typing import Any
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """
+    Keep transformers from progress bars of its own, which tear up that of the run.
+    """
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def gpt2_weights_without_a_bar(module: Any) -> None:
+    """
+    agents/hugging_face/gpt2.py:79 and dialogpt.py:54 let transformers show one.
+    """
+    decoder = module.GPT2Decoder
+    original = decoder.__init__
+
+    @wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        with without_bars():
+            original(self, *args, **kwargs)
+
+    decoder.__init__ = __init__
+
+
+def progress_of_what_takes_time(module: Any) -> None:
+    """
+    rag/retrievers.py:82 and core/torch_ranker_agent.py:992 show how far they are with
+    every file, however small.
+    """
+    module.tqdm = partial(module.tqdm, delay=2)
 
 
 def plateau_scheduler_without_verbose(module: Any) -> None:

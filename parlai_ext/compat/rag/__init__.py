@@ -5,17 +5,14 @@ They read passages that a dense index finds for the dialogue. The fixes are in t
 manner of the other fixes, and `compat` puts them in place.
 """
 
+from parlai_ext.compat.libraries import progress_of_what_takes_time
 from parlai_ext.compat.rag.encoder import (
     bert_tokenizer_from_folder,
     bert_weights_replaced_by_dpr,
     query_encoder_of_a_plain_model,
     query_encoder_of_the_model_file,
 )
-from parlai_ext.compat.rag.index import (
-    index_fits_its_passages,
-    index_is_only_read,
-    progress_of_what_takes_time,
-)
+from parlai_ext.compat.rag.index import index_fits_its_passages, index_is_only_read
 from parlai_ext.compat.rag.rows import (
     context_of_their_own_row,
     documents_beside_their_own_row,

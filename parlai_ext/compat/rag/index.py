@@ -4,7 +4,7 @@ The index and its passages.
 
 from __future__ import annotations
 
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 from parlai_ext.compat.rag.files import index_files
@@ -60,10 +60,3 @@ def index_fits_its_passages(module: Any) -> None:
             )
 
     retriever.load_index = load_index
-
-
-def progress_of_what_takes_time(module: Any) -> None:
-    """
-    rag/retrievers.py:82 shows how far it is with every file, however small.
-    """
-    module.tqdm = partial(module.tqdm, delay=2)
