@@ -15,6 +15,7 @@ from parlai_ext.schedule import pairings
 from parlai_ext.stages import collect as stage
 from parlai_ext.stages import not_run
 from parlai_ext.stages.manifest import build_manifest
+from parlai_ext.stages.plan import plan_of_run
 from parlai_ext.store import RunFolder
 from tests.tiny_models import sentences
 
@@ -68,6 +69,7 @@ def test_a_line_cut_in_mid_run_stops_its_own_pairs_only(tmp_path, monkeypatch):
     report = collected(run)
     assert report.problems == (CUT,)
     assert not_run.unplayed(run) == {('a', 'line'): 2, ('b', 'line'): 4}
+    assert not_run.of_targets(run, plan_of_run(run)) == {'a': 2, 'b': 4}
     assert not_run.in_words(run) == [
         '10 of 16 planned dialogues are collected',
         f'did not run: {CUT}',
@@ -83,6 +85,7 @@ def test_what_is_missing_follows_when_the_line_is_back(tmp_path, monkeypatch):
     monkeypatch.setattr(Line, 'left', 100)
     assert collected(run).n_played == 6
     assert (not_run.in_words(run), not_run.read_problems(run)) == ([], {})
+    assert not_run.of_targets(run, plan_of_run(run)) == {}
     assert not_run.signature(run) == run.manifest['signature']
 
 

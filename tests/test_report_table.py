@@ -14,7 +14,7 @@ from tests.report_example import example_ranking
 
 HEADER = (
     'dimension,system,rank,rank_low,rank_high,score,low,high,low_fixed,high_fixed,'
-    'n_dialogues,n_unscored,guessed,truncated_share,not_comparable'
+    'n_dialogues,n_unscored,n_unplayed,guessed,truncated_share,not_comparable'
 )
 HOSTILE = [
     'a' * 500,
@@ -50,6 +50,20 @@ def test_a_guessed_system_is_marked():
     name = leaderboard_rows(ranking).system[0]
     frame = leaderboard_rows({**ranking, 'guessed': [name]})
     assert set(frame[frame.guessed].system) == {name}
+
+
+def test_a_target_that_lacks_dialogues_is_told_from_a_complete_one():
+    ranking = {**example_ranking(('a', 'b')), 'unplayed': {'b': 3}}
+    rows = cells(leaderboard_csv(ranking))
+    assert {(row['system'], row['n_unplayed']) for row in rows} == {
+        ('a', '0'),
+        ('b', '3'),
+    }
+
+
+def test_rankings_of_early_runs_do_not_tell_what_is_lacking():
+    rows = cells(leaderboard_csv(example_ranking()))
+    assert {row['n_unplayed'] for row in rows} == {''}
 
 
 def test_data_frame_has_a_row_for_each_system_and_dimension():

@@ -38,11 +38,15 @@ COLUMNS = (
     'high_fixed',
     'n_dialogues',
     'n_unscored',
+    'n_unplayed',
     'guessed',
     'truncated_share',
     'not_comparable',
 )
-COUNTS = ('rank', 'rank_low', 'rank_high', 'n_dialogues', 'n_unscored')
+COUNTS = (
+    *('rank', 'rank_low', 'rank_high'),
+    *('n_dialogues', 'n_unscored', 'n_unplayed'),
+)
 WIDTH = 88
 NAME_WIDTH = 34
 # a spreadsheet takes a cell that starts so for a formula
@@ -61,11 +65,14 @@ def leaderboard_rows(ranking: Mapping[str, Any]) -> pandas.DataFrame:
     # rankings of early runs do not tell
     whole = {'share': 0.0 if 'truncated' in ranking else None}
     truncated = ranking.get('truncated') or {}
+    complete = 0 if 'unplayed' in ranking else None
+    unplayed = ranking.get('unplayed') or {}
     unequal = not_comparable(ranking)
     rows = [
         {
             'dimension': dimension,
-            **{c: row[c] for c in COLUMNS[1:-3]},
+            **{c: row[c] for c in COLUMNS[1:-4]},
+            'n_unplayed': unplayed.get(row['system'], complete),
             'guessed': row['system'] in guessed,
             'truncated_share': truncated.get(row['system'], whole)['share'],
             'not_comparable': row['system'] in unequal,

@@ -4,9 +4,12 @@ What a run could not do: systems that could not go on, and pairs that lack dialo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from parlai_ext.schedule import shards
+from parlai_ext.stages.plan import Plan
+from parlai_ext.stages.tables import sides
 from parlai_ext.store import RunFolder
 
 NAME = 'not_run.json'
@@ -44,6 +47,19 @@ def unplayed(run: RunFolder) -> dict[tuple[str, str], int]:
         if lanes:
             found[pairing.first, pairing.second] = sum(lanes)
     return found
+
+
+def of_targets(run: RunFolder, plan: Plan) -> dict[str, int]:
+    """
+    Return, for each target that lacks dialogues in which it is judged, how many.
+    """
+    missing = unplayed(run)
+    found: Counter[str] = Counter()
+    for pairing in plan.pairings:
+        for judged in sides(plan, pairing):
+            found[judged.first] += missing.get((pairing.first, pairing.second), 0)
+    targets = [system.name for system in plan.roster.targets]
+    return {name: found[name] for name in sorted(targets) if found[name]}
 
 
 def in_words(run: RunFolder) -> list[str]:

@@ -96,6 +96,7 @@ def rank_run(
         'bounds': _bounds(tables),
         'failures': failures(tables, ranked),
         'truncated': truncated,
+        'unplayed': not_run.of_targets(run, plan),
         'notes': notes(run, plan, tables) + truncation_notes(truncated) + misfits,
     }
 
