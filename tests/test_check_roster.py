@@ -5,6 +5,7 @@ Every system is present, to be downloaded, or missing with a reason.
 import importlib
 import os
 import socket
+import sys
 
 import pytest
 import torch
@@ -118,6 +119,32 @@ def test_a_model_that_ships_with_us_needs_no_download(model, tmp_path, monkeypat
     found = one('zoo:mini/tiny/model', str(tmp_path / 'data'))
     assert (found.status, found.params) == ('present', 12)
     assert found.where == str(tmp_path / 'data' / 'models' / 'mini' / 'tiny' / 'model')
+
+
+@pytest.mark.parametrize(
+    'body, reason',
+    [
+        ('raise SystemExit("bye")', "agent 'mine:A' cannot be imported: bye"),
+        ('class A: pass', 'mine:A is no ParlAI agent'),
+        *(
+            (
+                'class A(Agent):\n    @classmethod\n'
+                f'    def add_cmdline_args(*given):\n        raise {kind}("bad\\nday")',
+                f'its options cannot be read: raised {kind}: bad day',
+            )
+            for kind in ('RuntimeError', 'SystemExit')
+        ),
+    ],
+)
+def test_what_an_agents_own_code_raises_is_a_reason(
+    tmp_path, monkeypatch, body, reason
+):
+    imported = 'from parlai.core.agents import Agent'
+    (tmp_path / 'mine.py').write_text(f'{imported}\n{body}\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, 'mine', raising=False)
+    found = one('A=agent:mine:A')
+    assert (found.status, found.reason) == ('missing', f'model: {reason}')
 
 
 def test_dialogpt_is_looked_up_in_the_hubs_cache(tmp_path, monkeypatch):

@@ -127,6 +127,10 @@ def test_nobody_left_on_a_side_is_refused(config, side):
             "fixed_candidates_path: no task 'convai3'; did you mean 'convai2'?",
         ),
         ({'name': 'q', 'opt': {'model': 'ext:remote'}}, 'remote_url: not given'),
+        (
+            {'name': 'q', 'opt': {'model': 'seq2seq', 'beam_size': 'q'}},
+            "beam_size: invalid int value: 'q'",
+        ),
     ],
 )
 def test_a_mistake_names_the_roster_entry_and_the_key(config, entry, words):

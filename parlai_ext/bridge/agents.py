@@ -219,6 +219,10 @@ def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
             raise UserError(f'system {system.name!r}: {in_words(error)}') from error
         key = spelled.split('/')[-1].lstrip('-').replace('-', '_')
         raise bad(key, what) from error
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # of an agent's own `add_cmdline_args`
+        raise bad('model', f'its options cannot be read: {in_words(error)}') from error
 
 
 @contextmanager

@@ -178,6 +178,7 @@ def _check_agent(system: System, model: Path | None, datapath: str | None) -> No
     """
     Refuse an agent that cannot be imported, or a model that does not name one.
     """
+    from parlai.core.agents import Agent
     from parlai.core.loader import load_agent_module
 
     agent = _agent(system, model, datapath)
@@ -188,13 +189,15 @@ def _check_agent(system: System, model: Path | None, datapath: str | None) -> No
     own = own_options(model, system.opt, datapath) if model else {}
     check_reader({**own, **system.opt, 'model': agent})
     try:
-        load_agent_module(agent)
+        found = load_agent_module(agent)
     except ImportError as e:
         hint = nearest(agent, _like_agents(agent))
         hint = f'; {hint}' if hint.startswith('did') else ''
         raise UserError(f'model: no agent {agent!r}: {e}{hint}') from None
-    except Exception as e:  # a foreign module may raise anything when imported
+    except (Exception, SystemExit) as e:  # which a foreign module may raise
         raise UserError(f'model: agent {agent!r} cannot be imported: {e}') from None
+    if not (isinstance(found, type) and issubclass(found, Agent)):
+        raise UserError(f'model: {agent} is no ParlAI agent')
 
 
 def _agent(system: System, model: Path | None, datapath: str | None) -> str | None:

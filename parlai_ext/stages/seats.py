@@ -53,7 +53,7 @@ def _refusal(missing: Mapping[str, str]) -> str:
     name, reason = next(iter(missing.items()))
     others = ', '.join(list(missing)[1:])
     more = f' (and {len(missing) - 1} more systems: {others})' if others else ''
-    named = reason if repr(name) in reason else f'system {name!r}: {reason}'
+    named = SystemFailed(name, reason)
     return f'{named}{more}; see `parlai check_roster`; --skip-missing leaves such out'
 
 
