@@ -54,6 +54,14 @@ def test_a_pecking_order_is_found(method):
 
 
 @pytest.mark.parametrize('method', ALL)
+def test_who_played_no_game_has_no_rating_and_takes_nobodys_away(method):
+    results = tournament([won('A', 'B')], systems=('A', 'B', 'C'))
+    rating = rate(results, method)
+    assert rating.ranks() == {'A': 1, 'B': 2, 'C': None}
+    assert rating.values['A'] == rate(tournament([won('A', 'B')]), method).values['A']
+
+
+@pytest.mark.parametrize('method', ALL)
 def test_ties_everywhere_rate_all_alike(method):
     games = [drawn(a, b) for a, b in itertools.permutations('ABC', 2)]
     assert len(set(rate(tournament(games), method).values.values())) == 1

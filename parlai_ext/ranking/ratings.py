@@ -67,16 +67,22 @@ def rate(
     prior: float = PRIOR,
 ) -> Rating:
     """
-    Rate the systems of a tournament.
+    Rate the systems of a tournament; one without a game that has a result has no value
+    and takes nobody else's away.
 
     :param seed: decides the shuffles; :param prior: see `bradley_terry`.
     :raises UserError: for an unknown method, or one whose package is not installed.
     """
     if method not in METHODS:
         raise UserError(f'unknown rating {method!r}; known: {", ".join(METHODS)}')
-    one = METHODS[method](results, seed=seed, shuffles=shuffles, prior=prior)
+    played = {name for match in results.matches for name in match.systems}
+    met = tuple(name for name in results.systems if name in played)
+    some = replace(results, systems=met) if met else results
+    one = METHODS[method](some, seed=seed, shuffles=shuffles, prior=prior)
     values = dict(zip(one.values, _settled(list(one.values.values())), strict=True))
-    return replace(one, method=method, values=values)
+    return replace(
+        one, method=method, values={n: values.get(n) for n in results.systems}
+    )
 
 
 def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:

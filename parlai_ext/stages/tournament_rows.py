@@ -66,7 +66,7 @@ def _row(
         'n_unscored': max(0, n_dialogues - played),
     }
     if value is None:
-        row['why'] = f'undefined: {one["reason"] or "no rating"}'
+        row['why'] = f'undefined: {one["reason"] or "none of its games has a result"}'
     return row
 
 
