@@ -69,7 +69,9 @@ def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
     plan = make_plan({**opt, 'skip_missing': True})
     assert plan.manifest['signature'] == whole.manifest['signature']
     assert protocol_in(whole.manifest['signature']) == 'protocol:mine'
-    assert [line.partition(':')[0] for line in plan.left_out] == ['u']
+    assert plan.left_out == (
+        'u: model_file: there is no file nowhere/u: no folder nowhere',
+    )
 
 
 def test_outside_bipartite_play_nobody_is_a_partner(config):

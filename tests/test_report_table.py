@@ -142,6 +142,13 @@ def test_table_gives_correlation_of_scorer_and_of_baselines():
     assert 'trivial: mean length 0.90 [0.40, 1.00], distinct-2 –' in text
 
 
+def test_an_address_in_a_note_can_be_copied():
+    ranking = example_ranking()
+    url = 'http://127.0.0.1:39381/v1/chat/completions/of/a/server'
+    ranking['notes'] = [f'a system somewhere at {url} cannot be reached today']
+    assert url in terminal_table(ranking)
+
+
 def test_nothing_is_nan():
     ranking = example_ranking(('a', 'b'), unranked=('a', 'b'))
     text = terminal_table(ranking) + leaderboard_csv(ranking)

@@ -241,10 +241,18 @@ def fitted_lines(text: str, indent: str = '') -> list[str]:
     return lines
 
 
-def _short_words(text: str, longest: int = 40) -> Iterator[str]:
+def _short_words(text: str) -> Iterator[str]:
+    """
+    Yield words, in pieces where a line cannot hold one (an address can be copied).
+    """
     for word in text.split(' '):
-        for start in range(0, max(1, len(word)), longest):
-            yield word[start : start + longest]
+        piece = ''
+        for char in word:
+            if _columns(piece + char) > WIDTH - 4:
+                yield piece
+                piece = ''
+            piece += char
+        yield piece
 
 
 def padded(text: str, width: int) -> str:

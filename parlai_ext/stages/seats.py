@@ -40,7 +40,7 @@ def identities(
             found[system.name] = identity(system, datapath)
             check_options(system, datapath)
         except UserError as e:
-            missing[system.name] = str(e)
+            missing[system.name] = str(e).removeprefix(f'system {system.name!r}: ')
     if missing and not opt.get('skip_missing'):
         raise UserError(_refusal(missing))
     return found, missing
