@@ -57,5 +57,7 @@ def test_its_absence_is_one_line(bart, server, monkeypatch):
         monkeypatch.setattr(Gpt2BpeHelper, key, f'{server.url}/{key}')
     [found] = download_systems([bart[0]], progress=False, limits=HASTY)
     assert found.reason.startswith("system 'b': dict_tokenizer: http")
-    with pytest.raises(UserError, match=r"^system 'b': http.*404[^\n]*$"):
+    with pytest.raises(
+        UserError, match=r"^system 'b': dict_tokenizer: http.*404[^\n]*$"
+    ):
         load_system(bart[0])

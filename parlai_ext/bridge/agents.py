@@ -26,6 +26,7 @@ from parlai_ext.bridge.players import (
 from parlai_ext.bridge.rag import check_retrieval
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
 from parlai_ext.bridge.safe.load import BadModelFile, guarded, read_opt
+from parlai_ext.bridge.tokenizer_files import missing_urls
 from parlai_ext.bridge.zoo import fetched, is_zoo, quick_to_give_up, zoo_file
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.likelihood.memory import is_out_of_memory
@@ -77,7 +78,9 @@ def _built(
     try:
         with quick_to_give_up(datapath), fresh_candidates(), _few_words():
             agent = create_agent(opt, requireModelExists='model_file' in given)
-    except UserError:
+    except UserError as error:
+        if any(url in str(error) for url in missing_urls(whole, datapath)):
+            raise _bad(system)('dict_tokenizer', str(error)) from error
         raise
     except (Exception, SystemExit) as error:
         what = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
