@@ -3,6 +3,9 @@ Every encoder-decoder of the papers can judge: its numbers are those of ParlAI's
 ranking of candidates.
 """
 
+import json
+from pathlib import Path
+
 import pytest
 from parlai.core.message import Message
 
@@ -46,6 +49,17 @@ def test_its_numbers_are_parlais_own(tmp_path, name):
         means = [sum(tokens) / len(tokens) for tokens in answer.continuations]
         expected = ranked(opt, context)
         assert means == pytest.approx([-expected[reply] for reply in REPLIES], abs=1e-9)
+
+
+def test_how_far_back_its_positions_begin_is_in_the_signature(tmp_path):
+    path = FAMILIES['long_context'](tmp_path)['model_file']
+    own = Path(f'{path}.opt')
+    signatures = []
+    for known in (16, 8):
+        opt = {**json.loads(own.read_text()), 'n_positions_init': known}
+        own.write_text(json.dumps(opt))
+        signatures.append(load_judge(path, no_cuda=True).signature)
+    assert signatures[0] != signatures[1]
 
 
 @pytest.mark.parametrize('name', ['polyencoder', 'seq2seq_lstm'])

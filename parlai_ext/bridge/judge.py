@@ -37,6 +37,7 @@ READS = (
     *('variant', 'activation', 'embeddings_scale', 'learn_positional_embeddings'),
     *('n_segments', 'output_scaling', 'reduction_type'),
 )
+ONLY_SOME_READ = ('n_positions_init',)  # of ext:long_context
 # an option of ours beside the model's own, as `hf_dtype` is of a causal judge
 DTYPE = 'judge_dtype'
 DTYPES = ('float32', 'bfloat16', 'float16', 'float64')
@@ -192,7 +193,8 @@ def judge_signature(agent: TorchGeneratorAgent) -> str:
         {
             'agent': type(agent).__name__,
             'content': content_id([sha256(path) for path in files if path.is_file()]),
-            'reads': {key: opt.get(key) for key in READS},
+            'reads': {key: opt.get(key) for key in READS}
+            | {key: opt[key] for key in ONLY_SOME_READ if opt.get(key) is not None},
             'text_truncate': agent.text_truncate,
             'cut': 'right' if opt.get('history_reversed') else 'left',
             'label_truncate': agent.label_truncate,
