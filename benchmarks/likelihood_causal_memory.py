@@ -6,14 +6,12 @@ Memory of the engine for causal models: weights and a budget's activations, no g
 First the peak of GPT-2 small's shape (random weights), each budget in a process of its
 own: 12 contexts of 250 tokens with 63 follow-ups. Then a smaller model answers 12,000
 utterances, all different, each after up to seven others; resident memory is looked at
-after every 250, the first 2,000 aside. What the allocator keeps of freed memory varies,
-so it is told to keep none.
+after every 250, the first 2,000 aside.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import re
 import statistics
@@ -31,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from parlai_ext.likelihood.causal import Causal
 from parlai_ext.records import Question
 
-KEEP_NONE = {'MALLOC_MMAP_THRESHOLD_': '65536', 'MALLOC_TRIM_THRESHOLD_': '0'}
 SMALL = {'vocab_size': 8000, 'n_embd': 64, 'n_layer': 2, 'n_head': 2}
 EACH, WARM = 250, 2000
 BUDGETS = (1024, 2048, 4096, 8192)
@@ -115,12 +112,6 @@ def main() -> None:
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--budget', type=int, help='the peak of this one alone')
     opt = parser.parse_args()
-    if not KEEP_NONE.items() <= os.environ.items():
-        os.execve(
-            sys.executable,
-            [sys.executable, __file__, *sys.argv[1:]],
-            os.environ | KEEP_NONE,
-        )
     torch.set_num_threads(opt.threads)
     if opt.budget:
         peak(opt.budget)

@@ -4,16 +4,14 @@ Memory of the engine over 10,000 utterances: weights and one group, and no growt
     python benchmarks/likelihood_memory.py [--device cuda --shape blender_3B]
 
 On the CPU the embedded judge reads texts, each utterance after three others, and the
-process's resident memory is looked at after every 250, the first 2,000 aside. What the
-allocator keeps of freed memory varies by a tenth from one moment to the next, so it is
-told to keep none. On a GPU, and with ``--shape``, a model of that shape reads token
-ids. A smaller budget must lower the peak: activations come from the budget alone.
+process's resident memory is looked at after every 250, the first 2,000 aside. On a GPU,
+and with ``--shape``, a model of that shape reads token ids. A smaller budget must lower
+the peak: activations come from the budget alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import re
 import statistics
@@ -42,7 +40,6 @@ FOLLOWUPS = ('That makes no sense!', "I don't understand.", 'You are boring.', '
 WORDS = ('i', 'you', 'we', 'like', 'made', 'want', 'tea', 'rain', 'books', 'hills')
 EACH = 250
 WARM = 2000
-KEEP_NONE = {'MALLOC_MMAP_THRESHOLD_': '65536', 'MALLOC_TRIM_THRESHOLD_': '0'}
 
 
 def resident(line: str = 'VmRSS') -> int:
@@ -106,8 +103,6 @@ def main() -> None:
     parser.add_argument('--device', default='cpu')
     parser.add_argument('--threads', type=int, default=1)
     opt = parser.parse_args()
-    if not KEEP_NONE.items() <= os.environ.items():
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | KEEP_NONE)
     torch.set_num_threads(opt.threads)
     if opt.device.startswith('cuda'):
         if not torch.cuda.is_available():

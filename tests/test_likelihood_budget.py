@@ -2,6 +2,10 @@
 The token budget: groups of like width, and what happens when memory runs out.
 """
 
+import platform
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import Budget
+from parlai_ext.likelihood.memory import give_back
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -147,6 +152,37 @@ def test_progress_counts_every_item_once():
     seen = []
     Budget(100).run(widths, Step(widths, room=30), seen.append)
     assert seen == [2] * 5
+
+
+@pytest.fixture
+def given_back(monkeypatch):
+    times = []
+    name = 'parlai_ext.likelihood.budget.give_back'
+    monkeypatch.setattr(name, lambda: times.append(1))
+    return times
+
+
+def test_memory_is_given_back_once_a_budget_of_tokens(given_back):
+    budget = Budget(100)
+    for _ in range(10):
+        budget.run([15, 15], Step([15, 15]))
+    # of 300 tokens, after 120 and after 240
+    assert len(given_back) == 2
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='only glibc keeps memory')
+def test_freed_memory_between_used_pieces_is_given_back():
+    kept = [torch.ones(2**14) for _ in range(2**10)]  # 64 KiB each
+    full = resident()
+    del kept[::2]
+    give_back()
+    # 32 MiB are free, between pieces that are not
+    assert full - resident() > 16 * 2**20
+
+
+def resident():
+    status = Path('/proc/self/status').read_text(encoding='ascii')
+    return 1024 * int(re.search(r'VmRSS:\s+(\d+)', status)[1])
 
 
 def test_nothing_to_do():

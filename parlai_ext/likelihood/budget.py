@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 
 from parlai_ext.errors import UserError
-from parlai_ext.likelihood.memory import is_out_of_memory
+from parlai_ext.likelihood.memory import give_back, is_out_of_memory
 
 T = TypeVar('T')
 TOKENS = 16384
@@ -21,13 +21,15 @@ class Budget:
     """
     Runs items through a model in groups of like width.
 
-    When memory runs out, `tokens` is halved for good and the work goes on.
+    When memory runs out, `tokens` is halved for good and the work goes on. Memory that
+    is free is given back to the system each time that so many tokens are done.
     """
 
     def __init__(self, tokens: int = TOKENS):
         if tokens < 1:
             raise UserError(f'token budget {tokens}: must be 1 or more')
         self.tokens = tokens
+        self._kept = 0  # tokens done since memory was given back
 
     def run(
         self,
@@ -54,6 +56,10 @@ class Budget:
                 found.update(zip(group, done, strict=True))
                 if progress is not None:
                     progress(len(group))
+        self._kept += sum(widths)
+        if self._kept >= self.tokens:
+            self._kept = 0
+            give_back()
         return [found[i] for i in range(len(widths))]
 
     def _tried(

@@ -1,8 +1,11 @@
 """
-Memory that has run out, and how torch says so.
+Memory that has run out, and how torch says so; memory that is given back.
 """
 
 from __future__ import annotations
+
+import ctypes
+import sys
 
 import torch
 
@@ -14,3 +17,16 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def give_back() -> None:
+    """
+    Give freed memory of the CPU back to the system.
+
+    glibc keeps it in pieces that later tensors fit into or not, so that a process
+    grows by a fifth or by a quarter. Other C libraries have no such call.
+    """
+    if sys.platform == 'linux':
+        trim = getattr(ctypes.CDLL(None), 'malloc_trim', None)
+        if trim is not None:
+            trim(0)
