@@ -131,13 +131,10 @@ def judge_of(protocol: Protocol) -> list[Row]:
     """
     Return the model inside the protocol's scorer, if it has one.
     """
-    from parlai_ext.bridge.judge_names import judge_system
-    from parlai_ext.scoring.fed import JUDGES
+    from parlai_ext.stages import scorer_check
 
-    path = protocol.scorer.get('judge_model_file')
-    if path is None and protocol.scorer.get('name', 'fed') == 'fed':
-        path = JUDGES[protocol.scorer.get('variant') or 'bipartite']
-    return [('judge', judge_system(path))] if path else []
+    judge = scorer_check.judge_of(protocol.scorer)
+    return [('judge', judge)] if judge else []
 
 
 def in_words(role: str, resolution: Resolution, info: Mapping[str, Any]) -> list[str]:

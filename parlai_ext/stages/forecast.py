@@ -11,6 +11,7 @@ from typing import Any
 from parlai_ext.errors import UserError
 from parlai_ext.records import Protocol, System
 from parlai_ext.schedule import pairings
+from parlai_ext.stages import scorer_check
 from parlai_ext.stages.amounts import totals
 from parlai_ext.stages.plan import protocol_of_options
 from parlai_ext.stages.timing import read_forecast
@@ -24,16 +25,20 @@ BYTES_PER_UTTERANCE = 200
 BYTES_PER_SCORED_UTTERANCE = 700
 
 
-def forecast(opt: Mapping[str, Any]) -> dict[str, Any]:
+def forecast(opt: Mapping[str, Any], *, judge: bool = False) -> dict[str, Any]:
     """
     Return how much there is to do, how much of it is done, and what is not here yet.
 
     Loads no model and no openers, so that it answers at once and offline.
+
+    :param judge: the scorer's model has to be here too.
     """
     protocol = protocol_of_options(opt)
     _check(protocol, opt.get('run_dir'))
     roster = protocol.roster
     systems = roster.targets + roster.partners
+    asked = scorer_check.judge_of(protocol.scorer) if judge else None
+    judges = [asked] if asked else []
     pairs = pairings(roster, protocol.pairing, {s.name: s.name for s in systems})
     dialogues = len(pairs) * protocol.num_dialogues
     made = protocol.num_turns - GIVEN
@@ -51,7 +56,7 @@ def forecast(opt: Mapping[str, Any]) -> dict[str, Any]:
         'disk_bytes': disk,
         'dialogues_done': _done(opt.get('run_dir')),
         'pilot': read_forecast(opt.get('run_dir')),
-        **_absent(systems, opt.get('datapath')),
+        **_absent((*systems, *judges), opt.get('datapath')),
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.errors import UserError
-from parlai_ext.stages import amounts, forecast, timing
+from parlai_ext.stages import amounts, forecast, plan, scorer_check, timing
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import NAME
 
@@ -22,13 +22,17 @@ def before_run(
 ) -> dict[str, Any] | None:
     """
     Do what the options ask for before a run; return what was found when the command
-    ends with it, `None` when the run follows.
+    ends with it, `None` when the run follows. A scorer that could not be built stops
+    the command whatever they ask for.
 
     ``--preflight`` is followed by the run, ``--pilot`` and ``--dry-run`` are not.
 
     :param judge: the command scores too.
-    :raises UserError: when a system is not fit to talk.
+    :raises UserError: when a system is not fit to talk, or the scorer not to judge.
     """
+    if judge and opt.get('run_dir') and not opt.get('dry_run'):
+        section = plan.protocol_of_options(opt).scorer
+        scorer_check.check_scorer(section, opt.get('datapath'))
     if not any(opt.get(key) for key in ('preflight', 'pilot', 'dry_run')):
         return None
     stays = opt.get('pilot') or opt.get('dry_run')
@@ -38,7 +42,7 @@ def before_run(
         _preflight(opt, say)
     found = None
     if opt.get('dry_run'):
-        found = forecast.forecast(opt)
+        found = forecast.forecast(opt, judge=judge)
         say(forecast.in_words(found))
     if opt.get('pilot'):
         found = _pilot(opt, judge)
@@ -58,12 +62,12 @@ def _pilot(opt: Mapping[str, Any], judge: bool) -> dict[str, Any]:
     from parlai_ext.stages.pilot import pilot
     from parlai_ext.stages.preflight import planned
 
-    plan, root = planned(opt), opt.get('run_dir')
+    whole, root = planned(opt), opt.get('run_dir')
     there = RunFolder.existing(root) if root and _is_run(root) else None
     with there.lock() if there else nullcontext():
-        found = pilot(plan, opt, judge=judge)
+        found = pilot(whole, opt, judge=judge)
         if root:
-            timing.save_forecast(root, found, plan.protocol)
+            timing.save_forecast(root, found, whole.protocol)
     return found
 
 

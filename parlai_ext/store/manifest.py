@@ -25,6 +25,7 @@ SCHEMA = 1
 NAME = 'manifest.json'
 _SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')
 _ABSENT = object()
+AS_THEY_ARE = '; score_dialogues judges the dialogues that are there by another scorer'
 
 
 def plain(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,6 +104,7 @@ def merged(
             f'{root} was made with other settings (old → new): '
             + '; '.join(changes)
             + '. Set these as they were, or use another --run-dir'
+            + (AS_THEY_ARE if all(c.startswith('score.') for c in changes) else '')
         )
     if old['versions'] != new['versions']:
         logger.warning(

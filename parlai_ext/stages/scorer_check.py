@@ -1,0 +1,62 @@
+"""
+Whether a scorer can be had: asked before days of dialogues, not after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from parlai_ext.errors import SystemFailed, UserError
+from parlai_ext.records import System
+from parlai_ext.scoring.registry import find_scorer
+
+
+class _Enough(Exception):
+    """
+    Everything but the judge is there.
+    """
+
+
+def judge_of(section: Mapping[str, Any]) -> System | None:
+    """
+    Return the model inside the scorer of a ``scorer:`` section, if it has one.
+    """
+    from parlai_ext.bridge.judge_names import judge_system
+    from parlai_ext.scoring.chatmatch.scorer import JUDGE
+    from parlai_ext.scoring.fed import JUDGES
+
+    path = section.get('judge_model_file')
+    if path is None and (section.get('name') or 'fed') == 'fed':
+        path = JUDGES.get(section.get('variant') or 'bipartite')
+    elif path is None or path == 'none':
+        path = JUDGE if path is None else None
+    return judge_system(path) if path else None
+
+
+def check_scorer(section: Mapping[str, Any], datapath: str | None = None) -> None:
+    """
+    Refuse a scorer that could not be built; its judge is fetched and not loaded.
+
+    :raises UserError: for what building it would raise: an unknown name, key or set of
+        follow-ups, a judge that is not there or cannot be downloaded.
+    """
+    from parlai_ext.bridge.fetch.downloads import download_systems
+    from parlai_ext.bridge.resolve import DOWNLOAD, MISSING, resolve
+
+    def enough(model_file: str) -> NoReturn:
+        raise _Enough
+
+    with suppress(_Enough):
+        find_scorer(section.get('name') or 'fed').from_config(section, enough, datapath)
+    judge = judge_of(section)
+    if judge is None:
+        return
+    found = resolve(judge, datapath)
+    if found.status == MISSING:
+        raise SystemFailed('judge', found.reason or 'it is missing')
+    if found.status == DOWNLOAD:
+        for came in download_systems([judge], datapath):
+            if came.reason:
+                raise UserError(came.reason)
