@@ -21,8 +21,9 @@ from parlai_ext.records import (
 )
 from parlai_ext.schedule import dialogue_id, pairings
 from parlai_ext.scripts.rank_systems import RankSystems
+from parlai_ext.stages.chosen_scores import choose_scores
 from parlai_ext.stages.manifest import build_manifest
-from parlai_ext.stages.rank import choose_scores, rank_run
+from parlai_ext.stages.rank import rank_run
 from parlai_ext.store import RunFolder
 
 SCORER = 'made-up|v:1'
@@ -173,6 +174,21 @@ def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
     assert choose_scores(run, other) == ('made-up|polarity:both', folder)
     with pytest.raises(UserError, match='choose one of'):
         choose_scores(run, 'nonsense')
+
+
+def test_scores_are_also_named_by_their_scorer_where_one_has_it(tmp_path):
+    run = scored_run(tmp_path)
+    for name in ('scorer:chatmatch|reading:paper', 'scorer:fed|v:1', 'scorer:fed|v:2'):
+        store = run.scores(name)
+        for shard in run.dialogue_shards():
+            place = (shard.pairing_id, shard.index)
+            store.write(*place, run.scores(SCORER).read(*place))
+        about = {'signature': name, 'config': {'name': name}, 'given': False}
+        run.write_json(f'scores/{store.root.name}/scorer.json', about)
+    games = run.scores('scorer:chatmatch|reading:paper').root.name
+    assert choose_scores(run, 'chatmatch') == choose_scores(run, games)
+    with pytest.raises(UserError, match=r'--scores: fed; choose one of .* \(fed\)'):
+        choose_scores(run, 'fed')
 
 
 def test_human_scores_that_fit_nothing_are_refused(tmp_path):

@@ -24,7 +24,9 @@ class RankSystems(Command):
         add_options(parser, '--run-dir', '--human-scores', '--bootstraps')
         add_options(parser, '--max-failed-share', '--max-truncated-share')
         parser.add_argument(
-            '--scores', help='hash of the scores to rank (default: the protocol’s)'
+            '--scores',
+            help='hash of the scores to rank, or the name of their scorer (default: '
+            'those of the protocol’s scorer)',
         )
         add_options(parser, *RULE)
 
@@ -34,12 +36,8 @@ class RankSystems(Command):
         """
         from parlai_ext.human_scores import read_human_scores
         from parlai_ext.report.table import terminal_table
-        from parlai_ext.stages.rank import (
-            choose_scores,
-            rank_run,
-            rule_of,
-            scores_rule,
-        )
+        from parlai_ext.stages.chosen_scores import choose_scores, scores_rule
+        from parlai_ext.stages.rank import rank_run, rule_of
         from parlai_ext.store import RunFolder
 
         opt = self.opt

@@ -26,14 +26,15 @@ class ReportRun(Command):
         add_options(parser, '--run-dir')
         parser.add_argument(
             '--scores',
-            help='hash of the scores whose ranking to show (default: the protocol’s)',
+            help='hash of the scores whose ranking to show, or their scorer’s name '
+            '(default: those of the protocol’s scorer)',
         )
 
     def run(self) -> Path:
         """
         Return the path of the page.
         """
-        from parlai_ext.stages.rank import choose_scores
+        from parlai_ext.stages.chosen_scores import choose_scores
         from parlai_ext.stages.report import in_words, write_report
         from parlai_ext.store import RunFolder
 

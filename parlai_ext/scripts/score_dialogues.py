@@ -105,4 +105,5 @@ class ScoreDialogues(Command):
                 'read a part of them'
             )
         print(f'scorer {report.signature}')
+        print(f'scores {run.scores(report.signature).root.name}')
         return report

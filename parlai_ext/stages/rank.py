@@ -5,7 +5,6 @@ From scores to `ranking.json`: standings, baselines beside them, the reference.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,14 +100,6 @@ def rank_run(
     }
 
 
-def scores_rule(run: RunFolder, scorer_signature: str) -> dict[str, Any]:
-    """
-    Return the rule that was written down beside scores, where they brought their own.
-    """
-    found = _scorer(run, run.scores(scorer_signature).root)
-    return dict(found.get('ranking') or {})
-
-
 def rule_of(opt: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the keys of the ``ranking:`` section that options replace; a rating is a
@@ -126,44 +117,6 @@ def rule_of(opt: Mapping[str, Any]) -> dict[str, Any]:
     if given and 'rule' not in given:
         given['rule'] = tournament.RULE
     return given
-
-
-def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
-    """
-    Return the signature of the scores to rank and the folder their ranking goes to.
-
-    ``ranking.json`` is of the protocol's own scorer; others go to ``rankings/<hash>/``.
-
-    :raises UserError: when there are none, several to choose from, or no such one.
-    """
-    found = {
-        path.parent.name: _scorer(run, path.parent)
-        for path in sorted((run.root / 'scores').glob('*/signature.txt'))
-    }
-    if not found:
-        raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
-    section = run.manifest['protocol'].get('scorer') or {}
-    own = [
-        name
-        for name, scorer in found.items()
-        if scorer.get('config', section) == section and not scorer.get('given')
-    ]
-    choice = [wanted] if wanted else own or list(found)
-    if len(choice) != 1 or choice[0] not in found:
-        known = '; '.join(f'{h} ({s["signature"]})' for h, s in found.items())
-        raise UserError(f'--scores: choose one of {known}')
-    name = choice[0]
-    folder = '' if name in own else f'rankings/{name}/'
-    return found[name]['signature'], folder
-
-
-def _scorer(run: RunFolder, folder: Path) -> dict[str, Any]:
-    """
-    Return what is written down of the scorer of one folder of scores.
-    """
-    if (folder / 'scorer.json').exists():
-        return dict(run.read_json(f'scores/{folder.name}/scorer.json'))
-    return {'signature': (folder / 'signature.txt').read_text().rstrip('\n')}
 
 
 def ranked_mask(tables: Tables, max_failed_share: float) -> np.ndarray:
