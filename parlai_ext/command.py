@@ -43,12 +43,13 @@ def find_command(name: str) -> type[Command]:
 
 class Command:
     """
-    A command: subclasses set `description`, add options, and `run`.
+    A command: subclasses set `description` and `usage`, add options, and `run`.
 
     >>> RankSystems.main(run_dir='runs/demo')  # doctest: +SKIP
     """
 
     description = ''
+    usage = '[option …]'
 
     def __init__(self, opt: Mapping[str, Any]):
         self.opt = opt
@@ -71,7 +72,10 @@ class Command:
         Return a plain parser with this command's options.
         """
         parser = argparse.ArgumentParser(
-            prog=prog, description=cls.description, allow_abbrev=False
+            prog=prog,
+            usage=f'%(prog)s {cls.usage}',
+            description=cls.description,
+            allow_abbrev=False,
         )
         parser.register('type', 'bool', as_bool)
         cls.add_arguments(parser)

@@ -46,92 +46,162 @@ def gigabytes(text: str) -> float:
     return size
 
 
+# `--pilot` is `--pilot true`; ParlAI users write either
+SWITCH: dict[str, Any] = {
+    'type': 'bool',
+    'nargs': '?',
+    'const': True,
+    'default': False,
+    'metavar': 'BOOL',
+}
 OPTIONS: dict[str, dict[str, Any]] = {
-    '--config': {'help': 'protocol: a shipped name (demo, …) or a YAML file'},
-    '--run-dir': {'help': 'the run folder'},
-    '--roster': {'help': 'roster: a shipped name or a YAML file'},
-    '--pairing': {'help': 'bipartite, self_play or all_play_all'},
-    '--openers': {'help': 'task that gives the opening utterances (ext:smalltalk, …)'},
-    '--openers-file': {'help': 'CSV with columns conv_id, utterance_idx, utterance'},
-    '--num-dialogues': {'type': positive, 'help': 'dialogues a pair'},
-    '--num-turns': {'type': int, 'help': 'utterances a dialogue, given ones included'},
-    '--seed': {'type': int, 'help': 'chooses the openers, and sampled replies'},
+    '--config': {
+        'metavar': 'NAME|FILE',
+        'help': 'protocol: a shipped name (demo, …) or a YAML file; options come first',
+    },
+    '--run-dir': {'metavar': 'FOLDER', 'help': 'the run folder, new or begun'},
+    '--roster': {
+        'metavar': 'NAME|FILE',
+        'help': 'roster: a shipped name or a YAML file',
+    },
+    '--pairing': {'metavar': 'NAME', 'help': 'bipartite, self_play or all_play_all'},
+    '--openers': {
+        'metavar': 'TASK',
+        'help': 'task that gives the opening utterances (ext:smalltalk, …)',
+    },
+    '--openers-file': {
+        'metavar': 'FILE',
+        'help': 'CSV with columns conv_id, utterance_idx, utterance',
+    },
+    '--num-dialogues': {
+        'metavar': 'N',
+        'type': positive,
+        'help': 'dialogues of each pair',
+    },
+    '--num-turns': {
+        'metavar': 'N',
+        'type': int,
+        'help': 'utterances of a dialogue, the given ones included',
+    },
+    '--seed': {
+        'metavar': 'N',
+        'type': int,
+        'help': 'chooses the openers, and sampled replies',
+    },
     '--batchsize': {
+        'metavar': 'N',
         'type': positive,
         'default': 64,
-        'help': 'dialogues (or contexts) that go through a model together',
+        'help': 'dialogues, or contexts, that go through a model together (64)',
     },
-    '--datapath': {'help': "ParlAI's data folder (default: ParlAI's own choice)"},
-    '--no-cuda': {'type': 'bool', 'default': False, 'help': 'use the CPU'},
-    '--fp16': {'type': 'bool', 'default': None, 'help': 'half precision on a GPU'},
+    '--datapath': {
+        'metavar': 'FOLDER',
+        'help': "ParlAI's data folder (default: ParlAI's own choice)",
+    },
+    '--no-cuda': {**SWITCH, 'help': 'use the CPU even where there is a GPU'},
+    '--fp16': {
+        **SWITCH,
+        'default': None,
+        'help': "half precision on a GPU (default: as the model's own options say)",
+    },
     '--add-target': {
+        'metavar': 'SYSTEM',
         'action': 'append',
-        'help': 'one more target: NAME=MODEL_FILE[,key=value…], or a YAML/JSON file',
+        'help': 'one more target: NAME=MODEL_FILE[,key=value…], NAME=agent:CLASS[,…], '
+        'or FILE.yaml; may be given several times',
     },
-    '--judge-model-file': {'help': 'the model inside the scorer'},
-    '--followups': {'help': 'follow-up set: a shipped name, fed_2020, or a file'},
-    '--human-scores': {'help': 'CSV: system,dimension,value[,rater,dialogue_id]'},
-    '--rule': {'help': 'what ranks: mean (scores) or tournament (games won)'},
+    '--judge-model-file': {
+        'metavar': 'MODEL',
+        'help': 'the model inside the scorer: a model file, zoo:…, or hf:REPOSITORY',
+    },
+    '--followups': {
+        'metavar': 'NAME|FILE',
+        'help': 'follow-up set: a shipped name, fed_2020, or a file',
+    },
+    '--human-scores': {
+        'metavar': 'FILE',
+        'help': 'CSV: system,dimension,value[,rater,dialogue_id]',
+    },
+    '--rule': {
+        'metavar': 'NAME',
+        'help': 'what ranks: mean (scores) or tournament (games won)',
+    },
     '--rating': {
+        'metavar': 'NAME',
         'help': 'of a tournament: openskill, trueskill, bradley_terry, 3-1-0, 2-1-0 or '
-        'sum_of_ranks'
+        'sum_of_ranks',
     },
     '--shuffles': {
+        'metavar': 'N',
         'type': positive,
         'help': 'orders of the games over which openskill and trueskill average (3)',
     },
     '--dry-run': {
-        'type': 'bool',
-        'nargs': '?',
-        'const': True,
-        'default': False,
+        **SWITCH,
         'help': 'say what would be done and stop',
     },
     '--skip-missing': {
-        'type': 'bool',
-        'nargs': '?',
-        'const': True,
-        'default': False,
+        **SWITCH,
         'help': 'leave out systems whose model cannot be had',
     },
     '--max-failed-share': {
+        'metavar': 'SHARE',
         'type': float,
         'help': 'a system with more failed dialogues is listed, not ranked (0.05)',
     },
     '--max-truncated-share': {
+        'metavar': 'SHARE',
         'type': share,
         'help': 'of a system’s contexts that were too long for the judge; above it, '
         'its scores are marked as not comparable (0.2)',
     },
-    '--bootstraps': {'type': positive, 'help': 'resamples behind each interval'},
+    '--bootstraps': {
+        'metavar': 'N',
+        'type': positive,
+        'help': 'resamples behind each interval',
+    },
     '--max-gpu-memory': {
         'type': gigabytes,
         'metavar': 'GB',
-        'help': 'gigabytes that the weights of loaded systems may take (GPU, or RAM '
-        'without one)',
+        'help': 'what the weights of loaded systems may take (of RAM without a GPU)',
     },
     '--trust-model-code': {
         'action': 'append',
         'metavar': 'FILE',
-        'help': 'a model file that may run code when it is read (default: none may)',
+        'help': 'a model file that may run code when it is read, else none may; may be '
+        'given several times',
     },
     '--preflight': {
-        'type': 'bool',
-        'nargs': '?',
-        'const': True,
-        'default': False,
+        **SWITCH,
         'help': 'two dialogues a system first; empty, copied or raising replies stop '
         'the run, and so does a system that cannot be loaded, unless --skip-missing '
         'leaves it out',
     },
     '--pilot': {
-        'type': 'bool',
-        'nargs': '?',
-        'const': True,
-        'default': False,
+        **SWITCH,
         'help': 'play and score a sample, say what the whole run will take (time, '
         'memory, money), and stop; the run compares itself with that at its end',
     },
+}
+
+# titles under which `--help` shows them
+GROUPS = {
+    'the run': ('--config', '--run-dir'),
+    'who talks': ('--roster', '--add-target', '--skip-missing'),
+    'dialogues (default: as the protocol says)': (
+        *('--pairing', '--openers', '--openers-file'),
+        *('--num-dialogues', '--num-turns', '--seed'),
+    ),
+    'scores (default: as the protocol says)': ('--judge-model-file', '--followups'),
+    'ranking (default: as the protocol says)': (
+        *('--rule', '--rating', '--shuffles', '--human-scores', '--bootstraps'),
+        *('--max-failed-share', '--max-truncated-share'),
+    ),
+    'before a long run': ('--dry-run', '--preflight', '--pilot'),
+    'machine': (
+        *('--batchsize', '--datapath', '--no-cuda', '--fp16'),
+        *('--max-gpu-memory', '--trust-model-code'),
+    ),
 }
 
 # what decides who talks to whom, over what and for how long
@@ -164,7 +234,11 @@ TRIALS = ('--preflight', '--pilot')
 
 def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
     """
-    Add the shared options called ``names`` to ``parser``.
+    Add the shared options called ``names`` to ``parser``, each in its group.
     """
-    for name in names:
-        parser.add_argument(name, **OPTIONS[name])
+    groups = {group.title: group for group in parser._action_groups}
+    for title, members in GROUPS.items():
+        for name in (name for name in members if name in names):
+            if title not in groups:
+                groups[title] = parser.add_argument_group(title)
+            groups[title].add_argument(name, **OPTIONS[name])

@@ -43,6 +43,7 @@ def register() -> None:
     parlai.zoo.__path__.append(mini.zoo_path())
     register_commands()
     ParlaiParser.error = short_error(ParlaiParser.error)
+    ParlaiParser.format_help = grouped_help(ParlaiParser.format_help)
     ParlaiParser.add_extra_args = own_options_only(ParlaiParser.add_extra_args)
     process = ParlaiParser._process_args_to_opts
     ParlaiParser._process_args_to_opts = paths_as_given(process)
@@ -110,6 +111,23 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         raise SystemExit(2)
 
     return error
+
+
+def grouped_help(long_help: Callable[..., str]) -> Callable[..., str]:
+    """
+    Return ParlAI's page of help, with our commands' options in their groups.
+
+    core/script.py:302 puts all options of a command into one, and says "(default:
+    None)" of what a protocol decides.
+    """
+
+    def format_help(self: Any) -> str:
+        name = self.prog.split()[-1]
+        if name not in COMMANDS:
+            return long_help(self)
+        return find_command(name).parser(f'parlai {name}').format_help()
+
+    return format_help
 
 
 def own_options_only(more: Callable[..., None]) -> Callable[..., None]:

@@ -18,6 +18,7 @@ class CollectDialogues(Command):
     """
 
     description = 'Let systems talk; the same command again goes on where it stopped'
+    usage = '--config NAME|FILE --run-dir FOLDER [option …]'
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:

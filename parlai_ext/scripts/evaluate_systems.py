@@ -22,6 +22,7 @@ class EvaluateSystems(Command):
     """
 
     description = 'Let systems talk, score what they say, rank them, write a page'
+    usage = '--config NAME|FILE --run-dir FOLDER [option …]'
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import add_options
+from parlai_ext.options import SWITCH, add_options
 
 if TYPE_CHECKING:
     from parlai_ext.imports.gather import Haul
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 JUDGE = 'zoo:mini/judge/model'
 LISTED = 10  # bad rows that are printed
-YES: dict[str, Any] = {'type': 'bool', 'nargs': '?', 'const': True, 'default': False}
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,7 @@ class ImportDialogues(Command):
     """
 
     description = 'Bring dialogues that exist already into a run folder'
+    usage = '--dialogues PATH [PATH …] --run-dir FOLDER [option …]'
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ class ImportDialogues(Command):
             help='chatmatch, parlai, spot_the_bot, dstc9, csv, jsonl (default: found)',
         )
         parser.add_argument(
-            '--skip-bad-rows', **YES, help='leave out and count what cannot be read'
+            '--skip-bad-rows', **SWITCH, help='leave out and count what cannot be read'
         )
         add_dialogue_options(parser)
         add_options(parser, '--config', '--judge-model-file', '--followups')
@@ -107,11 +107,11 @@ def add_dialogue_options(parser: argparse.ArgumentParser) -> None:
         help='refuse them (default), or keep them as they are',
     )
     parser.add_argument(
-        '--join-turns', **YES, help="join one speaker's turns in a row, one a line"
+        '--join-turns', **SWITCH, help="join one speaker's turns in a row, one a line"
     )
     parser.add_argument(
         '--strip-markers',
-        **YES,
+        **SWITCH,
         help='remove what generation left at the end of a text, such as </s> and <pad>',
     )
     parser.add_argument(
@@ -121,7 +121,7 @@ def add_dialogue_options(parser: argparse.ArgumentParser) -> None:
         'the formats chatmatch and parlai)',
     )
     parser.add_argument(
-        '--name-by-file', **YES, help='call a system NAME@FILE, to tell files apart'
+        '--name-by-file', **SWITCH, help='call a system NAME@FILE, to tell files apart'
     )
     parser.add_argument(
         '--rename', action='append', metavar='OLD=NEW', help='call a system NEW'
@@ -129,7 +129,7 @@ def add_dialogue_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--humans', help='names, by commas, of people: they speak and are not judged'
     )
-    parser.add_argument('--judge-humans', **YES, help='rank people as systems are')
+    parser.add_argument('--judge-humans', **SWITCH, help='rank people as systems are')
 
 
 def rules_of(opt: Mapping[str, Any]) -> Any:

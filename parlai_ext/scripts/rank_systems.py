@@ -18,6 +18,7 @@ class RankSystems(Command):
     """
 
     description = 'Rank the targets of a scored run, with intervals'
+    usage = '--run-dir FOLDER [option …]'
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:

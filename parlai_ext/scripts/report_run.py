@@ -20,6 +20,7 @@ class ReportRun(Command):
     """
 
     description = 'Write the page and the leaderboard of a ranked run'
+    usage = '--run-dir FOLDER [option …]'
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:

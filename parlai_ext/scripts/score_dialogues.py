@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import add_options
+from parlai_ext.options import SWITCH, add_options
 
 if TYPE_CHECKING:
     from parlai_ext.stages.score import ScoreReport
@@ -24,6 +24,7 @@ class ScoreDialogues(Command):
     """
 
     description = 'Score the dialogues of a run'
+    usage = '--run-dir FOLDER [option …]'
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
@@ -51,10 +52,7 @@ class ScoreDialogues(Command):
         )
         parser.add_argument(
             '--score-given',
-            type='bool',
-            nargs='?',
-            const=True,
-            default=False,
+            **SWITCH,
             help='judge the given first utterances too',
         )
         add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
