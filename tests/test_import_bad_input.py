@@ -54,6 +54,14 @@ def test_a_log_that_is_no_dialogue(tmp_path, data, said):
 
 HEAD = 'dialogue_id,speaker,text\n'
 CSVS = {
+    'a column of another name': (
+        'dialogue_id,spkr,text\n1,A,hi\n',
+        "x.csv:1: column 'speaker' is missing: the header is 'dialogue_id,spkr,text'",
+    ),
+    'semicolons': (
+        'dialogue_id;speaker;text\n1;A;hi\n',
+        "x.csv:1: column 'dialogue_id' is missing: the header is 'dialogue_id;speaker;",
+    ),
     'no column': ('speaker,text\nA,hi\n', "x.csv:1: column 'dialogue_id' is missing"),
     'column twice': (
         'dialogue_id,text,speaker,text\n1,a,A,b\n',
@@ -61,7 +69,7 @@ CSVS = {
     ),
     'cells': (HEAD + '1,A,hi\n1,B,yes,no\n', 'x.csv:3: 4 cells where the header has 3'),
     'no id': (HEAD + '1,A,hi\n,B,yes\n', 'x.csv:3: column dialogue_id: is empty'),
-    'no speaker': (HEAD + '1,A,hi\n1,,yes\n', "x.csv:3: the row: 'speaker' is a text"),
+    'no speaker': (HEAD + '1,A,hi\n1,,yes\n', "x.csv:3: the row: 'speaker' is missing"),
     'apart': (
         HEAD + '1,A,a\n1,B,b\n2,A,a\n2,B,b\n1,A,c\n1,B,d\n',
         "x.csv:6: dialogue_id '1' began in line 2 already",
@@ -93,10 +101,10 @@ JSONS = {
         'x.jsonl:2: not JSON',
     ),
     'first line': ('{"turns": [\n{"turns": []}\n', 'x.jsonl:1: not JSON'),
-    'no text': ('{"dialog": [[{"id": "A"}]]}', "x.jsonl:1: act 1: 'text' is a text"),
+    'no text': ('{"dialog": [[{"id": "A"}]]}', "x.jsonl:1: act 1: 'text' is missing"),
     'no list': ('{"dialog": {}}', "x.jsonl:1: 'dialog' is a list"),
     'not an exchange': (f'{{"dialog": [{TURN}]}}', "x.jsonl:1: 'dialog' is a list of"),
-    'types': ('{"convo": []}', "x.jsonl:1: the record: 'system_type0' is a text"),
+    'types': ('{"convo": []}', "x.jsonl:1: the record: 'system_type0' is missing"),
     'turns': ('{"turns": "A: a"}', "x.jsonl:1: 'turns' is a list, not 'A: a'"),
     'no id': ('{"speaker": "A", "text": "a"}', "x.jsonl:1: 'dialogue_id' is missing"),
     'no context': ('[{"a": 1}]', "x.jsonl:1: object 1: 'context' is a text"),

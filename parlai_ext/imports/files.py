@@ -122,6 +122,8 @@ def format_of(source: Source, before: str | None = None) -> str:
     first = next((line for line in source.lines if line.strip()), None)
     if first is None:
         raise UserError(f'{source.file}: the file is empty')
+    if source.file.endswith('.csv'):
+        return 'csv'  # whose reader says what is wrong with the header
     raise UserError(
         f'{source.file}: no dialogues in a known format; its first line is '
         f'{brief(first)}; formats (--format): {", ".join(FORMATS)}'

@@ -64,8 +64,8 @@ def text_of(record: Any, key: str, where: str) -> str:
     """
     value = record.get(key) if isinstance(record, dict) else None
     if not isinstance(value, str):
-        found = 'nothing' if value is None else brief(value)
-        raise Misshapen(f'{where}: {key!r} is a text, not {found}')
+        found = 'is missing' if value is None else f'is a text, not {brief(value)}'
+        raise Misshapen(f'{where}: {key!r} {found}')
     return value
 
 

@@ -182,8 +182,8 @@ def _check_header(header: list[str]) -> None:
         if header.count(name) != 1:
             found = 'is given twice' if name in header else 'is missing'
             raise Misshapen(
-                f'column {name!r} {found}; the header has {",".join(NEEDED)} and '
-                'may have turn,given'
+                f'column {name!r} {found}: the header is {brief(",".join(header))}; '
+                f'it needs {",".join(NEEDED)}, with commas, and may have turn,given'
             )
 
 
