@@ -12,6 +12,7 @@ from parlai_ext.command import find_command
 from parlai_ext.config import load_protocol
 from parlai_ext.errors import UserError
 from parlai_ext.records import Utterance
+from parlai_ext.scripts.import_dialogues import ImportDialogues
 from parlai_ext.scripts.validate_scorer import ValidateScorer
 from parlai_ext.stages.agreement_table import agreement_csv
 from parlai_ext.stages.dialogues_file import read_dialogues
@@ -245,3 +246,37 @@ def test_command_collects_scores_and_goes_on(tmp_path):
     counts = {r['variant']: r['n'] for r in again['rows'] if r['level'] == 'dialogue'}
     assert counts == {'FED': 4, 'w/o neg': 4, 'w/o pos': 4}
     assert json.loads((run.root / 'agreement.json').read_text()) == again
+
+
+def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
+    said = {
+        'd1': ('do you like tea ?', 'yes , i like tea .', 'why ?', 'it is hot .'),
+        'd2': ('i have a dog .', 'blue blue', 'what ?', 'the the'),
+        'd3': ('i read a book .', 'which book ?', 'a long one .', 'no no no'),
+        'd4': ('hello .', 'how are you ?', 'fine , thanks .', 'good to hear .'),
+    }
+    turns = {
+        one: [('AB'[i % 2], text) for i, text in enumerate(texts)]
+        for one, texts in said.items()
+    }
+    rows = [
+        {'dialogue_id': one, 'speaker': who, 'text': text}
+        for one, spoken in turns.items()
+        for who, text in spoken
+    ]
+    run = str(tmp_path / 'run')
+    ImportDialogues.main(dialogues=[lines(tmp_path / 'i.jsonl', *rows)], run_dir=run)
+    chats = lines(
+        tmp_path / 'chats.jsonl',
+        *({'dialogue_id': one, 'dialog': acts(*of)} for one, of in turns.items()),
+    )
+    people = tmp_path / 'people.csv'
+    table = 'system,dimension,value,dialogue_id\nB,Overall,{},d1\nB,Overall,{},d2\n'
+    table += 'B,Overall,{},d3\nB,Overall,{},d4\nA,Overall,3,d1\nA,Overall,2,d3\n'
+    people.write_text(table.format(4, 1, 2, 5))
+    known = {'human_scores': str(people), 'bootstraps': 20}
+    judge = {'judge_model_file': 'zoo:mini/judge/model'}
+    there = ValidateScorer.main(run_dir=run, **known)
+    beside = ValidateScorer.main(dialogues_file=chats, **known, **judge)
+    assert there['rows'] == beside['rows']
+    assert RunFolder.existing(run).manifest.get('imported')

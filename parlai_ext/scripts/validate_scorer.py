@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from parlai_ext.records import Dialogue, HumanJudgement, ScoredDialogue
     from parlai_ext.scoring.fed import Fed
     from parlai_ext.stages.agreement import Scores
+    from parlai_ext.store import RunFolder
 
 BOOTSTRAPS = 2000
 AT_ONCE = 16  # dialogues of a file that the judge reads together
@@ -105,21 +106,24 @@ class ValidateScorer(Command):
         """
         Collect what is missing, score it, and return its scores and their signature.
         """
-        from parlai_ext.stages import collect, plan, score
+        from parlai_ext.stages import imported, plan, score
         from parlai_ext.stages.agreement import variant_scores
 
-        ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
-        run, planned = plan.prepare({**self.opt, **dict.fromkeys(ours)})
+        there = None if self.opt['config'] else imported.existing(self.opt['run_dir'])
+        left_out: Sequence[str] = ()
+        if there is None:
+            ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
+            run, planned = plan.prepare({**self.opt, **dict.fromkeys(ours)})
+            left_out = planned.left_out
+        else:
+            run = there
         section = run.manifest['protocol'].get('scorer') or {}
         self.check(human, section)
         with run.lock():
-            problems = collect.collect(run, self.opt).problems
-            for line in (*planned.left_out, *problems):
-                print(f'left out: {line}')
-            if not run.dialogue_shards():
-                raise UserError('no dialogues: ' + '; '.join(problems or ['none yet']))
+            if there is None:
+                self.collect(run, left_out)
             scorer = self.scorer(section)
-            config = {**section, 'polarity': 'both'}
+            config = score.scorer_config(section, {**self.opt, 'fed_polarity': 'both'})
             report = score.score_run(run, scorer, config=config)
             store = run.scores(report.signature)
             pairs = (
@@ -132,6 +136,18 @@ class ValidateScorer(Command):
                 )
             )
             return variant_scores(pairs, scorer), report.signature
+
+    def collect(self, run: RunFolder, left_out: Sequence[str]) -> None:
+        """
+        Collect what is missing, and say what does not come.
+        """
+        from parlai_ext.stages import collect
+
+        problems = collect.collect(run, self.opt).problems
+        for line in (*left_out, *problems):
+            print(f'left out: {line}')
+        if not run.dialogue_shards():
+            raise UserError('no dialogues: ' + '; '.join(problems or ['none yet']))
 
     def of_file(self, human: Sequence[HumanJudgement]) -> tuple[Scores, str]:
         """

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from parlai_ext.errors import UserError
 from parlai_ext.records import Dialogue, Opener, Pairing, Roster, ScoredDialogue
+from parlai_ext.store import RunFolder
 
 NAME = 'imported'
 UNKNOWN = (
@@ -45,8 +47,19 @@ def refuse(manifest: Mapping[str, Any], root: Any) -> None:
     if NAME in manifest:
         raise UserError(
             f'{root} holds imported dialogues: nothing can be collected there; '
-            'score_dialogues, rank_systems and report_run take it as it is'
+            'score_dialogues, rank_systems, report_run and, without --config, '
+            'validate_scorer take it as it is'
         )
+
+
+def existing(root: str | None) -> RunFolder | None:
+    """
+    Return the run in this folder if its dialogues were imported.
+    """
+    if not root or not (Path(root) / 'manifest.json').is_file():
+        return None
+    run = RunFolder.existing(root)
+    return run if NAME in run.manifest else None
 
 
 def opponents(roster: Roster, pairings: tuple[Pairing, ...]) -> tuple[str, ...]:
