@@ -13,6 +13,7 @@ import torch
 
 from parlai_ext.agents.hf import load as loading
 from parlai_ext.bridge.agents import load_system
+from parlai_ext.bridge.resolve import resolve
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from tests.family_hf import OPT, TEMPLATE, make_model
@@ -173,6 +174,18 @@ def test_a_hub_out_of_reach_is_asked_once(tmp_path, monkeypatch):
 def test_a_model_that_can_be_nowhere(name, line, model):
     found = refused(name.format(folder=model))
     assert found.startswith(line.format(folder=model))
+
+
+def test_a_misspelt_hf_model_is_named():
+    seat = System('seat', {'model': 'ext:hf', 'hf_modell': 'x'})
+    assert resolve(seat).reason == "hf_modell: unknown; did you mean 'hf_model'?"
+    seat = System('seat', {'model': 'ext:hf', 'hf_dtype': 'float32'})
+    assert resolve(seat).reason.startswith('hf_model: not given')
+
+
+def test_a_name_without_an_owner_may_have_meant_a_folder():
+    assert refused('nothing').endswith('; there is no folder nothing either')
+    assert 'there is no folder' not in refused('nobody/nothing')
 
 
 def cut_short(model):

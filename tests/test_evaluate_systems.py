@@ -4,6 +4,8 @@ The main job as a user runs it: one command, again, extended, refused.
 
 import filecmp
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -187,3 +189,24 @@ def test_two_runs_of_one_seed_are_equal(finished, tmp_path):
     one = home / 'run' / 'dialogues'
     for path in Path(tmp_path / 'again' / 'dialogues').rglob('*.jsonl'):
         assert filecmp.cmp(path, one / path.relative_to(tmp_path / 'again/dialogues'))
+
+
+def test_a_run_that_is_not_there_does_not_go_on(tmp_path):
+    run = str(tmp_path / 'mistyped')
+    with pytest.raises(UserError, match=f'--config .*there is no run in {run}'):
+        EvaluateSystems.main(run_dir=run)
+
+
+def test_a_retriever_does_not_begin_with_warnings(tmp_path):
+    # ParlAI's of candidates that are as they should be, and torch's of ParlAI
+    config = small_config(tmp_path, targets=1, partners=1)
+    assert 'retrieval' in Path(config).read_text()
+    words = f'collect_dialogues --config {config} --run-dir {tmp_path}/run'
+    done = subprocess.run(
+        [sys.executable, '-m', 'parlai_ext', *words.split(), '--num-dialogues', '2'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert 'collect: ' in done.stderr
+    assert 'warning' not in done.stderr.lower()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -59,6 +60,9 @@ def repository(system: System) -> str | None:
     """
     agent = str(system.opt.get('model'))
     if agent == AGENT:
+        if 'hf_model' not in system.opt:
+            for near in get_close_matches('hf_model', system.opt, 1, cutoff=0.85):
+                raise UserError(f"{near}: unknown; did you mean 'hf_model'?")
         return checked_repository(system.opt.get('hf_model'))
     if agent not in REPOSITORIES or system.opt.get('model_file'):
         return None
@@ -272,7 +276,9 @@ def _matching(listed: list[str], pattern: str) -> list[str]:
 
 def _refused(repo: str, reason: str) -> UserError:
     where = f'https://huggingface.co/{repo}'
-    return UserError(f'{where} cannot be downloaded: {reason}')
+    # what has no owner is more likely the name of a folder
+    folder = '' if '/' in repo else f'; there is no folder {repo} either'
+    return UserError(f'{where} cannot be downloaded: {reason}{folder}')
 
 
 def _truthy(value: object) -> bool:

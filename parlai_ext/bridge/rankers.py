@@ -5,6 +5,7 @@ and whose vectors a candidate file has.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from parlai.core.torch_agent import Batch
 from parlai.core.torch_ranker_agent import TorchRankerAgent
+from parlai.utils import logging as parlai_logging
 
 from parlai_ext.errors import UserError
 
@@ -40,10 +42,19 @@ def own_histories(
         return left
 
     agent.eval_step, agent.block_repeats = eval_step, block_repeats
+    parlai_logging.logger.addFilter(_worth_saying)
     try:
         yield
     finally:
+        parlai_logging.logger.removeFilter(_worth_saying)
         del agent.eval_step, agent.block_repeats
+
+
+def _worth_saying(record: logging.LogRecord) -> bool:
+    """
+    Tell a warning from ParlAI's news of which candidates a ranker has.
+    """
+    return not record.getMessage().startswith('[ Executing ')
 
 
 @contextmanager

@@ -39,6 +39,7 @@ FIXES: dict[str, tuple[Fix, ...]] = {
         agents.delayed_nucleus_beam,
         batches.contexts_without_padding,
     ),
+    'parlai.agents.transformer.polyencoder': (agents.loss_without_a_warning,),
     'parlai.core.torch_ranker_agent': (libraries.progress_of_what_takes_time,),
     'parlai.utils.bpe': (agents.replies_without_a_leading_space,),
     'projects.dialogue_unlikelihood.agents': (agents.word_counts_only_to_train,),

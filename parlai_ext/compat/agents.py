@@ -5,6 +5,7 @@ Agents of ParlAI 1.7.2 that fail, or cannot be built, where they need not.
 from __future__ import annotations
 
 import os
+import warnings
 from functools import wraps
 from typing import Any
 
@@ -105,3 +106,11 @@ def replies_without_a_leading_space(module: Any) -> None:
             return self.helper_decode(tokens, token_ids, delimiter)
 
     helper.decode = decode
+
+
+def loss_without_a_warning(module: Any) -> None:
+    """
+    agents/transformer/polyencoder.py:122 builds its loss with ``reduce``, which torch
+    calls deprecated at every start; only ParlAI could do otherwise.
+    """
+    warnings.filterwarnings('ignore', 'size_average and reduce args', UserWarning)

@@ -180,7 +180,10 @@ def _protocol(
         guessed = [name for name, about in info.items() if about.get('guess')]
         now = protocol.roster.targets
     else:
-        raise UserError('--config is needed: a protocol name (demo, …) or a YAML file')
+        none = f'; there is no run in {opt["run_dir"]}' if opt.get('run_dir') else ''
+        raise UserError(
+            f'--config is needed: a protocol name (demo, …) or a YAML file{none}'
+        )
     roster = replace(protocol.roster, targets=merge_targets(before, now, more))
     asked = {s.name for s in [*now, *more]}
     guessed += [system.name for system, about in added if about.get('guess')]

@@ -54,6 +54,8 @@ def _refusal(missing: Mapping[str, str]) -> str:
     others = ', '.join(list(missing)[1:])
     more = f' (and {len(missing) - 1} more systems: {others})' if others else ''
     named = SystemFailed(name, reason)
+    if not more and 'did you mean' in reason:
+        return str(named)  # a slip, which nobody wants to leave out
     return f'{named}{more}; see `parlai check_roster`; --skip-missing leaves such out'
 
 
