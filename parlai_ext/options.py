@@ -46,14 +46,32 @@ def gigabytes(text: str) -> float:
     return size
 
 
-# `--pilot` is `--pilot true`; ParlAI users write either
-SWITCH: dict[str, Any] = {
-    'type': 'bool',
-    'nargs': '?',
-    'const': True,
-    'default': False,
-    'metavar': 'BOOL',
-}
+class Switch(argparse._StoreTrueAction):
+    """
+    An option that is on when it is named; ParlAI's users write ``--pilot true``, too.
+
+    A `store_true`, since nothing else of the kind may be given to ParlAI's commands
+    as a keyword (core/params.py:1224).
+    """
+
+    def __init__(self, option_strings: list[str], dest: str, **options: Any):
+        super().__init__(option_strings, dest, **options)
+        self.nargs, self.type, self.metavar = '?', 'bool', 'BOOL'
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """
+        Set the value that was read, or `True` where none was given.
+        """
+        setattr(namespace, self.dest, values)
+
+
+SWITCH: dict[str, Any] = {'action': Switch}
 OPTIONS: dict[str, dict[str, Any]] = {
     '--config': {
         'metavar': 'NAME|FILE',
