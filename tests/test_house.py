@@ -16,12 +16,12 @@ ROOT = Path(__file__).parents[1]
 BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install inside parlai_ext
 BARE_CORE = 'errors records signature schedule strict_yaml zoo_configs chat'
 CORE = f'{BARE_CORE} rosters config openers_file human_scores options command'
-ROOMS = 'ranking store report scoring likelihood engines remote bridge compat plugin'
+ROOMS = 'ranking store report scoring likelihood remote bridge compat plugin'
 LIBRARY = f'{CORE} {ROOMS}'
 FACES = 'worlds agents tasks'
-ANY_LIBRARY = '*'
 MATHS = 'numpy scipy'
-PAGE = 'numpy pandas jinja2 markupsafe matplotlib'
+NETWORK = 'huggingface_hub requests tqdm urllib3'
+MODELS = 'parlai safetensors torch transformers'
 
 # room: (rooms that it may import beside itself, libraries beside the standard one)
 TABLE = {
@@ -32,37 +32,36 @@ TABLE = {
     'chat': ('', ''),
     'schedule': (BARE_CORE, ''),
     'strict_yaml': ('errors', 'yaml'),
-    'rosters': (BARE_CORE, 'yaml'),
-    'config': (f'{BARE_CORE} rosters', 'yaml'),
+    'rosters': (BARE_CORE, ''),
+    'config': (f'{BARE_CORE} rosters', ''),
     'openers_file': (BARE_CORE, ''),
     'human_scores': (BARE_CORE, ''),
     'options': ('errors', ''),
     'command': ('errors', ''),
     'ranking': (BARE_CORE, MATHS),
     'store': (CORE, ''),
-    'report': (f'{CORE} store', PAGE),
-    'scoring': (CORE, f'{MATHS} nltk requests yaml'),
-    'likelihood': (CORE, f'{MATHS} torch transformers'),
-    'engines': ('errors', 'ray'),
+    'report': (f'{CORE} store', 'pandas jinja2 markupsafe'),
+    'scoring': (CORE, f'{MATHS} nltk'),
+    'likelihood': (CORE, 'numpy torch transformers'),
     'remote': (BARE_CORE, 'requests'),
-    'compat': ('errors', 'parlai torch transformers huggingface_hub numpy'),
+    'compat': ('errors', 'huggingface_hub transformers'),
     'plugin': (f'{CORE} compat mini', 'parlai'),
     # tasks: only to name those that there are, where one was misspelled
-    'bridge': (f'{LIBRARY} tasks', ANY_LIBRARY),
-    'mini': (LIBRARY, ANY_LIBRARY),
-    'worlds': (f'{LIBRARY} mini', ANY_LIBRARY),
-    'tasks': (f'{LIBRARY} mini worlds', ANY_LIBRARY),
+    'bridge': (f'{LIBRARY} tasks', f'{MODELS} {NETWORK} numpy'),
+    'mini': (LIBRARY, 'parlai tokenizers torch'),
+    'worlds': (f'{LIBRARY} mini', 'parlai'),
+    'tasks': (f'{LIBRARY} mini worlds', 'parlai'),
     # stages: a scorer agent is built as the stage builds its scorer
-    'agents': (f'{LIBRARY} mini stages', ANY_LIBRARY),
+    'agents': (f'{LIBRARY} mini stages', 'jinja2 parlai torch transformers'),
     # imports: games that are scored without a run folder
-    'stages': (f'{LIBRARY} mini {FACES} imports', ANY_LIBRARY),
+    'stages': (f'{LIBRARY} mini {FACES} imports', 'numpy torch tqdm'),
     # imports: the stages know what is different about a run of imported dialogues
     'imports': (f'{CORE} store stages', 'tqdm'),
-    'doctor': (f'{LIBRARY} mini', ANY_LIBRARY),
+    'doctor': (f'{LIBRARY} mini', 'parlai torch'),
     '__main__': ('command doctor plugin', 'parlai'),
     'scripts': (
         f'{LIBRARY} mini {FACES} stages imports doctor __init__',
-        ANY_LIBRARY,
+        'torch tqdm',
     ),
     '__init__': ('', ''),
 }
@@ -125,7 +124,7 @@ def allowed(room, imported, rooms):
     if top in BESIDE:
         return False
     if top != 'parlai_ext':
-        return top in sys.stdlib_module_names or '*' in libraries or top in libraries
+        return top in sys.stdlib_module_names or top in libraries
     other = rest.split('.')[0]
     other = other if other in rooms else '__init__'
     return other == room or other in mine or not rest
@@ -156,9 +155,9 @@ def test_a_light_module_starts_without_models(name):
         ('parlai_ext/scoring/new.py', 'import torch.nn'),
         ('parlai_ext/likelihood/new.py', 'from parlai.core.opt import Opt'),
         ('parlai_ext/likelihood/new.py', 'from parlai_ext.bridge import judge'),
-        ('parlai_ext/engines/new.py', 'from parlai_ext.records import Dialogue'),
         ('parlai_ext/bridge/new.py', 'from parlai_ext.worlds import lockstep'),
         ('parlai_ext/stages/new.py', 'from parlai_ext.scripts import doctor'),
+        ('parlai_ext/stages/new.py', 'from parlai.core.opt import Opt'),
         ('parlai_ext/mini/new.py', 'import parlai_ext.scripts.doctor'),
         ('worlds/new.py', 'from parlai_ext.scripts.doctor import Doctor'),
         ('worlds/new.py', 'import worlds.lockstep'),
