@@ -28,21 +28,10 @@ from parlai_ext.rosters import (
     RosterFile,
     beside,
     load_roster,
-    parse_target,
-    parse_target_and_info,
     read_roster,
     read_shipped,
 )
 from parlai_ext.strict_yaml import Document, Key, nearest
-
-__all__ = [
-    'RosterFile',
-    'load_protocol',
-    'load_protocol_and_info',
-    'load_roster',
-    'parse_target',
-    'parse_target_and_info',
-]
 
 SIMPLE: dict[str, type] = {
     'name': str,

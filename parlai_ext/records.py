@@ -213,19 +213,6 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """
-    The standings by dimension, those of the trivial baselines, and the correlation
-    with the reference.
-    """
-
-    standings: tuple[Standing, ...]
-    baselines: tuple[Standing, ...]
-    reference: Mapping[str, Any]
-    signature: str
-
-
-@dataclass(frozen=True)
 class Question:
     """
     One context and the continuations whose likelihood is asked.

@@ -48,13 +48,6 @@ class Block:
 
     shards: tuple[ShardKey, ...]
 
-    @property
-    def lanes(self) -> int:
-        """
-        The number of its dialogues.
-        """
-        return sum(shard.lanes for shard in self.shards)
-
 
 def pairings(
     roster: Roster, scheme: str, identities: Mapping[str, str]

@@ -176,12 +176,6 @@ def test_what_is_not_here_takes_no_memory_yet(cache):
     assert hub.weight_bytes(seat(REPO)) == 0
 
 
-def test_a_forecast_names_what_is_not_here(cache):
-    assert hub.contents(seat(REPO), fetch=False) == {'hub': REPO}
-    dated = seat(REPO, hf_revision='v1')
-    assert hub.contents(dated, fetch=False) == {'hub': f'{REPO}@v1'}
-
-
 def test_the_commit_of_what_is_in_the_cache(model, cache):
     assert hub.commit(seat(REPO)) is None
     cached(cache, model)

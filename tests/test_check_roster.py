@@ -13,8 +13,8 @@ import torch
 from parlai_ext import plugin, zoo_configs
 from parlai_ext.bridge.resolve import resolve
 from parlai_ext.bridge.safe.load import count_parameters
-from parlai_ext.config import load_roster, parse_target
 from parlai_ext.errors import UserError
+from parlai_ext.rosters import load_roster, parse_target
 from parlai_ext.scripts.check_roster import CheckRoster, gigabytes, millions
 
 MODELS = 'http://parl.ai/downloads/_models/'

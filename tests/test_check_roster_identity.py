@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from parlai_ext.bridge.resolve import identity
+from parlai_ext.bridge.identity import identity
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 

@@ -4,7 +4,8 @@ The shipped files of the bipartite-play paper say what the paper says.
 
 import pytest
 
-from parlai_ext.config import load_protocol, load_roster, parse_target
+from parlai_ext.config import load_protocol
+from parlai_ext.rosters import load_roster, parse_target
 
 # Table 2, typed from the paper
 TARGETS = """

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from parlai_ext.config import load_protocol, load_roster, parse_target
+from parlai_ext.config import load_protocol
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
+from parlai_ext.rosters import load_roster, parse_target
 
 ONE = {'name': 'one', 'opt': {'model': 'repeat_query'}}
 

@@ -24,11 +24,6 @@ def test_a_system_scored_throughout_has_its_mean_as_both_bounds():
     )
 
 
-def test_where_lower_is_better_the_worst_is_the_higher():
-    first = unscored_bounds(VALUES, ['a', 'b'], [2, 0], higher_is_better=False)[0]
-    assert (first.worst, first.best) == (3.5, 1.0)
-
-
 def test_a_system_without_any_score_lies_between_the_ends():
     values = np.array([[[NAN, NAN]], [[2.0, 4.0]]])
     first = unscored_bounds(values, ['a', 'b'], [2, 0])[0]

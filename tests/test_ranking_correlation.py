@@ -76,14 +76,6 @@ def test_floors_without_a_reference_value_are_left_out():
     assert found['n'] == 3 and found['spearman']['value'] == 1.0
 
 
-def test_unranked_systems_are_left_out():
-    names, reference = NAMES[:4], dict(zip('abcd', range(4), strict=True))
-    found = with_reference(
-        table([0, 1, 2, -9]), names, reference, ranked=[True] * 3 + [False], **OPTIONS
-    )
-    assert found['n'] == 3 and found['kendall']['value'] == 1.0
-
-
 def test_systems_without_a_score_are_left_out():
     values = table([0, 1, 2, 5])
     values[3] = np.nan
@@ -132,15 +124,6 @@ def test_human_reference_is_the_mean_judgement():
     rows = judged([('a', 1.0), ('a', 4.0), ('b', 2.0), ('c', 3.0)])
     found = with_reference(table([1, 2, 3]), NAMES[:3], rows, **OPTIONS)
     assert found['spearman']['value'] == pytest.approx(0.5)
-
-
-def test_judgements_of_other_dimensions_do_not_count():
-    rows = judged([('a', 1.0), ('b', 2.0), ('c', 3.0)])
-    rows += [HumanJudgement('a', 'humour', 99.0)]
-    found = with_reference(
-        table([1, 2, 3]), NAMES[:3], rows, dimension='overall', **OPTIONS
-    )
-    assert found['spearman']['value'] == 1.0
 
 
 def test_the_order_of_judgements_changes_nothing():

@@ -63,8 +63,3 @@ def test_a_name_that_is_pinned_is_not_asked_for(tmp_path, url):
     opt = make_remote(tmp_path, url, **PINNED).opt
     assert pinned(opt) == opt and identity_contents(opt) == {'remote_model': NAME}
     assert received(url) == []
-
-
-def test_a_forecast_asks_nobody(tmp_path, url):
-    identity_contents(make_remote(tmp_path, url).opt, fetch=False)
-    assert received(url) == []

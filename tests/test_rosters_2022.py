@@ -16,8 +16,7 @@ from parlai.core.params import ParlaiParser
 from parlai_ext import plugin, zoo_configs
 from parlai_ext.bridge import zoo
 from parlai_ext.bridge.resolve import resolve
-from parlai_ext.config import load_roster
-from parlai_ext.rosters import FILE_OPTIONS, shipped_systems
+from parlai_ext.rosters import FILE_OPTIONS, load_roster, shipped_systems
 from parlai_ext.scripts.check_roster import CheckRoster
 
 ROSTERS = ('bipartite_2022', 'cheating_dialogpt', 'cheating_blender', 'chatmatch_2022')

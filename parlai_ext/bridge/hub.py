@@ -107,29 +107,25 @@ def commit(system: System) -> str | None:
     for what is not there.
     """
     repo = repository(system)
-    folder = cached_folder(repo, revision(system)) if repo else None
-    if folder is None or folder.parent.name != 'snapshots':
+    weights = cached_weights(repo, revision(system)) if repo else None
+    if weights is None or weights.parents[1].name != 'snapshots':
         return None
-    return folder.name
+    return weights.parent.name
 
 
-def contents(system: System, fetch: bool = True) -> dict[str, str]:
+def contents(system: System) -> dict[str, str]:
     """
     Return what identifies a system's hub repository or folder, by file.
 
     The files count, not their place: a folder that moves, or a snapshot in the cache
-    with the same files, is the same model.
+    with the same files, is the same model. What is not here is downloaded.
 
-    :param fetch: download what is not here; without it, what is missing enters by name.
     :raises UserError: when it cannot be had.
     """
     repo = repository(system)
     if repo is None:
         return {}
-    dated = revision(system)
-    found = fetched_weights(repo, dated) if fetch else cached_weights(repo, dated)
-    if found is None:
-        return {'hub': f'{repo}@{dated}' if dated else repo}
+    found = fetched_weights(repo, revision(system))
     if system.opt.get('model') != AGENT:
         return {'hub': _digest(weight_files(found))}
     folder = found.parent
@@ -165,14 +161,6 @@ def companions(folder: Path, more: tuple[str, ...] = ()) -> list[Path]:
     """
     found = {path for name in (*COMPANIONS, *more) for path in folder.glob(name)}
     return sorted(path for path in found if path.is_file())
-
-
-def cached_folder(repo: str, revision: str | None = None) -> Path | None:
-    """
-    Return the folder of a repository when its weights are here, all of them.
-    """
-    weights = cached_weights(repo, revision)
-    return weights.parent if weights else None
 
 
 def cached_weights(repo: str, revision: str | None = None) -> Path | None:

@@ -18,8 +18,6 @@ from parlai_ext.records import System, content_id
 from parlai_ext.remote import names
 from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS
 
-__all__ = ['PLACES', 'candidates_hash', 'identity', 'says', 'sha256']
-
 CANDIDATES = 'fixed_candidates_path'
 # options that say where or how fast a system runs, not what it says
 PLACES = frozenset(

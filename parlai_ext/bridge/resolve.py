@@ -15,7 +15,6 @@ from typing import Any
 from parlai_ext.bridge import candidates, hub, tokenizer_files, zoo
 from parlai_ext.bridge.content import files_at
 from parlai_ext.bridge.existing import existing
-from parlai_ext.bridge.identity import identity
 from parlai_ext.bridge.misfit import check_reader
 from parlai_ext.bridge.safe.load import Refused, count_parameters
 from parlai_ext.errors import UserError
@@ -23,8 +22,6 @@ from parlai_ext.records import System
 from parlai_ext.remote import names
 from parlai_ext.rosters import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems
 from parlai_ext.strict_yaml import nearest
-
-__all__ = ['Resolution', 'identity', 'resolve']
 
 PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
 BYTES_PER_PARAMETER = 4  # float32

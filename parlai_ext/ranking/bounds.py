@@ -28,22 +28,16 @@ class UnscoredBounds:
 
 
 def unscored_bounds(
-    values: Floats,
-    systems: Sequence[str],
-    n_unscored: Sequence[int],
-    *,
-    higher_is_better: bool = True,
+    values: Floats, systems: Sequence[str], n_unscored: Sequence[int]
 ) -> list[UnscoredBounds]:
     """
-    Return the bounds of every system, in the order of ``systems``.
+    Return the bounds of every system, in the order of ``systems``; larger is better.
 
     The worst and the best score are those of any dialogue of any system in ``values``.
     """
     table = checked(values, systems)
     there = table[~np.isnan(table)]
     ends = [there.min(), there.max()] if len(there) else [np.nan, np.nan]
-    if not higher_is_better:
-        ends.reverse()
     bounds = []
     for name, row, missing in zip(systems, table, n_unscored, strict=True):
         scored = int((~np.isnan(row)).sum())

@@ -34,23 +34,17 @@ def with_reference(
     kind: str,
     bootstraps: int,
     seed: int,
-    ranked: Sequence[bool] | None = None,
-    dimension: str | None = None,
 ) -> dict[str, Any]:
     """
     Return Spearman's rho and Kendall's tau-b of mean scores with a reference.
 
     :param reference: system -> value (nothing to resample), or human judgements.
-    :param ranked: which systems count (`None`: all); one without a score or without a
-        reference value never does.
-    :param dimension: use only judgements of this dimension (`None`: all given).
+        A system without a score or without a reference value does not count.
     :return: ``{'spearman': {'value', 'low', 'high'}, 'kendall': {…}, 'n', 'kind'}``
         and, where a number is `None`, a ``'reason'``.
     """
     table = checked(values, systems)
-    if not isinstance(reference, Mapping) and dimension is not None:
-        reference = [one for one in reference if one.dimension == dimension]
-    chosen = _common(system_means(table), systems, reference, ranked)
+    chosen = _common(system_means(table), systems, reference)
     names = [systems[i] for i in chosen]
     means = settled(system_means(table[chosen]))
     target, panel = _reference(reference, names)
@@ -102,12 +96,7 @@ def kendall(left: Floats, right: Floats) -> Floats:
 COEFFICIENTS = {'spearman': spearman, 'kendall': kendall}
 
 
-def _common(
-    means: Floats,
-    systems: Sequence[str],
-    reference: Reference,
-    ranked: Sequence[bool] | None,
-) -> list[int]:
+def _common(means: Floats, systems: Sequence[str], reference: Reference) -> list[int]:
     """
     Return the systems that have both sides, by name.
     """
@@ -116,9 +105,7 @@ def _common(
     else:
         known = {one.system for one in reference}
     there = [
-        i
-        for i, name in enumerate(systems)
-        if name in known and not np.isnan(means[i]) and (ranked is None or ranked[i])
+        i for i, name in enumerate(systems) if name in known and not np.isnan(means[i])
     ]
     return sorted(there, key=lambda i: systems[i])
 

@@ -9,7 +9,7 @@ one partner; in all-play-all the partners are the opponents and the diagonal is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,40 +17,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 DIGITS = 12
-
-
-def dialogue_mean(scores: Iterable[float | None]) -> float | None:
-    """
-    Return the mean of the utterance scores there are, or `None` when there is none.
-    """
-    there = [score for score in scores if score is not None]
-    return math.fsum(there) / len(there) if there else None
-
-
-def dense(
-    cells: Iterable[tuple[str, str, str, float | None]],
-    systems: Sequence[str],
-    partners: Sequence[str],
-    openers: Sequence[str],
-) -> Floats:
-    """
-    Return the table of ``(target, partner, opener, dialogue mean)`` cells.
-
-    :raises ValueError: when two dialogues fill the same cell.
-    """
-    values = np.full((len(systems), len(partners), len(openers)), np.nan)
-    rows, columns, depths = (
-        {name: i for i, name in enumerate(names)}
-        for names in (systems, partners, openers)
-    )
-    seen = set()
-    for target, partner, opener, value in cells:
-        if (target, partner, opener) in seen:
-            raise ValueError(f'two dialogues of {target}, {partner}, opener {opener}')
-        seen.add((target, partner, opener))
-        if value is not None:
-            values[rows[target], columns[partner], depths[opener]] = value
-    return values
 
 
 def checked(values: Floats, systems: Sequence[str]) -> Floats:

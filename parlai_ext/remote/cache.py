@@ -60,12 +60,6 @@ class AnswerCache:
         self._run('INSERT OR IGNORE INTO answers VALUES (?, ?)', key, answer.to_json())
         return self.get(key) or answer
 
-    def close(self) -> None:
-        """
-        Let go of the file.
-        """
-        self._file.close()
-
     def _run(self, statement: str, *values: str) -> list[tuple[str, ...]]:
         try:
             with self._lock:

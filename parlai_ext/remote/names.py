@@ -68,20 +68,13 @@ def pinned(opt: Mapping[str, Any]) -> dict[str, Any]:
     return {**opt, 'remote_dated_model': dated_name(opt) or UNTOLD}
 
 
-def identity_contents(opt: Mapping[str, Any], fetch: bool = True) -> dict[str, str]:
+def identity_contents(opt: Mapping[str, Any]) -> dict[str, str]:
     """
     Return what belongs to a system's identity beside the options that are no `PLACES`:
-    its dated name; where it tells none, its address.
-
-    :param fetch: ask for the name unless it is pinned; without it the name in the
-        options does, which is enough for a forecast and nothing else.
+    its dated name, asked for unless it is pinned; where it tells none, its address.
     """
     settings = Settings.of(opt)
-    name = settings.dated_model
-    if name is None and fetch:
-        name = dated_name(opt) or UNTOLD
-    if name is None:
-        return {'remote_model': settings.model or '', 'remote_url': settings.endpoint}
+    name = settings.dated_model or dated_name(opt) or UNTOLD
     if name == UNTOLD:
         return {'remote_url': settings.endpoint}
     return {'remote_model': name}

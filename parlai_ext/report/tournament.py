@@ -44,7 +44,7 @@ def totals(ranking: Mapping[str, Any]) -> dict[str, int]:
     return {name: sum(of.values()) for name, of in points.items()}
 
 
-def with_uncertainty(ranking: Mapping[str, Any], name: str, digits: int = 1) -> str:
+def with_uncertainty(ranking: Mapping[str, Any], name: str) -> str:
     """
     Return a system's rating as text, with a standard deviation where there is one.
     """
@@ -53,8 +53,8 @@ def with_uncertainty(ranking: Mapping[str, Any], name: str, digits: int = 1) -> 
     value, spread = one['values'].get(name), one['spreads'].get(name)
     if value is None:
         return '–'
-    shown = number(value, digits)
-    return shown if spread is None else f'{shown} ± {number(spread, digits)}'
+    shown = number(value, 1)
+    return shown if spread is None else f'{shown} ± {number(spread, 1)}'
 
 
 def in_short(ranking: Mapping[str, Any]) -> str:

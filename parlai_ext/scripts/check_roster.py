@@ -99,11 +99,8 @@ class CheckRoster(Command):
         """
         Return the systems with their roles, and what the roster tells of each.
         """
-        from parlai_ext.config import (
-            load_protocol_and_info,
-            load_roster,
-            parse_target_and_info,
-        )
+        from parlai_ext.config import load_protocol_and_info
+        from parlai_ext.rosters import load_roster, parse_target_and_info
 
         opt = self.opt
         more = [parse_target_and_info(spec) for spec in opt['add_target'] or ()]

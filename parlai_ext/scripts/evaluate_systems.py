@@ -55,6 +55,7 @@ class EvaluateSystems(Command):
         Do the job, with what the user trusts trusted.
         """
         from parlai_ext.human_scores import read_human_scores
+        from parlai_ext.report.table import in_words
         from parlai_ext.stages import collect, plan, rank, report, score, timing, trials
 
         opt = self.opt
@@ -79,7 +80,7 @@ class EvaluateSystems(Command):
             page = report.write_report(run, ranking)
         for line in (*planned.left_out, *problems):
             print(shown(f'left out: {line}'))
-        print(report.in_words(ranking))
+        print(in_words(ranking))
         for line in timing.compared(run.root):
             print(line)
         print(f'report: {Path(page).resolve()}')

@@ -35,8 +35,9 @@ class ReportRun(Command):
         """
         Return the path of the page.
         """
+        from parlai_ext.report.table import in_words
         from parlai_ext.stages.chosen_scores import choose_scores
-        from parlai_ext.stages.report import in_words, write_report
+        from parlai_ext.stages.report import write_report
         from parlai_ext.store import RunFolder
 
         if not self.opt['run_dir']:

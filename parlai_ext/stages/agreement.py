@@ -89,7 +89,6 @@ def agreement(
     *,
     source: str,
     bootstraps: int,
-    seed: int = SEED,
 ) -> dict[str, Any]:
     """
     Return a row for every level, dimension and variant, and notes on what fits nothing.
@@ -112,7 +111,7 @@ def agreement(
                 'dimension': dimension,
                 'variant': variant,
             }
-            row |= correlated(values, people, bootstraps, seed)
+            row |= correlated(values, people, bootstraps)
             if not row['n'] and (variant, dimension) in scores.reasons:
                 row['reason'] = scores.reasons[variant, dimension]
             rows.append(row)
@@ -147,7 +146,6 @@ def correlated(
     values: Mapping[Any, float | None],
     people: Mapping[Any, float],
     bootstraps: int,
-    seed: int,
 ) -> dict[str, Any]:
     """
     Return the agreement over items that have both; `dropped` have no score.
@@ -157,7 +155,7 @@ def correlated(
         [values[key] for key in items],  # type: ignore[misc]
         [people[key] for key in items],
         bootstraps=bootstraps,
-        seed=seed,
+        seed=SEED,
     )
     return {**found, 'dropped': len(people) - len(items)}
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from parlai_ext.records import Opener, Pairing, Protocol, content_id, to_json
 from parlai_ext.signature import signature_line
+from parlai_ext.store.manifest import SCHEMA
 
-SCHEMA = 1
 BATCHSIZE = 64
 PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.config import load_protocol_and_info, parse_target_and_info
+from parlai_ext.config import load_protocol_and_info
 from parlai_ext.errors import UserError
 from parlai_ext.records import Opener, Pairing, Protocol, Roster, System
+from parlai_ext.rosters import parse_target_and_info
 from parlai_ext.schedule import pairings, sample_openers, shard_size_for
 from parlai_ext.stages import imported, seats
 from parlai_ext.stages.manifest import BATCHSIZE, build_manifest

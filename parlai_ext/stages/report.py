@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.report.table import in_words, leaderboard_csv
+from parlai_ext.report.table import leaderboard_csv
 from parlai_ext.store import RunFolder
-
-__all__ = ['in_words', 'write_report']
 
 
 def write_report(run: RunFolder, ranking: Mapping[str, Any], folder: str = '') -> Path:

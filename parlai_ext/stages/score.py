@@ -155,7 +155,6 @@ def score_run(
     run: RunFolder,
     scorer: Scorer,
     *,
-    first_speaker_only: bool | None = None,
     include_given: bool = False,
     progress: bool = True,
     config: Mapping[str, Any] | None = None,
@@ -166,13 +165,11 @@ def score_run(
 
     A shard is scored in one go, so that what else there is to do changes no number.
 
-    :param first_speaker_only: `None` takes the protocol's ``score: target | both``.
     :param config: the ``scorer:`` section that made the scorer, written down beside its
         scores; the protocol's own scorer is known by it.
     :param ranking: the rule by which these scores rank, if not the protocol's.
     """
-    if first_speaker_only is None:
-        first_speaker_only = run.manifest['protocol'].get('score') != 'both'
+    first_speaker_only = run.manifest['protocol'].get('score') != 'both'
     signature = score_signature(scorer, include_given)
     store = run.scores(signature)
     shards = run.dialogue_shards()

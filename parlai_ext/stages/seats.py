@@ -22,7 +22,8 @@ def identities(
     :raises UserError: for the first that cannot, unless such are to be left out.
     """
     from parlai_ext.bridge.agents import check_options
-    from parlai_ext.bridge.resolve import MISSING, identity, resolve
+    from parlai_ext.bridge.identity import identity
+    from parlai_ext.bridge.resolve import MISSING, resolve
 
     datapath = opt.get('datapath')
     systems = protocol.roster.targets + protocol.roster.partners

@@ -47,16 +47,12 @@ class Tables:
         return [n - int(k) for n, k in zip(counts, scored, strict=True)]
 
 
-def read_tables(
-    run: RunFolder, scorer_signature: str, dimensions: tuple[str, ...] = ()
-) -> Tables:
+def read_tables(run: RunFolder, scorer_signature: str) -> Tables:
     """
     Read every collected dialogue and its scores into arrays.
-
-    :param dimensions: those to expect even when no score of theirs is found.
     """
     plan = plan_of_run(run)
-    tables = _empty(plan, dimensions)
+    tables = _empty(plan)
     place = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
@@ -124,7 +120,7 @@ def judged_contexts(scored: ScoredDialogue, judged: str) -> set[int]:
     }
 
 
-def _empty(plan: Plan, dimensions: tuple[str, ...]) -> Tables:
+def _empty(plan: Plan) -> Tables:
     """
     Return tables with a place for every dialogue of the plan.
     """
@@ -140,7 +136,7 @@ def _empty(plan: Plan, dimensions: tuple[str, ...]) -> Tables:
     return Tables(
         systems,
         opponents,
-        {d: np.full(shape, np.nan) for d in dimensions},
+        {},
         {name: np.full(shape, np.nan) for name in BASELINES},
         dict.fromkeys(systems, 0),
     )

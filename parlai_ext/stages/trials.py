@@ -4,7 +4,7 @@ What can be tried before a run: preflight, pilot, and a dry run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,12 @@ from parlai_ext.stages import amounts, forecast, plan, scorer_check, timing
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import NAME
 
-Say = Callable[[str], None]
 
-
-def before_run(
-    opt: Mapping[str, Any], *, judge: bool, say: Say = print
-) -> dict[str, Any] | None:
+def before_run(opt: Mapping[str, Any], *, judge: bool) -> dict[str, Any] | None:
     """
-    Do what the options ask for before a run; return what was found when the command
-    ends with it, `None` when the run follows. A scorer that could not be built stops
-    the command whatever they ask for.
+    Do what the options ask for before a run, and print what that finds; return it when
+    the command ends with it, `None` when the run follows. A scorer that could not be
+    built stops the command whatever they ask for.
 
     ``--preflight`` is followed by the run, ``--pilot`` and ``--dry-run`` are not.
 
@@ -39,22 +35,22 @@ def before_run(
     if not stays and not opt.get('run_dir'):
         raise UserError('--run-dir is needed: the folder that the run goes to')
     if opt.get('preflight'):
-        _preflight(opt, say)
+        _preflight(opt)
     found = None
     if opt.get('dry_run'):
         found = forecast.forecast(opt, judge=judge)
-        say(forecast.in_words(found))
+        print(forecast.in_words(found))
     if opt.get('pilot'):
         found = _pilot(opt, judge)
-        say(amounts.in_words(found))
+        print(amounts.in_words(found))
     return found
 
 
-def _preflight(opt: Mapping[str, Any], say: Say) -> None:
+def _preflight(opt: Mapping[str, Any]) -> None:
     from parlai_ext.stages import preflight
 
     found = preflight.preflight(preflight.planned(opt), opt)
-    say(preflight.in_words(found))
+    print(preflight.in_words(found))
     preflight.stop_unless_fit(found, skip_missing=bool(opt.get('skip_missing')))
 
 
