@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -260,3 +261,14 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
             groups[title].add_argument(name, **OPTIONS[name])
+
+
+def machine_of(opt: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return where models are and how they compute, for what loads a system or a judge.
+    """
+    return {
+        'datapath': opt.get('datapath'),
+        'no_cuda': bool(opt.get('no_cuda')),
+        'fp16': opt.get('fp16'),
+    }

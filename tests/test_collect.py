@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from parlai_ext.bridge import residents
 from parlai_ext.bridge.agents import load_system
 from parlai_ext.errors import UserError
 from parlai_ext.records import Opener, Protocol, Roster, System, content_id
 from parlai_ext.schedule import pairings
 from parlai_ext.scripts.collect_dialogues import CollectDialogues
-from parlai_ext.stages import collect as stage
+from parlai_ext.stages import playing
 from parlai_ext.stages.collect import CollectReport, collect
 from parlai_ext.stages.manifest import build_manifest
 from parlai_ext.store import RunFolder
@@ -202,7 +203,7 @@ def counted(monkeypatch):
         loads[system.name] += 1
         return load_system(system, **kwargs)
 
-    monkeypatch.setattr(stage, 'load_system', load)
+    monkeypatch.setattr(playing, 'load_system', load)
     return loads
 
 
@@ -217,18 +218,10 @@ def test_with_room_for_two_only_the_changing_one_is_loaded(
 ):
     loads = counted(monkeypatch)
     run = folder_of(tmp_path, roster)
-    stage.collect_shards(
-        run,
-        pairings=run.pairings,
-        openers=OPENERS,
-        roster=roster,
-        num_turns=4,
-        shard_size=SHARD,
-        seed=1,
-        batchsize=SHARD,
-        progress=False,
-        max_resident=2,
-    )
+    monkeypatch.setattr(residents, 'size_on_disk', lambda system, path: 5)
+    monkeypatch.setattr(residents.Player, 'n_bytes', 5)
+    monkeypatch.setattr(playing, 'memory_for_weights', lambda *limits: 10)
+    collect(run, OPT, progress=False)
     # echo-yes, echo-no, draws-no, draws-yes, one-yes, one-no: the last partner stays
     assert loads == {'echo': 1, 'draws': 1, 'one': 1, 'yes': 2, 'no': 2}
 

@@ -13,7 +13,7 @@ from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.records import Opener, Protocol, Roster, System, content_id
 from parlai_ext.schedule import pairings
 from parlai_ext.stages import collect as stage
-from parlai_ext.stages import not_run
+from parlai_ext.stages import not_run, playing
 from parlai_ext.stages.manifest import build_manifest
 from parlai_ext.stages.plan import plan_of_run
 from parlai_ext.store import RunFolder
@@ -179,8 +179,6 @@ def test_what_fits_is_what_the_weights_take(monkeypatch):
     cast = residents.Residents(lambda system: None, budget=10)
     assert cast.fit([a, b])
     assert not cast.fit([a, b, c])
-    few = residents.Residents(lambda system: None, budget=10, max_resident=1)
-    assert not few.fit([a, c])
 
 
 def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
@@ -196,7 +194,7 @@ def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
 def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
     # every system takes 5 of 10, so that a block of three pairs is played in turn
     monkeypatch.setattr(residents, 'size_on_disk', lambda system, path: 5)
-    monkeypatch.setattr(stage, 'memory_for_weights', lambda *limits: 10)
+    monkeypatch.setattr(playing, 'memory_for_weights', lambda *limits: 10)
     most = []
     original = residents.Residents.together
 

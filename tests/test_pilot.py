@@ -122,9 +122,9 @@ def test_systems_that_do_not_fit_are_loaded_again(tmp_path):
     plan = planned(opt)
     sizes = dict.fromkeys(('one', 'two', 'x', 'y'), 10)
     work = sampler.Sampler(plan, opt, CLOCK)
-    todo, _ = to_play(plan, opt)
+    todo = to_play(work.stage, opt['run_dir'])
     assert work.simulated(todo, sizes)[1] == Counter(sizes.keys())
-    work.budget = 20
+    work.cast.budget = 20
     # one with x, one with y, two with y, two with x: only the last x is new
     loads = work.simulated(todo, sizes)[1]
     assert loads == Counter({'one': 1, 'two': 1, 'x': 2, 'y': 1})

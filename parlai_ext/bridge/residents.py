@@ -39,13 +39,11 @@ class Residents:
         load: Callable[[System], Player],
         budget: int,
         *,
-        max_resident: int | None = None,
         datapath: str | None = None,
         spent: dict[str, Spending] | None = None,
     ):
         self.load = load
         self.budget = budget
-        self.max_resident = max_resident
         self.datapath = datapath
         self.problems: dict[str, str] = {}
         self.ledger = Ledger(spent)
@@ -71,8 +69,6 @@ class Residents:
         Tell whether these systems, all of them, may be loaded at once.
         """
         wanted = {system.name: system for system in systems}
-        if self.max_resident and len(wanted) > self.max_resident:
-            return False
         return sum(map(self._size, wanted.values())) <= self.budget
 
     def give_up(self, error: SystemFailed) -> None:
@@ -118,7 +114,7 @@ class Residents:
         Drop players until ``more`` bytes fit, but none of those to ``keep``.
         """
         for name in [name for name in self._players if name not in keep]:
-            if self._fits(more):
+            if more + sum(p.n_bytes for p in self._players.values()) <= self.budget:
                 return
             self._drop([name])
 
@@ -126,12 +122,6 @@ class Residents:
         for name in names:
             self.ledger.end(name, self._players.pop(name).agent)
         _free()
-
-    def _fits(self, more: int) -> bool:
-        used = sum(player.n_bytes for player in self._players.values())
-        waiting = 1 if more else 0
-        few = self.max_resident or len(self._players) + waiting
-        return used + more <= self.budget and len(self._players) + waiting <= few
 
 
 def size_on_disk(system: System, datapath: str | None = None) -> int:

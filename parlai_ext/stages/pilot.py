@@ -37,10 +37,11 @@ def pilot(
     :raises UserError: when nothing is left to do, or nothing could be measured.
     """
     start = clock()
-    work, n_missing = to_play(plan, opt)
+    sampler = Sampler(plan, opt, clock)
+    work = to_play(sampler.stage, opt.get('run_dir'))
     if not work:
         raise UserError(f'--pilot: all dialogues of {opt["run_dir"]} are there already')
-    sampler = Sampler(plan, opt, clock)
+    n_missing = sum(shard.lanes for missing in work.values() for shard in missing)
     workload, _ = sampler.simulated(work, {})
     pairs = covering(plan.pairings, {s.pairing_id for b in work for s in b.shards})
     dialogues = sampler.sample(pairs, workload, n_missing, progress)

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from parlai_ext.bridge.agents import load_system, model_path
 from parlai_ext.bridge.players import Player
-from parlai_ext.bridge.residents import Residents, memory_for_weights
 from parlai_ext.bridge.spending import meter_of, spending_of
-from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.errors import UserError
 from parlai_ext.records import Dialogue, Opener, Pairing, content_id
-from parlai_ext.schedule import Block, blocks
-from parlai_ext.stages.collect import seed_all
-from parlai_ext.stages.manifest import BATCHSIZE
+from parlai_ext.report.summary import is_floor
+from parlai_ext.schedule import Block, ShardKey
 from parlai_ext.stages.plan import Plan, make_plan
+from parlai_ext.stages.playing import Stage
 from parlai_ext.stages.replies import Verdict, replies_of, verdict
-from parlai_ext.stages.seats import drawing_systems
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
-from parlai_ext.worlds.lockstep import Lane, play_on
+from parlai_ext.worlds.lockstep import Lane
 
 DIALOGUES = 2
 # generated utterances in a dialogue, each speaker's three replies
@@ -50,32 +45,15 @@ def planned(opt: Mapping[str, Any]) -> Plan:
     return plan
 
 
-def to_play(plan: Plan, opt: Mapping[str, Any]) -> tuple[list[Block], int]:
+def to_play(stage: Stage, root: str | None) -> dict[Block, frozenset[ShardKey]]:
     """
-    Return the blocks of the plan that the run would play (most often all), and how
-    many dialogues of them it lacks.
+    Return the blocks that the run would play (most often all), with the shards that it
+    lacks.
+
+    :param root: the run folder, which need not be there yet.
     """
-    root = opt.get('run_dir')
-    there: set[tuple[str, int]] = set()
-    if root and (Path(root) / manifests.NAME).is_file():
-        shards = RunFolder.existing(root).dialogue_shards()
-        there = {(shard.pairing_id, shard.index) for shard in shards}
-    drawing = drawing_systems(plan.roster, opt.get('datapath'))
-
-    def draws(pairing: Pairing) -> bool:
-        return not drawing.isdisjoint((pairing.first, pairing.second))
-
-    def missing(block: Block) -> int:
-        return sum(
-            shard.lanes
-            for shard in block.shards
-            if (shard.pairing_id, shard.index) not in there
-        )
-
-    width = plan.manifest.get('batchsize') or BATCHSIZE
-    work = blocks(plan.pairings, len(plan.openers), width, draws, plan.shard_size)
-    todo = [block for block in work if missing(block)]
-    return todo, sum(map(missing, todo))
+    there = root and (Path(root) / manifests.NAME).is_file()
+    return stage.todo(RunFolder.existing(root) if root and there else None)
 
 
 def speakers(plan: Plan, work: Iterable[Block]) -> list[str]:
@@ -96,8 +74,8 @@ def preflight(
     Let every system that the run needs open two dialogues with its neighbour in the
     roster, and judge what each of them says.
     """
-    names = speakers(plan, to_play(plan, opt)[0])
-    trial = Trial(plan, opt)
+    trial = Trial(Stage.of(plan, opt))
+    names = speakers(plan, to_play(trial.stage, opt.get('run_dir')))
     dialogues: dict[str, list[Dialogue]] = {name: [] for name in names}
     ring = list(zip(names, [*names[1:], *names[:1]], strict=True))
     for index, (first, second) in enumerate(
@@ -119,16 +97,8 @@ class Trial:
     Short dialogues of a plan's systems, played as the run plays them.
     """
 
-    def __init__(self, plan: Plan, opt: Mapping[str, Any]):
-        datapath, no_cuda = opt.get('datapath'), bool(opt.get('no_cuda'))
-        systems = plan.roster.targets + plan.roster.partners
-        fit_threads(model_path(system, datapath) for system in systems)
-        load = partial(
-            load_system, datapath=datapath, no_cuda=no_cuda, fp16=opt.get('fp16')
-        )
-        budget = memory_for_weights(no_cuda, opt.get('max_gpu_memory'))
-        self.plan = plan
-        self.cast = Residents(load, budget, datapath=datapath)
+    def __init__(self, stage: Stage):
+        self.stage, self.plan, self.cast = stage, stage.plan, stage.cast
         self.seated: set[str] = set()
         self.capped: dict[str, str] = {}
 
@@ -140,19 +110,17 @@ class Trial:
         openers = chosen(self.plan.openers, index)
         pair = Pairing('preflight', first, second, 'preflight')
         names = dict.fromkeys((first, second))
-        players = self.cast.together([self.plan.roster.system(n) for n in names])
+        players = self.stage.seated([pair])
         self.seated |= players.keys()
         if len(players) < len(names):
             return []
         given = max(len(opener.utterances) for opener in openers)
         length = min(self.plan.protocol.num_turns, given + MADE)
-        seed_all(content_id('preflight', self.plan.protocol.seed, first, second))
+        seed = content_id('preflight', self.plan.protocol.seed, first, second)
         meters = {id(meter_of(player.agent)) for player in players.values()}
         before = {name: _written(player) for name, player in players.items()}
-        played, failed = play_on([Lane(pair, one) for one in openers], players, length)
-        for error in failed.values():
-            self.cast.give_up(error)
-        found = [dialogue for dialogue in played if dialogue]
+        lanes = [Lane(pair, one) for one in openers]
+        found = [d for d in self.stage.play(lanes, players, length, seed) if d]
         for name, player in players.items() if len(meters) == len(players) else ():
             self._watch_cap(name, player, before[name], found)
         return found
@@ -182,7 +150,7 @@ class Trial:
         """
         protocol = self.plan.protocol
         planted = protocol.reference if protocol.reference_kind == 'planted' else {}
-        return name.startswith('floor-') or any(name in v for v in planted.values())
+        return is_floor(name) or any(name in v for v in planted.values())
 
     def _watch_cap(
         self, name: str, player: Player, before: float, dialogues: Sequence[Dialogue]

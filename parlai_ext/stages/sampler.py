@@ -6,23 +6,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tqdm import tqdm
 
-from parlai_ext.bridge.agents import load_system, model_path
+from parlai_ext.bridge.agents import load_system
 from parlai_ext.bridge.players import Player, Reply, Voice
-from parlai_ext.bridge.residents import Residents, memory_for_weights
+from parlai_ext.bridge.residents import Residents
 from parlai_ext.bridge.spending import Spending, added, since, spending_of
-from parlai_ext.bridge.threads import fit_threads
+from parlai_ext.options import machine_of
 from parlai_ext.records import Dialogue, Opener, Pairing, System
 from parlai_ext.schedule import Block
-from parlai_ext.stages.collect import Stage, seed_all
 from parlai_ext.stages.plan import Plan
+from parlai_ext.stages.playing import Stage
 from parlai_ext.stages.rates import Measured, Workload, batches, pace, typical_width
-from parlai_ext.stages.seats import drawing_systems
-from parlai_ext.worlds.lockstep import Lane, play_on
+from parlai_ext.worlds.lockstep import Lane
 
 Clock = Callable[[], float]
 
@@ -96,14 +96,8 @@ class Sampler:
 
     def __init__(self, plan: Plan, opt: Mapping[str, Any], clock: Clock):
         self.plan, self.opt, self.clock = plan, opt, clock
-        self.datapath = opt.get('datapath')
-        no_cuda = bool(opt.get('no_cuda'))
-        systems = plan.roster.targets + plan.roster.partners
-        fit_threads(model_path(system, self.datapath) for system in systems)
-        self.budget = memory_for_weights(no_cuda, opt.get('max_gpu_memory'))
-        self.cast = Residents(self._load, self.budget, datapath=self.datapath)
-        self.width: int = opt.get('batchsize') or plan.manifest['batchsize']
-        self.drawing = drawing_systems(plan.roster, self.datapath)
+        self.stage = Stage.of(plan, opt, load=self._load)
+        self.cast = self.stage.cast
         self.load_seconds: dict[str, float] = {}
         self.setup_seconds: dict[str, float] = {}
         self.n_bytes: dict[str, int] = {}
@@ -130,7 +124,7 @@ class Sampler:
         :param n: dialogues of the whole run.
         """
         share = max(FEWEST, math.ceil(n * SHARE / len(pairs)))
-        openers = self.plan.openers[: min(share, self.width)]
+        openers = self.plan.openers[: min(share, self.stage.width)]
         dialogues: list[Dialogue] = []
         for pair in tqdm(pairs, desc='pilot', unit='pair', disable=not progress):
             played = self.play(pair, openers)
@@ -144,7 +138,7 @@ class Sampler:
         """
         Play full dialogues of a pair and note how long their batches took.
         """
-        players = self._seated((pair.first, pair.second))
+        players = self._seated(pair)
         if not {pair.first, pair.second} <= players.keys():
             return []
         start = self.clock()
@@ -170,10 +164,10 @@ class Sampler:
         """
         if width <= max((n for n, _ in self.narrow[name]), default=width):
             return
-        players = self._seated((name,))
+        pair = Pairing('pilot', name, name, 'pilot')
+        players = self._seated(pair)
         if name not in players:
             return
-        pair = Pairing('pilot', name, name, 'pilot')
         begun = [
             halfway(
                 self.plan.openers[i % len(self.plan.openers)],
@@ -212,7 +206,7 @@ class Sampler:
         return found
 
     def simulated(
-        self, work: Sequence[Block], sizes: Mapping[str, int]
+        self, work: Iterable[Block], sizes: Mapping[str, int]
     ) -> tuple[Workload, Counter[str]]:
         """
         Return the batches of these blocks, and how often each system is loaded.
@@ -225,37 +219,20 @@ class Sampler:
             loads[system.name] += 1
             return Unloaded(system.name, sizes.get(system.name, 0))
 
-        cast = Residents(load, self.budget, datapath=self.datapath)
-        stage = Stage(
-            *(self.plan.pairings, self.plan.openers, self.plan.roster, cast),
-            *(self.plan.protocol.num_turns, 0, self.width, self.drawing),
-        )
-        by_id = {pairing.id: pairing for pairing in self.plan.pairings}
+        cast = Residents(load, self.cast.budget, datapath=self.opt.get('datapath'))
+        stage = replace(self.stage, cast=cast)
+        length = self.plan.protocol.num_turns
         workload: Workload = Counter()
         for block in work:
-            pairs = {shard: by_id[shard.pairing_id] for shard in block.shards}
-            for group in stage.groups(pairs):
-                mine = [pairs[shard] for shard in group]
-                names = dict.fromkeys(n for p in mine for n in (p.first, p.second))
-                cast.together([self.plan.roster.system(name) for name in names])
-                lanes = [
-                    (pairs[shard], opener)
-                    for shard in group
-                    for opener in self.plan.openers[shard.start : shard.stop]
-                ]
-                width = None if any(map(stage.draws, mine)) else self.width
-                workload += batches(lanes, self.plan.protocol.num_turns, width)
+            for pairs in stage.groups(block):
+                stage.seated(pairs.values())
+                lanes = [(lane.pairing, lane.opener) for lane in stage.lanes(pairs)]
+                workload += batches(lanes, length, stage.width_of(pairs.values()))
         return workload, loads
 
     def _load(self, system: System) -> Player:
         start = self.clock()
-        player = load_system(
-            system,
-            datapath=self.datapath,
-            no_cuda=bool(self.opt.get('no_cuda')),
-            fp16=self.opt.get('fp16'),
-        )
-        timed = TimedPlayer(player, self.clock)
+        timed = TimedPlayer(load_system(system, **machine_of(self.opt)), self.clock)
         self.load_seconds[system.name] = self.clock() - start
         self.n_bytes[system.name] = timed.n_bytes
         return timed
@@ -269,19 +246,14 @@ class Sampler:
             self.paid = added(self.paid or {}, used)
         return used
 
-    def _seated(self, names: Sequence[str]) -> dict[str, TimedPlayer]:
-        systems = {name: self.plan.roster.system(name) for name in names}
-        players = self.cast.together(systems.values())
+    def _seated(self, pair: Pairing) -> dict[str, TimedPlayer]:
+        players = self.stage.seated([pair])
         return {n: p for n, p in players.items() if isinstance(p, TimedPlayer)}
 
     def _play(
         self, lanes: Sequence[Lane], players: Mapping[str, TimedPlayer], length: int
     ) -> list[Dialogue]:
-        seed_all('0')
-        played, failed = play_on(lanes, players, length)
-        for error in failed.values():
-            self.cast.give_up(error)
-        return [dialogue for dialogue in played if dialogue]
+        return [d for d in self.stage.play(lanes, players, length, '0') if d]
 
 
 def halfway(opener: Opener, dialogue: Dialogue, num_turns: int) -> Opener:
