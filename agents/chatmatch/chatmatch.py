@@ -13,7 +13,7 @@ from parlai.core.metrics import AverageMetric, Metric, SumMetric
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.options import add_options
+from parlai_ext.options import add_options, machine_of
 from parlai_ext.records import Dialogue, ScoredDialogue, Utterance
 from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT as CONCEPTS
 from parlai_ext.scoring.chatmatch.entities import DEFAULT as ENTITIES
@@ -181,8 +181,6 @@ def load_scorer(opt: Opt) -> Any:
     given = {key: opt.get(PREFIX + key) for key in CHOICES}
     return build_scorer(
         {'name': 'chatmatch', 'judge_model_file': opt.get('judge_model_file'), **given},
-        datapath=opt.get('datapath'),
-        no_cuda=bool(opt.get('no_cuda')),
-        fp16=opt.get('fp16'),
+        **machine_of(opt),
         batchsize=max(64, opt.get('batchsize') or 1),
     )

@@ -14,7 +14,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.utils import logging
 
-from parlai_ext.options import add_options
+from parlai_ext.options import add_options, machine_of
 from parlai_ext.scoring.fed import Fed, Verdict
 from parlai_ext.scoring.fed_options import CHOICES
 from parlai_ext.stages.score import build_scorer, scorer_config
@@ -128,9 +128,7 @@ def load_fed(opt: Opt) -> Any:
     }
     fed = build_scorer(
         scorer_config({'name': 'fed', **given}, opt),
-        datapath=opt.get('datapath'),
-        no_cuda=bool(opt.get('no_cuda')),
-        fp16=opt.get('fp16'),
+        **machine_of(opt),
         batchsize=max(64, opt.get('batchsize') or 1),
     )
     logging.info(f'scorer {fed.signature}')

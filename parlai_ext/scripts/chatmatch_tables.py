@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import add_options, positive
+from parlai_ext.options import add_options, machine_of, positive
 
 if TYPE_CHECKING:
     from parlai_ext.ranking.agreement import Judges
@@ -262,15 +262,8 @@ class ChatmatchTables(Command):
         name = self.opt['judge_model_file'] or JUDGE
         if name == 'none':
             return None
-        return Remembered(
-            load_judge(
-                name,
-                datapath=self.opt['datapath'],
-                no_cuda=self.opt['no_cuda'],
-                fp16=self.opt['fp16'],
-                tokens=(self.opt['batchsize'] or 64) * CONTEXT,
-            )
-        )
+        tokens = (self.opt['batchsize'] or 64) * CONTEXT
+        return Remembered(load_judge(name, **machine_of(self.opt), tokens=tokens))
 
     def built(self, reading: str, entities: str, games: str = 'original') -> ChatMatch:
         """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import MACHINE, PLAN, add_options
+from parlai_ext.options import MACHINE, PLAN, add_options, machine_of
 
 if TYPE_CHECKING:
     from parlai_ext.records import Dialogue, HumanJudgement, ScoredDialogue
@@ -201,9 +201,7 @@ class ValidateScorer(Command):
 
         found = build_scorer(
             scorer_config(section, {**self.opt, 'fed_polarity': 'both'}),
-            datapath=self.opt['datapath'],
-            no_cuda=bool(self.opt['no_cuda']),
-            fp16=self.opt['fp16'],
+            **machine_of(self.opt),
             batchsize=self.opt['batchsize'],
         )
         if not isinstance(found, Fed):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from parlai_ext.errors import UserError
+from parlai_ext.options import machine_of
 from parlai_ext.records import Dialogue, Pairing
 from parlai_ext.stages.plan import Plan
 from parlai_ext.stages.preflight import to_play
@@ -108,9 +109,7 @@ def _judge(
     start = clock()
     scorer = build_scorer(
         scorer_config(plan.protocol.scorer, opt),
-        datapath=opt.get('datapath'),
-        no_cuda=bool(opt.get('no_cuda')),
-        fp16=opt.get('fp16'),
+        **machine_of(opt),
         batchsize=opt.get('batchsize') or 64,
     )
     first_only = plan.protocol.score != 'both'

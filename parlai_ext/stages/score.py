@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from parlai_ext.config import load_protocol
 from parlai_ext.errors import UserError
+from parlai_ext.options import machine_of
 from parlai_ext.records import Dialogue, Protocol, Score, ScoredDialogue, Scorer
 from parlai_ext.scoring.judged import judged_indices, unscored_systems
 from parlai_ext.scoring.registry import SCORERS, find_scorer
@@ -137,9 +138,7 @@ def scorer_of_run(run: RunFolder, opt: Mapping[str, Any]) -> Scorer:
     """
     return build_scorer(
         section_of_run(run, opt),
-        datapath=opt.get('datapath'),
-        no_cuda=bool(opt.get('no_cuda')),
-        fp16=opt.get('fp16'),
+        **machine_of(opt),
         batchsize=opt.get('batchsize') or 64,
     )
 
