@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from parlai_ext.agents.hf import load as loading
+from parlai_ext.bridge import pretrained
 from parlai_ext.bridge.agents import load_system
 from parlai_ext.bridge.resolve import resolve
 from parlai_ext.errors import UserError
@@ -272,7 +273,7 @@ def test_an_option_that_cannot_be_meant(opt, line, made):
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(made, monkeypatch):
-    monkeypatch.setattr(loading, 'find_spec', lambda name: None)
+    monkeypatch.setattr(pretrained, 'find_spec', lambda name: None)
     line = refused(made, hf_device_map='auto')
     assert line.startswith('hf_device_map: accelerate is not installed; pip install ')
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)

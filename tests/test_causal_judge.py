@@ -10,12 +10,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.bridge import causal_judge
 from parlai_ext.bridge.agents import load_system
-from parlai_ext.bridge.causal_judge import load_causal_judge
-from parlai_ext.bridge.causal_turns import Form, TurnVectorizer
+from parlai_ext.bridge.hf_turns import Form, TurnVectorizer
 from parlai_ext.bridge.judge import load_judge
-from parlai_ext.bridge.judge_names import is_causal, judge_system
+from parlai_ext.bridge.judge_names import is_hugging_face, judge_system
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import Budget
 from parlai_ext.likelihood.causal import Causal
@@ -33,6 +31,10 @@ FOLLOWUPS = tuple(TEXTS[30:34])
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     return make_model(tmp_path_factory.mktemp('hf'), 'gpt2')
+
+
+def judge_of(folder):
+    return load_judge(f'hf:{folder}', no_cuda=True)
 
 
 @pytest.fixture(scope='module')
@@ -71,7 +73,7 @@ def test_a_judge_may_be_named_in_each_way(folder, tmp_path, form):
         )
     found = load_judge(name, no_cuda=True)
     assert isinstance(found, Causal)
-    assert found.signature == load_causal_judge(folder, no_cuda=True).signature
+    assert found.signature == judge_of(folder).signature
 
 
 @pytest.mark.parametrize(
@@ -96,9 +98,9 @@ def test_what_a_name_means(name, opt):
 
 
 def test_model_files_are_left_to_parlai():
-    assert not is_causal(judge_system('zoo:blender/blender_9B/model'))
-    assert not is_causal(System('x', {'model': 'transformer/generator'}))
-    assert is_causal(judge_system('agent:hugging_face/dialogpt'))
+    assert not is_hugging_face(judge_system('zoo:blender/blender_9B/model'))
+    assert not is_hugging_face(System('x', {'model': 'transformer/generator'}))
+    assert is_hugging_face(judge_system('agent:hugging_face/dialogpt'))
 
 
 def test_a_wrong_option_in_a_name_is_told_of_the_judge():
@@ -178,8 +180,7 @@ def test_long_contexts_are_counted(folder):
 
 def test_where_it_lies_is_no_part_of_the_signature(folder, tmp_path):
     moved = shutil.copytree(folder, tmp_path / 'elsewhere')
-    one, other = (load_causal_judge(str(f), no_cuda=True) for f in (folder, moved))
-    assert one.signature == other.signature
+    assert judge_of(folder).signature == judge_of(moved).signature
 
 
 @pytest.mark.parametrize(
@@ -197,8 +198,7 @@ def test_what_changes_its_numbers_is_signed(folder, change):
 
 def test_other_weights_are_another_judge(folder, tmp_path):
     other = make_model(tmp_path, 'gpt2', seed=7)
-    one = load_causal_judge(folder, no_cuda=True).signature
-    assert load_causal_judge(other, no_cuda=True).signature != one
+    assert judge_of(other).signature != judge_of(folder).signature
 
 
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'float16', 'float64'])
@@ -227,29 +227,6 @@ def test_a_wrong_option_is_one_line(folder, options, line):
         load_judge(f'hf:{folder},{options}', no_cuda=True)
     assert str(e.value).startswith(f'judge {folder}: ')
     assert '\n' not in str(e.value)
-
-
-@pytest.mark.parametrize('missing', ['bitsandbytes', 'accelerate'])
-def test_quantisation_without_its_packages_is_one_line(monkeypatch, missing):
-    there = {'bitsandbytes', 'accelerate'} - {missing}
-    monkeypatch.setattr(causal_judge, 'find_spec', lambda p: p in there or None)
-    with pytest.raises(UserError, match=f'{missing} is not installed; pip install'):
-        causal_judge.loading_arguments(
-            {'hf_quantisation': '8bit'}, torch.device('cuda')
-        )
-
-
-def test_a_judge_over_several_gpus_needs_accelerate(monkeypatch):
-    monkeypatch.setattr(causal_judge, 'find_spec', lambda _: None)
-    with pytest.raises(UserError, match='hf_device_map: accelerate is not installed'):
-        causal_judge.loading_arguments({'hf_device_map': 'auto'}, torch.device('cpu'))
-
-
-@pytest.mark.parametrize('kind', ['bart', 't5'])
-def test_an_encoder_decoder_of_hugging_faces_is_one_line(tmp_path, kind):
-    folder = make_model(tmp_path, kind)
-    with pytest.raises(UserError, match='an encoder-decoder; a causal model would do'):
-        load_causal_judge(folder, no_cuda=True)
 
 
 def test_weights_that_lack_a_part_are_one_line(folder, tmp_path):

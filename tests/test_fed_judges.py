@@ -11,7 +11,6 @@ from parlai.scripts.eval_model import EvalModel
 from scipy import stats
 
 from parlai_ext import plugin
-from parlai_ext.bridge.causal_judge import load_causal_judge
 from parlai_ext.bridge.judge import load_judge
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.fed_options import FedOptions
@@ -68,7 +67,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def causal(folder):
-    return load_causal_judge(str(folder), dtype='float64', device='cpu')
+    return load_judge(f'hf:{folder}', dtype='float64', no_cuda=True)
 
 
 def one_pass_each(folder, whole):

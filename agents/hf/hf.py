@@ -16,7 +16,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.agents.hf.decode import add_decoding_options
-from parlai_ext.agents.hf.load import DTYPES, QUANTISATIONS, load
+from parlai_ext.agents.hf.load import load
 from parlai_ext.agents.hf.prompts import TODAY
 from parlai_ext.agents.hf.talk import (
     FORMATS,
@@ -26,6 +26,7 @@ from parlai_ext.agents.hf.talk import (
 )
 from parlai_ext.bridge.chat_options import add_chat_options, positive
 from parlai_ext.bridge.conversation import Conversation, ConversationAgent, NoReply
+from parlai_ext.bridge.pretrained import DTYPES, QUANTISATIONS
 
 logger = logging.getLogger(__name__)
 

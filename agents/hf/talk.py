@@ -19,7 +19,7 @@ from parlai_ext.agents.hf.decode import (
     stopping,
     without_prompt,
 )
-from parlai_ext.agents.hf.load import Loaded, quiet
+from parlai_ext.agents.hf.load import Loaded
 from parlai_ext.agents.hf.prompts import (
     TODAY,
     ChatForm,
@@ -31,6 +31,7 @@ from parlai_ext.agents.hf.prompts import (
 )
 from parlai_ext.bridge.chat_options import chat_style
 from parlai_ext.bridge.conversation import Conversation
+from parlai_ext.bridge.pretrained import quiet
 from parlai_ext.chat import REPLY_MAX_TOKENS, ChatStyle, reply_of
 from parlai_ext.errors import UserError
 

@@ -19,7 +19,7 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai_ext.bridge.agents import load_system, model_path
 from parlai_ext.bridge.content import sha256
 from parlai_ext.bridge.cross_attention import CrossAttention, foreign_part
-from parlai_ext.bridge.judge_names import is_causal, judge_system
+from parlai_ext.bridge.judge_names import is_hugging_face, judge_system
 from parlai_ext.bridge.threads import fit_threads
 from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import TOKENS, Budget
@@ -55,8 +55,8 @@ def load_judge(
     dtype: str | None = None,
 ) -> EncoderDecoder | Causal:
     """
-    Return a model as a `Likelihood`: a ParlAI encoder-decoder, or a causal model of
-    Hugging Face's.
+    Return a model as a `Likelihood`: a ParlAI encoder-decoder, or any model of Hugging
+    Face's.
 
     :param model_file: a path, ``zoo:…``, or another of `judge_names`; downloaded when
         it is not there.
@@ -66,13 +66,12 @@ def load_judge(
     :raises UserError: when there is no such model, or it cannot judge.
     """
     system = judge_system(model_file)
-    if is_causal(system):
-        from parlai_ext.bridge.causal_judge import load_causal_judge
-        from parlai_ext.bridge.seq2seq_judge import is_seq2seq, load_seq2seq_judge
+    if is_hugging_face(system):
+        from parlai_ext.bridge.hf_judge import load_hf_judge
 
-        load = load_seq2seq_judge if is_seq2seq(system) else load_causal_judge
-        where: dict[str, Any] = {'no_cuda': no_cuda, 'fp16': fp16}
-        return load(system, dtype=dtype, tokens=tokens, **where)
+        return load_hf_judge(
+            system, dtype=dtype, no_cuda=no_cuda, fp16=fp16, tokens=tokens
+        )
     system, dtype = precision(system, dtype)
     keep_double_attention()
     fit_threads([model_path(system, datapath)])

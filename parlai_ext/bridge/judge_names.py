@@ -1,5 +1,5 @@
 """
-How a judge is named: wherever a model file is expected, a causal model may be meant.
+How a judge is named: wherever a model file is expected, one of the hub may be.
 
     /path/to/model, zoo:…             a ParlAI model file
     hf:REPOSITORY[@REVISION][,k=v…]   an ext:hf; so is a folder of Hugging Face's
@@ -46,7 +46,7 @@ def judge_system(name: str) -> System:
         raise UserError(why) from None
 
 
-def is_causal(system: System) -> bool:
+def is_hugging_face(system: System) -> bool:
     """
     Return whether a judge is a model of Hugging Face's.
     """

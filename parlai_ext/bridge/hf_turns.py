@@ -1,5 +1,5 @@
 """
-Turns as the tokens that a causal judge reads, cut as the model's own agent cuts them.
+Turns as the tokens that a judge of Hugging Face's reads, cut as its agent cuts them.
 """
 
 from __future__ import annotations
@@ -85,6 +85,53 @@ class TurnVectorizer:
             text + (end or ''), add_special_tokens=False, split_special_tokens=True
         )
         return (*ids, *([self.tokenizer.eos_token_id] if end is None else []))
+
+
+class JoinedTurns:
+    """
+    Turns joined by a separator, as the tokenizer writes one text: so ``ext:hf`` puts
+    them to an encoder-decoder.
+
+    A context too long loses whole turns, of a single one the beginning.
+    """
+
+    def __init__(self, tokenizer: Any, separator: str, limit: int | None):
+        self.tokenizer = tokenizer
+        self.separator = separator
+        self.limit = limit
+        self.lead = len(own_lead(tokenizer))
+        self.known: dict[str, tuple[int, ...]] = {}
+
+    def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
+        """
+        Return the token ids of the turns that are kept, and how many were cut.
+        """
+        whole = self._ids(self.separator.join(utterances))
+        kept, first = whole, 0
+        while self.limit and len(kept) > self.limit and first + 1 < len(utterances):
+            first += 1
+            kept = self._ids(self.separator.join(utterances[first:]))
+        if self.limit and len(kept) > self.limit:
+            room = max(1, self.limit - self.lead)
+            kept = [*kept[: self.lead], *kept[-room:]]
+        return kept, len(whole) - len(kept)
+
+    def continuation(self, text: str) -> tuple[int, ...]:
+        """
+        Return the token ids of a reply, its end token included.
+
+        What the tokenizer puts before a text, the decoder reads before it is asked.
+        """
+        if text not in self.known:
+            if len(self.known) >= KNOWN:
+                self.known.clear()
+            self.known[text] = tuple(self._ids(text)[self.lead :])
+        return self.known[text]
+
+    def _ids(self, text: str) -> list[int]:
+        ids = self.tokenizer(text, split_special_tokens=True)['input_ids']
+        end = self.tokenizer.eos_token_id
+        return [*ids, *([] if end is None or ids[-1:] == [end] else [end])]
 
 
 def own_lead(tokenizer: Any) -> tuple[int, ...]:
