@@ -15,6 +15,7 @@ from pathlib import Path
 from parlai_ext.errors import UserError
 from parlai_ext.records import HumanJudgement
 from parlai_ext.strict_yaml import nearest
+from parlai_ext.text_file import read_utf8
 
 NEEDED = ('system', 'dimension', 'value')
 COLUMNS = (*NEEDED, 'rater', 'dialogue_id')
@@ -56,13 +57,7 @@ def _rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """
     Yield the rows that are not empty, each with the number of its first line.
     """
-    try:
-        text = Path(path).read_bytes().decode('utf-8-sig')
-    except OSError as e:
-        raise UserError(f'human scores {path}: {e.strerror}') from None
-    except UnicodeDecodeError as e:
-        line = e.object[: e.start].count(b'\n') + 1
-        raise UserError(f'{path}:{line}: not UTF-8 text') from None
+    text = read_utf8(path, 'human scores ')
     # the csv module counts lines itself; only \n ends one
     reader = csv.reader((line + '\n' for line in text.split('\n')), strict=True)
     last = 0

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from parlai_ext.errors import UserError
 from parlai_ext.strict_yaml import nearest
+from parlai_ext.text_file import read_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def read_openers_file(path: str | Path) -> OpenersFile:
 
     :raises UserError: names file, line and column of the first row that is wrong.
     """
-    text = _read(path)
+    text = read_utf8(path, 'openers file ')
     rows = _rows(text.split('\n'), str(path))
     _, header = next(rows, (1, []))
     place = _columns(header, str(path))
@@ -74,16 +75,6 @@ def plain(cell: str) -> str:
     """
     text = cell.replace('_comma_', ',').replace('_pipe_', '|')
     return re.sub(r'[\r\n]+', ' ', text).strip()
-
-
-def _read(path: str | Path) -> str:
-    try:
-        return Path(path).read_bytes().decode('utf-8-sig')
-    except OSError as e:
-        raise UserError(f'openers file {path}: {e.strerror}') from None
-    except UnicodeDecodeError as e:
-        line = e.object[: e.start].count(b'\n') + 1
-        raise UserError(f'{path}:{line}: not UTF-8 text') from None
 
 
 def _columns(header: Sequence[str], source: str) -> dict[str, int]:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from parlai_ext.errors import UserError
+from parlai_ext.text_file import read_utf8
 
 MAX_NODES = 100_000
 MAX_DEPTH = 40
@@ -139,14 +140,7 @@ def read_file(path: str | Path) -> Document:
 
     :raises UserError: naming file and line, when it cannot be read as one document.
     """
-    try:
-        text = Path(path).read_bytes().decode('utf-8-sig')
-    except OSError as e:
-        raise UserError(f'{path}: {e.strerror}') from None
-    except UnicodeDecodeError as e:
-        line = e.object[: e.start].count(b'\n') + 1
-        raise UserError(f'{path}:{line}: not UTF-8 text') from None
-    return read_text(text, str(path))
+    return read_text(read_utf8(path), str(path))
 
 
 def read_text(text: str, source: str) -> Document:

@@ -17,7 +17,7 @@ from parlai_ext.scoring.chatmatch.rules import rules_of
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.scripts.chatmatch_tables import ChatmatchTables
-from parlai_ext.stages.chatmatch_games import fitted, read_games
+from parlai_ext.stages.chatmatch_games import fitted, read_games, read_votes
 from parlai_ext.stages.chatmatch_grid import grid_table
 from parlai_ext.stages.judgements import from_rows, read_judgements
 from parlai_ext.stages.spot_the_bot import read
@@ -251,3 +251,9 @@ def test_a_bad_game_is_named_without_an_option_that_is_not_there(tmp_path):
     said = str(caught.value)
     assert said.startswith(f'{tmp_path}/x.txt:1: one turn only')
     assert '--skip-bad-rows' not in said
+
+
+def test_votes_that_are_no_text_are_one_line(tmp_path):
+    (tmp_path / 'votes.jsonl').write_bytes(b'\n\xff\n')
+    with pytest.raises(UserError, match=r'votes\.jsonl:2: not UTF-8 text$'):
+        read_votes(tmp_path / 'votes.jsonl', [])

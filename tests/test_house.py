@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install inside parlai_ext
-BARE_CORE = 'errors records signature schedule strict_yaml zoo_configs chat'
+BARE_CORE = 'errors text_file records signature schedule strict_yaml zoo_configs chat'
 CORE = f'{BARE_CORE} rosters config openers_file human_scores options command'
 ROOMS = 'ranking store report scoring likelihood remote bridge compat plugin'
 LIBRARY = f'{CORE} {ROOMS}'
@@ -31,7 +31,8 @@ TABLE = {
     'signature': (BARE_CORE, ''),
     'chat': ('', ''),
     'schedule': (BARE_CORE, ''),
-    'strict_yaml': ('errors', 'yaml'),
+    'text_file': ('errors', ''),
+    'strict_yaml': ('errors text_file', 'yaml'),
     'rosters': (BARE_CORE, ''),
     'config': (f'{BARE_CORE} rosters', ''),
     'openers_file': (BARE_CORE, ''),

@@ -22,6 +22,7 @@ from parlai_ext.scoring.chatmatch.rules import Rules
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.scoring.chatmatch.words import words
+from parlai_ext.text_file import read_utf8
 
 UNENDED = 'without the last turn'
 UNREPEATED = 'without the last and repeated turns'
@@ -116,11 +117,7 @@ def read_votes(path: Path, dialogues: Sequence[Dialogue]) -> list[Vote]:
     """
     sides = {one.id: _sides(one) for one in dialogues}
     votes = []
-    try:
-        lines = path.read_text(encoding='utf-8').split('\n')
-    except OSError as e:
-        raise UserError(f'{path}: {e.strerror}') from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_utf8(path).split('\n'), 1):
         if not line.strip():
             continue
         try:

@@ -16,6 +16,7 @@ from typing import Any
 
 from parlai_ext.errors import UserError
 from parlai_ext.records import Dialogue, Utterance
+from parlai_ext.text_file import read_utf8
 
 
 def read_dialogues(path: str | Path) -> list[Dialogue]:
@@ -24,13 +25,7 @@ def read_dialogues(path: str | Path) -> list[Dialogue]:
 
     :raises UserError: names file, line and key of the first thing that is wrong.
     """
-    try:
-        text = Path(path).read_bytes().decode('utf-8')
-    except OSError as e:
-        raise UserError(f'--dialogues-file {path}: {e.strerror}') from None
-    except UnicodeDecodeError as e:
-        at = e.object[: e.start].count(b'\n') + 1
-        raise UserError(f'--dialogues-file {path}:{at}: not UTF-8 text') from None
+    text = read_utf8(path, '--dialogues-file ')
     found: dict[str, Dialogue] = {}
     for number, line in enumerate(text.split('\n'), 1):
         if not line.strip():
