@@ -27,7 +27,7 @@ from parlai_ext.bridge.rag import check_retrieval
 from parlai_ext.bridge.rankers import check_candidates, fresh_candidates
 from parlai_ext.bridge.safe.load import BadModelFile, guarded, read_opt
 from parlai_ext.bridge.tokenizer_files import missing_urls
-from parlai_ext.bridge.zoo import fetched, is_zoo, quick_to_give_up, zoo_file
+from parlai_ext.bridge.zoo import fetched, is_zoo, place_of, quick_to_give_up
 from parlai_ext.errors import SystemFailed, UserError
 from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.records import System
@@ -131,9 +131,7 @@ def model_path(system: System, datapath: str | None = None) -> Path | None:
     Return where the system's model file is, or would be after a download.
     """
     path = str(system.opt.get('model_file') or '')
-    if not path:
-        return None
-    return zoo_file(path, datapath) if is_zoo(path) else Path(path)
+    return place_of(path, datapath) if path else None
 
 
 def _given(system: System, datapath: str | None) -> dict[str, Any]:
@@ -183,13 +181,11 @@ def _found(system: System, path: str, datapath: str | None) -> str:
     """
     Return the model file's path on this machine.
     """
-    found = Path(path)
-    if is_zoo(path):
-        try:
-            with _few_words():
-                found = fetched(path, datapath)
-        except UserError as error:
-            raise _bad(system)('model_file', str(error)) from error
+    try:
+        with _few_words():
+            found = fetched(path, datapath)
+    except UserError as error:
+        raise _bad(system)('model_file', str(error)) from error
     if not found.is_file():
         where = f' ({path})' if is_zoo(path) else ''
         raise _bad(system)('model_file', f'there is no file {found}{where}')

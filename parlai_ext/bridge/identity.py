@@ -88,12 +88,9 @@ def _contents(key: str, value: str, datapath: str | None) -> dict[str, str]:
     """
     Return the hashes of an option's files and, for a model, of its companions.
     """
-    path = Path(value)
+    find = candidates_file if is_spec(value) else zoo.fetched
     try:
-        if is_spec(value):
-            path = candidates_file(value, datapath)
-        elif zoo.is_zoo(value):
-            path = zoo.fetched(value, datapath)
+        path = find(value, datapath)
     except UserError as e:
         raise UserError(f'{key}: {e}') from None
     found = files_at(path, beginning=key in INDEX_OPTIONS)

@@ -86,7 +86,7 @@ def _missing(
         'path_to_index': '; parlai.agents.rag.scripts.index_dense_embeddings writes it',
         'path_to_dpr_passages': '; it is tab-separated: id, text, title',
     }
-    files = _files(key, _fetched(path, datapath), opt, datapath)
+    files = _files(key, zoo.fetched(path, datapath), opt, datapath)
     lost = next((file for file in files if not file.is_file()), None)
     return f'there is no file {lost}{hints.get(key, "")}' if lost else None
 
@@ -102,7 +102,7 @@ def _files(
     if key != 'path_to_index':
         return [place]
     vectors = opt.get('path_to_dense_embeddings')
-    return index_files(place, _place(str(vectors), datapath) if vectors else None)
+    return index_files(place, zoo.place_of(str(vectors), datapath) if vectors else None)
 
 
 def retrieval_files(opt: Mapping[str, Any], datapath: str | None) -> dict[str, Path]:
@@ -117,7 +117,7 @@ def retrieval_files(opt: Mapping[str, Any], datapath: str | None) -> dict[str, P
     found: dict[str, Path] = {}
     datapath = opt.get('datapath') or datapath
     for key, path in retrieval_paths(opt).items():
-        files = _files(key, _fetched(path, datapath), opt, datapath)
+        files = _files(key, zoo.fetched(path, datapath), opt, datapath)
         found |= {f'{key}.{i}' if i else key: file for i, file in enumerate(files)}
     if found and _bert(opt):
         home = bert_home(_placed(opt, datapath))
@@ -134,16 +134,5 @@ def _placed(opt: Mapping[str, Any], datapath: str | None) -> dict[str, Any]:
     Return the options with the model file and the data folder of this machine.
     """
     model_file = str(opt.get('model_file') or '')
-    place = str(_place(model_file, datapath)) if model_file else None
+    place = str(zoo.place_of(model_file, datapath)) if model_file else None
     return {**opt, 'model_file': place, 'datapath': zoo.data_folder(datapath)}
-
-
-def _place(path: str, datapath: str | None) -> Path:
-    """
-    Return where a file is, or would be after a download.
-    """
-    return zoo.zoo_file(path, datapath) if zoo.is_zoo(path) else Path(path)
-
-
-def _fetched(path: str, datapath: str | None) -> Path:
-    return zoo.fetched(path, datapath) if zoo.is_zoo(path) else Path(path)

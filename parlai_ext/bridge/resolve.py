@@ -89,7 +89,7 @@ def _weights(system: System, datapath: str | None) -> tuple[str, str]:
     urls = _zoo_urls('model_file', path, datapath)
     if urls:
         return DOWNLOAD, ' '.join(urls)
-    return PRESENT, str(zoo.zoo_file(path, datapath).absolute())
+    return PRESENT, str(zoo.place_of(path, datapath).absolute())
 
 
 def _without_model_file(system: System) -> tuple[str, str]:
@@ -126,7 +126,7 @@ def _zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
         raise UserError(f'{key}: {e}') from None
     if urls:
         return urls
-    file = zoo.zoo_file(path, datapath)
+    file = zoo.place_of(path, datapath)
     if not files_at(file, beginning=key in INDEX_OPTIONS):
         raise UserError(f'{key}: {path}: there is no file {file}; {zoo.like(path)}')
     return []

@@ -31,10 +31,12 @@ def is_zoo(path: str) -> bool:
     return path.startswith(ZOO)
 
 
-def zoo_file(path: str, datapath: str | None) -> Path:
+def place_of(path: str, datapath: str | None) -> Path:
     """
-    Return where a zoo model's file is, or would be after a download.
+    Return where a model's file is; one of the zoo, where it would be after a download.
     """
+    if not is_zoo(path):
+        return Path(path)
     return Path(data_folder(datapath), 'models', path.partition(':')[2])
 
 
@@ -162,7 +164,7 @@ def fetched(
     limits: Limits = LIMITS,
 ) -> Path:
     """
-    Return a zoo model's file, downloaded when it is not here.
+    Return where a model's file is; one of the zoo is downloaded when it is not here.
 
     The zoo's own module builds on a stage; what it has built is seen when it is whole.
 
@@ -170,15 +172,17 @@ def fetched(
     :raises Unreachable: when there is no network.
     :raises UserError: when it cannot be had.
     """
+    if not is_zoo(path):
+        return Path(path)
     home = Path(data_folder(datapath))
     if not needed_downloads(path, str(home)):
-        return zoo_file(path, str(home))
+        return place_of(path, str(home))
     try:
         _build(path, home, lock, progress, limits)
     except Exception as e:  # whatever network, archive, disk and zoo come up with
         kind = Unreachable if isinstance(e, Unreachable) else UserError
         raise kind(f'{path} cannot be downloaded: {first_line(e)}') from None
-    return zoo_file(path, str(home))
+    return place_of(path, str(home))
 
 
 def _build(

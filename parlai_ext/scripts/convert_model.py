@@ -87,16 +87,13 @@ def existing(
 
     if not path:
         raise UserError(f'{option} is needed')
-    if zoo.is_zoo(path):
-        if zoo.needed_downloads(path, datapath):
-            fetch = f'parlai check_roster --download --add-target it={path}'
-            raise UserError(
-                f'{option}: {path} is not on disk; download it first: {fetch}'
-            )
-        path = str(zoo.zoo_file(path, datapath))
-    if not Path(path).is_file():
-        raise UserError(f'{option}: {nearest_file(path)}')
-    return Path(path)
+    if zoo.is_zoo(path) and zoo.needed_downloads(path, datapath):
+        fetch = f'parlai check_roster --download --add-target it={path}'
+        raise UserError(f'{option}: {path} is not on disk; download it first: {fetch}')
+    found = zoo.place_of(path, datapath)
+    if not found.is_file():
+        raise UserError(f'{option}: {nearest_file(str(found))}')
+    return found
 
 
 def free(path: str | None) -> str:
@@ -187,8 +184,7 @@ def companions(
             found[suffix] = path
     dictionary = str((opt or {}).get('dict_file') or '')
     if '.dict' not in found and dictionary:
-        if zoo.is_zoo(dictionary):
-            dictionary = str(zoo.zoo_file(dictionary, datapath))
+        dictionary = str(zoo.place_of(dictionary, datapath))
         for end in OF_DICTIONARY:
             if Path(f'{dictionary}{end}').is_file():
                 found.setdefault(f'.dict{end}', Path(f'{dictionary}{end}'))

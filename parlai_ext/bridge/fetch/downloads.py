@@ -117,7 +117,7 @@ class Means:
         :raises UserError: when it cannot be had.
         """
         path = str(system.opt.get('model_file') or '')
-        model = zoo.zoo_file(path, self.datapath) if zoo.is_zoo(path) else Path(path)
+        model = zoo.place_of(path, self.datapath)
         opt = {
             **(own_options(model, system.opt, self.datapath) if path else {}),
             **system.opt,

@@ -12,7 +12,7 @@ from typing import Any
 
 from parlai_ext.bridge.content import sha256
 from parlai_ext.bridge.safe.load import guarded
-from parlai_ext.bridge.zoo import is_zoo, zoo_file
+from parlai_ext.bridge.zoo import place_of
 from parlai_ext.errors import UserError
 
 
@@ -36,7 +36,7 @@ def trusted(opt: Mapping[str, Any]) -> dict[str, str]:
 def _files(opt: Mapping[str, Any]) -> Sequence[Path]:
     found = []
     for name in opt.get('trust_model_code') or ():
-        file = zoo_file(name, opt.get('datapath')) if is_zoo(name) else Path(name)
+        file = place_of(name, opt.get('datapath'))
         if not file.is_file():
             raise UserError(f'--trust-model-code: there is no file {file}')
         found.append(file)
