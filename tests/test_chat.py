@@ -157,8 +157,8 @@ def test_a_style_that_cannot_be_meant_is_refused(opt, line):
 @pytest.mark.parametrize(
     'opt, words',
     [
-        ({'reply_max_tokens': 0}, '--reply-max-tokens: .* whole number above 0'),
-        ({'reply_max_tokens': 'x'}, '--reply-max-tokens: .* whole number above 0'),
+        ({'reply_max_tokens': 0}, '--reply-max-tokens: a number from 1 is expected'),
+        ({'reply_max_tokens': 'x'}, '--reply-max-tokens: a number from 1 is expected'),
         ({'stop': 'a,,b'}, '--stop: an empty stop string'),
     ],
 )

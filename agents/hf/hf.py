@@ -24,9 +24,10 @@ from parlai_ext.agents.hf.talk import (
     Talker,
     make_talker,
 )
-from parlai_ext.bridge.chat_options import add_chat_options, positive
+from parlai_ext.bridge.chat_options import add_chat_options
 from parlai_ext.bridge.conversation import Conversation, ConversationAgent, NoReply
 from parlai_ext.bridge.pretrained import DTYPES, QUANTISATIONS
+from parlai_ext.options import positive
 
 logger = logging.getLogger(__name__)
 

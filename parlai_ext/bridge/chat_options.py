@@ -11,6 +11,7 @@ from typing import Any
 
 from parlai_ext.chat import ASK, FIRST_TURNS, REPLY_MAX_TOKENS, ChatStyle
 from parlai_ext.errors import UserError
+from parlai_ext.options import positive
 
 
 def add_chat_options(parser: Any) -> Any:
@@ -98,19 +99,6 @@ def stop_strings(text: str) -> list[str]:
         if isinstance(found, list):
             return _checked(found)
     return _checked(text.split(','))
-
-
-def positive(text: str) -> int:
-    """
-    Return a whole number above 0.
-    """
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f'{text!r} is not a whole number above 0')
-    return number
 
 
 def _checked(strings: Sequence[Any]) -> list[str]:

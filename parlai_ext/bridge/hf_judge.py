@@ -101,7 +101,7 @@ def checked_options(system: System) -> None:
     for key in system.opt:
         if key.startswith('hf_') and key not in (*OPTIONS, *TALK):
             raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
-    if str(system.opt.get('hf_trust_code')).lower() in ('true', '1', 'yes'):
+    if hub.truthy(system.opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
     if str(system.opt.get('model')) not in (hub.AGENT, DIALOGPT):
         raise UserError('model: no agent that can judge; ext:hf would do')

@@ -129,7 +129,7 @@ def contents(system: System) -> dict[str, str]:
     if system.opt.get('model') != AGENT:
         return {'hub': _digest(weight_files(found))}
     folder = found.parent
-    code = ('*.py',) if _truthy(system.opt.get('hf_trust_code')) else ()
+    code = ('*.py',) if truthy(system.opt.get('hf_trust_code')) else ()
     files = [*weight_files(found), *companions(folder, code)]
     return {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
 
@@ -269,7 +269,10 @@ def _refused(repo: str, reason: str) -> UserError:
     return UserError(f'{where} cannot be downloaded: {reason}{folder}')
 
 
-def _truthy(value: object) -> bool:
+def truthy(value: object) -> bool:
+    """
+    Tell whether an option that no parser has read yet says yes.
+    """
     return str(value).lower() in ('true', '1', 'yes', 'y', 't')
 
 

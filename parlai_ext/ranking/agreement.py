@@ -171,9 +171,9 @@ def _rows(left: Floats, rows: Floats) -> Floats:
     return kendall(np.broadcast_to(settled(left), whole.shape), whole)
 
 
-def ranged(whole: Tau, taus: Floats) -> Tau:
+def ranged(whole: Tau, taus: Floats, ends: tuple[float, float] = (0.025, 0.975)) -> Tau:
     """
-    Return ``whole`` with the 2.5 and 97.5 % quantiles of the draws that have a tau.
+    Return ``whole`` with two quantiles of the draws that have a tau (NaN: none).
     """
     defined = taus[~np.isnan(taus)]
     notes = whole.notes
@@ -181,7 +181,7 @@ def ranged(whole: Tau, taus: Floats) -> Tau:
         notes = (*notes, f'{lost} of {len(taus)} draws without a tau')
     if not len(defined):
         return Tau(whole.value, whole.n, whole.reason, notes=notes)
-    low, high = (plain(float(q)) for q in np.quantile(defined, [0.025, 0.975]))
+    low, high = (plain(float(q)) for q in np.quantile(defined, ends))
     return Tau(whole.value, whole.n, whole.reason, low, high, notes)
 
 

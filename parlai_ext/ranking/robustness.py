@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .agreement import Judges, Tau, judge_range, mean_ranks, tau
+from .agreement import Judges, Tau, judge_range, mean_ranks, ranged, tau
 from .ratings import Rating, rate
-from .table import plain
 from .tournament import GameResult, Tournament, pair_of
 
 GAME_DRAWS = 200
@@ -139,7 +138,7 @@ def games_range(
         drawn = Tournament(results.systems, results.dimensions, tuple(chosen))
         taus.append(rated_tau(drawn, ranks, method, seed=seed).value)
     whole = rated_tau(results, ranks, method, seed=seed)
-    return _spanned(whole, taus, (0.025, 0.975))
+    return ranged(whole, np.array(taus, dtype=np.float64))
 
 
 def orders_range(
@@ -153,18 +152,5 @@ def orders_range(
     Return the tau of seed 0 with the smallest and largest over the first seeds.
     """
     taus = [rated_tau(results, ranks, method, seed=seed) for seed in range(orders)]
-    return _spanned(taus[0], [one.value for one in taus], (0.0, 1.0))
-
-
-def _spanned(whole: Tau, taus: list[float | None], ends: tuple[float, float]) -> Tau:
-    """
-    Return ``whole`` with two quantiles of the taus that are defined.
-    """
-    there = [one for one in taus if one is not None]
-    notes = whole.notes
-    if len(there) < len(taus):
-        notes = (*notes, f'{len(taus) - len(there)} of {len(taus)} draws without a tau')
-    if not there:
-        return replace(whole, notes=notes)
-    low, high = (plain(float(q)) for q in np.quantile(there, ends))
-    return replace(whole, low=low, high=high, notes=notes)
+    values = np.array([one.value for one in taus], dtype=np.float64)
+    return ranged(taus[0], values, (0.0, 1.0))

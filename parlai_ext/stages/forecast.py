@@ -14,10 +14,9 @@ from parlai_ext.schedule import pairings
 from parlai_ext.stages import scorer_check
 from parlai_ext.stages.amounts import totals
 from parlai_ext.stages.plan import protocol_of_options
-from parlai_ext.stages.timing import read_forecast
+from parlai_ext.stages.timing import SETTINGS, read_forecast
 from parlai_ext.store import RunFolder
 
-SETTINGS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
 # utterances of an opener, as all shipped opener tasks have them
 GIVEN = 2
 # bytes on disk, measured on the demo run; longer replies cost more
@@ -42,7 +41,7 @@ def forecast(opt: Mapping[str, Any], *, judge: bool = False) -> dict[str, Any]:
     pairs = pairings(roster, protocol.pairing, {s.name: s.name for s in systems})
     dialogues = len(pairs) * protocol.num_dialogues
     made = protocol.num_turns - GIVEN
-    judged = made if protocol.score == 'both' else judged_by_first(protocol, GIVEN)
+    judged = n_judged(protocol, GIVEN)
     disk = dialogues * protocol.num_turns * BYTES_PER_UTTERANCE
     disk += dialogues * judged * BYTES_PER_SCORED_UTTERANCE
     return {
@@ -60,11 +59,13 @@ def forecast(opt: Mapping[str, Any], *, judge: bool = False) -> dict[str, Any]:
     }
 
 
-def judged_by_first(protocol: Protocol, given: int) -> int:
+def n_judged(protocol: Protocol, given: int) -> int:
     """
-    Return how many utterances of a full dialogue are the first speaker's own.
+    Return how many utterances of a full dialogue are judged: both speakers' own, or the
+    first one's.
     """
-    return len([i for i in range(given, protocol.num_turns) if i % 2 == 0])
+    both = protocol.score == 'both'
+    return sum(both or i % 2 == 0 for i in range(given, protocol.num_turns))
 
 
 def in_words(found: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from parlai_ext.errors import UserError
 from parlai_ext.options import machine_of
 from parlai_ext.records import Dialogue, Pairing
+from parlai_ext.stages.forecast import n_judged
 from parlai_ext.stages.plan import Plan
 from parlai_ext.stages.preflight import to_play
 from parlai_ext.stages.rates import Sample, Task, Workload, forecast_of
@@ -68,16 +69,12 @@ def task_of(
     """
     Return what the run has to do; of a run that goes on, what is not collected yet.
     """
-    length, both = plan.protocol.num_turns, plan.protocol.score == 'both'
-    given = [len(opener.utterances) for opener in plan.openers]
-    judged = sum(
-        sum(both or i % 2 == 0 for i in range(start, length)) for start in given
-    )
-    each = judged / len(given)
+    judged = [n_judged(plan.protocol, len(one.utterances)) for one in plan.openers]
+    each = sum(judged) / len(judged)
     return Task(
         protocol=plan.protocol.name,
         n_dialogues=n_missing,
-        n_utterances=n_missing * length,
+        n_utterances=n_missing * plan.protocol.num_turns,
         n_judged=round(n_missing * each),
         n_to_score=n_missing,
         workload=workload,

@@ -184,19 +184,11 @@ class RunFolder:
 
     def pairing(self, pairing_id: str) -> Pairing:
         """
-        Return one of the run's pairings.
+        Return one of the run's pairings; its id is a safe file name.
 
         :raises KeyError: when the run has no such pairing.
         """
         return self._by_id[pairing_id]
-
-    def known(self, pairing_id: str) -> str:
-        """
-        Return the id of one of the run's pairings; it is a safe file name.
-
-        :raises KeyError: when the run has no such pairing.
-        """
-        return self._by_id[pairing_id].id
 
     def _write(self, name: str, text: str) -> None:
         data = text.encode('utf-8', 'backslashreplace')
@@ -212,7 +204,7 @@ class RunFolder:
         return self.root.joinpath(*parts)
 
     def _shard(self, pairing_id: str, index: int) -> Path:
-        folder = self.root / 'dialogues' / self.known(pairing_id)
+        folder = self.root / 'dialogues' / self.pairing(pairing_id).id
         return folder / f'{index:05d}.jsonl'
 
     def _bytes(self, pairing_id: str, index: int) -> bytes:

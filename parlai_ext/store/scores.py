@@ -67,7 +67,7 @@ class ScoreStore:
         return [scored_of(record) for record in records]
 
     def _path(self, pairing_id: str, index: int) -> Path:
-        return self.root / self.run.known(pairing_id) / f'{index:05d}.jsonl'
+        return self.root / self.run.pairing(pairing_id).id / f'{index:05d}.jsonl'
 
     def _sign(self) -> None:
         """
