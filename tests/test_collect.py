@@ -146,6 +146,12 @@ def test_any_missing_shard_comes_back_as_it_was(tmp_path, roster, whole, batchsi
     assert {name: (tmp_path / name).stat().st_ino for name in kept} == kept
 
 
+def test_what_is_drawn_does_not_depend_on_how_many_go_together(tmp_path, roster, whole):
+    run = folder_of(tmp_path, roster)
+    collect(run, {**OPT, 'batchsize': 1}, progress=False)
+    assert files(tmp_path) == whole
+
+
 def test_random_replies_depend_on_the_seed(tmp_path, draws):
     found = []
     for seed in (1, 1, 2):

@@ -137,7 +137,7 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
         if isinstance(e, UserError) and 'task' in str(e):
             raise
         what = f'the data of task {task!r} cannot be had: {first_line(e)}'
-        raise UserError(what) from None
+        raise UserError(what) from e
     if not replies:
         raise UserError(f'task {task!r} has no replies ({datatype})')
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')

@@ -241,7 +241,7 @@ def _download(repo: str, revision: str | None) -> None:
         wanted = needed_files(listed)
         snapshot_download(repo, revision=revision, allow_patterns=wanted)
     except Exception as e:  # its own errors, and those of the HTTP library of the day
-        raise _refused(repo, first_line(e)) from None
+        raise _refused(repo, first_line(e)) from e
 
 
 def needed_files(listed: list[str]) -> list[str]:

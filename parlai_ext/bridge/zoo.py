@@ -181,7 +181,7 @@ def fetched(
         _build(path, home, lock, progress, limits)
     except Exception as e:  # whatever network, archive, disk and zoo come up with
         kind = Unreachable if isinstance(e, Unreachable) else UserError
-        raise kind(f'{path} cannot be downloaded: {first_line(e)}') from None
+        raise kind(f'{path} cannot be downloaded: {first_line(e)}') from e
     return place_of(path, str(home))
 
 
