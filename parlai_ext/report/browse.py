@@ -54,7 +54,7 @@ def fill_shelf(
     found = list(candidates(run, scorer_signature, pairings, dimensions, games))
     picks = choose(found, limit)
     shown = tuple(_read(run, scorer_signature, pairings, picks, dimensions, games))
-    labels = _labels(run, scorer_signature)
+    labels = run.scores(scorer_signature).about().get('evidence_labels', ())
     kept = tuple(labels[k] for k in numeric(labels))
     return Shelf(shown, len(found), kept)
 
@@ -71,9 +71,10 @@ def candidates(
     of a game, with how many more points it has than the other one.
     """
     main = dimensions[0] if dimensions else ''
+    scores = run.scores(scorer_signature)
     for pairing_id, index in _shards(run):
         names = sides(pairings[pairing_id], run.manifest)
-        scored = _scored(run, scorer_signature, pairing_id, index)
+        scored = scores.by_dialogue(pairing_id, index)
         for dialogue in run.read_dialogues(pairing_id, index):
             one = scored.get(dialogue.id)
             value = target_mean(dialogue, one, names[0], main)
@@ -245,7 +246,8 @@ def _read(
     for pick in picks:
         place = (pick.candidate.pairing_id, pick.candidate.shard)
         wanted.setdefault(place, {})[pick.candidate.dialogue_id] = pick
-    labels = _labels(run, scorer_signature)
+    scores = run.scores(scorer_signature)
+    labels = scores.about().get('evidence_labels', ())
     for pairing_id, index in _shards(run):
         here = wanted.get((pairing_id, index), {})
         if not here:
@@ -253,7 +255,7 @@ def _read(
         names = sides(pairings[pairing_id], run.manifest)
         starts = names[0] == pairings[pairing_id]['first']
         both = both_judged and names[0] != names[1] and names[1] not in people
-        scored = _scored(run, scorer_signature, pairing_id, index)
+        scored = scores.by_dialogue(pairing_id, index)
         for dialogue in run.read_dialogues(pairing_id, index):
             if dialogue.id in here:
                 pick = here[dialogue.id]
@@ -268,22 +270,3 @@ def _read(
 def _shards(run: RunFolder) -> Iterator[tuple[str, int]]:
     for shard in run.dialogue_shards():
         yield shard.pairing_id, shard.index
-
-
-def _scored(
-    run: RunFolder, scorer_signature: str, pairing_id: str, index: int
-) -> dict[str, ScoredDialogue]:
-    scores = run.scores(scorer_signature)
-    if not scores.has(pairing_id, index):
-        return {}
-    return {s.dialogue_id: s for s in scores.read(pairing_id, index)}
-
-
-def _labels(run: RunFolder, scorer_signature: str) -> tuple[str, ...]:
-    """
-    Return what the columns of evidence are, where the scores say so.
-    """
-    name = f'scores/{run.scores(scorer_signature).root.name}/scorer.json'
-    if not (run.root / name).exists():
-        return ()
-    return tuple(run.read_json(name).get('evidence_labels', ()))

@@ -50,8 +50,7 @@ def scores_rule(run: RunFolder, scorer_signature: str) -> dict[str, Any]:
     """
     Return the rule that was written down beside scores, where they brought their own.
     """
-    found = _scorer(run, run.scores(scorer_signature).root)
-    return dict(found.get('ranking') or {})
+    return dict(run.scores(scorer_signature).about().get('ranking') or {})
 
 
 def _kind(scorer: Mapping[str, Any]) -> str:

@@ -187,14 +187,15 @@ def score_run(
             report = counted(report, scored)
             bar.update(len(dialogues))
     if shards:
-        run.write_json(
-            f'scores/{store.root.name}/scorer.json',
+        store.write_about(
             {
-                **describe(scorer, signature),
+                'signature': signature,
+                'dimensions': list(scorer.dimensions),
+                'evidence_labels': list(scorer.evidence_labels),
                 'config': dict(config or {}),
                 'given': include_given,
                 **({'ranking': dict(ranking)} if ranking else {}),
-            },
+            }
         )
     return report
 
@@ -238,17 +239,6 @@ def score_dialogues(
         )
         found.append(replace(scored, scores=scored.scores + missing))
     return found
-
-
-def describe(scorer: Scorer, signature: str) -> dict[str, Any]:
-    """
-    Return what a reader of the scores needs to know of their scorer.
-    """
-    return {
-        'signature': signature,
-        'dimensions': list(scorer.dimensions),
-        'evidence_labels': list(scorer.evidence_labels),
-    }
 
 
 def counted(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreReport:

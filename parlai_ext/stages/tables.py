@@ -5,9 +5,8 @@ From a run folder to arrays: one mean for each dialogue, dimension and target.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -151,10 +150,7 @@ def walk(
     by_id = {p.id: p for p in plan.pairings}
     scores = run.scores(signature)
     for shard in run.dialogue_shards():
-        found: Mapping[str, Any] = {}
-        if scores.has(shard.pairing_id, shard.index):
-            read = scores.read(shard.pairing_id, shard.index)
-            found = {s.dialogue_id: s for s in read}
+        found = scores.by_dialogue(shard.pairing_id, shard.index)
         for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
             yield by_id[shard.pairing_id], dialogue, found.get(dialogue.id)
 

@@ -4,9 +4,9 @@ The scores that one scorer gave a run's dialogues.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext.errors import UserError
 from parlai_ext.records import ScoredDialogue, content_id
@@ -16,6 +16,8 @@ from parlai_ext.store.shards import scored_of, scored_record
 
 if TYPE_CHECKING:
     from parlai_ext.store.folder import RunFolder
+
+ABOUT = 'scorer.json'
 
 
 class ScoreStore:
@@ -65,6 +67,31 @@ class ScoreStore:
                 'delete this file and run again to have it redone'
             )
         return [scored_of(record) for record in records]
+
+    def by_dialogue(self, pairing_id: str, index: int) -> dict[str, ScoredDialogue]:
+        """
+        Return the scores of one shard by dialogue; none when it is not scored.
+        """
+        if not self.has(pairing_id, index):
+            return {}
+        return {one.dialogue_id: one for one in self.read(pairing_id, index)}
+
+    def about(self) -> dict[str, Any]:
+        """
+        Return what was written down of the scorer; nothing when nothing was.
+        """
+        there = (self.root / ABOUT).exists()
+        return dict(self.run.read_json(self._name)) if there else {}
+
+    def write_about(self, data: Mapping[str, Any]) -> None:
+        """
+        Write down what a reader of the scores needs to know of their scorer.
+        """
+        self.run.write_json(self._name, dict(data))
+
+    @property
+    def _name(self) -> str:
+        return f'scores/{self.root.name}/{ABOUT}'
 
     def _path(self, pairing_id: str, index: int) -> Path:
         return self.root / self.run.pairing(pairing_id).id / f'{index:05d}.jsonl'
