@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
-from parlai.core.metrics import AverageMetric, Metric, SumMetric
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
+from parlai_ext.bridge.verdicts import is_asked, put_scores
 from parlai_ext.options import add_options, machine_of
 from parlai_ext.records import Dialogue, ScoredDialogue, Utterance
 from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT as CONCEPTS
@@ -25,7 +25,6 @@ from parlai_ext.scoring.chatmatch.rules import (
     rules_of,
 )
 from parlai_ext.scoring.chatmatch.scorer import JUDGE, ChatMatch
-from parlai_ext.scoring.chatmatch.turns import Value
 from parlai_ext.stages.score import build_scorer
 
 SELF = 'one', 'other'
@@ -107,7 +106,7 @@ class ChatmatchAgent(Agent):
         acts = [Message(id=self.id, episode_done=False) for _ in observations]
         turns: dict[Said, list[tuple[Message, int]]] = {}
         for act, seen in zip(acts, observations, strict=True):
-            if seen and not seen.is_padding() and seen.get('text') is not None:
+            if is_asked(seen):
                 before = seen.get('context', ())
                 texts = (*before, seen['text'], *seen.get('later', ()))
                 speakers = seen.get('speakers') or [
@@ -120,12 +119,9 @@ class ChatmatchAgent(Agent):
             for act, i in own:
                 # where there is no game, only the whole says why
                 wanted = i if scored.evidence else None
-                values = {
-                    s.dimension: Value(s.value, s.reason)
-                    for s in scored.scores
-                    if s.utterance_index == wanted
-                }
-                fill(act, values)
+                rows = [s for s in scored.scores if s.utterance_index == wanted]
+                values = {s.dimension: s.value for s in rows}
+                put_scores(act, values, {s.dimension: s.reason for s in rows})
         return acts
 
     def games(self, asked: Sequence[Said]) -> list[ScoredDialogue]:
@@ -149,29 +145,6 @@ def game_of(said: Said) -> Dialogue:
     Return turns as a dialogue.
     """
     return Dialogue('', '', '', tuple(Utterance(*turn) for turn in said))
-
-
-def fill(act: Message, values: dict[str, Value]) -> None:
-    """
-    Put values, reasons and metrics into an act.
-    """
-    reasons = [f'{name}: {one.reason}' for name, one in values.items() if one.reason]
-    act['scores'] = {name: one.value for name, one in values.items()}
-    act['reason'] = '; '.join(reasons) or None
-    act['metrics'] = metrics(values)
-
-
-def metrics(values: dict[str, Value]) -> dict[str, Metric]:
-    """
-    Return a dimension's value for its average; one without value is counted instead.
-    """
-    found: dict[str, Metric] = {}
-    for name, one in values.items():
-        if one.value is None:
-            found[f'{name}_unscored'] = SumMetric(1)
-        else:
-            found[name] = AverageMetric(one.value)
-    return found
 
 
 def load_scorer(opt: Opt) -> Any:

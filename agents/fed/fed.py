@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
-from parlai.core.metrics import AverageMetric, Metric, SumMetric
+from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.utils import logging
 
+from parlai_ext.bridge.verdicts import is_asked, put_scores
 from parlai_ext.options import add_options, machine_of
 from parlai_ext.scoring.fed import Fed, Verdict
 from parlai_ext.scoring.fed_options import CHOICES
@@ -78,11 +79,7 @@ class FedAgent(Agent):
         """
         Judge all observations in one question to the judge.
         """
-        judged = [
-            i
-            for i, seen in enumerate(observations)
-            if seen and not seen.is_padding() and seen.get('text') is not None
-        ]
+        judged = [i for i, seen in enumerate(observations) if is_asked(seen)]
         contexts = [
             (*observations[i].get('context', ()), observations[i]['text'])
             for i in judged
@@ -94,27 +91,10 @@ class FedAgent(Agent):
         act = Message(id=self.id, episode_done=False)
         if verdict is None:
             return act
-        reasons = [f'{name}: {why}' for name, why in verdict.reasons.items() if why]
-        act['scores'] = dict(verdict.values)
-        act['reason'] = '; '.join(reasons) or None
+        put_scores(act, verdict.values, verdict.reasons)
         act['num_truncated'] = verdict.num_truncated
-        act['metrics'] = metrics(verdict)
+        act['metrics']['cut_contexts'] = SumMetric(int(verdict.num_truncated > 0))
         return act
-
-
-def metrics(verdict: Verdict) -> dict[str, Metric]:
-    """
-    Return a dimension's value for its average; one without value is counted instead.
-    """
-    found: dict[str, Metric] = {
-        'cut_contexts': SumMetric(int(verdict.num_truncated > 0))
-    }
-    for name, value in verdict.values.items():
-        if value is None:
-            found[f'{name}_unscored'] = SumMetric(1)
-        else:
-            found[name] = AverageMetric(value)
-    return found
 
 
 def load_fed(opt: Opt) -> Any:
