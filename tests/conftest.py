@@ -5,6 +5,8 @@ One thread for each test process: tiny models are slower with more.
 import gc
 import os
 
+import pytest
+
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 os.environ.setdefault('TOKENIZERS_PARALLELISM', 'false')
@@ -17,3 +19,11 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Skip fsync, which only a power cut would miss.
+    """
+    monkeypatch.setattr(os, 'fsync', lambda handle: None)

@@ -26,6 +26,7 @@ from tests.tiny_models import make_generator, sentences
 OPENERS = [Opener.of(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 10, 2)]
 SHARD = 2
 OPT = {'batchsize': SHARD, 'no_cuda': True}
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
 
 def says(name, text):
@@ -80,14 +81,6 @@ def test_everything_is_collected_once(tmp_path, roster):
     first = OPENERS[0].utterances
     texts = [*first, first[1], 'no', 'no', 'no']
     assert [u.text for u in said[0].utterances] == texts
-
-
-@pytest.fixture(autouse=True)
-def no_power_cuts(monkeypatch):
-    """
-    Skip fsync, which only a power cut would miss.
-    """
-    monkeypatch.setattr(os, 'fsync', lambda handle: None)
 
 
 @pytest.fixture(scope='module')

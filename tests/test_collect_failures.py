@@ -21,6 +21,7 @@ from tests.tiny_models import sentences
 
 OPENERS = [Opener.of(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 8, 2)]
 TARGETS = ('a', 'b')
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
 
 class Line(Agent):
@@ -214,11 +215,3 @@ def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
 def test_failing_names_its_system_once():
     error = SystemFailed('x', "system 'x': model_file: gone")
     assert str(error) == "system 'x': model_file: gone"
-
-
-@pytest.fixture(autouse=True)
-def no_power_cuts(monkeypatch):
-    """
-    Skip fsync, which only a power cut would miss.
-    """
-    monkeypatch.setattr('os.fsync', lambda handle: None)
