@@ -10,11 +10,11 @@ import pytest
 from parlai_ext.errors import UserError
 from parlai_ext.scripts.collect_dialogues import CollectDialogues
 from parlai_ext.scripts.evaluate_systems import EvaluateSystems
-from parlai_ext.stages import amounts, sampler, timing
 from parlai_ext.stages.collect import collect
-from parlai_ext.stages.pilot import pilot
 from parlai_ext.stages.plan import prepare
-from parlai_ext.stages.preflight import planned, to_play
+from parlai_ext.stages.trials import amounts, sampler, timing
+from parlai_ext.stages.trials.pilot import pilot
+from parlai_ext.stages.trials.preflight import planned, to_play
 from parlai_ext.store import RunFolder
 from tests.small_run import files_of
 from tests.test_preflight import protocol, stub

@@ -11,9 +11,9 @@ import pytest
 from parlai_ext.bridge.spending import Ledger, added, since, spending_of
 from parlai_ext.errors import UserError
 from parlai_ext.records import Dialogue, Opener, Pairing, Utterance
-from parlai_ext.stages import amounts, timing
-from parlai_ext.stages.pilot import covering
-from parlai_ext.stages.rates import (
+from parlai_ext.stages.trials import amounts, timing
+from parlai_ext.stages.trials.pilot import covering
+from parlai_ext.stages.trials.rates import (
     Measured,
     Pace,
     Sample,
@@ -24,7 +24,7 @@ from parlai_ext.stages.rates import (
     scaled,
     typical_width,
 )
-from parlai_ext.stages.sampler import halfway
+from parlai_ext.stages.trials.sampler import halfway
 
 OPENERS = [Opener.of([f'hello {i}', 'hi'], 'test') for i in range(3)]
 FIRST, SECOND = (Pairing(f't-{n}', 't', n, 'bipartite') for n in ('p', 'q'))

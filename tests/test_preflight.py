@@ -13,8 +13,8 @@ from parlai_ext.options import OPTIONS, gigabytes
 from parlai_ext.records import Dialogue, Utterance
 from parlai_ext.scripts.collect_dialogues import CollectDialogues
 from parlai_ext.scripts.evaluate_systems import EvaluateSystems
-from parlai_ext.stages.preflight import in_words, planned, preflight
-from parlai_ext.stages.replies import Verdict, verdict
+from parlai_ext.stages.trials.preflight import in_words, planned, preflight
+from parlai_ext.stages.trials.replies import Verdict, verdict
 from parlai_ext.store import RunFolder
 from tests import trial_agents
 

@@ -39,8 +39,8 @@ class CollectDialogues(Command):
         """
         from parlai_ext.stages.collect import collect
         from parlai_ext.stages.plan import prepare
-        from parlai_ext.stages.timing import compared, timed
-        from parlai_ext.stages.trials import before_run
+        from parlai_ext.stages.trials.before import before_run
+        from parlai_ext.stages.trials.timing import compared, timed
 
         ended = before_run(self.opt, judge=False)
         if ended is not None:

@@ -56,11 +56,13 @@ class EvaluateSystems(Command):
         """
         from parlai_ext.human_scores import read_human_scores
         from parlai_ext.report.table import in_words
-        from parlai_ext.stages import collect, plan, rank, report, score, timing, trials
+        from parlai_ext.stages import collect, plan, rank, report, score
+        from parlai_ext.stages.trials import timing
+        from parlai_ext.stages.trials.before import before_run
 
         opt = self.opt
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
-        ended = trials.before_run(opt, judge=True)
+        ended = before_run(opt, judge=True)
         if ended is not None:
             return ended
         run, planned = plan.prepare(opt)

@@ -12,9 +12,9 @@ from parlai_ext.errors import UserError
 from parlai_ext.records import Protocol, System
 from parlai_ext.schedule import pairings
 from parlai_ext.stages import scorer_check
-from parlai_ext.stages.amounts import totals
 from parlai_ext.stages.plan import protocol_of_options
-from parlai_ext.stages.timing import SETTINGS, read_forecast
+from parlai_ext.stages.trials.amounts import totals
+from parlai_ext.stages.trials.timing import SETTINGS, read_forecast
 from parlai_ext.store import RunFolder
 
 # utterances of an opener, as all shipped opener tasks have them

@@ -21,7 +21,7 @@ from parlai_ext.report.summary import is_floor
 from parlai_ext.schedule import Block, ShardKey
 from parlai_ext.stages.plan import Plan, make_plan
 from parlai_ext.stages.playing import Stage
-from parlai_ext.stages.replies import Verdict, replies_of, verdict
+from parlai_ext.stages.trials.replies import Verdict, replies_of, verdict
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.worlds.lockstep import Lane

@@ -15,13 +15,13 @@ from typing import Any
 from parlai_ext.errors import UserError
 from parlai_ext.options import machine_of
 from parlai_ext.records import Dialogue, Pairing
-from parlai_ext.stages.forecast import n_judged
 from parlai_ext.stages.plan import Plan
-from parlai_ext.stages.preflight import to_play
-from parlai_ext.stages.rates import Sample, Task, Workload, forecast_of
-from parlai_ext.stages.sampler import Clock, Sampler
 from parlai_ext.stages.score import build_scorer, score_dialogues, scorer_config
-from parlai_ext.stages.timing import peak_bytes
+from parlai_ext.stages.trials.forecast import n_judged
+from parlai_ext.stages.trials.preflight import to_play
+from parlai_ext.stages.trials.rates import Sample, Task, Workload, forecast_of
+from parlai_ext.stages.trials.sampler import Clock, Sampler
+from parlai_ext.stages.trials.timing import peak_bytes
 
 
 def pilot(

@@ -21,7 +21,13 @@ from parlai_ext.records import Dialogue, Opener, Pairing, System
 from parlai_ext.schedule import Block
 from parlai_ext.stages.plan import Plan
 from parlai_ext.stages.playing import Stage
-from parlai_ext.stages.rates import Measured, Workload, batches, pace, typical_width
+from parlai_ext.stages.trials.rates import (
+    Measured,
+    Workload,
+    batches,
+    pace,
+    typical_width,
+)
 from parlai_ext.worlds.lockstep import Lane
 
 Clock = Callable[[], float]

@@ -11,7 +11,10 @@ from typing import Any
 
 from parlai_ext.bridge.spending import Spending, added
 from parlai_ext.records import Opener, Pairing
-from parlai_ext.stages.forecast import BYTES_PER_SCORED_UTTERANCE, BYTES_PER_UTTERANCE
+from parlai_ext.stages.trials.forecast import (
+    BYTES_PER_SCORED_UTTERANCE,
+    BYTES_PER_UTTERANCE,
+)
 
 # how many batches of how many replies each system gives: {(system, replies): batches}
 Workload = Counter[tuple[str, int]]

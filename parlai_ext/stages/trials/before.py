@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.errors import UserError
-from parlai_ext.stages import amounts, forecast, plan, scorer_check, timing
+from parlai_ext.stages import plan, scorer_check
+from parlai_ext.stages.trials import amounts, forecast, timing
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import NAME
 
@@ -47,7 +48,7 @@ def before_run(opt: Mapping[str, Any], *, judge: bool) -> dict[str, Any] | None:
 
 
 def _preflight(opt: Mapping[str, Any]) -> None:
-    from parlai_ext.stages import preflight
+    from parlai_ext.stages.trials import preflight
 
     found = preflight.preflight(preflight.planned(opt), opt)
     print(preflight.in_words(found))
@@ -55,8 +56,8 @@ def _preflight(opt: Mapping[str, Any]) -> None:
 
 
 def _pilot(opt: Mapping[str, Any], judge: bool) -> dict[str, Any]:
-    from parlai_ext.stages.pilot import pilot
-    from parlai_ext.stages.preflight import planned
+    from parlai_ext.stages.trials.pilot import pilot
+    from parlai_ext.stages.trials.preflight import planned
 
     whole, root = planned(opt), opt.get('run_dir')
     there = RunFolder.existing(root) if root and _is_run(root) else None

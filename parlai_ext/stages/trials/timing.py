@@ -19,7 +19,7 @@ from typing import Any
 from parlai_ext.bridge.spending import Spending, added
 from parlai_ext.errors import UserError
 from parlai_ext.records import Protocol
-from parlai_ext.stages.amounts import duration, money, size
+from parlai_ext.stages.trials.amounts import duration, money, size
 from parlai_ext.store import RunFolder
 from parlai_ext.store.files import write_file
 from parlai_ext.store.manifest import NAME as MANIFEST
