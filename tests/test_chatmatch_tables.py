@@ -17,10 +17,10 @@ from parlai_ext.scoring.chatmatch.rules import rules_of
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.scripts.chatmatch_tables import ChatmatchTables
-from parlai_ext.stages.chatmatch_games import fitted, read_games, read_votes
-from parlai_ext.stages.chatmatch_grid import grid_table
-from parlai_ext.stages.judgements import from_rows, read_judgements
-from parlai_ext.stages.spot_the_bot import read
+from parlai_ext.stages.chatmatch.games import fitted, read_games, read_votes
+from parlai_ext.stages.chatmatch.grid import grid_table
+from parlai_ext.stages.chatmatch.judgements import from_rows, read_judgements
+from parlai_ext.stages.chatmatch.spot_the_bot import read
 
 DATA = Path(__file__).parents[2] / 'shared' / 'data'
 GAMES, CROWD = DATA / 'chatmatch', DATA / 'spot_the_bot'

@@ -74,7 +74,7 @@ class ChatmatchTables(Command):
         """
         from parlai_ext.ranking.ratings import rate
         from parlai_ext.ranking.tournament import tournament
-        from parlai_ext.stages.chatmatch_text import data, noted, text
+        from parlai_ext.stages.chatmatch.text import data, noted, text
 
         asked = self.opt['table']
         names = [
@@ -129,7 +129,7 @@ class ChatmatchTables(Command):
 
     def _setups(self) -> Table:
         from parlai_ext.ranking.chatmatch_tables import setups_table
-        from parlai_ext.stages.chatmatch_games import counts, materials, raw_maker
+        from parlai_ext.stages.chatmatch.games import counts, materials, raw_maker
 
         alone = self.self_chats
         scorer = self.built(self.opt['reading'], self.opt['entities'], 'selfchat')
@@ -154,7 +154,7 @@ class ChatmatchTables(Command):
 
     def _readings(self) -> Table:
         from parlai_ext.scoring.chatmatch.rules import READINGS
-        from parlai_ext.stages.chatmatch_grid import grid_table
+        from parlai_ext.stages.chatmatch.grid import grid_table
 
         return grid_table(
             self.dialogues,
@@ -177,7 +177,7 @@ class ChatmatchTables(Command):
 
     def _spot_the_bot(self) -> Table:
         from parlai_ext.scoring.chatmatch.rules import READINGS
-        from parlai_ext.stages.spot_the_bot import RATINGS, crowd_table, read
+        from parlai_ext.stages.chatmatch.spot_the_bot import RATINGS, crowd_table, read
 
         dialogues, votes = read(Path(self.opt['data']), self.opt['domain'])
         return crowd_table(
@@ -200,20 +200,20 @@ class ChatmatchTables(Command):
 
     @cached_property
     def dialogues(self) -> list[Dialogue]:
-        from parlai_ext.stages.chatmatch_games import read_games
+        from parlai_ext.stages.chatmatch.games import read_games
 
         return read_games(self.inside('original'))
 
     @cached_property
     def self_chats(self) -> list[Dialogue]:
-        from parlai_ext.stages.chatmatch_games import read_games
+        from parlai_ext.stages.chatmatch.games import read_games
 
         folder = Path(self.opt['data']) / 'selfchat'
         return read_games(folder) if folder.is_dir() else []
 
     @cached_property
     def said(self) -> dict[str, Judges]:
-        from parlai_ext.stages.judgements import read_judgements
+        from parlai_ext.stages.chatmatch.judgements import read_judgements
 
         given = self.opt['judgements']
         return read_judgements(given or self.inside('human_judgement.xlsx'))
@@ -232,13 +232,13 @@ class ChatmatchTables(Command):
 
     @cached_property
     def beside(self) -> dict[str, Any]:
-        from parlai_ext.stages.chatmatch_games import materials
+        from parlai_ext.stages.chatmatch.games import materials
 
         return materials(self.dialogues, self.scorer)
 
     @cached_property
     def raw_of(self) -> RawOf:
-        from parlai_ext.stages.chatmatch_games import raw_maker
+        from parlai_ext.stages.chatmatch.games import raw_maker
 
         return raw_maker(self.scorer.rules, self.beside)
 
@@ -256,7 +256,7 @@ class ChatmatchTables(Command):
         """
         from parlai_ext.bridge.judge import load_judge
         from parlai_ext.scoring.chatmatch.scorer import JUDGE
-        from parlai_ext.stages.chatmatch_grid import Remembered
+        from parlai_ext.stages.chatmatch.grid import Remembered
         from parlai_ext.stages.score import CONTEXT
 
         name = self.opt['judge_model_file'] or JUDGE

@@ -16,8 +16,8 @@ from parlai_ext.ranking.robustness import games_range, leave_one_out
 from parlai_ext.ranking.tournament import Tournament
 from parlai_ext.records import Dialogue
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.stages.chatmatch_games import read_games, read_votes
-from parlai_ext.stages.chatmatch_grid import Build, results_of, span
+from parlai_ext.stages.chatmatch.games import read_games, read_votes
+from parlai_ext.stages.chatmatch.grid import Build, results_of, span
 
 DIALOGUES = 'sampled-dialogues-full-{}.jsonl'
 VOTES = 'annotated-dialogues-full-{}.jsonl'

@@ -17,7 +17,7 @@ from parlai_ext.ranking.tournament import Tournament, tournament
 from parlai_ext.records import Answer as Said
 from parlai_ext.records import Dialogue, Likelihood, Question
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.stages.chatmatch_games import materials, raw_maker
+from parlai_ext.stages.chatmatch.games import materials, raw_maker
 
 RATINGS = ('openskill', 'trueskill', 'bradley_terry', '3-1-0', '2-1-0')
 PUBLISHED = {**paper.TAU, 'openskill': paper.TAU['trueskill']}
