@@ -128,6 +128,14 @@ def test_a_fit_roster_is_collected_after_its_preflight(tmp_path):
     assert CollectDialogues.main(**opt, preflight=True).n_played == 3
 
 
+def test_a_model_that_is_no_judge_is_found_before_anything_is_played(tmp_path):
+    judge = {'name': 'fed', 'judge_model_file': 'zoo:mini/retrieval/model'}
+    opt = protocol(tmp_path, [stub('Talker', 'fine')], scorer=judge)
+    with pytest.raises(UserError, match='judge zoo:mini/retrieval.* is no generator'):
+        EvaluateSystems.main(**opt, preflight=True)
+    assert not (tmp_path / 'run').exists()
+
+
 def test_each_system_opens_two_dialogues_in_one_batch(tmp_path):
     trial_agents.BATCHES.clear()
     found = checked(tmp_path, [stub('Talker', 'fine')])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.command import Command
 from parlai_ext.errors import UserError
-from parlai_ext.options import MACHINE, PLAN, add_options, machine_of
+from parlai_ext.options import MACHINE, PLAN, add_options
 
 if TYPE_CHECKING:
     from parlai_ext.records import Dialogue, HumanJudgement, ScoredDialogue
@@ -197,13 +197,10 @@ class ValidateScorer(Command):
         Return the scorer of a protocol, asked for all follow-ups there are.
         """
         from parlai_ext.scoring.fed import Fed
-        from parlai_ext.stages.score import build_scorer, scorer_config
+        from parlai_ext.stages.score import scorer_config, scorer_of
 
-        found = build_scorer(
-            scorer_config(section, {**self.opt, 'fed_polarity': 'both'}),
-            **machine_of(self.opt),
-            batchsize=self.opt['batchsize'],
-        )
+        config = scorer_config(section, {**self.opt, 'fed_polarity': 'both'})
+        found = scorer_of(config, self.opt)
         if not isinstance(found, Fed):
             raise UserError(
                 'validate_scorer: scorer: only fed has praise and complaints'

@@ -136,11 +136,15 @@ def scorer_of_run(run: RunFolder, opt: Mapping[str, Any]) -> Scorer:
     """
     Return the scorer of the run's protocol, as far as the options do not replace it.
     """
-    return build_scorer(
-        section_of_run(run, opt),
-        **machine_of(opt),
-        batchsize=opt.get('batchsize') or 64,
-    )
+    return scorer_of(section_of_run(run, opt), opt)
+
+
+def scorer_of(section: Mapping[str, Any], opt: Mapping[str, Any]) -> Scorer:
+    """
+    Return the scorer of a ``scorer:`` section, where and as fast as the options say.
+    """
+    size = opt.get('batchsize') or 64
+    return build_scorer(section, **machine_of(opt), batchsize=size)
 
 
 def score_signature(scorer: Scorer, include_given: bool = False) -> str:

@@ -36,7 +36,7 @@ def before_run(opt: Mapping[str, Any], *, judge: bool) -> dict[str, Any] | None:
     if not stays and not opt.get('run_dir'):
         raise UserError('--run-dir is needed: the folder that the run goes to')
     if opt.get('preflight'):
-        _preflight(opt)
+        _preflight(opt, judge)
     found = None
     if opt.get('dry_run'):
         found = forecast.forecast(opt, judge=judge)
@@ -47,12 +47,18 @@ def before_run(opt: Mapping[str, Any], *, judge: bool) -> dict[str, Any] | None:
     return found
 
 
-def _preflight(opt: Mapping[str, Any]) -> None:
+def _preflight(opt: Mapping[str, Any], judge: bool) -> None:
+    from parlai_ext.stages.score import scorer_config, scorer_of
     from parlai_ext.stages.trials import preflight
 
-    found = preflight.preflight(preflight.planned(opt), opt)
+    whole = preflight.planned(opt)
+    found = preflight.preflight(whole, opt)
     print(preflight.in_words(found))
     preflight.stop_unless_fit(found, skip_missing=bool(opt.get('skip_missing')))
+    if judge:
+        # a model that is no judge is known when it is loaded, and not before
+        scorer_of(scorer_config(whole.protocol.scorer, opt), opt)
+        print('preflight  the scorer can be had')
 
 
 def _pilot(opt: Mapping[str, Any], judge: bool) -> dict[str, Any]:

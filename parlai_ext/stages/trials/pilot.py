@@ -13,10 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from parlai_ext.errors import UserError
-from parlai_ext.options import machine_of
 from parlai_ext.records import Dialogue, Pairing
 from parlai_ext.stages.plan import Plan
-from parlai_ext.stages.score import build_scorer, score_dialogues, scorer_config
+from parlai_ext.stages.score import score_dialogues, scorer_config, scorer_of
 from parlai_ext.stages.trials.forecast import n_judged
 from parlai_ext.stages.trials.preflight import to_play
 from parlai_ext.stages.trials.rates import Sample, Task, Workload, forecast_of
@@ -104,11 +103,7 @@ def _judge(
     Return the seconds that it takes to load the judge, and to judge an utterance.
     """
     start = clock()
-    scorer = build_scorer(
-        scorer_config(plan.protocol.scorer, opt),
-        **machine_of(opt),
-        batchsize=opt.get('batchsize') or 64,
-    )
+    scorer = scorer_of(scorer_config(plan.protocol.scorer, opt), opt)
     first_only = plan.protocol.score != 'both'
     load = clock() - start
     start, judged = clock(), 0
