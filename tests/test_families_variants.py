@@ -83,7 +83,9 @@ def test_contexts_that_are_cut(tmp_path, name):
 def test_a_fine_tuned_dialogpt_has_a_model_file(tmp_path, special):
     opt = {**FAMILIES['dialogpt'](tmp_path), 'add_special_tokens': special}
     path = make_model(tmp_path, 'tuned', 6, opt, words=False)
-    together, alone = dialogues({'model_file': path, **BEAM})
+    # which folder of tokenizers is read is for the roster to say
+    whence = {'model_name': opt['model_name']}
+    together, alone = dialogues({'model_file': path, **whence, **BEAM})
     assert together == alone
     assert [d.reason for d in together] == [None] * 4
 

@@ -138,6 +138,16 @@ def test_a_server_or_a_repository_is_for_the_roster_to_name(key, tmp_path, secre
     assert read_opt(path)['model'] == 'rag'
 
 
+def test_a_model_may_name_the_repository_that_parlai_tunes(tmp_path):
+    path = tmp_path / 'model.opt'
+    opt = {'model': 'hugging_face/dialogpt', 'model_name': 'microsoft/DialoGPT-medium'}
+    path.write_text(json.dumps(opt))
+    assert read_opt(path) == opt
+    path.write_text(json.dumps({**opt, 'model_name': '../microsoft/DialoGPT-medium'}))
+    with pytest.raises(Refused, match='if you mean it: `model_name: …` in the roster'):
+        read_opt(path)
+
+
 def test_what_a_model_began_from_is_forgotten(tmp_path, secret):
     # BART would convert it, into a file that the options name
     opt = {'model': 'bart', 'init_fairseq_model': 'a', 'output_conversion_path': 'b'}

@@ -17,6 +17,7 @@ from typing import Any
 from parlai.core.loader import AGENT_REGISTRY, REGISTERED_REPOS
 
 from parlai_ext.bridge.fetch.staging import data_folder
+from parlai_ext.bridge.hub import REPOSITORIES
 from parlai_ext.bridge.safe.places import Elsewhere, elsewhere
 from parlai_ext.bridge.safe.unpickle import Refused
 
@@ -28,6 +29,8 @@ ROSTER_ONLY = re.compile(
     r'(parlai_ext\.agents\.(hf|remote)|parlai\.agents\.(safe_)?local_human)(\..*)?'
 )
 ASKED_ONLY = re.compile(r'hf_trust_code|remote_\w+|search_server|model_name')
+# repositories that ParlAI takes its own models from
+PUBLISHED = [name for sizes in REPOSITORIES.values() for name in sizes.values()]
 OUR_REPOS = ('parlai', 'parlai_ext')
 TASKS = ('task', 'evaltask', 'pytorch_teacher_task')
 # what began a training, or would convert other weights: BART writes those where
@@ -64,9 +67,10 @@ def check(path: str, opt: Mapping[str, Any], given: Mapping[str, Any]) -> None:
             known = f'if you know it: `model: {agent}` in the roster entry'
             raise Refused(path, f'the agent {agent}', known)
         for key in filter(None, part):
-            asks = ASKED_ONLY.fullmatch(str(key)) and part[key]
-            if asks and key not in given:
-                raise Refused(path, f'with {key}, which a roster alone may set,')
+            asks = ASKED_ONLY.fullmatch(str(key)) and part[key] not in PUBLISHED
+            if asks and part[key] and key not in given:
+                known = f'if you mean it: `{key}: …` in the roster entry'
+                raise Refused(path, f'with {key}, which a roster alone may set,', known)
     _check_files(path, opt, given)
 
 
