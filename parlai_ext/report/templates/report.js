@@ -34,11 +34,14 @@
         without.set(v, [...(without.get(v) || []), data.dimensions[i]]);
         return;
       }
-      const one = make('span');
+      const one = make('span', v === 0 ? 'zero' : '');
       one.append(make('span', '', data.dimensions[i] + ' '), make('b', '', shown(v)));
       box.append(one);
     });
-    without.forEach((names, why) => box.append(make('span', '', names.join(', ') + ' not scored: ' + why)));
+    without.forEach((names, why) => {
+      const said = why.startsWith('not ') ? ' ' : ' not scored: ';
+      box.append(make('span', '', names.join(', ') + said + why));
+    });
     return box;
   }
 
