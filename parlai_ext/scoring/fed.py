@@ -197,7 +197,15 @@ class Fed:
                 'scorer: judge_model_file: scope whole needs a decoder-only model; '
                 f'{JUDGES["original"]} would do'
             )
-        return cls(judge(model or JUDGES[options.variant]), followups, options)
+        return cls(judge(cls.judge_file(given)), followups, options)
+
+    @staticmethod
+    def judge_file(config: Mapping[str, Any]) -> str:
+        """
+        Return the model that a ``scorer:`` section asks, or that the paper asked.
+        """
+        variant = config.get('variant') or FedOptions.variant
+        return str(config.get('judge_model_file') or JUDGES.get(variant, JUDGE))
 
     def judge(self, contexts: Sequence[tuple[str, ...]]) -> list[Verdict]:
         """

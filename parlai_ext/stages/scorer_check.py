@@ -24,14 +24,8 @@ def judge_of(section: Mapping[str, Any]) -> System | None:
     Return the model inside the scorer of a ``scorer:`` section, if it has one.
     """
     from parlai_ext.bridge.judge_names import judge_system
-    from parlai_ext.scoring.chatmatch.scorer import JUDGE
-    from parlai_ext.scoring.fed import JUDGES
 
-    path = section.get('judge_model_file')
-    if path is None and (section.get('name') or 'fed') == 'fed':
-        path = JUDGES.get(section.get('variant') or 'bipartite')
-    elif path is None or path == 'none':
-        path = JUDGE if path is None else None
+    path = find_scorer(section.get('name') or 'fed').judge_file(section)
     return judge_system(path) if path else None
 
 

@@ -90,10 +90,16 @@ class ChatMatch:
         )
         dictionaries = load_dictionaries(str(given.get('concepts', CONCEPTS)))
         recogniser = load_recogniser(str(given.get('entities', ENTITIES)))
-        model = given.get('judge_model_file', JUDGE)
-        return cls(
-            rules, dictionaries, recogniser, None if model == 'none' else judge(model)
-        )
+        model = cls.judge_file(given)
+        return cls(rules, dictionaries, recogniser, judge(model) if model else None)
+
+    @staticmethod
+    def judge_file(config: Mapping[str, Any]) -> str | None:
+        """
+        Return the language model that a ``scorer:`` section asks, if any.
+        """
+        model = str(config.get('judge_model_file') or JUDGE)
+        return None if model == 'none' else model
 
     def score(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
