@@ -127,7 +127,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         'metavar': 'SYSTEM',
         'action': 'append',
         'help': 'one more target: NAME=MODEL_FILE[,key=value…], NAME=agent:CLASS[,…], '
-        'or FILE.yaml; may be given several times',
+        'FILE.yaml, or the name of a shipped system; may be given several times',
     },
     '--judge-model-file': {
         'metavar': 'MODEL',

@@ -66,6 +66,8 @@ class Protocol:
 
     `reference` maps dimension -> system -> value, `reference_kind` says whether it
     is ``human`` or ``planted``. `num_turns` counts utterances, given ones included.
+    `num_dialogues` are those of each pairing; `score` says whose utterances are judged:
+    ``target`` (the first speaker's) or ``both``.
     """
 
     name: str

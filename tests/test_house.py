@@ -1,5 +1,5 @@
 """
-The rooms of the house, and who may import whom: docs/design.md's table, held.
+The rooms of the house, and who may import whom: the table below, held.
 
 Every import counts, also one inside a function, because it is a dependency all the
 same. A library may be named by a room only if the table gives it to that room.

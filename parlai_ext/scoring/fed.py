@@ -184,6 +184,7 @@ class Fed:
         Return the scorer that a protocol's ``scorer:`` section asks for.
 
         :param judge: loads a model file; called last, since it is slow.
+        :raises UserError: names the key that is wrong.
         """
         given = {key: value for key, value in config.items() if value is not None}
         for key in given:
@@ -255,6 +256,8 @@ class Fed:
 def context_logprobs(answer: Answer) -> tuple[float, ...]:
     """
     Return the log-probabilities of a context's tokens but the first, which has none.
+
+    :raises UserError: when the judge gave none, as encoder-decoders do.
     """
     if answer.context is None:
         raise UserError(NO_CONTEXT)

@@ -85,6 +85,8 @@ def load_followups(name: str, datapath: str | None = None) -> FollowUps:
 def read_followups(doc: Document) -> FollowUps:
     """
     Return the follow-ups of a document of either shape.
+
+    :raises UserError: with file, line and key.
     """
     data = doc.typed(doc.data or {}, (), dict)
     whole: frozenset[str] = frozenset()

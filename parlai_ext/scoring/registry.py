@@ -23,6 +23,8 @@ def find_scorer(name: str) -> Any:
     It has ``from_config(config, judge, datapath)``: the protocol file's ``scorer:``
     keys, a function that loads a `Likelihood`, and where data files are kept. Its
     ``judge_file(config)`` is the model that it would load, or `None`.
+
+    :raises UserError: when there is none, with the nearest name.
     """
     if name not in SCORERS:
         raise UserError(f'unknown scorer {name!r}; {nearest(name, SCORERS)}')

@@ -132,6 +132,8 @@ def load_tagger() -> Tagger:
 def from_files(path: Path) -> Dictionaries:
     """
     Return the dictionaries in one file, for all dialogues, or in a folder.
+
+    :raises UserError: for a folder without any.
     """
     paths = [path] if path.is_file() else sorted(path.glob('*' + ENDING))
     if not paths:

@@ -79,6 +79,7 @@ class ChatMatch:
         Return the scorer that a protocol's ``scorer:`` section asks for.
 
         :param judge: loads a model file; called last, since it is slow.
+        :raises UserError: names the key that is wrong.
         """
         given = {key: value for key, value in config.items() if value is not None}
         for key in given:
