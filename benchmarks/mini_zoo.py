@@ -27,6 +27,7 @@ from parlai_ext.bridge.judge import load_judge
 from parlai_ext.config import load_protocol
 from parlai_ext.mini.corruptions import HELD_OUT, TRAIN
 from parlai_ext.mini.smalltalk import dialogue
+from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.records import Question, content_id
 from parlai_ext.scripts.evaluate_systems import EvaluateSystems
 from parlai_ext.scripts.rank_systems import RankSystems
@@ -77,7 +78,13 @@ def column(
         for name, ranking in by_judge.items()
     }
     for name, standings in by_judge['judge']['baselines'].items():
-        found[f'baseline: {name}'] = agreement(standings, planted)
+        higher = HIGHER_IS_BETTER[name]
+        label = name if higher else f'{name}, the less the better'
+        value = agreement(standings, planted)
+        found[f'baseline: {label}'] = value if higher else -value
+    for name, standings in by_judge['judge']['dimensions'].items():
+        if name != 'Overall':
+            found[f'judge, {name} instead'] = agreement(standings, planted)
     return found
 
 
