@@ -65,3 +65,13 @@ def test_baseline_as_good_as_the_scorer_is_a_caution(value, cautioned):
     beside = ranking['baseline_reference']['mean_length']['Overall']
     beside['spearman'] = {'value': value, 'low': None, 'high': None}
     assert ('mean length' in ' '.join(warnings(ranking))) is cautioned
+
+
+def test_ratings_and_baselines_are_compared_by_kendalls_tau():
+    ranking = json.loads(json.dumps(example_ranking(dimensions=('Overall',))))
+    ranking['tournament'] = {'name': 'Overall'}
+    ranking['reference']['Overall']['kendall']['value'] = 0.2
+    beside = ranking['baseline_reference']['mean_length']['Overall']
+    beside['spearman'] = {'value': 0.0}
+    beside['kendall'] = {'value': 0.3}
+    assert 'on Overall mean length 0.30 against 0.20' in ' '.join(warnings(ranking))

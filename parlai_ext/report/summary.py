@@ -224,18 +224,25 @@ def _baselines_as_good(ranking: Mapping[str, Any], dimension: str) -> str:
     """
     Name trivial baselines that agree with the reference as well as the scorer does.
     """
-    own = ranking.get('reference', {}).get(dimension)
-    if not own or own['spearman']['value'] is None:
-        return ''
-    if own['spearman']['value'] <= 0:
+    which = leading_coefficient(ranking, dimension)
+    own = ranking.get('reference', {}).get(dimension, {}).get(which, {})
+    mine = own.get('value')
+    if mine is None or mine <= 0:
         return ''  # said where the agreement is
     as_good = []
     for name, found in ranking.get('baseline_reference', {}).items():
-        value = found.get(dimension, {}).get('spearman', {}).get('value')
+        value = found.get(dimension, {}).get(which, {}).get('value')
         # a strong agreement upside down says as much about the data
-        if value is not None and abs(value) >= own['spearman']['value']:
+        if value is not None and abs(value) >= mine:
             as_good.append(f'{words(name)} {number(value)}')
     if not as_good:
         return ''
-    against = number(own['spearman']['value'])
-    return f'on {dimension} {listed(as_good)} against {against}'
+    return f'on {dimension} {listed(as_good)} against {number(mine)}'
+
+
+def leading_coefficient(ranking: Mapping[str, Any], dimension: str) -> str:
+    """
+    Return the coefficient that papers give: Kendall's for ratings, else Spearman's.
+    """
+    rated = dimension == (ranking.get('tournament') or {}).get('name')
+    return 'kendall' if rated else 'spearman'

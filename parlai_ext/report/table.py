@@ -14,6 +14,7 @@ from parlai_ext.report.summary import (
     coefficient,
     dimension_order,
     is_floor,
+    leading_coefficient,
     not_comparable,
     ordered,
     sentences,
@@ -148,9 +149,9 @@ def _dimension(ranking: Mapping[str, Any], dimension: str) -> Iterator[str]:
     if found:
         yield from fitted_lines(agreement(found), '  ')
     if found and ranking.get('baseline_reference'):
-        rated = dimension == (ranking.get('tournament') or {}).get('name')
-        said = _trivial(ranking, dimension, 'kendall' if rated else 'spearman')
-        kind = 'trivial, Kendall' if rated else 'trivial'
+        which = leading_coefficient(ranking, dimension)
+        said = _trivial(ranking, dimension, which)
+        kind = 'trivial, Kendall' if which == 'kendall' else 'trivial'
         yield from fitted_lines(f'{kind}: {said}', '  ')
     for row in rows:
         if row['rank'] is None:
