@@ -10,7 +10,7 @@ import pytest
 
 from parlai_ext.errors import UserError
 from parlai_ext.store import RunFolder
-from parlai_ext.store.lines import encode
+from parlai_ext.store.lines import decode, encode
 from tests.store_samples import SIGNATURE, sample_manifest, whole_run
 
 FLIPS = 400
@@ -95,6 +95,18 @@ def test_other_damage_is_found(shard, how):
     path, read = shard
     message = refusal(path, read, spoilt(path.read_bytes())[how])
     assert re.search(rf'{re.escape(str(path))}: line [123] ', message)
+
+
+def test_a_record_spelled_otherwise_is_no_line_of_ours():
+    line = encode({'dialog': ['a, b: "c" \\', 5e-324, 0.5], 'end': None}).encode()
+    gaps = [at for at, char in enumerate(line) if char == ord(' ')]
+    others = [line[:at] + line[at + 1 :] for at in gaps]
+    others += [line[:at] + b' ' + line[at:] for at in gaps]
+    others += [line.replace(b'5e-', b'5E-'), line.replace(b'0.5', b'0.50')]
+    others += [line + b' ', b' ' + line, line.replace(b'a,', b'\\u0061,')]
+    for other in others:
+        with pytest.raises(ValueError):
+            decode(other)
 
 
 @pytest.mark.parametrize('kind', ['dialogues', 'scores'])

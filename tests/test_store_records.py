@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.records import Opener, ScoredDialogue, Utterance
-from parlai_ext.store import RunFolder
+from parlai_ext.store import RunFolder, lines
 from parlai_ext.store.lines import decode, encode
 from tests.store_samples import (
     SIGNATURE,
@@ -74,6 +74,15 @@ def test_any_text_comes_back_surrogate_pairs_as_their_character(text):
     # two lone surrogates that form a pair are one character in JSON, as in UTF-16
     joined = text.encode('utf-16', 'surrogatepass').decode('utf-16', 'surrogatepass')
     assert decode(encode({'text': text}).encode()) == {'text': joined}
+
+
+@pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
+def test_a_line_is_read_without_writing_its_record_again(text, monkeypatch):
+    texts = {'id': text, text or 'none': [text, {'say': f'"{text}\\": , '}]}
+    line = encode({'dialog': texts, 'value': 5e-324}).encode()
+    monkeypatch.delattr(lines, 'encode')
+    read = decode(line)
+    assert read == {k: v for k, v in json.loads(line).items() if k != 'checksum'}
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
