@@ -114,7 +114,7 @@ class Pairing:
     scheme: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Utterance:
     """
     What one speaker said; ``given`` when it came from the opener.
@@ -125,7 +125,7 @@ class Utterance:
     given: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Dialogue:
     """
     One finished dialogue.
@@ -144,7 +144,7 @@ class Dialogue:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Score:
     """
     What a scorer says of one utterance (or, with index `None`, of a whole dialogue).
@@ -158,7 +158,7 @@ class Score:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ScoredDialogue:
     """
     All scores of one dialogue, with the numbers behind them.

@@ -4,6 +4,7 @@ Dialogues and scores as records of a shard, and back.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def dialogue_of(record: Mapping[str, Any]) -> Dialogue:
         pairing_id=record['pairing_id'],
         opener_id=record['opener_id'],
         utterances=tuple(
-            Utterance(act['id'], act['text'], act['given'])
+            Utterance(sys.intern(act['id']), act['text'], act['given'])
             for pair in record['dialog']
             for act in pair
         ),
