@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Sequence
 
 from parlai_ext import doctor
-from parlai_ext.command import fail, run_directly
+from parlai_ext.command import fail, print_anywhere, run_directly
 
 WITHOUT_PARLAI = ('rank_systems', 'report_run', 'doctor')
 
@@ -23,6 +23,7 @@ def main(args: Sequence[str] | None = None) -> None:
     Run one command of the `parlai` command line, ours or ParlAI's.
     """
     args = list(sys.argv[1:] if args is None else args)
+    print_anywhere()
     if args and args[0] in WITHOUT_PARLAI:
         run_directly(args[0], args[1:])
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -123,6 +124,21 @@ def fail(line: str, code: int = 1) -> NoReturn:
     """
     print(f'error: {shown(line)}', file=sys.stderr)
     raise SystemExit(code)
+
+
+def print_anywhere() -> None:
+    """
+    Have what standard output cannot show spelled out, as standard error does.
+
+    Tables hold dashes and names of any script; where a job runs with LANG=C or
+    PYTHONIOENCODING=ascii, printing one would end a command whose work is done.
+    """
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and out.errors in (
+        'strict',
+        'surrogateescape',
+    ):
+        out.reconfigure(errors='backslashreplace')
 
 
 def as_bool(text: str) -> bool:

@@ -20,7 +20,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.script import ParlaiScript
 
 from parlai_ext import compat, mini
-from parlai_ext.command import COMMANDS, Command, find_command
+from parlai_ext.command import COMMANDS, Command, find_command, print_anywhere
 from parlai_ext.errors import UserError, shown
 
 PREFIX = 'ext:'
@@ -48,6 +48,7 @@ def register() -> None:
     process = ParlaiParser._process_args_to_opts
     ParlaiParser._process_args_to_opts = paths_as_given(process)
     sys.excepthook = one_line_hook
+    print_anywhere()
 
 
 def register_commands() -> None:

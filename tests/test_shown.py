@@ -3,6 +3,9 @@ What a model or a server says is printed, never obeyed by the terminal.
 """
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -44,3 +47,13 @@ def test_a_models_own_options_do_not_reach_the_terminal(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert 'strange\\x1b[2J\\x07:One' in printed
     assert '\x1b' not in printed and '\x07' not in printed
+
+
+@pytest.mark.parametrize('module', ['parlai_ext', 'parlai'])
+@pytest.mark.parametrize('encoding', ['ascii', 'ascii:surrogateescape'])
+def test_what_the_output_cannot_encode_is_spelled_out(module, encoding):
+    command = [sys.executable, '-m', module, 'report_run', '--help']
+    env = {**os.environ, 'PYTHONIOENCODING': encoding}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, '')
+    assert '--run-dir FOLDER [option \\u2026]' in done.stdout
