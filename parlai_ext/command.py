@@ -11,8 +11,11 @@ import argparse
 import errno
 import io
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -104,7 +107,8 @@ class Command:
         Run for the command line: a user's mistake is one line and exit code 1.
         """
         try:
-            return cls(opt).run()
+            with sigterm_as_interrupt():
+                return cls(opt).run()
         except BrokenPipeError:  # `… | head` has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(141) from None
@@ -116,6 +120,25 @@ class Command:
             if e.filename is None and e.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             fail(f'{e.strerror}: {e.filename or opt.get("run_dir")}')
+
+
+@contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """
+    Let SIGTERM, which schedulers send, do what Ctrl-C does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+
+    def interrupt(signum: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def fail(line: str, code: int = 1) -> NoReturn:

@@ -13,6 +13,7 @@ import pytest
 
 from parlai_ext.bridge import residents
 from parlai_ext.bridge.agents import load_system
+from parlai_ext.command import sigterm_as_interrupt
 from parlai_ext.errors import UserError
 from parlai_ext.records import Opener, Protocol, Roster, System, content_id
 from parlai_ext.schedule import pairings
@@ -176,7 +177,7 @@ def test_sigterm_is_an_interrupt_and_what_is_written_stays(
 
     monkeypatch.setattr(RunFolder, 'write_dialogues', write)
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), sigterm_as_interrupt():
         collected(tmp_path, roster)
     assert signal.getsignal(signal.SIGTERM) is before
     assert len(files(tmp_path)) == 1

@@ -7,20 +7,16 @@ before; only its missing shards are written.
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tqdm import tqdm
-
 from parlai_ext.bridge.spending import Spending
 from parlai_ext.records import Dialogue, content_id
 from parlai_ext.schedule import Block, ShardKey
+from parlai_ext.stages.bar import bar_of
 from parlai_ext.stages.not_run import write_problems
 from parlai_ext.stages.plan import plan_of_run
 from parlai_ext.stages.playing import Pairs, Stage
@@ -49,8 +45,8 @@ def collect(
     """
     Play every block of the run's plan that lacks a shard, and write what is missing.
 
-    Ctrl-C and SIGTERM raise `KeyboardInterrupt`: what was written stays, and the block
-    in flight is played again by the next call.
+    After a Ctrl-C what was written stays, and the block in flight is played again by
+    the next call.
 
     :param opt: a command's options: batchsize, datapath, no_cuda, fp16, max_gpu_memory.
     :param spent: is filled with what each system has used, however this ends.
@@ -60,7 +56,7 @@ def collect(
     todo = stage.todo(run)
     n_todo = sum(shard.lanes for missing in todo.values() for shard in missing)
     n_played = 0
-    with _sigterm_as_interrupt(), _bar(n_todo, progress) as bar, ExitStack() as end:
+    with bar_of('collect', n_todo, progress) as bar, ExitStack() as end:
         end.callback(stage.cast.clear)
         for block, missing in todo.items():
             for shard, dialogues in played(stage, block).items():
@@ -98,35 +94,3 @@ def _played(stage: Stage, pairs: Pairs, seed: str) -> dict[ShardKey, list[Dialog
         for shard, found in shards.items()
         if None not in found
     }
-
-
-def _bar(n_dialogues: int, progress: bool) -> tqdm[Any]:
-    """
-    Return a progress bar; where nobody watches, it says a line every half minute.
-    """
-    return tqdm(
-        total=n_dialogues,
-        desc='collect',
-        unit='dialogue',
-        disable=not progress or not n_dialogues,
-        mininterval=0.5 if sys.stderr.isatty() else 30,
-    )
-
-
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """
-    Let SIGTERM do what Ctrl-C does.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
-        return
-
-    def interrupt(signum: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -17,6 +17,7 @@ from parlai_ext.records import Dialogue, Protocol, Score, ScoredDialogue, Scorer
 from parlai_ext.scoring.judged import judged_indices, unscored_systems
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 from parlai_ext.stages import imported
+from parlai_ext.stages.bar import bar_of
 from parlai_ext.store import RunFolder
 
 # options of the command line that replace a key of the protocol's `scorer:`
@@ -178,8 +179,8 @@ def score_run(
     shards = run.dialogue_shards()
     todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
     report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
-    with tqdm(desc='score', unit='dialogue', disable=not (progress and todo)) as bar:
-        bar.total = sum(s.stop - s.start for s in todo)
+    n_todo = sum(s.stop - s.start for s in todo)
+    with bar_of('score', n_todo, progress) as bar:
         watch(scorer, bar)
         for shard in todo:
             dialogues = run.read_dialogues(shard.pairing_id, shard.index)
@@ -216,7 +217,8 @@ def watch(scorer: Scorer, bar: tqdm[Any]) -> None:
     def tell(n: int) -> None:
         nonlocal read
         read += n
-        bar.set_postfix_str(f'{read} contexts read')
+        bar.set_postfix_str(f'{read} contexts read', refresh=False)
+        bar.update(0)
 
     likelihood.progress = tell
 

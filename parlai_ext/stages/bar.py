@@ -1,0 +1,26 @@
+"""
+The progress bar of a stage, which a job's log file can hold.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tqdm import tqdm
+
+
+def bar_of(stage: str, n_dialogues: int, progress: bool) -> tqdm[Any]:
+    """
+    Return a bar; where nobody watches, it says something every half minute.
+
+    ``update(0)`` shows a new postfix when it is time.
+    """
+    return tqdm(
+        total=n_dialogues,
+        desc=stage,
+        unit='dialogue',
+        disable=not progress or not n_dialogues,
+        mininterval=0.5 if sys.stderr.isatty() else 30,
+        miniters=0,
+    )

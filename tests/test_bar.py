@@ -1,0 +1,33 @@
+"""
+What a progress bar leaves in the log file of a job.
+"""
+
+from parlai_ext.stages.bar import bar_of
+from parlai_ext.stages.score import watch
+
+
+class Judge:
+    """
+    A likelihood that tells how much it has read.
+    """
+
+    progress = None
+
+
+class Asking:
+    """
+    A scorer with a judge.
+    """
+
+    likelihood = Judge()
+
+
+def test_a_log_file_gets_no_line_for_each_context(capsys):
+    with bar_of('score', 500, True) as bar:
+        watch(Asking(), bar)
+        for _ in range(500):
+            Asking.likelihood.progress(1)
+            bar.update(1)
+    lines = capsys.readouterr().err.split('\r')
+    assert [line for line in lines if '500/500' in line and '500 contexts' in line]
+    assert len(lines) == 3  # before the first line, at the beginning, at the end

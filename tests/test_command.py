@@ -1,0 +1,30 @@
+"""
+How a command ends when something from outside ends it.
+"""
+
+import os
+import signal
+
+import pytest
+
+from parlai_ext.command import Command
+
+
+class Terminated(Command):
+    """
+    Is told to end by a scheduler while it works.
+    """
+
+    def run(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_scheduler_that_ends_any_command_is_answered_in_one_line(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as left:
+        Terminated.execute({})
+    assert left.value.code == 130
+    assert capsys.readouterr().err == (
+        'error: interrupted; the same command again goes on from here\n'
+    )
+    assert signal.getsignal(signal.SIGTERM) is before
