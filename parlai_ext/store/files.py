@@ -24,14 +24,28 @@ def write_file(path: Path, data: bytes) -> None:
     """
     make_folder(path.parent)
     unfinished = path.with_name(f'.{path.name}{LEFTOVER}')
+    with _named(path):
+        try:
+            _write_synced(unfinished, data)
+            os.replace(unfinished, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished)
+            raise
+        _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """
+    Have a failure of the disk name the file; of an open one it does not by itself.
+    """
     try:
-        _write_synced(unfinished, data)
-        os.replace(unfinished, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(unfinished)
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
         raise
-    _sync_folder(path.parent)
 
 
 def _write_synced(path: Path, data: bytes) -> None:
@@ -100,6 +114,11 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(_refusal(path)) from None
+        except OSError as error:  # some network file systems have none
+            raise UserError(
+                f'{path} cannot be locked: {error.strerror}; use a --run-dir on '
+                'another file system'
+            ) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, _holder(), 0)
         try:
