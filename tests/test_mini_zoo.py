@@ -2,8 +2,10 @@
 The shipped mini zoo: its files, how ParlAI finds them, and that its judge can judge.
 """
 
+import errno
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,12 @@ from parlai.core.opt import Opt
 
 import parlai_ext.mini
 from parlai_ext import plugin, zoo_configs
+from parlai_ext.bridge.resolve import resolve
 from parlai_ext.config import load_protocol
 from parlai_ext.mini.corruptions import HELD_OUT
 from parlai_ext.mini.recipe import LADDER
 from parlai_ext.mini.smalltalk import dialogue
-from parlai_ext.records import Question
+from parlai_ext.records import Question, System
 
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
 MODELS = sorted(path.parent.name for path in ZOO.glob('*/model'))
@@ -64,6 +67,19 @@ def test_a_damaged_copy_is_replaced(tmp_path):
     download(str(tmp_path))
     assert copy.read_bytes() == (ZOO / 'judge' / 'model.opt').read_bytes()
     assert not list(tmp_path.rglob('.*'))  # no temporary file is left
+
+
+def test_a_data_folder_of_somebody_else_is_told_with_the_way_out(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise PermissionError(errno.EACCES, 'Permission denied', str(tmp_path))
+
+    monkeypatch.setattr(shutil, 'copyfile', refuse)
+    found = resolve(System('a', {'model_file': 'zoo:mini/judge/model'}), str(tmp_path))
+    assert found.status == 'missing'
+    assert found.reason.endswith(
+        f'; {tmp_path} must be a folder that you can write to: give another with '
+        '--datapath or PARLAI_DATAPATH'
+    )
 
 
 def test_every_model_of_the_roster_is_shipped():

@@ -5,6 +5,7 @@ What ParlAI's zoo would fetch for a path, asked of the zoo itself but without a 
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import tempfile
@@ -83,8 +84,21 @@ def _noted(path: str, datapath: str) -> list[str]:
         raise UserError(f'{path} cannot be had from the zoo: {e}') from None
     except OSError as e:
         if not urls:  # else it looked for what it had not fetched
-            raise UserError(f'{path} cannot be had from the zoo: {e}') from None
+            raise UserError(_unwritable(path, datapath, e)) from None
     return urls
+
+
+def _unwritable(path: str, datapath: str, error: OSError) -> str:
+    """
+    Say what to do where the data folder is somebody else's, as in a shared install.
+    """
+    what = f'{path} cannot be had from the zoo: {error}'
+    if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return what
+    return (
+        f'{what}; {datapath} must be a folder that you can write to: give another '
+        'with --datapath or PARLAI_DATAPATH'
+    )
 
 
 def like(path: str) -> str:
