@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,11 +77,17 @@ SWITCH: dict[str, Any] = {'action': Switch}
 OPTIONS: dict[str, dict[str, Any]] = {
     '--config': {
         'metavar': 'NAME|FILE',
+        'type': os.path.expanduser,
         'help': 'protocol: a shipped name (demo, …) or a YAML file; options come first',
     },
-    '--run-dir': {'metavar': 'FOLDER', 'help': 'the run folder, new or begun'},
+    '--run-dir': {
+        'metavar': 'FOLDER',
+        'type': os.path.expanduser,  # a shell leaves the ~ of `--run-dir=~/runs`
+        'help': 'the run folder, new or begun',
+    },
     '--roster': {
         'metavar': 'NAME|FILE',
+        'type': os.path.expanduser,
         'help': 'roster: a shipped name or a YAML file',
     },
     '--pairing': {'metavar': 'NAME', 'help': 'bipartite, self_play or all_play_all'},
@@ -90,6 +97,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     '--openers-file': {
         'metavar': 'FILE',
+        'type': os.path.expanduser,
         'help': 'CSV with columns conv_id, utterance_idx, utterance',
     },
     '--num-dialogues': {
@@ -115,6 +123,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     '--datapath': {
         'metavar': 'FOLDER',
+        'type': os.path.expanduser,
         'help': "ParlAI's data folder (default: ParlAI's own choice)",
     },
     '--no-cuda': {**SWITCH, 'help': 'use the CPU even where there is a GPU'},
@@ -131,14 +140,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     '--judge-model-file': {
         'metavar': 'MODEL',
+        'type': os.path.expanduser,
         'help': 'the model inside the scorer: a model file, zoo:…, or hf:REPOSITORY',
     },
     '--followups': {
         'metavar': 'NAME|FILE',
+        'type': os.path.expanduser,
         'help': 'follow-up set: a shipped name, fed_2020, or a file',
     },
     '--human-scores': {
         'metavar': 'FILE',
+        'type': os.path.expanduser,
         'help': 'CSV: system,dimension,value[,rater,dialogue_id]',
     },
     '--rule': {

@@ -12,6 +12,7 @@ folder when it exists there, and else from the working directory. Of a retriever
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -170,6 +171,7 @@ def beside(doc: Document, value: str) -> str:
     """
     Return a path as it is, or from the document's folder when it exists there.
     """
+    value = os.path.expanduser(value)
     if PREFIXED.match(value) or Path(value).is_absolute():
         return value
     near = Path(doc.source).parent / value
@@ -243,6 +245,7 @@ def parse_target_and_info(spec: str) -> tuple[System, dict[str, Any]]:
         if shipped:
             return shipped
     doc = Document(None, f'--add-target {spec}')
+    model = os.path.expanduser(model)
     agent = model.removeprefix('agent:')
     if not agent or (sign and not name):
         raise doc.error((), 'NAME=MODEL_FILE[,key=value…] is expected')

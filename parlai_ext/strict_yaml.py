@@ -89,7 +89,10 @@ class Document:
         elif kind is float and isinstance(value, int):
             return float(value)
         if not good:
-            raise self.error(where, f'{KINDS[kind]} is expected, not {shown(value)}')
+            problem = f'{KINDS[kind]} is expected, not {shown(value)}'
+            if kind is str and isinstance(value, int | float):  # as `no` and 1e4 are
+                problem += '; put it in quotes'
+            raise self.error(where, problem)
         if kind is float and not math.isfinite(value):
             raise self.error(where, f'a finite number is expected, not {value}')
         return value

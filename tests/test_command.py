@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from parlai_ext.command import Command
+from parlai_ext.scripts.collect_dialogues import CollectDialogues
 
 
 class Terminated(Command):
@@ -28,3 +29,12 @@ def test_a_scheduler_that_ends_any_command_is_answered_in_one_line(capsys):
         'error: interrupted; the same command again goes on from here\n'
     )
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_home_folder_is_found_where_no_shell_did_it(monkeypatch):
+    monkeypatch.setenv('HOME', '/home/me')
+    given = ['--config=~/p.yaml', '--run-dir=~/r', '--datapath=~/d']
+    opt = CollectDialogues.parser().parse_args(given)
+    assert (opt.config, opt.run_dir, opt.datapath) == (
+        *('/home/me/p.yaml', '/home/me/r', '/home/me/d'),
+    )

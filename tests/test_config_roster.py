@@ -141,3 +141,18 @@ def test_a_target_that_cannot_be_meant_is_one_line(spec):
 def test_a_roster_taken_for_a_protocol_is_pointed_to():
     with pytest.raises(UserError, match='--roster cheating_blender'):
         load_protocol('cheating_blender')
+
+
+def test_the_home_folder_is_found_in_a_roster_and_in_add_target(monkeypatch):
+    monkeypatch.setenv('HOME', '/home/me')
+    found = load_roster({'targets': [{'name': 'one', 'opt': {'model_file': '~/m'}}]})
+    assert found.roster.targets[0].opt == {'model_file': '/home/me/m'}
+    assert parse_target('one=~/m').opt == {'model_file': '/home/me/m'}
+
+
+def test_a_name_that_yaml_reads_as_something_else_is_to_be_quoted(tmp_path):
+    path = tmp_path / 'roster.yaml'
+    path.write_text('targets:\n  - {name: no, opt: {model: repeat_query}}\n')
+    assert mistake(str(path)) == (
+        f'{path}:2: targets[0].name: text is expected, not false; put it in quotes'
+    )
