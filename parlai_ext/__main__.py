@@ -25,7 +25,10 @@ def main(args: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if args is None else args)
     print_anywhere()
     if args and args[0] in WITHOUT_PARLAI:
-        run_directly(args[0], args[1:])
+        try:
+            run_directly(args[0], args[1:])
+        except ModuleNotFoundError as e:
+            fail(f'{args[0]} needs the package {e.name!r}; install it with pip')
     else:
         run_with_parlai(args)
 

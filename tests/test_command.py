@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from parlai_ext import __main__
 from parlai_ext.command import Command
 from parlai_ext.scripts.collect_dialogues import CollectDialogues
 
@@ -37,4 +38,17 @@ def test_the_home_folder_is_found_where_no_shell_did_it(monkeypatch):
     opt = CollectDialogues.parser().parse_args(given)
     assert (opt.config, opt.run_dir, opt.datapath) == (
         *('/home/me/p.yaml', '/home/me/r', '/home/me/d'),
+    )
+
+
+def test_a_package_that_ranking_and_report_lack_is_one_line(monkeypatch, capsys):
+    def lack(name, args):
+        raise ModuleNotFoundError("No module named 'pandas'", name='pandas')
+
+    monkeypatch.setattr(__main__, 'run_directly', lack)
+    with pytest.raises(SystemExit) as left:
+        __main__.main(['report_run'])
+    assert left.value.code == 1
+    assert capsys.readouterr().err == (
+        "error: report_run needs the package 'pandas'; install it with pip\n"
     )
