@@ -2,8 +2,10 @@
 What a progress bar leaves in the log file of a job.
 """
 
+from parlai_ext.report.browse import fill_shelf
 from parlai_ext.stages.bar import bar_of
 from parlai_ext.stages.score import watch
+from tests.report_example import DIMENSIONS, SCORER, example_run
 
 
 class Judge:
@@ -31,3 +33,16 @@ def test_a_log_file_gets_no_line_for_each_context(capsys):
     lines = capsys.readouterr().err.split('\r')
     assert [line for line in lines if '500/500' in line and '500 contexts' in line]
     assert len(lines) == 3  # before the first line, at the beginning, at the end
+
+
+def test_a_run_that_is_read_at_once_shows_no_bar(capsys):
+    with bar_of('rank', 5, delay=3) as bar:
+        bar.update(5)
+    assert capsys.readouterr().err == ''
+
+
+def test_the_report_tells_of_each_dialogue_that_it_reads(tmp_path):
+    run = example_run(tmp_path / 'r')
+    seen = []
+    shelf = fill_shelf(run, SCORER, DIMENSIONS, seen=lambda: seen.append(1))
+    assert len(seen) == shelf.total == sum(s.lanes for s in run.dialogue_shards())

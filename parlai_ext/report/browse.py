@@ -6,7 +6,7 @@ Two passes over the run folder, so that thousands of dialogues never lie in memo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,17 +41,22 @@ def fill_shelf(
     scorer_signature: str,
     dimensions: Sequence[str],
     games: bool = False,
+    seen: Callable[[], object] = lambda: None,
 ) -> Shelf:
     """
     Choose dialogues of a run for the page and return them.
 
     :param dimensions: the first one decides what high and low mean.
     :param games: dialogues are games, and points decide it.
+    :param seen: called for each dialogue that was read.
     """
     pairings = {p['id']: p for p in run.manifest['pairings']}
     longest = max(1, int(run.manifest['protocol'].get('num_turns') or 1))
     limit = max(FEWEST, min(MAX_DIALOGUES, MAX_UTTERANCES // longest))
-    found = list(candidates(run, scorer_signature, pairings, dimensions, games))
+    found = []
+    for one in candidates(run, scorer_signature, pairings, dimensions, games):
+        found.append(one)
+        seen()
     picks = choose(found, limit)
     shown = tuple(_read(run, scorer_signature, pairings, picks, dimensions, games))
     labels = run.scores(scorer_signature).about().get('evidence_labels', ())

@@ -10,11 +10,15 @@ from typing import Any
 from tqdm import tqdm
 
 
-def bar_of(stage: str, n_dialogues: int, progress: bool) -> tqdm[Any]:
+def bar_of(
+    stage: str, n_dialogues: int, progress: bool = True, delay: float = 0
+) -> tqdm[Any]:
     """
     Return a bar; where nobody watches, it says something every half minute.
 
     ``update(0)`` shows a new postfix when it is time.
+
+    :param delay: seconds before it is shown at all; most runs are read in less.
     """
     return tqdm(
         total=n_dialogues,
@@ -23,4 +27,5 @@ def bar_of(stage: str, n_dialogues: int, progress: bool) -> tqdm[Any]:
         disable=not progress or not n_dialogues,
         mininterval=0.5 if sys.stderr.isatty() else 30,
         miniters=0,
+        delay=delay,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.report.table import leaderboard_csv
+from parlai_ext.stages.bar import bar_of
 from parlai_ext.store import RunFolder
 
 
@@ -25,7 +26,10 @@ def write_report(run: RunFolder, ranking: Mapping[str, Any], folder: str = '') -
     from parlai_ext.report.summary import dialogue_dimensions, scorer_of
 
     games = 'tournament' in ranking
-    shelf = fill_shelf(run, scorer_of(ranking), dialogue_dimensions(ranking), games)
+    what = (run, scorer_of(ranking), dialogue_dimensions(ranking), games)
+    n_there = sum(shard.lanes for shard in run.dialogue_shards())
+    with bar_of('report', n_there, delay=3) as bar:
+        shelf = fill_shelf(*what, seen=bar.update)
     run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
     run.write_text(f'{folder}report.html', render_page(ranking, run.manifest, shelf))
     return run.root / f'{folder}report.html'

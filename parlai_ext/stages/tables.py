@@ -13,6 +13,7 @@ import numpy as np
 from parlai_ext.ranking.baselines import BASELINES
 from parlai_ext.records import Dialogue, Pairing, ScoredDialogue
 from parlai_ext.stages import imported
+from parlai_ext.stages.bar import bar_of
 from parlai_ext.stages.plan import Plan, plan_of_run
 from parlai_ext.store import RunFolder
 
@@ -149,10 +150,13 @@ def walk(
     """
     by_id = {p.id: p for p in plan.pairings}
     scores = run.scores(signature)
-    for shard in run.dialogue_shards():
-        found = scores.by_dialogue(shard.pairing_id, shard.index)
-        for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
-            yield by_id[shard.pairing_id], dialogue, found.get(dialogue.id)
+    shards = run.dialogue_shards()
+    with bar_of('rank', sum(s.lanes for s in shards), delay=3) as bar:
+        for shard in shards:
+            found = scores.by_dialogue(shard.pairing_id, shard.index)
+            for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+                yield by_id[shard.pairing_id], dialogue, found.get(dialogue.id)
+                bar.update()
 
 
 def _count(tables: Tables, pairing: Pairing, dialogue: Dialogue) -> None:

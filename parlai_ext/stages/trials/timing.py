@@ -81,7 +81,7 @@ def n_done(run: RunFolder, phase: str) -> int:
     """
     Return how many dialogues are collected, or scored (once for each scorer).
     """
-    lanes = {(s.pairing_id, s.index): s.stop - s.start for s in run.dialogue_shards()}
+    lanes = {(s.pairing_id, s.index): s.lanes for s in run.dialogue_shards()}
     if phase == 'collect':
         return sum(lanes.values())
     paths = run.root.glob('scores/*/*/*.jsonl')
