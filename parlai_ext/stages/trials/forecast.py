@@ -64,8 +64,9 @@ def n_judged(protocol: Protocol, given: int) -> int:
     Return how many utterances of a full dialogue are judged: both speakers' own, or the
     first one's.
     """
-    both = protocol.score == 'both'
-    return sum(both or i % 2 == 0 for i in range(given, protocol.num_turns))
+    if protocol.score == 'both':
+        return max(0, protocol.num_turns - given)
+    return len(range(given + given % 2, protocol.num_turns, 2))
 
 
 def in_words(found: Mapping[str, Any]) -> str:
