@@ -233,7 +233,8 @@ def show(report: ImportReport, haul: Haul, run_dir: str) -> None:
     people = f'; not judged: {", ".join(report.people)}' if report.people else ''
     print(f'{len(report.systems)} systems: {", ".join(report.systems)}{people}')
     done = 'imported' if report.written else 'were there already'
+    files = '1 file' if report.n_files == 1 else f'{report.n_files} files'
     print(
         f'{report.n_dialogues} dialogues with {report.n_utterances} utterances of '
-        f'{report.n_files} files ({report.format}) {done}: {run_dir}'
+        f'{files} ({report.format}) {done}: {run_dir}'
     )
