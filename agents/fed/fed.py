@@ -101,13 +101,8 @@ def load_fed(opt: Opt) -> Any:
     """
     Return the scorer that the agent's options ask for, and log what signs its numbers.
     """
-    given = {
-        key: opt[option.removeprefix('--').replace('-', '_')]
-        for option, (key, _) in FED.items()
-        if opt.get(option.removeprefix('--').replace('-', '_')) is not None
-    }
     fed = build_scorer(
-        scorer_config({'name': 'fed', **given}, opt),
+        scorer_config({'name': 'fed'}, opt),
         **machine_of(opt),
         batchsize=max(64, opt.get('batchsize') or 1),
     )
