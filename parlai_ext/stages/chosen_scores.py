@@ -64,6 +64,5 @@ def _scorer(run: RunFolder, folder: Path) -> dict[str, Any]:
     """
     Return what is written down of the scorer of one folder of scores.
     """
-    if (folder / 'scorer.json').exists():
-        return dict(run.read_json(f'scores/{folder.name}/scorer.json'))
-    return {'signature': (folder / 'signature.txt').read_text().rstrip('\n')}
+    signature = (folder / 'signature.txt').read_text().rstrip('\n')
+    return {'signature': signature, **run.scores(signature).about()}
