@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from parlai_ext.errors import UserError
@@ -56,10 +55,8 @@ def existing(root: str | None) -> RunFolder | None:
     """
     Return the run in this folder if its dialogues were imported.
     """
-    if not root or not (Path(root) / 'manifest.json').is_file():
-        return None
-    run = RunFolder.existing(root)
-    return run if NAME in run.manifest else None
+    run = RunFolder.found(root)
+    return run if run and NAME in run.manifest else None
 
 
 def opponents(roster: Roster, pairings: tuple[Pairing, ...]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from parlai_ext.config import load_protocol_and_info
@@ -154,11 +153,11 @@ def protocol_of(manifest: Mapping[str, Any]) -> Protocol:
 
 
 def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
-    if run_dir and (Path(run_dir) / 'manifest.json').is_file():
-        manifest = RunFolder.existing(run_dir).manifest
-        imported.refuse(manifest, run_dir)
-        return manifest
-    return None
+    run = RunFolder.found(run_dir)
+    if run is None:
+        return None
+    imported.refuse(run.manifest, run_dir)
+    return run.manifest
 
 
 def _protocol(

@@ -72,6 +72,14 @@ class RunFolder:
         """
         return cls(Path(root), manifests.load(Path(root)))
 
+    @classmethod
+    def found(cls, root: str | Path | None) -> RunFolder | None:
+        """
+        Return the run that is there, `None` where there is none yet.
+        """
+        there = root and (Path(root) / manifests.NAME).is_file()
+        return cls.existing(root) if root and there else None
+
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 from parlai_ext.errors import UserError
 from parlai_ext.stages import plan, scorer_check
 from parlai_ext.stages.trials import amounts, forecast, timing
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import NAME
 
 
 def before_run(opt: Mapping[str, Any], *, judge: bool) -> dict[str, Any] | None:
@@ -66,13 +64,9 @@ def _pilot(opt: Mapping[str, Any], judge: bool) -> dict[str, Any]:
     from parlai_ext.stages.trials.preflight import planned
 
     whole, root = planned(opt), opt.get('run_dir')
-    there = RunFolder.existing(root) if root and _is_run(root) else None
+    there = RunFolder.found(root)
     with there.lock() if there else nullcontext():
         found = pilot(whole, opt, judge=judge)
         if root:
             timing.save_forecast(root, found, whole.protocol)
     return found
-
-
-def _is_run(root: str) -> bool:
-    return (Path(root) / NAME).is_file()

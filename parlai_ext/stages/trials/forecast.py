@@ -94,9 +94,10 @@ def _check(protocol: Protocol, run_dir: str | None) -> None:
     """
     Refuse what the run that is there would refuse.
     """
-    if not run_dir or not (Path(run_dir) / 'manifest.json').is_file():
+    run = RunFolder.found(run_dir)
+    if run is None:
         return
-    made = RunFolder.existing(run_dir).manifest['collect']
+    made = run.manifest['collect']
     asked = {key: getattr(protocol, key) for key in SETTINGS}
     other = [f'{k}: {made[k]!r} → {v!r}' for k, v in asked.items() if made[k] != v]
     if other:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -39,9 +38,8 @@ def planned(opt: Mapping[str, Any]) -> Plan:
     :raises UserError: when the run folder holds a run with other settings.
     """
     plan = make_plan(opt)
-    root = Path(opt['run_dir']) if opt.get('run_dir') else None
-    if root and (root / manifests.NAME).is_file():
-        manifests.merged(manifests.load(root), manifests.plain(plan.manifest), root)
+    if run := RunFolder.found(opt.get('run_dir')):
+        manifests.merged(run.manifest, manifests.plain(plan.manifest), run.root)
     return plan
 
 
@@ -52,8 +50,7 @@ def to_play(stage: Stage, root: str | None) -> dict[Block, frozenset[ShardKey]]:
 
     :param root: the run folder, which need not be there yet.
     """
-    there = root and (Path(root) / manifests.NAME).is_file()
-    return stage.todo(RunFolder.existing(root) if root and there else None)
+    return stage.todo(RunFolder.found(root))
 
 
 def speakers(plan: Plan, work: Iterable[Block]) -> list[str]:
