@@ -15,7 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install inside parlai_ext
 BARE_CORE = 'errors text_file records signature schedule strict_yaml zoo_configs chat'
-CORE = f'{BARE_CORE} rosters config openers_file human_scores options command'
+CORE = f'{BARE_CORE} rosters config openers_file human_scores options command '
+CORE += 'dialogue_means'
 ROOMS = 'ranking store report scoring likelihood remote bridge compat plugin'
 LIBRARY = f'{CORE} {ROOMS}'
 FACES = 'worlds agents tasks'
@@ -37,6 +38,7 @@ TABLE = {
     'config': (f'{BARE_CORE} rosters', ''),
     'openers_file': (BARE_CORE, ''),
     'human_scores': (BARE_CORE, ''),
+    'dialogue_means': ('records', ''),
     'options': ('errors', ''),
     'command': ('errors', ''),
     'ranking': (BARE_CORE, MATHS),

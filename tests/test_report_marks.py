@@ -6,8 +6,9 @@ import html
 
 import pytest
 
+from parlai_ext.dialogue_means import dialogue_means
 from parlai_ext.records import Dialogue, Score, ScoredDialogue, Utterance
-from parlai_ext.report.browse import as_data, target_mean
+from parlai_ext.report.browse import as_data
 from parlai_ext.report.marks import marks
 from parlai_ext.stages.rank import rank_run
 from parlai_ext.stages.report import write_report
@@ -70,7 +71,7 @@ def test_turns_named_by_evidence_are_no_numbers_to_compare():
 
 def test_what_is_said_of_a_whole_dialogue_is_no_mean_of_its_turns():
     # turns -1 and 0, the whole -1: not their mean
-    assert target_mean(*game(), 'a', 'diversity') == -1.0
+    assert dialogue_means(*game(), 'a')['diversity'] == -1.0
 
 
 def test_both_sides_of_a_game_have_a_value_of_their_own():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.dialogue_means import dialogue_means
 from parlai_ext.records import Dialogue, Score, ScoredDialogue
 from parlai_ext.report.marks import marks, numeric
 from parlai_ext.report.sample import Candidate, Pick, choose
@@ -82,7 +83,7 @@ def candidates(
         scored = scores.by_dialogue(pairing_id, index)
         for dialogue in run.read_dialogues(pairing_id, index):
             one = scored.get(dialogue.id)
-            value = target_mean(dialogue, one, names[0], main)
+            value = dialogue_means(dialogue, one, names[0]).get(main) if one else None
             if games and (won := points_won(dialogue, one, names, dimensions)):
                 value = float(len(won[0]) - len(won[1]))
             yield Candidate(dialogue.id, pairing_id, index, names[0], value)
@@ -97,10 +98,13 @@ def points_won(
     """
     Return on which dimensions each side has the larger value; `None` of no game.
     """
+    if scored is None:
+        return None
     won: tuple[list[str], list[str]] = ([], [])
     compared = False
+    means = [dialogue_means(dialogue, scored, name) for name in names]
     for d in dimensions:
-        a, b = (target_mean(dialogue, scored, name, d) for name in names)
+        a, b = (own.get(d) for own in means)
         if a is not None and b is not None:
             compared = True
             if a != b:
@@ -116,25 +120,6 @@ def sides(pairing: Mapping[str, Any], manifest: Mapping[str, Any]) -> tuple[str,
     if first in manifest.get('partners', {}):
         return second, first
     return first, second
-
-
-def target_mean(
-    dialogue: Dialogue, scored: ScoredDialogue | None, target: str, dimension: str
-) -> float | None:
-    """
-    Return a target's mean score in one dialogue; `None` when it broke the dialogue off.
-    """
-    if scored is None or dialogue.ended_by == target:
-        return None
-    own = [
-        s
-        for s in scored.scores
-        if s.value is not None and s.dimension == dimension and s.system == target
-    ]
-    # what is said of a whole dialogue is no mean of its turns
-    whole = [s for s in own if s.utterance_index is None]
-    values = [s.value for s in whole or own if s.value is not None]
-    return sum(values) / len(values) if values else None
 
 
 def as_data(

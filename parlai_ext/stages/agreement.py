@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import Any
 
+from parlai_ext.dialogue_means import dialogue_means
 from parlai_ext.errors import UserError
 from parlai_ext.ranking.items import item_agreement
 from parlai_ext.records import Dialogue, HumanJudgement, ScoredDialogue
 from parlai_ext.report.summary import is_floor
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.fed_variants import VARIANTS, rescored
-from parlai_ext.stages.tables import dialogue_means
 from parlai_ext.strict_yaml import nearest
 
 SCHEMA = 1

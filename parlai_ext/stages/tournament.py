@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from parlai_ext.dialogue_means import dialogue_means
 from parlai_ext.errors import UserError
 from parlai_ext.ranking.agreement import mean_ranks
 from parlai_ext.ranking.ratings import SHUFFLES, ranked, sum_of_ranks
@@ -20,7 +21,7 @@ from parlai_ext.ranking.tournament_summary import METHODS, rating_data, summary
 from parlai_ext.records import HumanJudgement
 from parlai_ext.report.summary import MARK, is_floor
 from parlai_ext.stages.plan import Plan
-from parlai_ext.stages.tables import Tables, dialogue_means, walk
+from parlai_ext.stages.tables import Tables, walk
 from parlai_ext.store import RunFolder
 
 RULE, RATING = 'tournament', 'openskill'
