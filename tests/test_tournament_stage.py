@@ -130,9 +130,9 @@ def test_mean_scores_stay_the_default(tmp_path):
 def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
     run = played(tmp_path)
     lines = {
-        rank_run(
-            run, SCORER, bootstraps=20, rule={'rating': 'openskill', 'shuffles': n}
-        )['signature']
+        rank_run(run, SCORER, bootstraps=20, rating='openskill', shuffles=n)[
+            'signature'
+        ]
         for n in (1, 2)
     }
     assert len(lines) == 2
@@ -146,9 +146,7 @@ def test_scorer_is_found_in_either_signature(tmp_path):
 
 
 def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
-    ranking = rank_run(
-        played(tmp_path), SCORER, bootstraps=20, rule={'rating': 'openskill'}
-    )
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating='openskill')
     row = overall(ranking)['a']
     spread = ranking['tournament']['ratings']['openskill']['spreads']['a']
     assert row['high'] - row['score'] == pytest.approx(1.96 * spread)
@@ -217,9 +215,7 @@ def test_ties_everywhere_are_a_shared_first_place(tmp_path):
 
 
 def test_leaderboard_has_points_and_uncertainty(tmp_path):
-    ranking = rank_run(
-        played(tmp_path), SCORER, bootstraps=20, rule={'rating': 'openskill'}
-    )
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating='openskill')
     head, *lines = leaderboard_csv(ranking).split('\n')
     rows = [
         dict(zip(head.split(','), line.split(','), strict=True))

@@ -77,7 +77,7 @@ class EvaluateSystems(Command):
                 scorer = score.scorer_of_run(run, opt)
                 scored = score.score_run(run, scorer, config=config)
             rule = rank.rule_of(opt)
-            ranking = rank.rank_run(run, scored.signature, human=human, rule=rule)
+            ranking = rank.rank_run(run, scored.signature, human=human, **rule)
             run.write_json('ranking.json', ranking)
             page = report.write_report(run, ranking)
         for line in (*planned.left_out, *problems):

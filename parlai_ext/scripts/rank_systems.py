@@ -11,6 +11,8 @@ from parlai_ext.command import Command
 from parlai_ext.errors import UserError
 from parlai_ext.options import RULE, add_options
 
+LIMITS = ('bootstraps', 'max_failed_share', 'max_truncated_share')
+
 
 class RankSystems(Command):
     """
@@ -48,15 +50,9 @@ class RankSystems(Command):
         run = RunFolder.existing(opt['run_dir'])
         with run.lock():
             signature, folder = choose_scores(run, opt['scores'])
-            ranking = rank_run(
-                run,
-                signature,
-                rule={**scores_rule(run, signature), **rule_of(opt)},
-                human=human,
-                bootstraps=opt['bootstraps'],
-                max_failed_share=opt['max_failed_share'],
-                max_truncated_share=opt['max_truncated_share'],
-            )
+            replaced = {**scores_rule(run, signature), **rule_of(opt)}
+            replaced |= {key: opt[key] for key in LIMITS if opt[key] is not None}
+            ranking = rank_run(run, signature, human=human, **replaced)
             run.write_json(f'{folder}ranking.json', ranking)
         print(terminal_table(ranking))
         return ranking

@@ -21,61 +21,48 @@ from parlai_ext.stages import imported, not_run, tournament, tournament_rows
 from parlai_ext.stages.plan import Plan, plan_of_run
 from parlai_ext.stages.reference import Reference, fitting, reference_of
 from parlai_ext.stages.tables import Tables, read_tables
-from parlai_ext.stages.truncation import (
-    MAX_TRUNCATED_SHARE,
-    truncation,
-    truncation_notes,
-)
+from parlai_ext.stages.truncation import truncation, truncation_notes
 from parlai_ext.store import RunFolder
 
 SCHEMA = 1
-BOOTSTRAPS = 2000
-MAX_FAILED_SHARE = 0.05
-PARTNERS = 'sampled'
+# what the ``ranking:`` section says where nobody says otherwise
+DEFAULTS = {
+    'bootstraps': 2000,
+    'max_failed_share': 0.05,
+    'max_truncated_share': 0.2,
+    'partners': 'sampled',
+}
 
 
 def rank_run(
     run: RunFolder,
     scorer_signature: str,
     *,
-    rule: Mapping[str, Any] | None = None,
     human: Sequence[HumanJudgement] = (),
-    bootstraps: int | None = None,
-    max_failed_share: float | None = None,
-    max_truncated_share: float | None = None,
+    **replaced: Any,
 ) -> dict[str, Any]:
     """
     Rank the targets of a scored run; return what `ranking.json` holds.
 
-    :param rule: keys that replace those of the protocol's ``ranking:`` section.
     :param human: judgements that replace the protocol's own reference.
-    :param max_truncated_share: of a system's judged contexts, above which its scores
-        are marked as not comparable.
+    :param replaced: keys that replace those of the protocol's ``ranking:`` section,
+        unless they are `None`.
     """
     plan = plan_of_run(run)
-    settings = {**plan.protocol.ranking, **(rule or {})}
-    if max_failed_share is not None:
-        settings['max_failed_share'] = max_failed_share
-    if max_truncated_share is not None:
-        settings['max_truncated_share'] = max_truncated_share
-    tables = read_tables(run, scorer_signature)
+    settings = {**DEFAULTS, **plan.protocol.ranking}
+    settings |= {key: value for key, value in replaced.items() if value is not None}
+    tables = read_tables(run, scorer_signature, tournament.asked(settings))
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
-    ranked = ranked_mask(tables, settings.get('max_failed_share', MAX_FAILED_SHARE))
-    partners = settings.get('partners', PARTNERS)
-    common: dict[str, Any] = {
-        'bootstraps': bootstraps or settings.get('bootstraps', BOOTSTRAPS),
-        'seed': plan.protocol.seed,
-    }
+    ranked = ranked_mask(tables, settings['max_failed_share'])
+    partners, seed = settings['partners'], plan.protocol.seed
+    common: dict[str, Any] = {'bootstraps': settings['bootstraps'], 'seed': seed}
     rows: dict[str, Any] = {'ranked': ranked, 'partners': partners, **common}
     kind, everything = reference_of(plan, human)
     asked, target = tournament.split(everything, settings)
-    played = tournament.crown(
-        *(run, plan, tables, scorer_signature, settings), target=target, kind=kind
-    )
+    played = tournament.crown(tables, settings, target=target, kind=kind, seed=seed)
     reference, misfits = fitting(tables, asked, strict=bool(human))
-    most = settings.get('max_truncated_share', MAX_TRUNCATED_SHARE)
-    truncated = truncation(tables, most)
+    truncated = truncation(tables, settings['max_truncated_share'])
     return {
         'schema': SCHEMA,
         'signature': f'{not_run.signature(run)} || {scorer_signature}'

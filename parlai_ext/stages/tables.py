@@ -12,6 +12,7 @@ import numpy as np
 
 from parlai_ext.dialogue_means import dialogue_means
 from parlai_ext.ranking.baselines import BASELINES
+from parlai_ext.ranking.tournament import Game
 from parlai_ext.records import Dialogue, Pairing, ScoredDialogue
 from parlai_ext.stages import imported
 from parlai_ext.stages.bar import bar_of
@@ -26,7 +27,8 @@ class Tables:
     none. `n_dialogues` counts a target's collected dialogues; `n_played` those in which
     a system took part and `failures` why those that it broke off ended. `n_contexts`
     counts the utterances of a target that were judged, `n_cut` those among them whose
-    context was too long for the judge.
+    context was too long for the judge. `games` has every scored dialogue, self-chats
+    among them, where they were asked for.
     """
 
     systems: tuple[str, ...]
@@ -38,6 +40,7 @@ class Tables:
     failures: dict[str, Counter[str]] = field(default_factory=dict)
     n_contexts: Counter[str] = field(default_factory=Counter)
     n_cut: Counter[str] = field(default_factory=Counter)
+    games: list[Game] = field(default_factory=list)
 
     def unscored(self, values: np.ndarray) -> list[int]:
         """
@@ -48,9 +51,11 @@ class Tables:
         return [n - int(k) for n, k in zip(counts, scored, strict=True)]
 
 
-def read_tables(run: RunFolder, scorer_signature: str) -> Tables:
+def read_tables(run: RunFolder, scorer_signature: str, games: bool = False) -> Tables:
     """
     Read every collected dialogue and its scores into arrays.
+
+    :param games: keep what the sides of each have scored, for a tournament.
     """
     plan = plan_of_run(run)
     tables = _empty(plan)
@@ -59,6 +64,8 @@ def read_tables(run: RunFolder, scorer_signature: str) -> Tables:
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for pairing, dialogue, scored in walk(run, plan, scorer_signature):
         _count(tables, pairing, dialogue)
+        if games and scored is not None:
+            tables.games.append(game_of(pairing, dialogue, scored))
         opener = place[dialogue.opener_id]
         for k, judged in enumerate(sides(plan, pairing)):
             if judged.first in rows:
@@ -68,6 +75,15 @@ def read_tables(run: RunFolder, scorer_signature: str) -> Tables:
                 cell = (rows[judged.first], column, opener + later)
                 _enter(tables, cell, judged, dialogue, scored)
     return tables
+
+
+def game_of(pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue) -> Game:
+    """
+    Return a dialogue as a game, with what each side has scored.
+    """
+    names = dict.fromkeys((pairing.first, pairing.second))
+    raw = {name: dialogue_means(dialogue, scored, name) for name in names}
+    return Game(pairing.first, pairing.second, raw, dialogue.id)
 
 
 def turns_round(plan: Plan) -> bool:

@@ -12,17 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.dialogue_means import dialogue_means
 from parlai_ext.errors import UserError
 from parlai_ext.ranking.agreement import mean_ranks
 from parlai_ext.ranking.ratings import SHUFFLES, ranked, sum_of_ranks
-from parlai_ext.ranking.tournament import Game, mean_raw, tournament
+from parlai_ext.ranking.tournament import mean_raw, tournament
 from parlai_ext.ranking.tournament_summary import METHODS, rating_data, summary
 from parlai_ext.records import HumanJudgement
 from parlai_ext.report.summary import MARK, is_floor
-from parlai_ext.stages.plan import Plan
-from parlai_ext.stages.tables import Tables, walk
-from parlai_ext.store import RunFolder
+from parlai_ext.stages.tables import Tables
 
 RULE, RATING = 'tournament', 'openskill'
 OVERALL, RANK = 'overall', 'rank'
@@ -69,20 +66,27 @@ def kept(found: Crown | None) -> dict[str, Any]:
     return {} if found is None else {'tournament': {**found.data, 'name': found.name}}
 
 
+def asked(settings: Mapping[str, Any]) -> bool:
+    """
+    Tell whether the ``ranking:`` section asks for a tournament.
+    """
+    return settings.get('rule') == RULE
+
+
 def split(
-    asked: Mapping[str, Any], settings: Mapping[str, Any]
+    given: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Values]:
     """
     Return the reference without what a tournament's rating is compared with, and that.
 
     These are the values called ``Overall``, or ``rank``, of which the smallest is best.
 
-    :param asked: dimension -> system -> value, or human judgements.
+    :param given: dimension -> system -> value, or human judgements.
     """
-    rest = dict(asked)
+    rest = dict(given)
     target: Values = {}
-    if settings.get('rule') == RULE:
-        for name in asked:
+    if asked(settings):
+        for name in given:
             if name.casefold() in (OVERALL, RANK):
                 target = _target(rest.pop(name), name.casefold() == RANK)
     return rest, target
@@ -111,54 +115,38 @@ def _target(
 
 
 def crown(
-    run: RunFolder,
-    plan: Plan,
     tables: Tables,
-    scorer_signature: str,
     settings: Mapping[str, Any],
+    *,
     target: Values,
     kind: str,
+    seed: int,
 ) -> Crown | None:
     """
     Play the tournament that the ``ranking:`` section asks for; `None` when none is.
+
+    :param tables: with the run's games.
     """
-    if settings.get('rule') != RULE:
+    if not asked(settings):
         return None
     names = {d.casefold(): d for d in tables.scores}
     name = 'Rating' if OVERALL in names else OVERALL.capitalize()
     strangers = sorted(set(target) - set(tables.systems))
     if target and len(strangers) == len(target):
         raise UserError(f'reference: {name}: no target {strangers[0]!r}')
-    games = games_of(run, plan, scorer_signature)
-    data = tournament_data(games, tables, settings, target, plan.protocol.seed)
+    data = tournament_data(tables, settings, target, seed)
     if strangers:
         data['notes'].append(f'reference values of no target: {", ".join(strangers)}')
     return Crown(name, data, target, kind)
 
 
-def games_of(run: RunFolder, plan: Plan, scorer_signature: str) -> list[Game]:
-    """
-    Return every scored dialogue as a game, self-chats among them.
-    """
-    found = []
-    for pairing, dialogue, scored in walk(run, plan, scorer_signature):
-        if scored is not None:
-            sides = dict.fromkeys((pairing.first, pairing.second))
-            raw = {name: dialogue_means(dialogue, scored, name) for name in sides}
-            found.append(Game(pairing.first, pairing.second, raw, dialogue.id))
-    return found
-
-
 def tournament_data(
-    games: Sequence[Game],
-    tables: Tables,
-    settings: Mapping[str, Any],
-    target: Values,
-    seed: int,
+    tables: Tables, settings: Mapping[str, Any], target: Values, seed: int
 ) -> dict[str, Any]:
     """
     Return the tournament as plain data, its ratings compared with the reference.
     """
+    games = tables.games
     chosen = settings.get('rating') or RATING
     shuffles = settings.get('shuffles') or SHUFFLES
     between = [game for game in games if game.first != game.second]

@@ -10,8 +10,6 @@ from typing import Any
 from parlai_ext.report.visible import percent
 from parlai_ext.stages.tables import Tables
 
-MAX_TRUNCATED_SHARE = 0.2
-
 
 def truncation(tables: Tables, max_share: float) -> dict[str, Any]:
     """
