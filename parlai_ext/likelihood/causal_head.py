@@ -1,7 +1,5 @@
 """
 The output layer of a causal model: logits of the rows that are asked, by slices.
-
-Logits are the widest numbers of a language model, so they are never there all at once.
 """
 
 from __future__ import annotations
@@ -11,6 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+from parlai_ext.likelihood.logprobs import picked, sliced
 
 LOGITS = 2**23  # numbers that are written at once
 
@@ -44,31 +44,11 @@ class Head:
             if not self.plain:
                 with _rows(self.layer, asked):
                     logits = self.model(**inputs).logits[0]
-                return _picked(logits, at, ids).tolist()
+                return picked(logits, at, ids).tolist()
             with _rows(self.layer, asked, let=1) as kept:
                 self.model(**inputs)
-            return self._sliced(kept[0], at, ids).tolist()
-
-    def _sliced(
-        self, hidden: torch.Tensor, at: torch.Tensor, ids: torch.Tensor
-    ) -> torch.Tensor:
-        """
-        Return the log-probabilities of ``ids`` at rows ``at`` of ``hidden``.
-        """
-        at, order = at.sort(stable=True)
-        size = max(1, LOGITS // self.layer.weight.shape[0])
-        starts = range(0, len(hidden), size)
-        bounds = torch.searchsorted(at, torch.tensor([*starts, len(hidden)])).tolist()
-        parts = [
-            _picked(
-                self.layer(hidden[start : start + size]),
-                at[first:last] - start,
-                ids[order[first:last]],
-            )
-            for start, first, last in zip(starts, bounds, bounds[1:], strict=False)
-        ]
-        found = torch.cat(parts)
-        return torch.empty_like(found).scatter_(0, order.to(found.device), found)
+            size = max(1, LOGITS // self.layer.weight.shape[0])
+            return sliced(self.layer, kept[0], at, ids, size).tolist()
 
     @property
     def plain(self) -> bool:
@@ -86,18 +66,6 @@ class Head:
                 whole = self.model(input_ids=probe, use_cache=False).logits[0]
             self._plain = torch.equal(whole, self.layer(kept[0]))
         return self._plain
-
-
-def _picked(logits: torch.Tensor, at: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """
-    Return the log-probability of ``ids[i]`` in ``logits[at[i]]``.
-
-    Half precision is widened before it is normalised: it would round -10 to the next
-    1/128.
-    """
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    logprobs = torch.log_softmax(logits, dim=-1, dtype=wide)
-    return logprobs[at.to(logits.device), ids.to(logits.device)]
 
 
 @contextmanager

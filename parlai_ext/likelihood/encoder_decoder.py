@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from parlai_ext.likelihood.budget import Budget
+from parlai_ext.likelihood.logprobs import sliced
 from parlai_ext.likelihood.prefixes import Tokens, Tree, forest
 from parlai_ext.records import Answer, Question
 
@@ -189,37 +190,19 @@ class EncoderDecoder:
         sizes = [len(tree.tokens) - first for tree in trees]
         places = [np.arange(size) + (i * width + first) for i, size in enumerate(sizes)]
         shifts = np.cumsum([0, *sizes[:-1]]) - first
-        logprobs = self._logprobs(
+        nodes = [t.nodes + s for t, s in zip(trees, shifts, strict=True)]
+        logprobs = sliced(
+            self.model.logits,
             hidden.flatten(0, 1)[self._tensor(np.concatenate(places))],
-            np.concatenate([t.nodes + s for t, s in zip(trees, shifts, strict=True)]),
-            np.concatenate([tree.targets for tree in trees]),
+            torch.from_numpy(np.concatenate(nodes)),
+            torch.from_numpy(np.concatenate([tree.targets for tree in trees])),
+            max(1, LOGITS // self.model.vocabulary),
         )
         rest = iter(logprobs.tolist())
         return [
             {ids: tuple(islice(rest, len(ids))) for ids in tree.continuations}
             for tree in trees
         ]
-
-    def _logprobs(
-        self, hidden: torch.Tensor, nodes: np.ndarray, targets: np.ndarray
-    ) -> np.ndarray:
-        """
-        Return log P(targets) after these rows of ``hidden``, a slice of rows at a time.
-        """
-        order = np.argsort(nodes, kind='stable')
-        nodes, targets = nodes[order], targets[order]
-        size = max(1, LOGITS // self.model.vocabulary)
-        found = np.empty(len(nodes))
-        for start in range(0, len(hidden), size):
-            own = slice(*np.searchsorted(nodes, (start, start + size)))
-            logits = self.model.logits(hidden[start : start + size])
-            # half precision would round a log-probability of -10 to the next 1/128
-            wide = torch.promote_types(logits.dtype, torch.float32)
-            logprobs = torch.log_softmax(logits, dim=-1, dtype=wide)
-            rows, columns = self._tensor(nodes[own] - start), self._tensor(targets[own])
-            picked = logprobs[rows, columns]
-            found[order[own]] = picked.cpu().numpy()
-        return found
 
     def _forest(self, continuations: tuple[Tokens, ...]) -> tuple[Tree, ...]:
         """

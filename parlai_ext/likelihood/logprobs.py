@@ -1,0 +1,52 @@
+"""
+Log-probabilities of tokens from what an output layer reads, a slice of rows at a time.
+
+Logits are the widest numbers of a language model, so they are never there all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+
+def sliced(
+    layer: Callable[[torch.Tensor], torch.Tensor],
+    hidden: torch.Tensor,
+    at: torch.Tensor,
+    ids: torch.Tensor,
+    size: int,
+) -> torch.Tensor:
+    """
+    Return the log-probability of ``ids[i]`` after row ``at[i]`` of ``hidden``.
+
+    :param layer: makes ``[n, vocabulary]`` logits of ``[n, features]``.
+    :param at: on the CPU, like ``ids``.
+    :param size: how many rows go through the layer at once.
+    """
+    at, order = at.sort(stable=True)
+    starts = range(0, len(hidden), size)
+    bounds = torch.searchsorted(at, torch.tensor([*starts, len(hidden)])).tolist()
+    parts = [
+        picked(
+            layer(hidden[start : start + size]),
+            at[first:last] - start,
+            ids[order[first:last]],
+        )
+        for start, first, last in zip(starts, bounds, bounds[1:], strict=False)
+    ]
+    found = torch.cat(parts)
+    return torch.empty_like(found).scatter_(0, order.to(found.device), found)
+
+
+def picked(logits: torch.Tensor, at: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """
+    Return the log-probability of ``ids[i]`` in ``logits[at[i]]``.
+
+    Half precision is widened before it is normalised: it would round -10 to the next
+    1/128.
+    """
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    logprobs = torch.log_softmax(logits, dim=-1, dtype=wide)
+    return logprobs[at.to(logits.device), ids.to(logits.device)]
