@@ -20,7 +20,6 @@ from parlai_ext.errors import UserError
 from parlai_ext.likelihood.budget import Budget
 from parlai_ext.likelihood.causal_head import Head
 from parlai_ext.likelihood.causal_masks import Masks
-from parlai_ext.likelihood.encoder_decoder import Vectorizer
 from parlai_ext.likelihood.memory import is_out_of_memory
 from parlai_ext.likelihood.prefix_packs import (
     CONTEXT,
@@ -31,6 +30,7 @@ from parlai_ext.likelihood.prefix_packs import (
     packs_of,
 )
 from parlai_ext.likelihood.prefix_tree import Preorder
+from parlai_ext.likelihood.vectorizer import Vectorizer, context_ids, continuation_ids
 from parlai_ext.records import Answer, Question
 
 Rows = dict[tuple[int, int], tuple[float, ...]]
@@ -121,8 +121,12 @@ class Causal:
         return found
 
     def _asked(self, question: Question) -> Asked:
-        context, cut = self._context_ids(question.context)
-        replies = tuple(self._continuation_ids(one) for one in question.continuations)
+        context: tuple[int, ...] = ()
+        cut, given = 0, question.context
+        # texts that nobody can read count as none
+        if given and not (self.vectorizer is None and isinstance(given[0], str)):
+            context, cut = context_ids(self.vectorizer, given)
+        replies = continuation_ids(self.vectorizer, question.continuations)
         if self.positions is not None:
             longest = max(map(len, replies), default=0)
             if longest >= self.positions:
@@ -138,22 +142,6 @@ class Causal:
                 raise UserError('an empty context, and no start token to stand for it')
             context = (self.start,)
         return Asked(context, replies, cut)
-
-    def _context_ids(
-        self, context: tuple[str, ...] | tuple[int, ...]
-    ) -> tuple[tuple[int, ...], int]:
-        if not all(isinstance(one, str) for one in context):
-            return context, 0  # type: ignore[return-value]
-        if not context or self.vectorizer is None:
-            return (), 0
-        ids, cut = self.vectorizer.context(context)  # type: ignore[arg-type]
-        return tuple(ids), cut
-
-    def _continuation_ids(self, continuation: str | tuple[int, ...]) -> tuple[int, ...]:
-        if isinstance(continuation, str):
-            assert self.vectorizer is not None, 'texts need a vectorizer'
-            return self.vectorizer.continuation(continuation)
-        return tuple(continuation)
 
     def _costs(self, tokens: int) -> Costs:
         return Costs(6 * self.width, tokens)

@@ -19,30 +19,13 @@ import torch
 from parlai_ext.likelihood.budget import Budget
 from parlai_ext.likelihood.logprobs import sliced
 from parlai_ext.likelihood.prefixes import Tokens, Tree, forest
+from parlai_ext.likelihood.vectorizer import Vectorizer, context_ids, continuation_ids
 from parlai_ext.records import Answer, Question
 
 LARGEST_TREE = 512  # nodes
 LOGITS = 2**24  # numbers that the output layer writes at once
 KNOWN_FORESTS = 256
 Found = dict[Tokens, tuple[float, ...]]
-
-
-class Vectorizer(Protocol):
-    """
-    How a model's own vocabulary sees contexts and continuations.
-    """
-
-    def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
-        """
-        Return the token ids of a history, and how many were cut.
-        """
-        ...
-
-    def continuation(self, text: str) -> tuple[int, ...]:
-        """
-        Return the token ids of a reply, its end token included.
-        """
-        ...
 
 
 class Model(Protocol):
@@ -124,8 +107,10 @@ class EncoderDecoder:
 
         ``with_context`` changes nothing: an encoder gives its input no probability.
         """
-        contexts = [self._context_ids(q) for q in questions]
-        replies = [self._continuation_ids(q) for q in questions]
+        contexts = [context_ids(self.vectorizer, q.context) for q in questions]
+        replies = [
+            continuation_ids(self.vectorizer, q.continuations) for q in questions
+        ]
         asked: dict[Tokens, dict[Tokens, None]] = {}
         for (ids, _), own in zip(contexts, replies, strict=True):
             if own:
@@ -230,22 +215,6 @@ class EncoderDecoder:
             return masks.expand(len(trees), -1, -1)
         place = {key: i for i, key in enumerate(different)}
         return masks[[place[id(tree)] for tree in trees]]
-
-    def _context_ids(self, question: Question) -> tuple[Tokens, int]:
-        first = question.context[0] if question.context else ''
-        if not isinstance(first, str):
-            return tuple(question.context), 0  # type: ignore[arg-type]
-        assert self.vectorizer is not None
-        ids, cut = self.vectorizer.context(question.context)  # type: ignore[arg-type]
-        return tuple(ids), cut
-
-    def _continuation_ids(self, question: Question) -> list[Tokens]:
-        return [
-            self.vectorizer.continuation(c)  # type: ignore[union-attr]
-            if isinstance(c, str)
-            else tuple(c)
-            for c in question.continuations
-        ]
 
     def _padded(
         self, rows: Iterable[Sequence[int]], padding: int | None = None
