@@ -59,9 +59,16 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
         status, where = _weights(system, datapath)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
-        besides = list(_besides(system, datapath, model))
-        _check_agent(system, model, datapath)
-        _check_options(system, model, datapath)
+        own = own_options(model, system.opt, datapath) if model else {}
+        besides = list(_besides(system, datapath, own))
+        agent = system.opt.get('model') or own.get('model')
+        if agent:
+            _check_agent(str(agent), {**own, **system.opt})
+            _check_options(system, str(agent))
+        elif model:
+            raise UserError(
+                f"model: not given; {model}.opt names none: add 'model' to opt"
+            )
         if any('://' in line for line in besides):
             status = DOWNLOAD
     except UserError as e:
@@ -132,7 +139,9 @@ def _zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
     return []
 
 
-def _besides(system: System, datapath: str | None, model: Path | None) -> Iterator[str]:
+def _besides(
+    system: System, datapath: str | None, own: Mapping[str, Any]
+) -> Iterator[str]:
     """
     Yield a line for each file beside the weights that is to be fetched or made.
 
@@ -150,8 +159,7 @@ def _besides(system: System, datapath: str | None, model: Path | None) -> Iterat
                 yield f'{key}: {" ".join(urls)}'
         else:
             existing(value, key)
-    opt = {**(own_options(model, system.opt, datapath) if model else {}), **system.opt}
-    urls = tokenizer_files.missing_urls(opt, datapath)
+    urls = tokenizer_files.missing_urls({**own, **system.opt}, datapath)
     if urls:
         yield f'dict_tokenizer: {" ".join(urls)}'
 
@@ -171,20 +179,16 @@ def _replies(key: str, spec: str, datapath: str | None) -> str:
     return f'the replies of {spec}, in {file} (made of data that is here)'
 
 
-def _check_agent(system: System, model: Path | None, datapath: str | None) -> None:
+def _check_agent(agent: str, opt: Mapping[str, Any]) -> None:
     """
-    Refuse an agent that cannot be imported, or a model that does not name one.
+    Refuse an agent that cannot be imported, or that would misread the model.
+
+    :param opt: the model's own options, and the system's over them.
     """
     from parlai.core.agents import Agent
     from parlai.core.loader import load_agent_module
 
-    agent = _agent(system, model, datapath)
-    if agent is None:
-        raise UserError(f"model: not given; {model}.opt names none: add 'model' to opt")
-    if not agent:
-        return
-    own = own_options(model, system.opt, datapath) if model else {}
-    check_reader({**own, **system.opt, 'model': agent})
+    check_reader({**opt, 'model': agent})
     try:
         found = load_agent_module(agent)
     except ImportError as e:
@@ -197,25 +201,13 @@ def _check_agent(system: System, model: Path | None, datapath: str | None) -> No
         raise UserError(f'model: {agent} is no ParlAI agent')
 
 
-def _agent(system: System, model: Path | None, datapath: str | None) -> str | None:
-    """
-    Return a system's agent; '' while its model file is not here to name one.
-    """
-    if system.opt.get('model'):
-        return str(system.opt['model'])
-    return own_options(model, system.opt, datapath).get('model') if model else ''
-
-
-def _check_options(system: System, model: Path | None, datapath: str | None) -> None:
+def _check_options(system: System, agent: str) -> None:
     """
     Refuse options that the agent's own parser does not take; files are left out, so
     that none is looked for in the zoo.
     """
     from parlai_ext.bridge.agents import parsed_options
 
-    agent = _agent(system, model, datapath)
-    if not agent:
-        return
     given = {k: v for k, v in system.opt.items() if v is not None}
     given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
     before = os.environ.get('PARLAI_DATAPATH')
