@@ -108,6 +108,7 @@ class ValidateScorer(Command):
         """
         from parlai_ext.stages import imported, plan, score
         from parlai_ext.stages.agreement import variant_scores
+        from parlai_ext.stages.tables import walk
 
         there = None if self.opt['config'] else imported.existing(self.opt['run_dir'])
         left_out: Sequence[str] = ()
@@ -125,16 +126,8 @@ class ValidateScorer(Command):
             scorer = self.scorer(section)
             config = score.scorer_config(section, {**self.opt, 'fed_polarity': 'both'})
             report = score.score_run(run, scorer, config=config)
-            store = run.scores(report.signature)
-            pairs = (
-                pair
-                for shard in run.dialogue_shards()
-                for pair in zip(
-                    run.read_dialogues(shard.pairing_id, shard.index),
-                    store.read(shard.pairing_id, shard.index),
-                    strict=True,
-                )
-            )
+            read = walk(run, plan.plan_of_run(run), report.signature)
+            pairs = ((dialogue, scored) for _, dialogue, scored in read if scored)
             return variant_scores(pairs, scorer), report.signature
 
     def collect(self, run: RunFolder, left_out: Sequence[str]) -> None:
@@ -214,9 +207,9 @@ def scored_pairs(
     """
     Yield dialogues with their scores, some at a time, under a progress bar.
     """
-    from tqdm import tqdm
+    from parlai_ext.stages.bar import bar_of
 
-    with tqdm(total=len(dialogues), desc='score', unit='dialogue') as bar:
+    with bar_of('score', len(dialogues)) as bar:
         for start in range(0, len(dialogues), AT_ONCE):
             some = dialogues[start : start + AT_ONCE]
             scored = scorer.score(some, indices[start : start + AT_ONCE])
