@@ -23,7 +23,6 @@ import os
 import re
 import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from transformers import AutoModelForCausalLM, GPT2Config
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.measures import seconds  # noqa: E402
 from parlai_ext.likelihood.causal import Causal  # noqa: E402
 from parlai_ext.records import Answer, Question  # noqa: E402
 from parlai_ext.scoring.followups import FollowUps, load_followups  # noqa: E402
@@ -117,18 +117,6 @@ def counted(work: Callable[[], Any]) -> tuple[int, Any]:
     ):
         found = work()
     return int(counter.get_total_flops()), found
-
-
-def seconds(work: Callable[[], Any], opt: argparse.Namespace) -> float:
-    """
-    Return how long some work takes.
-    """
-    clock = time.process_time if opt.clock == 'cpu' else time.perf_counter
-    start = clock()
-    work()
-    if opt.device.startswith('cuda'):
-        torch.cuda.synchronize()
-    return clock() - start
 
 
 def compare(

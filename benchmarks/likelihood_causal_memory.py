@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from transformers import AutoModelForCausalLM, GPT2Config
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.measures import resident
 from parlai_ext.likelihood.causal import Causal
 from parlai_ext.records import Question
 
@@ -33,15 +33,6 @@ SMALL = {'vocab_size': 8000, 'n_embd': 64, 'n_layer': 2, 'n_head': 2}
 EACH, WARM = 250, 2000
 BUDGETS = (1024, 2048, 4096, 8192)
 MIB = 2**20
-
-
-def resident(line: str = 'VmRSS') -> int:
-    """
-    Return the bytes that the process has in memory, or (``VmHWM``) had at most.
-    """
-    found = re.search(rf'{line}:\s+(\d+)', Path('/proc/self/status').read_text('ascii'))
-    assert found is not None
-    return 1024 * int(found[1])
 
 
 def questions(n: int, vocabulary: int) -> Iterator[Question]:

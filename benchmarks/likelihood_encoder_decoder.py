@@ -21,7 +21,6 @@ import argparse
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +40,7 @@ from parlai.agents.transformer.modules import TransformerGeneratorModel  # noqa:
 from parlai.core.torch_generator_agent import TorchGeneratorAgent  # noqa: E402
 from parlai.utils.torch import padded_tensor  # noqa: E402
 
+from benchmarks.measures import seconds  # noqa: E402
 from parlai_ext.bridge.cross_attention import CrossAttention  # noqa: E402
 from parlai_ext.likelihood.budget import Budget  # noqa: E402
 from parlai_ext.likelihood.encoder_decoder import EncoderDecoder  # noqa: E402
@@ -91,18 +91,6 @@ def flops(work: Callable[[], object]) -> int:
     with FlopCounterMode(display=False) as counter:
         work()
     return int(counter.get_total_flops())
-
-
-def seconds(work: Callable[[], object], opt: argparse.Namespace) -> float:
-    """
-    Return how long the work takes, or how long processors work on it.
-    """
-    clock = time.process_time if opt.clock == 'cpu' else time.perf_counter
-    start = clock()
-    work()
-    if opt.device.startswith('cuda'):
-        torch.cuda.synchronize()
-    return clock() - start
 
 
 def peak(opt: argparse.Namespace) -> float:

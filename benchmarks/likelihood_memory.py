@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import re
 import statistics
 import sys
 import time
@@ -30,6 +29,7 @@ compat.apply()
 
 from blender_shapes import SHAPES, build  # noqa: E402
 
+from benchmarks.measures import resident  # noqa: E402
 from parlai_ext.bridge.cross_attention import CrossAttention  # noqa: E402
 from parlai_ext.bridge.judge import load_judge  # noqa: E402
 from parlai_ext.likelihood.budget import Budget  # noqa: E402
@@ -40,16 +40,6 @@ FOLLOWUPS = ('That makes no sense!', "I don't understand.", 'You are boring.', '
 WORDS = ('i', 'you', 'we', 'like', 'made', 'want', 'tea', 'rain', 'books', 'hills')
 EACH = 250
 WARM = 2000
-
-
-def resident(line: str = 'VmRSS') -> int:
-    """
-    Return the bytes that the process has in memory, or (``VmHWM``) had at most.
-    """
-    status = Path('/proc/self/status').read_text(encoding='ascii')
-    found = re.search(rf'{line}:\s+(\d+)', status)
-    assert found is not None
-    return 1024 * int(found[1])
 
 
 def texts(n: int) -> Iterator[Question]:

@@ -37,18 +37,11 @@ def test_a_model_that_does_not_is_refused_in_one_line(kind):
     assert '\n' not in str(e.value)
 
 
-def test_a_model_that_ignores_its_mask_is_found_out():
+@pytest.mark.parametrize('ignored', ['attention_mask', 'position_ids'])
+def test_a_model_that_ignores_what_makes_a_tree_is_found_out(ignored):
     model = make('Llama', SIZES)
     forward = model.forward
-    model.forward = lambda **given: forward(**{**given, 'attention_mask': None})
-    with pytest.raises(UserError, match='in another way than plain text'):
-        checked(Causal(model, None, ''))
-
-
-def test_a_model_that_ignores_positions_is_found_out():
-    model = make('Llama', SIZES)
-    forward = model.forward
-    model.forward = lambda **given: forward(**{**given, 'position_ids': None})
+    model.forward = lambda **given: forward(**{**given, ignored: None})
     with pytest.raises(UserError, match='in another way than plain text'):
         checked(Causal(model, None, ''))
 

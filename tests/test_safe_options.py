@@ -19,7 +19,7 @@ from parlai_ext.bridge.safe.own_options import is_ours, without_strange_tasks
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from tests.malicious_pickles import gadget, in_zip
-from tests.tiny_models import make_generator, make_ranker
+from tests.tiny_models import make_generator, make_ranker, with_options
 
 FOREIGN = (
     'import pathlib\n'
@@ -46,17 +46,6 @@ def marker(tmp_path, monkeypatch):
     yield found
     for name in [n for n in sys.modules if n.startswith('strange_one')]:
         del sys.modules[name]
-
-
-def with_options(path, **more):
-    """
-    Change the options beside a model.
-    """
-    with open(f'{path}.opt') as file:
-        own = json.load(file)
-    with open(f'{path}.opt', 'w') as file:
-        json.dump({**own, **more}, file)
-    return path
 
 
 def loaded(path, **opt):

@@ -15,7 +15,7 @@ from parlai_ext.bridge.safe.own_options import is_ours
 from parlai_ext.errors import UserError
 from parlai_ext.records import System
 from parlai_ext.scripts.convert_model import convert
-from tests.tiny_models import make_generator, make_ranker
+from tests.tiny_models import make_generator, make_ranker, with_options
 
 SECRET = 'the lock opens with nine'
 
@@ -36,17 +36,6 @@ def home(tmp_path):
     folder = tmp_path / 'home'
     folder.mkdir()
     return folder
-
-
-def with_options(path, **more):
-    """
-    Change the options beside a model.
-    """
-    with open(f'{path}.opt') as file:
-        own = json.load(file)
-    with open(f'{path}.opt', 'w') as file:
-        json.dump({**own, **more}, file)
-    return path
 
 
 def said(path, **opt):

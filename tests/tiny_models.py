@@ -5,6 +5,7 @@ Their weights are drawn wide, so that what they say depends on what they heard; 
 they say means anything.
 """
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -138,3 +139,14 @@ def in_float64(agent: TorchAgent) -> TorchAgent:
         encs = agent._make_candidate_encs(agent.fixed_candidate_vecs)
         agent.fixed_candidate_encs = encs
     return agent
+
+
+def with_options(path, **more):
+    """
+    Change the options beside a model.
+    """
+    with open(f'{path}.opt') as file:
+        own = json.load(file)
+    with open(f'{path}.opt', 'w') as file:
+        json.dump({**own, **more}, file)
+    return path
