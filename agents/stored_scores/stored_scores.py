@@ -20,6 +20,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.errors import UserError
+from parlai_ext.text_file import read_utf8
 
 KEYS = ('scores', 'score')
 Scores = Mapping[str, float | None]
@@ -81,12 +82,9 @@ def read_scores(path: str | None) -> list[Scores]:
     """
     if not path:
         raise UserError('--scores-file is needed: JSON, an object with scores an item')
+    text = read_utf8(path, '--scores-file ')
     try:
-        with open(path, encoding='utf-8') as f:
-            text = f.read()
         found = list(objects(text))
-    except OSError as e:
-        raise UserError(f'--scores-file {path}: {e.strerror}') from None
     except ValueError as e:
         raise UserError(f'--scores-file {path}: not JSON: {e}') from None
     if len(found) == 1 and isinstance(found[0], list):
