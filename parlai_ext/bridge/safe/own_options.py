@@ -78,12 +78,16 @@ def _check_files(path: str, opt: Mapping[str, Any], given: Mapping[str, Any]) ->
     """
     Refuse a file elsewhere on this machine, which the replies could give away.
     """
-    folders = [Path(path).parent, Path(data_folder(given.get('datapath')))]
+    folders = _own_folders(path, given)
     for key in READ:
         if key not in given and elsewhere(opt.get(key), folders):
             if key == 'dict_file' and _has_a_dictionary(path):
                 continue
             raise Elsewhere(path, key, os.fsdecode(opt[key]))
+
+
+def _own_folders(path: str, given: Mapping[str, Any]) -> list[Path]:
+    return [Path(path).parent, Path(data_folder(given.get('datapath')))]
 
 
 def _has_a_dictionary(path: str) -> bool:
@@ -99,7 +103,7 @@ def for_talking(
     A dictionary elsewhere is left out where the model has one of its own, which ParlAI
     then takes.
     """
-    folders = [Path(path).parent, Path(data_folder(given.get('datapath')))]
+    folders = _own_folders(path, given)
     left = {k: v for k, v in without_strange_tasks(opt).items() if k not in PAST}
     if 'dict_file' not in given and elsewhere(left.get('dict_file'), folders):
         del left['dict_file']
