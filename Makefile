@@ -47,7 +47,7 @@ mini-zoo: $(READY)
 # a small model of every family of systems, all as targets and all as partners
 families: $(READY)
 	@rm -rf runs/families
-	$(PY) -m tests.family_run runs/families
+	$(PY) -m tests.support.family_run runs/families
 
 bench: $(READY)
 	$(PY) benchmarks/startup.py

@@ -21,13 +21,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from parlai_ext.bridge.agents import load_system
-from parlai_ext.bridge.openers import load_openers
-from parlai_ext.bridge.players import Player
-from parlai_ext.records import Dialogue, Opener, Pairing, System
-from parlai_ext.schedule import sample_openers
-from parlai_ext.worlds.lockstep import Lane, play
-from tests.tiny_models import in_float64, make_generator, make_ranker
+from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.core.nouns import Dialogue, Opener, Pairing, System
+from parlai_ext.core.schedule import sample_openers
+from parlai_ext.systems.openers import load_openers
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.players import Player
+from tests.support.tiny_models import in_float64, make_generator, make_ranker
 
 NUM_TURNS = 12
 DECODING = {

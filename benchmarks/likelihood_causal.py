@@ -36,8 +36,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.measures import seconds  # noqa: E402
-from parlai_ext.likelihood.causal import Causal  # noqa: E402
-from parlai_ext.records import Answer, Question  # noqa: E402
+from parlai_ext.core.nouns import Answer, Question  # noqa: E402
+from parlai_ext.models.likelihood.causal import Causal  # noqa: E402
 from parlai_ext.scoring.followups import FollowUps, load_followups  # noqa: E402
 
 BESIDE = ROOT.parent / 'shared/data/fed/followups_fed_2020.json'

@@ -26,8 +26,8 @@ from transformers import AutoModelForCausalLM, GPT2Config
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.measures import resident
-from parlai_ext.likelihood.causal import Causal
-from parlai_ext.records import Question
+from parlai_ext.core.nouns import Question
+from parlai_ext.models.likelihood.causal import Causal
 
 SMALL = {'vocab_size': 8000, 'n_embd': 64, 'n_layer': 2, 'n_head': 2}
 EACH, WARM = 250, 2000

@@ -41,10 +41,10 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent  # noqa: E402
 from parlai.utils.torch import padded_tensor  # noqa: E402
 
 from benchmarks.measures import seconds  # noqa: E402
-from parlai_ext.bridge.cross_attention import CrossAttention  # noqa: E402
-from parlai_ext.likelihood.budget import Budget  # noqa: E402
-from parlai_ext.likelihood.encoder_decoder import EncoderDecoder  # noqa: E402
-from parlai_ext.records import Question  # noqa: E402
+from parlai_ext.core.nouns import Question  # noqa: E402
+from parlai_ext.models.cross_attention import CrossAttention  # noqa: E402
+from parlai_ext.models.likelihood.budget import Budget  # noqa: E402
+from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder  # noqa: E402
 
 PAPER = 792_000  # utterances: 264 pairs, 600 dialogues each, 5 turns judged
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}

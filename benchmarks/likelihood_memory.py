@@ -30,11 +30,11 @@ compat.apply()
 from blender_shapes import SHAPES, build  # noqa: E402
 
 from benchmarks.measures import resident  # noqa: E402
-from parlai_ext.bridge.cross_attention import CrossAttention  # noqa: E402
-from parlai_ext.bridge.judge import load_judge  # noqa: E402
-from parlai_ext.likelihood.budget import Budget  # noqa: E402
-from parlai_ext.likelihood.encoder_decoder import EncoderDecoder  # noqa: E402
-from parlai_ext.records import Question  # noqa: E402
+from parlai_ext.core.nouns import Question  # noqa: E402
+from parlai_ext.models.cross_attention import CrossAttention  # noqa: E402
+from parlai_ext.models.likelihood.budget import Budget  # noqa: E402
+from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder  # noqa: E402
+from parlai_ext.models.parlai_likelihood import load_judge  # noqa: E402
 
 FOLLOWUPS = ('That makes no sense!', "I don't understand.", 'You are boring.', 'What?')
 WORDS = ('i', 'you', 'we', 'like', 'made', 'want', 'tea', 'rain', 'books', 'hills')

@@ -23,15 +23,15 @@ from scipy.stats import spearmanr
 
 import parlai_ext.mini
 from parlai_ext import zoo_configs
-from parlai_ext.bridge.judge import load_judge
-from parlai_ext.config import load_protocol
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.score_dialogues import ScoreDialogues
+from parlai_ext.core.nouns import Question, content_id
+from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.mini.corruptions import HELD_OUT, TRAIN
 from parlai_ext.mini.smalltalk import dialogue
+from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.records import Question, content_id
-from parlai_ext.scripts.evaluate_systems import EvaluateSystems
-from parlai_ext.scripts.rank_systems import RankSystems
-from parlai_ext.scripts.score_dialogues import ScoreDialogues
 
 CONTROLS = ('judge-untrained', 'judge-no-reactions')
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'

@@ -22,7 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.records import (
+from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
     Pairing,
@@ -33,10 +34,9 @@ from parlai_ext.records import (
     System,
     Utterance,
 )
-from parlai_ext.schedule import dialogue_id, pairings, shards
-from parlai_ext.stages.manifest import build_manifest
-from parlai_ext.stages.rank import rank_run
-from parlai_ext.stages.report import write_report
+from parlai_ext.core.schedule import dialogue_id, pairings, shards
+from parlai_ext.report.write import write_report
+from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
 from parlai_ext.store.lines import decode, encode
 

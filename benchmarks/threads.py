@@ -3,7 +3,7 @@ One thread against two for a small model, on an idle machine and on a busy one.
 
 `python benchmarks/threads.py` collects 80 dialogues of one model of the mini zoo with 1
 and with 2 threads in turn, alone and beside two busy programs, and prints medians and
-their ratio, on which `parlai_ext/bridge/threads.py` rests.
+their ratio, on which `parlai_ext/models/threads.py` rests.
 """
 
 import contextlib

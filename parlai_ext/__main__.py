@@ -12,8 +12,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from parlai_ext import doctor
-from parlai_ext.command import fail, print_anywhere, run_directly
+from parlai_ext.commands import installation as doctor
+from parlai_ext.commands.command import fail, print_anywhere, run_directly
 
 WITHOUT_PARLAI = ('rank_systems', 'report_run', 'doctor')
 
@@ -42,7 +42,7 @@ def run_with_parlai(args: list[str]) -> None:
     try:
         from parlai.core.script import superscript_main
 
-        from parlai_ext import plugin
+        from parlai_ext.commands import plugin
     except Exception as e:
         fail(first_aid(e))
     plugin.register()

@@ -7,10 +7,12 @@ from importlib import import_module
 
 import pytest
 
-from tests.test_house import ROOT, modules
+from tests.test_house import ROOT, module_paths
 
 EXAMPLES = [
-    name for name, path in modules(ROOT) if '>>>' in path.read_text(encoding='utf-8')
+    name
+    for name, path in module_paths(ROOT).items()
+    if '>>>' in path.read_text(encoding='utf-8')
 ]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from parlai.core.opt import Opt
 from parlai.tasks.self_chat.worlds import SelfChatWorld
 
-from parlai_ext.bridge.openers import load_openers
-from parlai_ext.records import Opener
-from parlai_ext.schedule import sample_openers
+from parlai_ext.core.nouns import Opener
+from parlai_ext.core.schedule import sample_openers
+from parlai_ext.systems.openers import load_openers
 
 
 class OpenersSelfChatWorld(SelfChatWorld):

@@ -12,9 +12,9 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.bridge.verdicts import is_asked, put_scores
-from parlai_ext.options import add_options, machine_of
-from parlai_ext.records import Dialogue, ScoredDialogue, Utterance
+from parlai_ext.commands.options import add_options, machine_of
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue, Utterance
+from parlai_ext.models.scorer_acts import is_asked, put_scores
 from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT as CONCEPTS
 from parlai_ext.scoring.chatmatch.entities import DEFAULT as ENTITIES
 from parlai_ext.scoring.chatmatch.rules import (
@@ -25,7 +25,7 @@ from parlai_ext.scoring.chatmatch.rules import (
     rules_of,
 )
 from parlai_ext.scoring.chatmatch.scorer import JUDGE, ChatMatch
-from parlai_ext.stages.score import build_scorer
+from parlai_ext.scoring.score_run import build_scorer
 
 SELF = 'one', 'other'
 REMEMBERED = 64  # games

@@ -14,11 +14,11 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.utils import logging
 
-from parlai_ext.bridge.verdicts import is_asked, put_scores
-from parlai_ext.options import add_options, machine_of
+from parlai_ext.commands.options import add_options, machine_of
+from parlai_ext.models.scorer_acts import is_asked, put_scores
 from parlai_ext.scoring.fed import Fed, Verdict
 from parlai_ext.scoring.fed_options import CHOICES
-from parlai_ext.stages.score import build_scorer, scorer_config
+from parlai_ext.scoring.score_run import build_scorer, scorer_config
 
 # `None` is "not given": the variant's own choice holds
 FED: Final = {

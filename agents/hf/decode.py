@@ -21,8 +21,8 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from parlai_ext.chat import ends_at
-from parlai_ext.errors import UserError
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.chat.messages import ends_at
 
 INFERENCE = ('greedy', 'beam', 'topk', 'nucleus', 'sample')
 TOPK, TOPP = 10, 0.9  # ParlAI's

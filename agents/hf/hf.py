@@ -24,10 +24,14 @@ from parlai_ext.agents.hf.talk import (
     Talker,
     make_talker,
 )
-from parlai_ext.bridge.chat_options import add_chat_options
-from parlai_ext.bridge.conversation import Conversation, ConversationAgent, NoReply
-from parlai_ext.bridge.pretrained import DTYPES, QUANTISATIONS
-from parlai_ext.options import positive
+from parlai_ext.commands.options import positive
+from parlai_ext.systems.chat.conversation import (
+    Conversation,
+    ConversationAgent,
+    NoReply,
+)
+from parlai_ext.systems.chat.options import add_chat_options
+from parlai_ext.systems.pretrained import DTYPES, QUANTISATIONS
 
 logger = logging.getLogger(__name__)
 

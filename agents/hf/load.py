@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bridge import hub
-from parlai_ext.bridge.pretrained import (
+from parlai_ext.core.errors import UserError
+from parlai_ext.models.likelihood.causal_checks import POSITIONS
+from parlai_ext.systems import hub
+from parlai_ext.systems.pretrained import (
     BOUNDLESS,
     chosen_device,
     loading_arguments,
     read,
 )
-from parlai_ext.errors import UserError
-from parlai_ext.likelihood.causal_checks import POSITIONS
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 from jinja2.exceptions import TemplateError
 
-from parlai_ext.bridge.conversation import Conversation
-from parlai_ext.chat import ChatStyle, Turn, messages
-from parlai_ext.errors import UserError
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.chat.conversation import Conversation
+from parlai_ext.systems.chat.messages import ChatStyle, Turn, messages
 
 Messages = list[dict[str, str]]
 DATE_PARTS = [f'%{letter}' for letter in 'aAbBdmyYjUwHIMSpxXc']

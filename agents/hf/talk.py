@@ -29,11 +29,11 @@ from parlai_ext.agents.hf.prompts import (
     fitted,
     without_system_role,
 )
-from parlai_ext.bridge.chat_options import chat_style
-from parlai_ext.bridge.conversation import Conversation
-from parlai_ext.bridge.pretrained import quiet
-from parlai_ext.chat import REPLY_MAX_TOKENS, ChatStyle, reply_of
-from parlai_ext.errors import UserError
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.chat.conversation import Conversation
+from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, ChatStyle, reply_of
+from parlai_ext.systems.chat.options import chat_style
+from parlai_ext.systems.pretrained import quiet
 
 FORMATS = ('auto', 'chat', 'plain')
 SYSTEM_ROLES = ('auto', 'system', 'user')

@@ -18,13 +18,17 @@ from typing import Any
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.bridge.chat_options import add_chat_options, chat_style
-from parlai_ext.bridge.conversation import Conversation, ConversationAgent, NoReply
-from parlai_ext.chat import reply_of
-from parlai_ext.remote.endpoint import Endpoint, endpoint
-from parlai_ext.remote.options import OPTIONS
-from parlai_ext.remote.settings import Settings
-from parlai_ext.remote.usage import Usage
+from parlai_ext.systems.chat.conversation import (
+    Conversation,
+    ConversationAgent,
+    NoReply,
+)
+from parlai_ext.systems.chat.messages import reply_of
+from parlai_ext.systems.chat.options import add_chat_options, chat_style
+from parlai_ext.systems.remote.endpoint import Endpoint, endpoint
+from parlai_ext.systems.remote.options import OPTIONS
+from parlai_ext.systems.remote.settings import Settings
+from parlai_ext.systems.remote.usage import Usage
 
 
 class RemoteAgent(ConversationAgent):

@@ -19,8 +19,8 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.errors import UserError
-from parlai_ext.text_file import read_utf8
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.text_file import read_utf8
 
 KEYS = ('scores', 'score')
 Scores = Mapping[str, float | None]

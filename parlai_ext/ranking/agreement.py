@@ -15,8 +15,8 @@ from itertools import combinations, product
 
 import numpy as np
 
-from .correlation import kendall
-from .table import Floats, plain, settled
+from parlai_ext.ranking.correlation import kendall
+from parlai_ext.ranking.table import Floats, plain, settled
 
 # judge -> system -> rank or rating; `None` for a cell that was left empty
 Judges = Mapping[str, Mapping[str, float | None]]

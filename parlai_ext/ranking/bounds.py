@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .table import Floats, checked, plain
+from parlai_ext.ranking.table import Floats, checked, plain
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import Floats
+from parlai_ext.ranking.table import Floats
 
 PRIOR = 0.5
 STEPS = 10_000

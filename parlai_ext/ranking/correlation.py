@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from ..records import HumanJudgement
-from .intervals import draw_means
-from .raters import Panel
-from .table import Floats, checked, plain, settled, system_means
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.ranking.intervals import draw_means
+from parlai_ext.ranking.raters import Panel
+from parlai_ext.ranking.table import Floats, checked, plain, settled, system_means
 
 FEWEST = 3
 NOTHING = {'value': None, 'low': None, 'high': None}

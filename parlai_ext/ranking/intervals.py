@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from .table import Floats, system_means
+from parlai_ext.ranking.table import Floats, system_means
 
 CHUNK = 512
 LEVEL = 0.95

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .correlation import FEWEST, NOTHING, spearman
-from .table import Floats, plain
+from parlai_ext.ranking.correlation import FEWEST, NOTHING, spearman
+from parlai_ext.ranking.table import Floats, plain
 
 Places = npt.NDArray[np.int64]
 

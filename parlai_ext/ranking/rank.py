@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..records import Standing
-from .intervals import draw_means, fixed_intervals, sampled_intervals
-from .ranks import Partners, RankRange, simultaneous_ranks
-from .table import Floats, checked, plain
+from parlai_ext.core.nouns import Standing
+from parlai_ext.ranking.intervals import draw_means, fixed_intervals, sampled_intervals
+from parlai_ext.ranking.ranks import Partners, RankRange, simultaneous_ranks
+from parlai_ext.ranking.table import Floats, checked, plain
 
 
 def standings(

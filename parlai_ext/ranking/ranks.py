@@ -21,8 +21,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .intervals import LEVEL, Draws, degrees_of_freedom, variances, widened
-from .table import Floats
+from parlai_ext.ranking.intervals import (
+    LEVEL,
+    Draws,
+    degrees_of_freedom,
+    variances,
+    widened,
+)
+from parlai_ext.ranking.table import Floats
 
 Partners = Literal['sampled', 'fixed']
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..records import HumanJudgement
-from .intervals import draw_counts
-from .table import Floats
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.ranking.intervals import draw_counts
+from parlai_ext.ranking.table import Floats
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from ..errors import UserError
-from ..signature import signature_line
-from .bradley_terry import PRIOR, strengths, win_matrix
-from .table import plain, settled
-from .tournament import Tournament
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.signature import signature_line
+from parlai_ext.ranking.bradley_terry import PRIOR, strengths, win_matrix
+from parlai_ext.ranking.table import plain, settled
+from parlai_ext.ranking.tournament import Tournament
 
 SHUFFLES = 3
 FOOTBALL = {'3-1-0': 3, '2-1-0': 2}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from ..errors import UserError
+from parlai_ext.core.errors import UserError
 
 Raw = Mapping[str, Mapping[str, float | None]]
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..errors import UserError
-from .agreement import tau
-from .ratings import FOOTBALL, SHUFFLES, Rating, rate
-from .tournament import Tournament
+from parlai_ext.core.errors import UserError
+from parlai_ext.ranking.agreement import tau
+from parlai_ext.ranking.ratings import FOOTBALL, SHUFFLES, Rating, rate
+from parlai_ext.ranking.tournament import Tournament
 
 METHODS = ('openskill', 'bradley_terry', *FOOTBALL)
 

@@ -19,12 +19,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from parlai_ext.report import summary, tournament
-from parlai_ext.report.browse import Shelf
-from parlai_ext.report.plot import axis_for, mark
-from parlai_ext.report.recipe import guessed_names, recipe
-from parlai_ext.report.table import why_unranked
-from parlai_ext.report.visible import (
+from parlai_ext.core.display import (
     digits_for,
     interval,
     number,
@@ -33,6 +28,11 @@ from parlai_ext.report.visible import (
     visible,
     visible_data,
 )
+from parlai_ext.report import summary, tournament
+from parlai_ext.report.browse import Shelf
+from parlai_ext.report.plot import axis_for, mark
+from parlai_ext.report.recipe import guessed_names, recipe
+from parlai_ext.report.table import why_unranked
 
 FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.report.visible import number
+from parlai_ext.core.display import number
 
 # room left and right of the outermost mark, as a share of the axis
 MARGIN = 0.06

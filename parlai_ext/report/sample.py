@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parlai_ext.records import content_id
+from parlai_ext.core.nouns import content_id
 
 
 @dataclass(frozen=True)

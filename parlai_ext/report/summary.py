@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parlai_ext.report.visible import number, percent
+from parlai_ext.core.display import number, percent
 
 FLOOR = 'floor-'
 # between the parts of a signature: how dialogues arose, how they are scored, rated

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.core.display import digits_for, number, one_line
 from parlai_ext.report import tournament
 from parlai_ext.report.summary import (
     agreement,
@@ -21,7 +22,6 @@ from parlai_ext.report.summary import (
     warnings,
     words,
 )
-from parlai_ext.report.visible import digits_for, number, one_line
 
 if TYPE_CHECKING:
     import pandas

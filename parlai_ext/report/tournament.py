@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.core.display import number, one_line
 from parlai_ext.report.summary import listed
-from parlai_ext.report.visible import number, one_line
 
 if TYPE_CHECKING:
     import pandas

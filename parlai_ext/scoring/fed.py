@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.errors import UserError
-from parlai_ext.records import (
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import (
     Answer,
     Dialogue,
     Likelihood,
@@ -24,11 +24,11 @@ from parlai_ext.records import (
     Score,
     ScoredDialogue,
 )
+from parlai_ext.core.signature import signature_line
+from parlai_ext.files.yaml_file import nearest
 from parlai_ext.scoring.fed_options import CHOICES, FOLLOWUPS, FedOptions
 from parlai_ext.scoring.fed_original import OriginalStrings, tells_context
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
-from parlai_ext.signature import signature_line
-from parlai_ext.strict_yaml import nearest
 
 JUDGE = 'zoo:blender/blender_9B/model'
 JUDGES = {'bipartite': JUDGE, 'original': 'hf:microsoft/DialoGPT-large'}

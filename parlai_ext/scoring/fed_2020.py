@@ -15,8 +15,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.errors import UserError
-from parlai_ext.strict_yaml import Document
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.yaml_file import Document
 
 NAME = 'fed_2020'
 URL = (

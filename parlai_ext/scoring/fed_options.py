@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parlai_ext.errors import UserError
-from parlai_ext.strict_yaml import nearest
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.yaml_file import nearest
 
 CHOICES = {
     'variant': ('bipartite', 'original'),

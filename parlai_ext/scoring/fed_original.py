@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from parlai_ext.errors import UserError
-from parlai_ext.records import Likelihood, Question
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Likelihood, Question
 
 
 class Tokenizer(Protocol):

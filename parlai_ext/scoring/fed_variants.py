@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from parlai_ext.records import Dialogue, ScoredDialogue
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 from parlai_ext.scoring.fed import Fed, scored_dialogue, verdict_of
 
 # as the paper calls them -> polarity

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from parlai_ext.errors import UserError
-from parlai_ext.records import Dialogue, Opener, Pairing
-from parlai_ext.schedule import ShardKey
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue, Opener, Pairing
+from parlai_ext.core.schedule import ShardKey
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.files import locked, make_folder, remove_leftovers, write_file
+from parlai_ext.store.atomic import locked, make_folder, remove_leftovers, write_file
 from parlai_ext.store.lines import damaged, decode_shard, dumps, encode_shard
 from parlai_ext.store.scores import ScoreStore
 from parlai_ext.store.shards import dialogue_of, dialogue_record, metadata

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.errors import UserError
+from parlai_ext.core.errors import UserError
 
 _UNSAFE = re.compile('[\x7f-\x9f\u2028\u2029\ud800-\udfff]')
 _HEAD = re.compile(r'\{"checksum": "([0-9a-f]{16})", ')

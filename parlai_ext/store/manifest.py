@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.errors import UserError
-from parlai_ext.records import content_id
-from parlai_ext.store.files import write_file
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import content_id
+from parlai_ext.store.atomic import write_file
 from parlai_ext.store.lines import checksum, dumps
 
 logger = logging.getLogger(__name__)

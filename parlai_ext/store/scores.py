@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.errors import UserError
-from parlai_ext.records import ScoredDialogue, content_id
-from parlai_ext.store.files import write_file
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import ScoredDialogue, content_id
+from parlai_ext.store.atomic import write_file
 from parlai_ext.store.lines import decode_shard, encode_shard
 from parlai_ext.store.shards import scored_of, scored_record
 

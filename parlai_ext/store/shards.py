@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parlai_ext.records import Dialogue, Pairing, Score, ScoredDialogue, Utterance
+from parlai_ext.core.nouns import Dialogue, Pairing, Score, ScoredDialogue, Utterance
 
 METADATA_VERSION = '0.1'  # of ParlAI's Conversations format
 

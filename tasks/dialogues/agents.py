@@ -11,10 +11,10 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 
-from parlai_ext.errors import UserError
-from parlai_ext.options import add_options
-from parlai_ext.records import Dialogue
-from parlai_ext.scoring.judged import judged_indices
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue
+from parlai_ext.scoring.judged_utterances import judged_indices
 from parlai_ext.store import RunFolder
 
 

@@ -11,7 +11,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.openers_file import read_openers_file, report_too_short
+from parlai_ext.files.openers_file import read_openers_file, report_too_short
 from parlai_ext.tasks.empathetic_openers.build import SPLITS, build
 
 

@@ -9,8 +9,8 @@ import os
 from parlai.core.build_data import built
 from parlai.tasks.empathetic_dialogues import build as source
 
-from parlai_ext.bridge.fetch.trusted import trusted_downloads
-from parlai_ext.errors import UserError
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.fetch.trusted import trusted_downloads
 
 VERSION = '1.0'
 SPLITS = ('train', 'valid', 'test')

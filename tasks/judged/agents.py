@@ -13,7 +13,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
-from parlai_ext.errors import UserError
+from parlai_ext.core.errors import UserError
 from parlai_ext.tasks.judged.fed_data import Judged, dialogues_of, read_fed_data
 from parlai_ext.tasks.judged.metrics import defined, metrics
 from parlai_ext.tasks.judged.qualities import pairs

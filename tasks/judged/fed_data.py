@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.errors import UserError
+from parlai_ext.core.errors import UserError
 
 WHERE = 'fed_data.json of Mehri and Eskenazi (2020), http://shikib.com/fed_data.json'
 SPEAKERS = ('User: ', 'System: ')

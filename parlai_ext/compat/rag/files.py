@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.errors import UserError
+from parlai_ext.core.errors import UserError
 
 BERT = 'bert-base-uncased'
 BERT_FOLDER = 'bert_base_uncased'  # as ParlAI calls it (rag/dpr.py:102)

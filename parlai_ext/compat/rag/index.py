@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from parlai_ext.compat.rag.files import index_files
-from parlai_ext.errors import UserError
+from parlai_ext.core.errors import UserError
 
 
 def index_is_only_read(module: Any) -> None:

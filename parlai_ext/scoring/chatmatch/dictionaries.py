@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.errors import UserError
-from parlai_ext.records import Dialogue
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue
 from parlai_ext.scoring.chatmatch.words import stem, words
 
 DEFAULT = 'content_words'

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from parlai_ext.records import Likelihood, Question
+from parlai_ext.core.nouns import Likelihood, Question
 
 
 def perplexities(

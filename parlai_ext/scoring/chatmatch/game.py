@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from parlai_ext.records import Dialogue
+from parlai_ext.core.nouns import Dialogue
 from parlai_ext.scoring.chatmatch.concepts import find_recalls
 from parlai_ext.scoring.chatmatch.repetition import Echoes, find_echoes
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, Rules

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from parlai_ext.errors import UserError
-from parlai_ext.strict_yaml import nearest
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.yaml_file import nearest
 
 DIMENSIONS = (
     *('fluency', 'knowledge', 'proactivity', 'specificity'),

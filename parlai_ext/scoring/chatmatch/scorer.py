@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from parlai_ext.errors import UserError
-from parlai_ext.records import Dialogue, Likelihood, Score, ScoredDialogue
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue, Likelihood, Score, ScoredDialogue
+from parlai_ext.core.signature import signature_line
+from parlai_ext.files.yaml_file import nearest
 from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT as CONCEPTS
 from parlai_ext.scoring.chatmatch.dictionaries import Dictionaries, load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import DEFAULT as ENTITIES
@@ -24,8 +26,6 @@ from parlai_ext.scoring.chatmatch.rules import (
     signed,
 )
 from parlai_ext.scoring.chatmatch.turns import Material, Value
-from parlai_ext.signature import signature_line
-from parlai_ext.strict_yaml import nearest
 
 JUDGE = 'zoo:mini/judge/model'
 KEYS = ('name', 'reading', 'judge_model_file', 'entities', 'concepts', *THRESHOLDS)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from parlai_ext.records import Dialogue
+from parlai_ext.core.nouns import Dialogue
 from parlai_ext.scoring.chatmatch.distinct import distinct
 from parlai_ext.scoring.chatmatch.repetition import Echoes
 from parlai_ext.scoring.chatmatch.rules import Rules

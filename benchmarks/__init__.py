@@ -1,0 +1,3 @@
+"""
+Measurements of speed and memory, and the tables of papers; run with `python -m`.
+"""

@@ -1,0 +1,3 @@
+"""
+The tables of Yang et al. (2022): `python -m benchmarks.chatmatch`.
+"""

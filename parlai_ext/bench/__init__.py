@@ -1,0 +1,3 @@
+"""
+Scorers against what people said.
+"""

@@ -1,0 +1,3 @@
+"""
+From a protocol to dialogues: plan, play, and what is tried beforehand.
+"""

@@ -1,0 +1,223 @@
+"""
+From a haul to a run folder, whole or not there at all.
+
+The folder is made beside its place and renamed when everything is on the disk, so that
+no reader ever meets half a run, whenever the import is killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from parlai_ext.collect.manifest import dialogue_signature, score_keys, versions
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Pairing,
+    Protocol,
+    Utterance,
+    content_id,
+    to_json,
+)
+from parlai_ext.data.gather import Haul
+from parlai_ext.data.two_speakers import Settled
+from parlai_ext.store import RunFolder
+from parlai_ext.store import manifest as manifests
+from parlai_ext.store.atomic import locked, make_folder
+from parlai_ext.store.imported import NAME, slot
+
+SHARD = 64
+LOCK = '.lock'
+UNKNOWN = ('openers', 'decoding', 'seed')
+By = dict[str, list[Dialogue]]
+
+
+def pairing_of(first: str, second: str) -> Pairing:
+    """
+    Return the pairing of two names; nothing more is known of the systems.
+    """
+    short = ['-'.join(re.findall('[A-Za-z0-9_]+', n))[:24] for n in (first, second)]
+    digits = content_id('pairing', NAME, first, second)[:12]
+    slug = '--'.join(name.strip('-') or 'x' for name in short)
+    return Pairing(f'{slug}-{digits}', first, second, NAME)
+
+
+def dialogues_of(settled: Sequence[Settled]) -> tuple[list[Pairing], By]:
+    """
+    Return the pairings by name, and each one's dialogues in the order of the files.
+
+    A dialogue has its file's id for it; without one, a hash of what was said.
+    """
+    pairings: dict[tuple[str, str], Pairing] = {}
+    found: By = {}
+    met: Counter[frozenset[str]] = Counter()
+    alike: Counter[str] = Counter()
+    for one in settled:
+        pair = pairings.setdefault(
+            (one.first, one.second), pairing_of(one.first, one.second)
+        )
+        number = met[frozenset({one.first, one.second})]
+        met[frozenset({one.first, one.second})] += 1
+        told = tuple(Utterance(t.speaker, t.text, t.given) for t in one.turns)
+        content = content_id(pair.id, [to_json(u) for u in told])
+        alike[content] += 1
+        made = content_id(NAME, content, alike[content])
+        dialogue = Dialogue(one.id or made, pair.id, slot(number), told)
+        found.setdefault(pair.id, []).append(dialogue)
+    return [pairings[names] for names in sorted(pairings)], found
+
+
+def content_of(dialogues: Iterable[Dialogue]) -> str:
+    """
+    Return what `content_id` returns for a list of these, one in memory at a time.
+    """
+    digest = hashlib.sha256(b'[[')
+    for i, one in enumerate(dialogues):
+        text = json.dumps(to_json(one), sort_keys=True, ensure_ascii=False)
+        digest.update((', ' * (i > 0) + text).encode('utf-8', 'surrogatepass'))
+    digest.update(b']]')
+    return digest.hexdigest()[:16]
+
+
+def repeated(settled: Sequence[Settled]) -> int:
+    """
+    Return how many dialogues say what an earlier one of the same systems says.
+    """
+    texts = [tuple((t.speaker, t.text) for t in one.turns) for one in settled]
+    return len(texts) - len(set(texts))
+
+
+def manifest_of(
+    haul: Haul,
+    protocol: Protocol,
+    pairings: Sequence[Pairing],
+    dialogues: By,
+    asked: Mapping[str, Any],
+) -> dict[str, Any]:
+    """
+    Return the manifest: what is known, and of the rest that it is not.
+
+    :param protocol: its name and its scorer, ranking and seed of the intervals.
+    :param asked: the options of the import that are not the default.
+    """
+    collect = {
+        'pairing': NAME,
+        'dialogues': sum(map(len, dialogues.values())),
+        'content': content_of(one for p in pairings for one in dialogues[p.id]),
+        **dict.fromkeys(UNKNOWN, 'unknown'),
+    }
+    people = haul.humans
+    largest = max(map(len, dialogues.values()))
+    return {
+        'protocol': _known(protocol, max(len(one.turns) for one in haul.dialogues)),
+        'collect': collect,
+        'score': score_keys(protocol),
+        'targets': {n: {'identity': ''} for n in haul.names if n not in people},
+        'partners': {name: {'identity': ''} for name in sorted(people)},
+        'systems': {name: {} for name in haul.names},
+        'pairings': [to_json(pairing) for pairing in pairings],
+        'openers': [],
+        'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
+        NAME: _about(haul, asked),
+        'versions': versions(),
+        'signature': dialogue_signature(protocol, collect),
+    }
+
+
+def _known(protocol: Protocol, num_turns: int) -> dict[str, Any]:
+    """
+    Return a protocol as plain data, without what nobody knows of the dialogues.
+    """
+    about = {**to_json(protocol), 'num_turns': num_turns, 'roster': None}
+    unknown = ('num_dialogues', 'openers', 'seed')
+    return {key: value for key, value in about.items() if key not in unknown}
+
+
+def _about(haul: Haul, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return where the dialogues are from, and how many could not be had.
+    """
+    met = Counter(frozenset({one.first, one.second}) for one in haul.dialogues)
+    return {
+        'format': haul.format,
+        'asked': dict(asked),
+        'files': dict(haul.files),
+        'dialogues_a_pair': max(met.values()),
+        'left_out': haul.n_left_out,
+        'bad_rows': len(haul.problems),
+        'people_only': haul.n_people,
+        'silent': haul.silent,
+    }
+
+
+def write_run(
+    root: Path, manifest: Mapping[str, Any], dialogues: By, progress: bool = True
+) -> bool:
+    """
+    Put the run at ``root``; tell whether anything had to be written.
+
+    :raises UserError: when something else is there, or another import is at work.
+    """
+    new = manifests.plain(manifest)
+    if (root / manifests.NAME).exists():
+        return _again(root, new, dialogues)
+    if root.is_dir() and any(root.iterdir()):
+        raise UserError(f'{root} is not empty and no run; use another --run-dir')
+    staging = root.parent / f'.{root.name}.importing'
+    make_folder(staging)
+    with locked(staging / LOCK):
+        for left in staging.iterdir():
+            if left.name != LOCK:  # of an import that was killed
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+        manifests.save(staging, new)
+        _write(RunFolder(staging, new), dialogues, progress)
+        os.rename(staging, root)
+    return True
+
+
+def _write(run: RunFolder, dialogues: By, progress: bool) -> int:
+    """
+    Write the shards that are not there; return how many there were to write.
+    """
+    written = 0
+    total = sum(map(len, dialogues.values()))
+    with tqdm(
+        desc='write', unit=' dialogues', total=total, disable=not progress, delay=1
+    ) as bar:
+        for pairing in run.pairings:
+            own = dialogues[pairing.id]
+            for index, start in enumerate(range(0, len(own), run.shard_size)):
+                shard = own[start : start + run.shard_size]
+                if not run.has_dialogues(pairing.id, index):
+                    run.write_dialogues(pairing.id, index, shard)
+                    written += 1
+                bar.update(len(shard))
+    return written
+
+
+def _again(root: Path, new: Mapping[str, Any], dialogues: By) -> bool:
+    """
+    Bring back shards that somebody deleted; a run that is whole stays as it is.
+
+    :raises UserError: when the run that is there is of anything else.
+    """
+    old = manifests.load(root)
+    if NAME not in old:
+        raise UserError(
+            f'{root} holds a run of protocol {old["protocol"]["name"]}, not imported '
+            'dialogues; use another --run-dir'
+        )
+    manifests.merged(old, new, root)
+    run = RunFolder(root, old)
+    with run.lock():
+        return bool(_write(run, dialogues, progress=False))

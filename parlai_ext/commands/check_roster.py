@@ -1,0 +1,188 @@
+"""
+Every system of a protocol, and its judge: present, to download, or missing and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parlai_ext.commands.command import Command, fail
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError, shown
+
+if TYPE_CHECKING:
+    from parlai_ext.core.nouns import Protocol, System
+    from parlai_ext.systems.resolve import Resolution
+
+Row = tuple[str, 'System']
+
+
+class CheckRoster(Command):
+    """
+    Tell what a run would still need, without network or a model loaded; or fetch it.
+
+    The exit code is 1 while a system is missing or has to be downloaded.
+    """
+
+    description = 'Every system: present, to download or missing; size and memory'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(
+            parser,
+            '--config',
+            '--roster',
+            '--pairing',
+            '--add-target',
+            '--judge-model-file',
+            '--datapath',
+        )
+        parser.add_argument(
+            '--download',
+            action='store_true',
+            help='fetch what is to be downloaded: resumed, checked, whole or not there',
+        )
+        parser.add_argument(
+            '--lock',
+            metavar='FILE',
+            help='hashes of what was downloaded first, which later downloads must have '
+            '(default: DATAPATH/models/parlai_ext.lock.json)',
+        )
+
+    @classmethod
+    def execute(cls, opt: Mapping[str, Any]) -> Any:
+        found = super().execute(opt)
+        counts = Counter(r.status for r in found)
+        waiting = len(found) - counts['present']
+        if waiting:
+            fail(
+                f'{waiting} of {len(found)} cannot start offline: '
+                f'{counts["missing"]} missing, {counts["download"]} to download'
+            )
+        return found
+
+    def run(self) -> list[Resolution]:
+        """
+        Print the systems and return how each was resolved, the judge last.
+        """
+        from parlai_ext.systems.resolve import resolve
+
+        rows, info = self.systems()
+        if self.opt.get('download'):
+            self.download(rows)
+        found = [resolve(system, self.opt['datapath']) for _, system in rows]
+        for (role, _), resolution in zip(rows, found, strict=True):
+            for line in in_words(role, resolution, info.get(resolution.name, {})):
+                print(shown(line))
+        print(totals(found))
+        return found
+
+    def download(self, rows: Sequence[Row]) -> None:
+        """
+        Fetch what the systems need, and say of each what came or why it did not.
+        """
+        from parlai_ext.systems.fetch.downloads import download_systems
+
+        lock = Path(self.opt['lock']) if self.opt.get('lock') else None
+        systems = [system for _, system in rows]
+        for came in download_systems(systems, self.opt['datapath'], lock=lock):
+            for file in came.files:
+                print(shown(f'{came.system}: downloaded {file}'))
+            if came.reason:
+                print(shown(came.reason))
+
+    def systems(self) -> tuple[list[Row], Mapping[str, Mapping[str, Any]]]:
+        """
+        Return the systems with their roles, and what the roster tells of each.
+        """
+        from parlai_ext.files.protocol_file import load_protocol_and_info
+        from parlai_ext.files.roster_file import load_roster, parse_target_and_info
+
+        opt = self.opt
+        more = [parse_target_and_info(spec) for spec in opt['add_target'] or ()]
+        added = [system for system, _ in more]
+        told = {system.name: about for system, about in more}
+        judge: list[Row] = []
+        if opt['config']:
+            keys = ('roster', 'pairing', 'judge_model_file')
+            given = {key: opt[key] for key in keys}
+            protocol, info = load_protocol_and_info(opt['config'], given)
+            roster, judge = protocol.roster, judge_of(protocol)
+        elif opt['roster']:
+            file = load_roster(opt['roster'])
+            roster, info = file.roster, file.info
+        elif added:
+            return [('target', s) for s in added], told
+        else:
+            raise UserError('--config, --roster or --add-target is needed')
+        rows = [('target', s) for s in (*roster.targets, *added)]
+        rows += [('partner', s) for s in roster.partners]
+        return rows + judge, {**told, **info}
+
+
+def judge_of(protocol: Protocol) -> list[Row]:
+    """
+    Return the model inside the protocol's scorer, if it has one.
+    """
+    from parlai_ext.scoring import scorer_check
+
+    judge = scorer_check.judge_of(protocol.scorer)
+    return [('judge', judge)] if judge else []
+
+
+def in_words(role: str, resolution: Resolution, info: Mapping[str, Any]) -> list[str]:
+    """
+    Return the lines that tell of one system.
+    """
+    missing = resolution.status == 'missing'
+    lines = [
+        f'{role:<8}{resolution.name:<22}{resolution.status:<10}'
+        f'{millions(resolution.params):>9}{gigabytes(resolution.bytes):>10}  '
+        f'{resolution.reason if missing else resolution.where}'
+    ]
+    lines += resolution.besides
+    if missing and '://' in resolution.where:
+        lines.append(f'its weights come from {resolution.where}')
+    if missing and info.get('notes'):
+        lines.append(info['notes'])
+    if info.get('guess'):
+        others = ', '.join(map(str, info.get('alternatives', ())))
+        doubt = f'a guess; confidence {info.get("confidence", "unknown")}'
+        lines.append(doubt + (f'; or it is {others}' if others else ''))
+    return lines[:1] + [' ' * 8 + line for line in lines[1:]]
+
+
+def totals(found: Sequence[Resolution]) -> str:
+    """
+    Return how many there are of each kind, and what they take together.
+    """
+    counts = Counter(r.status for r in found)
+    sizes = [r.bytes for r in found if r.bytes is not None]
+    unknown = len(found) - len(sizes)
+    return (
+        f'{len(found)} in all: {counts["present"]} present, {counts["download"]} to '
+        f'download, {counts["missing"]} missing; weights in float32 '
+        f'{gigabytes(sum(sizes))} together, {gigabytes(max(sizes, default=0))} the '
+        f'largest (half of it in float16)'
+        + (f'; size of {unknown} unknown' if unknown else '')
+    )
+
+
+def millions(params: int | None) -> str:
+    """
+    Return a number of parameters in millions.
+    """
+    return '?' if params is None else f'{params / 1e6:,.1f}M'
+
+
+def gigabytes(size: int | None) -> str:
+    """
+    Return a number of bytes in gigabytes, small ones in megabytes.
+    """
+    if size is None:
+        return '?'
+    return f'{size / 1e9:.1f} GB' if size >= 1e8 else f'{size / 1e6:.1f} MB'

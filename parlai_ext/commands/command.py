@@ -1,0 +1,183 @@
+"""
+What a command is: options, a run, and one clear line for a user's mistake.
+
+Plain argparse, so that commands that need no model start without torch. `plugin.py`
+registers each with the `parlai` command line; `python -m parlai_ext` runs it directly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, NoReturn
+
+from parlai_ext.core.errors import UserError, shown
+
+COMMANDS = {
+    'evaluate_systems': 'parlai_ext.commands.evaluate_systems:EvaluateSystems',
+    'collect_dialogues': 'parlai_ext.commands.collect_dialogues:CollectDialogues',
+    'score_dialogues': 'parlai_ext.commands.score_dialogues:ScoreDialogues',
+    'rank_systems': 'parlai_ext.commands.rank_systems:RankSystems',
+    'validate_scorer': 'parlai_ext.commands.validate_scorer:ValidateScorer',
+    'report_run': 'parlai_ext.commands.report_run:ReportRun',
+    'import_dialogues': 'parlai_ext.commands.import_dialogues:ImportDialogues',
+    'check_roster': 'parlai_ext.commands.check_roster:CheckRoster',
+    'convert_model': 'parlai_ext.commands.convert_model:ConvertModel',
+    'doctor': 'parlai_ext.commands.doctor:Doctor',
+}
+
+
+def find_command(name: str) -> type[Command]:
+    """
+    Return the command class called ``name``, importing its module only now.
+    """
+    module, _, attribute = COMMANDS[name].partition(':')
+    found: type[Command] = getattr(import_module(module), attribute)
+    return found
+
+
+class Command:
+    """
+    A command: subclasses set `description` and `usage`, add options, and `run`.
+
+    >>> RankSystems.main(run_dir='runs/demo')  # doctest: +SKIP
+    """
+
+    description = ''
+    usage = '[option …]'
+
+    def __init__(self, opt: Mapping[str, Any]):
+        self.opt = opt
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """
+        Add this command's options; ``type='bool'`` is known, as in ParlAI.
+        """
+
+    def run(self) -> Any:
+        """
+        Do the job and return its result.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def parser(cls, prog: str | None = None) -> argparse.ArgumentParser:
+        """
+        Return a plain parser with this command's options.
+        """
+        parser = argparse.ArgumentParser(
+            prog=prog,
+            usage=f'%(prog)s {cls.usage}',
+            description=cls.description,
+            allow_abbrev=False,
+        )
+        parser.register('type', 'bool', as_bool)
+        cls.add_arguments(parser)
+        return parser
+
+    @classmethod
+    def main(cls, *args: str, **kwargs: Any) -> Any:
+        """
+        Run from Python, with strings as on the command line or with keywords.
+
+        :raises UserError: for what the command line would print as one line.
+        """
+        parser = cls.parser()
+        if not kwargs:
+            return cls(vars(parser.parse_args(list(args)))).run()
+        known = {a.dest: a.default for a in parser._actions if a.dest != 'help'}
+        unknown = sorted(set(kwargs) - set(known))
+        if unknown:
+            raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}')
+        return cls({**known, **kwargs}).run()
+
+    @classmethod
+    def execute(cls, opt: Mapping[str, Any]) -> Any:
+        """
+        Run for the command line: a user's mistake is one line and exit code 1.
+        """
+        try:
+            with sigterm_as_interrupt():
+                return cls(opt).run()
+        except BrokenPipeError:  # `… | head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(141) from None
+        except KeyboardInterrupt:
+            fail('interrupted; the same command again goes on from here', 130)
+        except UserError as e:
+            fail(str(e))
+        except OSError as e:
+            if e.filename is None and e.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            fail(f'{e.strerror}: {e.filename or opt.get("run_dir")}')
+
+
+@contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """
+    Let SIGTERM, which schedulers send, do what Ctrl-C does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+
+    def interrupt(signum: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def fail(line: str, code: int = 1) -> NoReturn:
+    """
+    Print one line to standard error and leave.
+    """
+    print(f'error: {shown(line)}', file=sys.stderr)
+    raise SystemExit(code)
+
+
+def print_anywhere() -> None:
+    """
+    Have what standard output cannot show spelled out, as standard error does.
+
+    Tables hold dashes and names of any script; where a job runs with LANG=C or
+    PYTHONIOENCODING=ascii, printing one would end a command whose work is done.
+    """
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and out.errors in (
+        'strict',
+        'surrogateescape',
+    ):
+        out.reconfigure(errors='backslashreplace')
+
+
+def as_bool(text: str) -> bool:
+    """
+    Read a truth value as ParlAI does.
+    """
+    if text.lower() in ('yes', 'true', 't', '1', 'y'):
+        return True
+    if text.lower() in ('no', 'false', 'f', 'n', '0'):
+        return False
+    raise argparse.ArgumentTypeError(f'true or false expected, not {text!r}')
+
+
+def run_directly(name: str, args: Sequence[str]) -> Any:
+    """
+    Run the command called ``name`` without ParlAI's own command line.
+    """
+    command = find_command(name)
+    parser = command.parser(prog=f'parlai {name}')
+    return command.execute(vars(parser.parse_args(list(args))))

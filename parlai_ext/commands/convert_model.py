@@ -1,0 +1,263 @@
+"""
+A ParlAI model as safetensors: data that no reader has to trust.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError, shown
+
+if TYPE_CHECKING:
+    import torch
+
+SUFFIX = '.safetensors'
+# what may lie beside a model and belongs to it; `.dict.opt` is read by nobody
+COMPANIONS = ('.dict', '.codecs', '.candidates')
+OF_DICTIONARY = ('', '.codecs', '-vocab.json', '-merges.txt')
+
+
+@dataclass(frozen=True)
+class Converted:
+    """
+    What was written, what was left out, and the sizes before and after.
+    """
+
+    output: Path
+    companions: tuple[str, ...]
+    dropped: tuple[str, ...]
+    n_tensors: int
+    bytes_before: int
+    bytes_after: int
+
+
+class ConvertModel(Command):
+    """
+    Write a model's weights as safetensors, with its options and dictionary beside.
+
+    The weights are read back and compared bit by bit before the files get their names.
+    """
+
+    description = 'A model file as safetensors, with its options and dictionary'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument('--model-file', help='the model: a path, or zoo:… on disk')
+        parser.add_argument('--output', help='the new model file: NAME.safetensors')
+        add_options(parser, '--trust-model-code', '--datapath')
+
+    def run(self) -> Converted:
+        """
+        Convert, print what became of it, and return that.
+        """
+        from parlai_ext.systems.safe.trust import trusted_record
+
+        datapath = self.opt['datapath']
+        source = existing(self.opt['model_file'], datapath)
+        output = Path(free(self.opt['output']))
+        option = '--trust-model-code'
+        named = self.opt['trust_model_code'] or ()
+        trusted = [str(existing(path, datapath, option)) for path in named]
+        done = convert(source, output, trusted, datapath)
+        for name, digest in trusted_record(trusted).items():
+            print(shown(f'trusted to run code: {name}, sha256 {digest}'))
+        for line in in_words(done):
+            print(shown(line))
+        return done
+
+
+def existing(
+    path: str | None, datapath: str | None = None, option: str = '--model-file'
+) -> Path:
+    """
+    Return where the file is that an option names.
+    """
+    from parlai_ext.systems import zoo
+    from parlai_ext.systems.existing import nearest_file
+
+    if not path:
+        raise UserError(f'{option} is needed')
+    if zoo.is_zoo(path) and zoo.needed_downloads(path, datapath):
+        fetch = f'parlai check_roster --download --add-target it={path}'
+        raise UserError(f'{option}: {path} is not on disk; download it first: {fetch}')
+    found = zoo.place_of(path, datapath)
+    if not found.is_file():
+        raise UserError(f'{option}: {nearest_file(str(found))}')
+    return found
+
+
+def free(path: str | None) -> str:
+    """
+    Return the new model file's path, which nothing occupies.
+    """
+    if not path or not path.endswith(SUFFIX):
+        given = f', not {path}' if path else ''
+        raise UserError(f'--output: NAME{SUFFIX} is needed{given}')
+    parent = Path(path).absolute().parent
+    if not parent.is_dir():
+        raise UserError(f'--output: there is no folder {parent}')
+    occupied = [p for p in (path, f'{path}.opt', f'{path}.dict') if os.path.lexists(p)]
+    if occupied:
+        raise UserError(f'--output: {occupied[0]} exists; it is not overwritten')
+    return path
+
+
+def convert(
+    source: Path,
+    output: Path,
+    trusted: list[str] | tuple[str, ...] = (),
+    datapath: str | None = None,
+) -> Converted:
+    """
+    Write ``output`` and its companions, all or none of them.
+    """
+    from parlai_ext.systems.safe.load import read_opt, read_states
+    from parlai_ext.systems.safe.safetensors_file import write_states
+
+    states = read_states(source, trusted)
+    place = {'datapath': datapath} if datapath else {}
+    opt = read_opt(f'{source}.opt', trusted, place) if has_opt(source) else None
+    made = Path(
+        tempfile.mkdtemp(prefix=f'.{output.name}.', dir=output.absolute().parent)
+    )
+    try:
+        dropped = write_states(states, made / output.name)
+        shutil.copymode(source, made / output.name)  # safetensors lets nobody else read
+        check(states['model'], made / output.name, source)
+        copied = companions(source, opt, datapath)
+        for suffix, path in copied.items():
+            shutil.copyfile(path, made / f'{output.name}{suffix}')
+        if opt is not None:
+            text = as_json(moved(opt, source, output, set(copied)), source)
+            (made / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
+        names = publish(made, output)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return Converted(
+        output,
+        tuple(name for name in names if name != output.name),
+        tuple(dropped),
+        len(states['model']),
+        source.stat().st_size,
+        output.stat().st_size,
+    )
+
+
+def has_opt(source: Path) -> bool:
+    return Path(f'{source}.opt').is_file()
+
+
+def check(weights: Mapping[str, torch.Tensor], written: Path, source: Path) -> None:
+    """
+    Read the new file back and compare it with the weights.
+    """
+    from parlai_ext.systems.safe.load import read_states
+    from parlai_ext.systems.safe.safetensors_file import same_bits
+
+    if not same_bits(weights, read_states(written)['model']):
+        raise UserError(f'{source}: the weights read back are not those written')
+
+
+def companions(
+    source: Path, opt: Mapping[str, Any] | None, datapath: str | None
+) -> dict[str, Path]:
+    """
+    Return the files that belong to the model, by what follows its name.
+    """
+    from parlai_ext.systems import zoo
+
+    found = {}
+    for path in sorted(source.parent.iterdir()):
+        suffix = path.name.removeprefix(source.name)
+        ours = path.name != suffix and suffix.startswith(COMPANIONS)
+        if ours and path.is_file() and suffix != '.dict.opt':
+            found[suffix] = path
+    dictionary = str((opt or {}).get('dict_file') or '')
+    if '.dict' not in found and dictionary:
+        dictionary = str(zoo.place_of(dictionary, datapath))
+        for end in OF_DICTIONARY:
+            if Path(f'{dictionary}{end}').is_file():
+                found.setdefault(f'.dict{end}', Path(f'{dictionary}{end}'))
+    return found
+
+
+def moved(
+    opt: Mapping[str, Any], source: Path, output: Path, copied: set[str]
+) -> dict[str, Any]:
+    """
+    Return the options for the new place.
+
+    ParlAI looks for a dictionary under the model's own name when the options name none.
+    """
+    gone = {'model_file', 'dict_file'} if '.dict' in copied else {'model_file'}
+    found = {key: value for key, value in opt.items() if key not in gone}
+    old = {str(source), str(source.absolute()), str(source.resolve())}
+    old |= {str(opt[key]) for key in ('model_file',) if opt.get(key)}
+    for key, value in found.items():
+        for start in old:
+            if isinstance(value, str) and value.removeprefix(start) in copied:
+                found[key] = f'{output.absolute()}{value.removeprefix(start)}'
+    return found
+
+
+def as_json(opt: Mapping[str, Any], source: Path) -> str:
+    """
+    Return the options as ParlAI writes them.
+    """
+    try:
+        return json.dumps(opt, indent=4) + '\n'
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f'{source}.opt: options that JSON cannot hold: {error}'
+        ) from None
+
+
+def publish(made: Path, output: Path) -> list[str]:
+    """
+    Move the finished files to their names, the weights last; return the names.
+    """
+    names = sorted(p.name for p in made.iterdir())
+    names.sort(key=lambda name: name == output.name)
+    done: list[Path] = []
+    try:
+        for name in names:
+            target = output.parent / name
+            flush(made / name)
+            if os.path.lexists(target):
+                raise UserError(f'--output: {target} exists; it is not overwritten')
+            os.rename(made / name, target)
+            done.append(target)
+    except BaseException:
+        for target in done:
+            target.unlink(missing_ok=True)
+        raise
+    return names
+
+
+def flush(path: Path) -> None:
+    with open(path, 'rb') as file:
+        os.fsync(file.fileno())
+
+
+def in_words(done: Converted) -> list[str]:
+    """
+    Return the lines that tell what was written.
+    """
+    beside = ', '.join(done.companions) or 'nothing'
+    dropped = ', '.join(done.dropped)
+    return [
+        f'{done.output}: {done.n_tensors} tensors, read back bit-identical',
+        f'beside it: {beside}',
+        f'left out: {dropped} (only training needs them)' if dropped else 'left out: -',
+        f'size: {done.bytes_before:,} bytes before, {done.bytes_after:,} bytes after',
+    ]

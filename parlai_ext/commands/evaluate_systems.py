@@ -1,0 +1,93 @@
+"""
+The main job: collect, score, rank, report — for one protocol, in one command.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import MACHINE, PLAN, RULE, TRIALS, add_options
+from parlai_ext.core.errors import UserError, shown
+
+
+class EvaluateSystems(Command):
+    """
+    Let systems talk, score what they say, rank them, write the page.
+
+    The same command again goes on where it stopped; with targets added it extends the
+    run; with anything else changed it refuses and names the keys.
+    """
+
+    description = 'Let systems talk, score what they say, rank them, write a page'
+    usage = '--config NAME|FILE --run-dir FOLDER [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(
+            parser,
+            *PLAN,
+            '--judge-model-file',
+            '--followups',
+            *RULE,
+            '--human-scores',
+            '--bootstraps',
+            '--max-failed-share',
+            '--max-truncated-share',
+            '--dry-run',
+            *TRIALS,
+            *MACHINE,
+        )
+
+    def run(self) -> dict[str, Any]:
+        """
+        Return what `ranking.json` holds (for a dry run or a pilot: what would be done).
+        """
+        from parlai_ext.systems.safe.trust import trusting
+
+        with trusting(self.opt):
+            return self.evaluate()
+
+    def evaluate(self) -> dict[str, Any]:
+        """
+        Do the job, with what the user trusts trusted.
+        """
+        from parlai_ext.collect import collect, plan, timing
+        from parlai_ext.collect.before import before_run
+        from parlai_ext.files.human_scores import read_human_scores
+        from parlai_ext.report import write as report
+        from parlai_ext.report.table import in_words
+        from parlai_ext.results import rank
+        from parlai_ext.scoring import score_run as score
+
+        opt = self.opt
+        human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        ended = before_run(opt, judge=True)
+        if ended is not None:
+            return ended
+        run, planned = plan.prepare(opt)
+        with run.lock():
+            spent: dict[str, Any] = {}
+            with timing.timed(run, 'collect', spent):
+                problems = collect.collect(run, opt, spent=spent).problems
+            if problems and not run.dialogue_shards():
+                raise UserError(f'nothing could be collected: {problems[0]}')
+            config = run.manifest['protocol']['scorer']
+            with timing.timed(run, 'score'):
+                scorer = score.scorer_of_run(run, opt)
+                scored = score.score_run(run, scorer, config=config)
+            rule = rank.rule_of(opt)
+            ranking = rank.rank_run(run, scored.signature, human=human, **rule)
+            run.write_json('ranking.json', ranking)
+            page = report.write_report(run, ranking)
+        for line in (*planned.left_out, *problems):
+            print(shown(f'left out: {line}'))
+        print(in_words(ranking))
+        for line in timing.compared(run.root):
+            print(line)
+        print(f'report: {Path(page).resolve()}')
+        if problems:
+            raise UserError(f'not all could be collected: {problems[0]}')
+        return ranking

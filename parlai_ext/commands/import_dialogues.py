@@ -1,0 +1,240 @@
+"""
+Bring dialogues that exist already into a run folder; needs no model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import SWITCH, add_options
+from parlai_ext.core.errors import UserError
+
+if TYPE_CHECKING:
+    from parlai_ext.core.nouns import Protocol
+    from parlai_ext.data.gather import Haul
+
+JUDGE = 'zoo:mini/judge/model'
+LISTED = 10  # bad rows that are printed
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """
+    What was imported. `n_left_out` dialogues are spoiled by `n_bad_rows` rows;
+    `n_people` are of people only; `written` is false when all was there already.
+    """
+
+    format: str
+    systems: tuple[str, ...]
+    people: tuple[str, ...]
+    n_files: int
+    n_dialogues: int
+    n_utterances: int
+    n_bad_rows: int
+    n_left_out: int
+    n_people: int
+    n_repeated: int
+    written: bool
+
+
+class ImportDialogues(Command):
+    """
+    Make a run folder of dialogues that exist already, to score and rank them.
+    """
+
+    description = 'Bring dialogues that exist already into a run folder'
+    usage = '--dialogues PATH [PATH …] --run-dir FOLDER [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            '--dialogues',
+            nargs='+',
+            metavar='PATH',
+            help='files, folders or patterns in quotes',
+        )
+        add_options(parser, '--run-dir')
+        parser.add_argument(
+            '--format',
+            help='chatmatch, parlai, spot_the_bot, dstc9, csv, jsonl (default: found)',
+        )
+        parser.add_argument(
+            '--skip-bad-rows', **SWITCH, help='leave out and count what cannot be read'
+        )
+        add_dialogue_options(parser)
+        add_options(parser, '--config', '--judge-model-file', '--followups')
+
+    def run(self) -> ImportReport:
+        """
+        Return what was imported.
+        """
+        from parlai_ext.collect.import_run import dialogues_of, manifest_of, write_run
+        from parlai_ext.data.formats import find_files
+        from parlai_ext.data.gather import gather
+
+        opt = self.opt
+        for name in ('dialogues', 'run_dir'):
+            if not opt[name]:
+                raise UserError(f'--{name.replace("_", "-")} is needed')
+        protocol = protocol_of(opt)
+        haul = gather(
+            find_files(opt['dialogues']),
+            opt['format'],
+            rules_of(opt),
+            self_chats=opt['self_chats'],
+            skip_bad_rows=opt['skip_bad_rows'],
+        )
+        pairings, dialogues = dialogues_of(haul.dialogues)
+        manifest = manifest_of(haul, protocol, pairings, dialogues, asked(opt))
+        written = write_run(Path(opt['run_dir']), manifest, dialogues)
+        report = report_of(haul, written)
+        show(report, haul, opt['run_dir'])
+        return report
+
+
+def add_dialogue_options(parser: argparse.ArgumentParser) -> None:
+    """
+    Add the options that say what is done to a dialogue; by default nothing is.
+    """
+    parser.add_argument(
+        '--empty-turns',
+        default='refuse',
+        help='refuse them (default), or keep them as they are',
+    )
+    parser.add_argument(
+        '--join-turns', **SWITCH, help="join one speaker's turns in a row, one a line"
+    )
+    parser.add_argument(
+        '--strip-markers',
+        **SWITCH,
+        help='remove what generation left at the end of a text, such as </s> and <pad>',
+    )
+    parser.add_argument(
+        '--self-chats',
+        type='bool',
+        help='NAME_1 and NAME_2 in one dialogue are NAME with itself (default: yes in '
+        'the formats chatmatch and parlai)',
+    )
+    parser.add_argument(
+        '--name-by-file', **SWITCH, help='call a system NAME@FILE, to tell files apart'
+    )
+    parser.add_argument(
+        '--rename', action='append', metavar='OLD=NEW', help='call a system NEW'
+    )
+    parser.add_argument(
+        '--humans', help='names, by commas, of people: they speak and are not judged'
+    )
+    parser.add_argument('--judge-humans', **SWITCH, help='rank people as systems are')
+
+
+def rules_of(opt: Mapping[str, Any]) -> Any:
+    """
+    Return what the options ask to be done to dialogues.
+    """
+    from parlai_ext.data.two_speakers import EMPTY_TURNS, Rules
+    from parlai_ext.files.yaml_file import nearest
+
+    if opt['empty_turns'] not in EMPTY_TURNS:
+        hint = nearest(opt['empty_turns'], EMPTY_TURNS)
+        raise UserError(f'--empty-turns {opt["empty_turns"]}: {hint}')
+    rename: dict[str, str] = {}
+    for one in opt['rename'] or ():
+        old, equals, new = (part.strip() for part in one.partition('='))
+        if not (old and equals and new):
+            raise UserError(f'--rename {one}: OLD=NEW is expected')
+        if rename.setdefault(old, new) != new:
+            raise UserError(f'--rename: {old!r} is given two names')
+    humans = (name.strip() for name in (opt['humans'] or '').split(','))
+    return Rules(
+        empty_turns=opt['empty_turns'],
+        join_turns=opt['join_turns'],
+        strip_markers=opt['strip_markers'],
+        name_by_file=opt['name_by_file'],
+        rename=rename,
+        humans=frozenset(name for name in humans if name),
+        judge_humans=opt['judge_humans'],
+    )
+
+
+def protocol_of(opt: Mapping[str, Any]) -> Protocol:
+    """
+    Return the protocol of the run: how its dialogues are scored and ranked.
+    """
+    from parlai_ext.core.nouns import Protocol
+    from parlai_ext.files.protocol_file import load_protocol_and_info
+    from parlai_ext.store.imported import NAME
+
+    scorer: dict[str, Any] = {'name': 'fed', 'judge_model_file': JUDGE}
+    scorer['followups'] = 'default'
+    ranking: Mapping[str, Any] = {}
+    if opt['config']:
+        found, _ = load_protocol_and_info(opt['config'], {})
+        scorer, ranking = dict(found.scorer), found.ranking
+    for key in ('judge_model_file', 'followups'):
+        if opt[key] is not None:
+            scorer[key] = opt[key]
+    return Protocol(NAME, NAME, score='both', scorer=scorer, ranking=ranking)
+
+
+def asked(opt: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the options that are not the default, for a reader to repeat the import.
+    """
+    default = vars(ImportDialogues.parser().parse_args([]))
+    given = {k: v for k, v in opt.items() if k in default and v != default[k]}
+    given.pop('run_dir', None)
+    return {**given, 'dialogues': [Path(one).name for one in opt['dialogues']]}
+
+
+def report_of(haul: Haul, written: bool) -> ImportReport:
+    """
+    Return the counts of an import.
+    """
+    from parlai_ext.collect.import_run import repeated
+
+    return ImportReport(
+        haul.format,
+        tuple(name for name in haul.names if name not in haul.humans),
+        tuple(sorted(haul.humans)),
+        len(haul.files),
+        len(haul.dialogues),
+        sum(len(one.turns) for one in haul.dialogues),
+        len(haul.problems),
+        haul.n_left_out,
+        haul.n_people,
+        repeated(haul.dialogues),
+        written,
+    )
+
+
+def show(report: ImportReport, haul: Haul, run_dir: str) -> None:
+    """
+    Print what was imported, and what was not.
+    """
+    problems = list(haul.problems)
+    for problem in problems[:LISTED]:
+        print(f'bad row: {problem}')
+    if len(problems) > LISTED:
+        print(f'… and {len(problems) - LISTED} more bad rows')
+    if problems:
+        print(f'{report.n_left_out} dialogues left out for {len(problems)} bad rows')
+    if report.n_people:
+        print(f'{report.n_people} dialogues of people only left out (--judge-humans)')
+    if report.n_repeated:
+        print(f'{report.n_repeated} dialogues are word for word as an earlier one')
+    if haul.silent:
+        counts = ', '.join(f'{name} {n}' for name, n in haul.silent.items())
+        print(f'empty turns, which are not judged: {counts}')
+    people = f'; not judged: {", ".join(report.people)}' if report.people else ''
+    print(f'{len(report.systems)} systems: {", ".join(report.systems)}{people}')
+    done = 'imported' if report.written else 'were there already'
+    files = '1 file' if report.n_files == 1 else f'{report.n_files} files'
+    print(
+        f'{report.n_dialogues} dialogues with {report.n_utterances} utterances of '
+        f'{files} ({report.format}) {done}: {run_dir}'
+    )

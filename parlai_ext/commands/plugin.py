@@ -1,0 +1,205 @@
+"""
+The `parlai` side of the house: commands, prefix, zoo and fixes, put in place once.
+
+`parlai` imports this at every start (through `parlai_internal.scripts`), so nothing
+here may be slow and nothing here may take the user's other commands down.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pkgutil import iter_modules
+from types import TracebackType
+from typing import Any, NoReturn
+
+import parlai.zoo
+from parlai.core.loader import REGISTERED_REPOS, SCRIPT_REGISTRY, register_script
+from parlai.core.params import ParlaiParser
+from parlai.core.script import ParlaiScript
+
+from parlai_ext import compat, mini
+from parlai_ext.commands.command import COMMANDS, Command, find_command, print_anywhere
+from parlai_ext.core.errors import UserError, shown
+
+PREFIX = 'ext:'
+ZOO_PATHS = ('model_file', 'dict_file', 'bpe_vocab', 'bpe_merge')
+
+
+def register() -> None:
+    """
+    Make `parlai` know our commands, `ext:…`, `zoo:mini/…`, and mend what it broke on.
+
+    Doing it twice is doing it once.
+    """
+    if PREFIX in REGISTERED_REPOS:
+        return
+    REGISTERED_REPOS[PREFIX] = {
+        'repo': 'parlai_ext',
+        'source': 'parlai_ext: python -m parlai_ext doctor',
+    }
+    compat.apply()
+    parlai.zoo.__path__.append(mini.zoo_path())
+    register_commands()
+    ParlaiParser.error = short_error(ParlaiParser.error)
+    ParlaiParser.format_help = grouped_help(ParlaiParser.format_help)
+    ParlaiParser.add_extra_args = own_options_only(ParlaiParser.add_extra_args)
+    process = ParlaiParser._process_args_to_opts
+    ParlaiParser._process_args_to_opts = paths_as_given(process)
+    sys.excepthook = one_line_hook
+    print_anywhere()
+
+
+def register_commands() -> None:
+    """
+    Register every command; one that cannot be imported is named and left out.
+    """
+    for name in COMMANDS:
+        try:
+            register_script(name)(script_of(find_command(name)))
+        except ImportError as e:
+            line = f'`parlai {name}` is missing: {e}; see: python -m parlai_ext doctor'
+            print(line, file=sys.stderr)
+
+
+def script_of(command: type[Command]) -> type[ParlaiScript]:
+    """
+    Return ``command`` as ParlAI wants its commands.
+    """
+
+    class Script(ParlaiScript):
+        """
+        Hands the options that the command knows over to it, and no others.
+        """
+
+        @classmethod
+        def setup_args(cls) -> ParlaiParser:
+            parser = ParlaiParser(False, False, description=command.description)
+            command.add_arguments(parser)
+            # core/script.py:304 adds the groups to others that hold the same options
+            parser._action_groups.clear()
+            return parser
+
+        @classmethod
+        def help(cls, **kwargs: Any) -> str:
+            return command.parser().format_help()
+
+        def run(self) -> Any:
+            known = [a.dest for a in command.parser()._actions if a.dest != 'help']
+            return command.execute({name: self.opt[name] for name in known})
+
+        main = command.main
+
+    return Script
+
+
+def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+    """
+    Return ParlAI's parse error without the page of help before it, for our commands.
+    """
+
+    def error(self: Any, message: str) -> NoReturn:
+        parser = getattr(self, '_help_subparser', None) or self
+        name = parser.prog.split()[-1]
+        if name not in COMMANDS:
+            long_error(self, message)
+        wrong = message.removeprefix('unrecognized arguments: ').split()[0]
+        near = get_close_matches(wrong, parser._option_string_actions, 1)
+        hint = f'; did you mean {near[0]}?' if near else ''
+        line = f'parlai {name}: {message}{hint} (all options: parlai {name} --help)'
+        print(f'error: {line}', file=sys.stderr)
+        raise SystemExit(2)
+
+    return error
+
+
+def grouped_help(long_help: Callable[..., str]) -> Callable[..., str]:
+    """
+    Return ParlAI's page of help, with our commands' options in their groups.
+
+    core/script.py:302 puts all options of a command into one, and says "(default:
+    None)" of what a protocol decides.
+    """
+
+    def format_help(self: Any) -> str:
+        name = self.prog.split()[-1]
+        if name not in COMMANDS:
+            return long_help(self)
+        return find_command(name).parser(f'parlai {name}').format_help()
+
+    return format_help
+
+
+def own_options_only(more: Callable[..., None]) -> Callable[..., None]:
+    """
+    Return ParlAI's search for further options, which our commands do without.
+
+    core/params.py:139 reads the `.opt` of whatever ``--model-file`` names, pickles
+    among them, and downloads it, before any command could guard that.
+    """
+
+    def add_extra_args(self: Any, args: Any = None) -> None:
+        ours = self.prog.split()[-1] in COMMANDS
+        if type(self) is not ParlaiParser:  # the command line's own
+            # after an option it asks every command: core/script.py:177
+            ours = ours or _leads_to_ours(sys.argv[1:] if args is None else args)
+        if not ours:
+            more(self, args)
+
+    return add_extra_args
+
+
+def _leads_to_ours(args: Sequence[str]) -> bool:
+    """
+    Tell whether the first word that is a command's name is one of ours.
+    """
+    names = (arg for arg in args if arg in SCRIPT_REGISTRY)
+    return next(names, None) in COMMANDS
+
+
+def paths_as_given(process: Callable[..., None]) -> Callable[..., None]:
+    """
+    Return ParlAI's reading of options, with the paths of our commands left alone.
+
+    core/params.py:1129 downloads what a path of the zoo names.
+    """
+
+    def _process_args_to_opts(self: Any, args: Any = None) -> None:
+        found = vars(self.args)
+        if found.get('super_command') not in COMMANDS:
+            process(self, args)
+            return
+        held = {key: found.pop(key) for key in ZOO_PATHS if key in found}
+        process(self, [])  # nothing is to be overridden
+        self.opt.update(held)
+
+    return _process_args_to_opts
+
+
+def one_line_hook(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """
+    Print a user's mistake as one line, whichever `parlai` command it ended.
+    """
+    line = mistake(error)
+    if line is None:
+        sys.__excepthook__(kind, error, trace)
+    else:
+        print(f'error: {shown(line)}', file=sys.stderr)
+
+
+def mistake(error: BaseException) -> str | None:
+    """
+    Return the line that tells a user's mistake; `None` if it is not the user's.
+    """
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package, _, name = error.name.rpartition('.')
+        if package in ('parlai_ext.agents', 'parlai_ext.tasks'):
+            room = sys.modules[package]
+            known = ', '.join(PREFIX + m.name for m in iter_modules(room.__path__))
+            return f'there is no {PREFIX}{name}; known: {known or "none"}'
+    return None

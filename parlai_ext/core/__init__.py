@@ -1,0 +1,3 @@
+"""
+The nouns of the project, the schedule, signatures and errors; standard library only.
+"""

@@ -1,0 +1,225 @@
+"""
+Who talks with whom, over which openers, and in which units of work.
+
+All of it is pure: the plan depends on roster and protocol, never on what is already
+done, so that an interrupted run and an uninterrupted one play the same blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import SCHEMES, Opener, Pairing, Roster, content_id
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ShardKey:
+    """
+    The dialogues of one pairing over the openers ``start`` to ``stop`` (exclusive).
+    """
+
+    pairing_id: str
+    index: int
+    start: int
+    stop: int
+
+    @property
+    def lanes(self) -> int:
+        """
+        The number of its dialogues.
+        """
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Block:
+    """
+    Shards that are played together, and played again together.
+    """
+
+    shards: tuple[ShardKey, ...]
+
+
+def pairings(
+    roster: Roster, scheme: str, identities: Mapping[str, str]
+) -> list[Pairing]:
+    """
+    Return every pairing of ``scheme``, by target and then in the roster's order.
+
+    :param identities: for each system's name, the hash of what it is (options and
+        model file): a pairing's id depends on names and on these, never on paths.
+    """
+    _check(roster, scheme)
+    targets = [system.name for system in roster.targets]
+    partners = [system.name for system in roster.partners]
+    if scheme == 'bipartite':
+        pairs = [(target, partner) for target in targets for partner in partners]
+    elif scheme == 'self_play':
+        pairs = [(target, target) for target in targets]
+    else:
+        pairs = [(one, other) for one in targets for other in targets if one != other]
+    return [
+        Pairing(_pairing_id(first, second, scheme, identities), first, second, scheme)
+        for first, second in pairs
+    ]
+
+
+def _check(roster: Roster, scheme: str) -> None:
+    """
+    Refuse a roster that the scheme cannot pair.
+    """
+    if scheme not in SCHEMES:
+        raise UserError(f'unknown pairing {scheme!r}; known: {", ".join(SCHEMES)}')
+    if not roster.targets:
+        raise UserError('the roster has no targets; it needs at least one')
+    if scheme == 'bipartite' and not roster.partners:
+        raise UserError('bipartite pairing needs partners, the roster has none')
+    if scheme == 'all_play_all' and len(roster.targets) < 2:
+        raise UserError('all_play_all pairing needs at least two targets')
+    targets = Counter(system.name for system in roster.targets)
+    partners = Counter(system.name for system in roster.partners)
+    if repeated := [name for name in targets | partners if targets[name] > 1]:
+        raise UserError(f'targets named more than once: {_listed(repeated)}')
+    if repeated := [name for name in partners if partners[name] > 1]:
+        raise UserError(f'partners named more than once: {_listed(repeated)}')
+    if both := [name for name in targets if name in partners]:
+        raise UserError(
+            f'both target and partner: {_listed(both)}; '
+            'give a system two names if it shall be both'
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ', '.join(repr(name) for name in names)
+
+
+def _pairing_id(
+    first: str, second: str, scheme: str, identities: Mapping[str, str]
+) -> str:
+    """
+    Return a readable name that is also a safe file name, with 12 hex digits.
+    """
+    digest = content_id(
+        'pairing', scheme, first, identities[first], second, identities[second]
+    )
+    return f'{_slug(first)}--{_slug(second)}-{digest[:12]}'
+
+
+def _slug(name: str) -> str:
+    """
+    Return at most 24 safe characters of ``name``; the id's digits tell the rest.
+    """
+    words = re.findall('[A-Za-z0-9_]+', name)
+    return '-'.join(words)[:24].strip('-') or 'x'
+
+
+def dialogue_id(pairing_id: str, opener_id: str) -> str:
+    """
+    Return the id of the dialogue of this pairing over this opener.
+    """
+    return content_id('dialogue', pairing_id, opener_id)
+
+
+def sample_openers(openers: Sequence[Opener], n: int, seed: int) -> list[Opener]:
+    """
+    Return ``n`` different openers, drawn without replacement.
+
+    They are the first ``n`` in the order of a hash of seed and id: the same on every
+    platform and Python, whatever order they were read in, and a longer sample only
+    adds to a shorter one. Openers that repeat an earlier one's id are dropped.
+    """
+    distinct = {opener.id: opener for opener in reversed(openers)}
+    dropped = len(openers) - len(distinct)
+    if dropped:
+        logger.info('%d openers repeat others and were dropped', dropped)
+    if n < 1:
+        raise UserError(f'num-dialogues is {n}; it must be at least 1')
+    if n > len(distinct):
+        raise UserError(
+            f'num-dialogues asks for {n} openers, but there are only {len(distinct)} '
+            f'({dropped} repeated ones not counted); use --num-dialogues '
+            f'{len(distinct)} or another opener set'
+        )
+
+    def draw(opener: Opener) -> str:
+        return hashlib.sha256(f'opener:{seed}:{opener.id}'.encode()).hexdigest()
+
+    return sorted(distinct.values(), key=draw)[:n]
+
+
+def shard_size_for(num_dialogues: int, batchsize: int) -> int:
+    """
+    Return how many dialogues a shard holds: a batch, or a pairing if that is less.
+    """
+    return max(1, min(num_dialogues, batchsize))
+
+
+def shards(pairing_id: str, num_openers: int, size: int) -> list[ShardKey]:
+    """
+    Return the shards of one pairing: slices of ``size`` openers.
+    """
+    return [
+        ShardKey(pairing_id, index, start, min(start + size, num_openers))
+        for index, start in enumerate(range(0, num_openers, size))
+    ]
+
+
+def blocks(
+    pairings: Sequence[Pairing],
+    num_openers: int,
+    batchsize: int,
+    sampling: Callable[[Pairing], bool],
+    shard_size: int | None = None,
+) -> list[Block]:
+    """
+    Return the run's work, in the order that reloads the fewest models.
+
+    A shard is a block of its own when its pairing fills a batch or samples; else
+    neighbouring pairings of one first speaker are packed until they fill one. First
+    speakers form the outer loop, and every other one meets its partners in reverse,
+    so that the partner met last is still loaded. What a block holds depends on its
+    first speaker's pairings alone.
+
+    :param sampling: whether a pairing's decoding is random.
+    :param shard_size: dialogues in a shard; the run folder keeps it.
+    """
+    size = shard_size or shard_size_for(num_openers, batchsize)
+    order: dict[str, list[Pairing]] = {}
+    for pairing in pairings:
+        order.setdefault(pairing.first, []).append(pairing)
+    work: list[Block] = []
+    for turn, mine in enumerate(order.values()):
+        packed: list[Block] = []
+        for alone, group in groupby(
+            mine, lambda one: num_openers >= batchsize or sampling(one)
+        ):
+            units = (shards(one.id, num_openers, size) for one in group)
+            if alone:
+                packed += [Block((shard,)) for unit in units for shard in unit]
+            else:
+                packed += _packed(units, batchsize)
+        work += packed if turn % 2 == 0 else reversed(packed)
+    return work
+
+
+def _packed(units: Iterable[list[ShardKey]], batchsize: int) -> Iterator[Block]:
+    """
+    Join whole pairings until each block has at least ``batchsize`` lanes.
+    """
+    waiting: list[ShardKey] = []
+    for unit in units:
+        waiting += unit
+        if sum(shard.lanes for shard in waiting) >= batchsize:
+            yield Block(tuple(waiting))
+            waiting = []
+    if waiting:
+        yield Block(tuple(waiting))

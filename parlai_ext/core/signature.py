@@ -1,0 +1,29 @@
+"""
+The one-line string that makes a number reproducible.
+
+It has two parts: how dialogues arise and how they are scored. Targets belong to
+neither: runs with the same signature compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from parlai_ext.core.nouns import content_id
+
+
+def signature_line(fields: Mapping[str, Any]) -> str:
+    """
+    Return ``name:value|name:value|…`` in the order given; long values are hashed.
+    """
+    return '|'.join(f'{name}:{_short(value)}' for name, value in fields.items())
+
+
+def _short(value: Any) -> str:
+    """
+    Return a value as one word: containers and long texts by their hash.
+    """
+    if isinstance(value, Mapping | list | tuple) or len(str(value)) > 60:
+        return '#' + content_id(value)[:10]
+    return str(value).replace('|', '/').replace(':', '=').replace('\n', ' ')

@@ -1,0 +1,3 @@
+"""
+What a scorer may ask of a model.
+"""

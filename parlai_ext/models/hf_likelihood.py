@@ -1,0 +1,207 @@
+"""
+A model of Hugging Face's as a `Likelihood`, which reads turns as its own agent does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core.signature import signature_line
+from parlai_ext.files.yaml_file import nearest
+from parlai_ext.models.hf_turns import (
+    Form,
+    JoinedTurns,
+    TurnVectorizer,
+    own_lead,
+    start_token,
+)
+from parlai_ext.models.likelihood import causal_checks, seq2seq
+from parlai_ext.models.likelihood.budget import TOKENS, Budget
+from parlai_ext.models.likelihood.causal import Causal, reserved
+from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.systems import hub
+from parlai_ext.systems.content import sha256
+from parlai_ext.systems.pretrained import (
+    BOUNDLESS,
+    chosen_device,
+    loading_arguments,
+    read,
+)
+
+FORMATS = ('auto', 'plain')
+DIALOGPT = 'hugging_face/dialogpt'
+TEXT_TRUNCATE = 768  # parlai/agents/hugging_face/dialogpt.py
+# options of ext:hf that say which model judges and what it reads
+OPTIONS = (
+    *('hf_dtype', 'hf_quantisation', 'hf_format'),
+    *('hf_model', 'hf_revision', 'hf_device', 'hf_device_map', 'hf_trust_code'),
+    *('hf_turn_separator', 'hf_context_tokens'),
+)
+# options that say how it would talk: a judge does not
+TALK = ('hf_system_role', 'hf_template_args', 'hf_date')
+
+
+def load_hf_judge(
+    system: System,
+    *,
+    dtype: str | None = None,
+    no_cuda: bool = False,
+    fp16: bool | None = None,
+    tokens: int = TOKENS,
+) -> Causal | EncoderDecoder:
+    """
+    Return a Hugging Face model as a `Likelihood`. No code of its own is run.
+
+    :param system: an ``ext:hf`` or a ``hugging_face/dialogpt``, downloaded when it is
+        not here.
+    :param dtype: of weights and sums, instead of what the system's options say.
+    :param fp16: half precision on a GPU, unless the options name a precision.
+    :param tokens: in one forward pass, padding counted.
+    :raises UserError: when there is no such model, or it cannot judge.
+    """
+    opt = {**system.opt, **({'hf_dtype': dtype} if dtype else {})}
+    try:
+        device = chosen_device({**opt, 'no_cuda': no_cuda})
+        if fp16 and device.type == 'cuda':
+            opt.setdefault('hf_dtype', 'float16')
+        system = System(system.name, opt)
+        checked_options(system)
+        extra = loading_arguments(opt, device)
+        repo = hub.repository(system)
+        assert repo is not None
+        folder = hub.fetched_weights(repo, hub.revision(system)).parent
+        allowed = ', which no judge may run'
+        config, tokenizer, model = read(folder, device, extra, allowed=allowed)
+        make = _encoder_decoder if config.is_encoder_decoder else _causal
+        return make(system, folder, tokenizer, model, tokens)
+    except UserError as error:
+        raise UserError(f'judge {named(system)}: {error}') from None
+
+
+def named(system: System) -> str:
+    """
+    Return how a message calls a judge.
+    """
+    return str(system.opt.get('hf_model') or system.opt.get('model') or system.name)
+
+
+def checked_options(system: System) -> None:
+    """
+    Refuse options that cannot be meant.
+    """
+    written = system.opt.get('hf_format') or 'auto'
+    if written == 'chat':
+        raise UserError('hf_format: chat: a judge reads turns as they are; plain')
+    if written not in FORMATS:
+        raise UserError(f'hf_format: {written!r} is none of {", ".join(FORMATS)}')
+    for key in system.opt:
+        if key.startswith('hf_') and key not in (*OPTIONS, *TALK):
+            raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
+    if hub.truthy(system.opt.get('hf_trust_code')):
+        raise UserError('hf_trust_code: a judge that brings code of its own is not run')
+    if str(system.opt.get('model')) not in (hub.AGENT, DIALOGPT):
+        raise UserError('model: no agent that can judge; ext:hf would do')
+
+
+def _causal(
+    system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
+) -> Causal:
+    positions = causal_checks.positions(network.config)
+    named = [positions, tokenizer.model_max_length]
+    most = min((n for n in named if n and n < BOUNDLESS), default=None)
+    reader = TurnVectorizer(tokenizer, form_of(system, most))
+    form = reader.form
+    reads = {
+        'turns': 'end token' if form.separator is None else repr(form.separator),
+        'cut': 'left, whole turns' if form.whole_turns else 'left',
+        'text_truncate': form.limit,
+        'positions': most,
+    }
+    return causal_checks.checked(
+        Causal(
+            network,
+            reader,
+            judge_signature(folder, network, reads, system),
+            start=start_token(tokenizer),
+            positions=most,
+            tokens=tokens,
+        )
+    )
+
+
+def form_of(system: System, most: int | None) -> Form:
+    """
+    Return how a system's own agent would read turns, and how many tokens of them.
+    """
+    opt = system.opt
+    if opt.get('model') == DIALOGPT:
+        asked = opt.get('text_truncate') or opt.get('truncate') or -1
+        limits = [int(asked) if int(asked) > 0 else TEXT_TRUNCATE]
+    else:
+        limits = [int(opt['hf_context_tokens'])] if opt.get('hf_context_tokens') else []
+    if most is not None:
+        limits.append(most - reserved(most))
+    return Form(
+        opt.get('hf_turn_separator') or None,
+        opt.get('model') != DIALOGPT,
+        min(limits, default=None),
+    )
+
+
+def _encoder_decoder(
+    system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
+) -> EncoderDecoder:
+    positions = causal_checks.positions(network.config)
+    most = system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
+    limit = min((int(n) for n in most if n and int(n) < BOUNDLESS), default=None)
+    separator = system.opt.get('hf_turn_separator') or '\n'
+    reads = {
+        'turns': repr(separator),
+        'cut': 'left, whole turns',
+        'text_truncate': limit,
+    }
+    start = (start_of(network), *own_lead(tokenizer))
+    return EncoderDecoder(
+        seq2seq.checked(seq2seq.Seq2Seq(network, start)),
+        JoinedTurns(tokenizer, separator, limit),
+        judge_signature(folder, network, reads, system),
+        Budget(tokens),
+    )
+
+
+def start_of(network: Any) -> int:
+    """
+    Return the token that the decoder reads first.
+    """
+    config = network.config
+    for name in ('decoder_start_token_id', 'bos_token_id'):
+        found = getattr(config, name, None)
+        if found is not None and config.pad_token_id is not None:
+            return int(found)
+    raise UserError('its config names no decoder_start_token_id and pad_token_id')
+
+
+def judge_signature(
+    folder: Path, network: Any, reads: Mapping[str, Any], system: System
+) -> str:
+    """
+    Return what fixes the judge's numbers; where its files lie is no part of it.
+
+    :param reads: how turns become tokens.
+    """
+    weights = hub.cached_weights(str(folder))
+    files = [*hub.weight_files(weights), *hub.companions(folder)] if weights else []
+    return signature_line(
+        {
+            'model': type(network).__name__,
+            'content': content_id([(path.name, sha256(path)) for path in files]),
+            **reads,
+            'dtype': str(network.dtype).removeprefix('torch.'),
+            'quantised': system.opt.get('hf_quantisation') or 'none',
+            'attention': network.config._attn_implementation,
+        }
+    )

@@ -1,0 +1,55 @@
+"""
+How a judge is named: wherever a model file is expected, one of the hub may be.
+
+    /path/to/model, zoo:…             a ParlAI model file
+    hf:REPOSITORY[@REVISION][,k=v…]   an ext:hf; so is a folder of Hugging Face's
+    agent:CLASS[,key=value…]          as for --add-target: agent:hugging_face/dialogpt
+    FILE.yaml, FILE.json              `name` and `opt` of a system
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.files.roster_file import parse_target_and_info
+from parlai_ext.systems import hub
+
+HF, AGENT = 'hf:', 'agent:'
+
+
+def judge_system(name: str) -> System:
+    """
+    Return the system that is to judge.
+
+    :raises UserError: when its options or its file cannot be meant.
+    """
+    head, comma, options = name.partition(',')
+    spec = ''
+    if head.startswith(HF):
+        repo, at, revision = head.removeprefix(HF).partition('@')
+        dated = f',hf_revision={revision}' if at else ''
+        spec = f'judge={AGENT}{hub.AGENT},hf_model={repo}{dated}{comma}{options}'
+    elif head.startswith(AGENT):
+        spec = f'judge={name}'
+    elif name.endswith(('.yaml', '.yml', '.json')) and Path(name).is_file():
+        spec = name
+    elif (Path(name) / 'config.json').is_file():
+        return System('judge', {'model': hub.AGENT, 'hf_model': name})
+    if not spec:
+        return System('judge', {'model_file': name})
+    try:
+        return System('judge', parse_target_and_info(spec)[0].opt)
+    except UserError as error:
+        why = str(error).replace(f'--add-target {spec}', f'judge {name}')
+        raise UserError(why) from None
+
+
+def is_hugging_face(system: System) -> bool:
+    """
+    Return whether a judge is a model of Hugging Face's.
+    """
+    return str(system.opt.get('model')) in (hub.AGENT, *hub.REPOSITORIES) and not (
+        system.opt.get('model_file')
+    )

@@ -1,0 +1,217 @@
+"""
+A ParlAI generator as a `Likelihood`: its own History, dictionary and truncation.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import parlai.agents.transformer.modules.attention as attention
+import torch
+from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
+from parlai.agents.transformer.modules import TransformerGeneratorModel
+from parlai.core.message import Message
+from parlai.core.torch_generator_agent import TorchGeneratorAgent
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core.signature import signature_line
+from parlai_ext.models.cross_attention import CrossAttention, foreign_part
+from parlai_ext.models.judge_names import is_hugging_face, judge_system
+from parlai_ext.models.likelihood.budget import TOKENS, Budget
+from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.models.threads import fit_threads
+from parlai_ext.systems.content import sha256
+from parlai_ext.systems.parlai_agents import load_system, model_path
+
+# options, beside weights and dictionary, that change what a judge reads or computes
+READS = (
+    *('delimiter', 'history_size', 'history_reversed', 'history_add_global_end_token'),
+    *('split_lines', 'person_tokens', 'add_p1_after_newln', 'special_tok_lst'),
+    *('dict_tokenizer', 'dict_lower', 'dict_unktoken', 'bpe_add_prefix_space'),
+    *('n_heads', 'n_layers', 'n_encoder_layers', 'n_decoder_layers', 'n_positions'),
+    *('variant', 'activation', 'embeddings_scale', 'learn_positional_embeddings'),
+    *('n_segments', 'output_scaling', 'reduction_type'),
+)
+ONLY_SOME_READ = ('n_positions_init',)  # of ext:long_context
+# an option of ours beside the model's own, as `hf_dtype` is of a causal judge
+DTYPE = 'judge_dtype'
+DTYPES = ('float32', 'bfloat16', 'float16', 'float64')
+REMEMBERED = 4096  # continuations
+DICTIONARY = ('', '-vocab.json', '-merges.txt', '.codecs')
+
+
+def load_judge(
+    model_file: str,
+    *,
+    datapath: str | None = None,
+    no_cuda: bool = False,
+    fp16: bool | None = None,
+    tokens: int = TOKENS,
+    dtype: str | None = None,
+) -> EncoderDecoder | Causal:
+    """
+    Return a model as a `Likelihood`: a ParlAI encoder-decoder, or any model of Hugging
+    Face's.
+
+    :param model_file: a path, ``zoo:…``, or another of `judge_names`; downloaded when
+        it is not there.
+    :param fp16: half precision on a GPU; `None` leaves it to the model's options.
+    :param tokens: how many go through the judge at once, padding counted.
+    :param dtype: of the weights, instead of the system's ``judge_dtype`` or their own.
+    :raises UserError: when there is no such model, or it cannot judge.
+    """
+    system = judge_system(model_file)
+    if is_hugging_face(system):
+        from parlai_ext.models.hf_likelihood import load_hf_judge
+
+        return load_hf_judge(
+            system, dtype=dtype, no_cuda=no_cuda, fp16=fp16, tokens=tokens
+        )
+    system, dtype = precision(system, dtype)
+    keep_double_attention()
+    fit_threads([model_path(system, datapath)])
+    player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
+    agent = checked(player.agent, model_file)
+    if dtype is not None:
+        agent.model.to(getattr(torch, dtype))
+    if isinstance(agent, ImageSeq2seqAgent):
+        encoder = agent.model.encoder
+        encoder.forward = partial(encoder.forward, image_features=None)
+    for weight in agent.model.parameters():
+        weight.requires_grad_(False)
+    return EncoderDecoder(
+        CrossAttention(agent.model),
+        AgentVectorizer(agent),
+        judge_signature(agent),
+        Budget(tokens),
+    )
+
+
+def precision(system: System, dtype: str | None) -> tuple[System, str | None]:
+    """
+    Return the system as ParlAI knows it, and the precision that is asked for.
+
+    :raises UserError: when it is none that a ParlAI model can have.
+    """
+    opt = dict(system.opt)
+    found = opt.pop(DTYPE, None)
+    chosen = dtype or found
+    if chosen is not None and chosen not in DTYPES:
+        raise UserError(
+            f'judge {opt.get("model_file")}: {DTYPE}: {chosen!r} is none of '
+            f'{", ".join(DTYPES)}; fewer bits are for causal judges (hf_quantisation)'
+        )
+    return System(system.name, opt), chosen
+
+
+def checked(agent: Any, model_file: str) -> TorchGeneratorAgent:
+    """
+    Return the agent if it is an encoder-decoder that reads text and nothing else.
+
+    :raises UserError: saying what it is instead.
+    """
+    kind = type(agent).__name__
+    if not isinstance(agent, TorchGeneratorAgent):
+        raise UserError(f'judge {model_file}: {kind} is no generator (TorchGenerator)')
+    if not isinstance(agent.model, TransformerGeneratorModel):
+        what = type(agent.model).__name__
+        raise UserError(f'judge {model_file}: {what} is no encoder-decoder transformer')
+    if (part := foreign_part(agent.model)) is not None:
+        raise UserError(f'judge {model_file}: {part} is no decoder of ParlAI itself')
+    plain = (TorchGeneratorAgent, ImageSeq2seqAgent)  # the latter without an image
+    for method in ('_encoder_input', '_model_input'):
+        known = [getattr(one, method) for one in plain]
+        if getattr(type(agent), method) not in known:
+            raise UserError(f'judge {model_file}: {kind} reads more than text')
+    return agent
+
+
+class AgentVectorizer:
+    """
+    Contexts and replies as the agent itself would see them: clones of it listen.
+
+    Every utterance of a context is observed, none is taken for the judge's own. The
+    last context is remembered, since the next one often is its continuation.
+    """
+
+    def __init__(self, agent: TorchGeneratorAgent):
+        self.listener = agent.clone()
+        self.speaker = agent.clone()
+        self.heard: tuple[str, ...] = ()
+        self.seen: tuple[list[int], int] = ([], 0)
+        self.spoken: dict[str, tuple[int, ...]] = {}
+
+    def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
+        """
+        Return the token ids of the agent's history, and how many it cut.
+        """
+        if utterances[: len(self.heard)] != self.heard:
+            self.listener.reset()
+            self.heard, self.seen = (), ([], 0)
+        for text in utterances[len(self.heard) :]:
+            self.seen = self._hear(text)
+        self.heard = tuple(utterances)
+        return self.seen
+
+    def continuation(self, text: str) -> tuple[int, ...]:
+        """
+        Return the token ids of a label.
+        """
+        if text not in self.spoken:
+            if len(self.spoken) >= REMEMBERED:
+                self.spoken.clear()
+            self.speaker.reset()
+            seen = self.speaker.observe(Message(eval_labels=[text], episode_done=False))
+            self.spoken[text] = tuple(seen['eval_labels_vec'].tolist())
+        return self.spoken[text]
+
+    def _hear(self, text: str) -> tuple[list[int], int]:
+        seen = self.listener.observe(Message(text=text, episode_done=False))
+        vector = seen.get('text_vec')
+        if vector is None:  # a history without a single character
+            return [], 0
+        # BART puts two tokens around what it kept
+        kept = len(vector) - 2 * bool(seen.get('added_start_end_tokens'))
+        return vector.tolist(), seen['context_original_length'] - kept
+
+
+def judge_signature(agent: TorchGeneratorAgent) -> str:
+    """
+    Return what fixes the judge's numbers; where its file lies is no part of it.
+    """
+    opt = agent.opt
+    files = [Path(opt['model_file'])]
+    files += [Path(opt['dict_file'] + ending) for ending in DICTIONARY]
+    weight = next(agent.model.parameters())
+    return signature_line(
+        {
+            'agent': type(agent).__name__,
+            'content': content_id([sha256(path) for path in files if path.is_file()]),
+            'reads': {key: opt.get(key) for key in READS}
+            | {key: opt[key] for key in ONLY_SOME_READ if opt.get(key) is not None},
+            'text_truncate': agent.text_truncate,
+            'cut': 'right' if opt.get('history_reversed') else 'left',
+            'label_truncate': agent.label_truncate,
+            'dtype': str(weight.dtype).removeprefix('torch.'),
+        }
+    )
+
+
+def keep_double_attention() -> None:
+    """
+    Let attention of float64 models stay float64.
+
+    transformer/modules/attention.py:251 takes the softmax in float32 whatever the
+    weights are, and then padding changes a log-probability by some 1e-7. Other
+    precisions are computed as before.
+    """
+
+    def softmax(x: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.softmax(x, dim, dtype=torch.promote_types(x.dtype, dtype))
+
+    attention.F = SimpleNamespace(softmax=softmax)

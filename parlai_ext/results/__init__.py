@@ -1,0 +1,3 @@
+"""
+From a run's scores to its ranking.
+"""

@@ -1,0 +1,193 @@
+"""
+From a run folder to arrays: one mean for each dialogue, dimension and target.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from parlai_ext.collect.plan import Plan, plan_of_run
+from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
+from parlai_ext.core.progress import bar_of
+from parlai_ext.ranking.baselines import BASELINES
+from parlai_ext.ranking.tournament import Game
+from parlai_ext.results.dialogue_means import dialogue_means
+from parlai_ext.store import RunFolder, imported
+
+
+@dataclass
+class Tables:
+    """
+    Dense arrays ``[target, opponent, opener]`` of dialogue means, NaN where there is
+    none. `n_dialogues` counts a target's collected dialogues; `n_played` those in which
+    a system took part and `failures` why those that it broke off ended. `n_contexts`
+    counts the utterances of a target that were judged, `n_cut` those among them whose
+    context was too long for the judge. `games` has every scored dialogue, self-chats
+    among them, where they were asked for.
+    """
+
+    systems: tuple[str, ...]
+    opponents: tuple[str, ...]
+    scores: dict[str, np.ndarray]
+    baselines: dict[str, np.ndarray]
+    n_dialogues: dict[str, int]
+    n_played: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, Counter[str]] = field(default_factory=dict)
+    n_contexts: Counter[str] = field(default_factory=Counter)
+    n_cut: Counter[str] = field(default_factory=Counter)
+    games: list[Game] = field(default_factory=list)
+
+    def unscored(self, values: np.ndarray) -> list[int]:
+        """
+        Return, for each target, how many of its dialogues have no score.
+        """
+        scored = np.isfinite(values).sum(axis=(1, 2))
+        counts = [self.n_dialogues[name] for name in self.systems]
+        return [n - int(k) for n, k in zip(counts, scored, strict=True)]
+
+
+def read_tables(run: RunFolder, scorer_signature: str, games: bool = False) -> Tables:
+    """
+    Read every collected dialogue and its scores into arrays.
+
+    :param games: keep what the sides of each have scored, for a tournament.
+    """
+    plan = plan_of_run(run)
+    tables = _empty(plan)
+    place = {o.id: j for j, o in enumerate(plan.openers)}
+    rows = {name: i for i, name in enumerate(tables.systems)}
+    columns = {name: i for i, name in enumerate(tables.opponents)}
+    for pairing, dialogue, scored in walk(run, plan, scorer_signature):
+        _count(tables, pairing, dialogue)
+        if games and scored is not None:
+            tables.games.append(game_of(pairing, dialogue, scored))
+        opener = place[dialogue.opener_id]
+        for k, judged in enumerate(sides(plan, pairing)):
+            if judged.first in rows:
+                column = columns.get(judged.second, 0)
+                # a game that somebody else began is another one than his own
+                later = k * len(plan.openers) if turns_round(plan) else 0
+                cell = (rows[judged.first], column, opener + later)
+                _enter(tables, cell, judged, dialogue, scored)
+    return tables
+
+
+def game_of(pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue) -> Game:
+    """
+    Return a dialogue as a game, with what each side has scored.
+    """
+    names = dict.fromkeys((pairing.first, pairing.second))
+    raw = {name: dialogue_means(dialogue, scored, name) for name in names}
+    return Game(pairing.first, pairing.second, raw, dialogue.id)
+
+
+def turns_round(plan: Plan) -> bool:
+    """
+    Tell whether whoever answers is judged as whoever begins is, and meets him again.
+    """
+    protocol = plan.protocol
+    return protocol.pairing == 'all_play_all' and protocol.score == 'both'
+
+
+def sides(plan: Plan, pairing: Pairing) -> tuple[Pairing, ...]:
+    """
+    Return a pairing as each judged speaker sees it; whoever is judged comes first.
+    """
+    if turns_round(plan) and pairing.first != pairing.second:
+        back = replace(pairing, first=pairing.second, second=pairing.first)
+        return pairing, back
+    return imported.sides(pairing)
+
+
+def judged_contexts(scored: ScoredDialogue, judged: str) -> set[int]:
+    """
+    Return the places of the system's utterances that were judged.
+    """
+    return {
+        score.utterance_index
+        for score in scored.scores
+        if score.system == judged and score.utterance_index is not None
+    }
+
+
+def _empty(plan: Plan) -> Tables:
+    """
+    Return tables with a place for every dialogue of the plan.
+    """
+    systems = tuple(s.name for s in plan.roster.targets)
+    opponents = {
+        'bipartite': tuple(s.name for s in plan.roster.partners),
+        'self_play': ('itself',),
+        'all_play_all': systems,
+        imported.NAME: imported.opponents(plan.roster, plan.pairings),
+    }[plan.protocol.pairing]
+    games = len(plan.openers) * (2 if turns_round(plan) else 1)
+    shape = (len(systems), len(opponents), games)
+    return Tables(
+        systems,
+        opponents,
+        {},
+        {name: np.full(shape, np.nan) for name in BASELINES},
+        dict.fromkeys(systems, 0),
+    )
+
+
+def walk(
+    run: RunFolder, plan: Plan, signature: str
+) -> Iterator[tuple[Pairing, Dialogue, ScoredDialogue | None]]:
+    """
+    Yield every collected dialogue with its scores, in the order of the plan.
+    """
+    by_id = {p.id: p for p in plan.pairings}
+    scores = run.scores(signature)
+    shards = run.dialogue_shards()
+    with bar_of('read', sum(s.lanes for s in shards), delay=3) as bar:
+        for shard in shards:
+            found = scores.by_dialogue(shard.pairing_id, shard.index)
+            for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+                yield by_id[shard.pairing_id], dialogue, found.get(dialogue.id)
+                bar.update()
+
+
+def _count(tables: Tables, pairing: Pairing, dialogue: Dialogue) -> None:
+    """
+    Count who took part in a dialogue, and why it ended early if it did.
+    """
+    tables.n_played.update({pairing.first, pairing.second})
+    if dialogue.ended_by is not None:
+        reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
+        reasons[dialogue.reason or 'no reason given'] += 1
+
+
+def _enter(
+    tables: Tables,
+    cell: tuple[int, int, int],
+    pairing: Pairing,
+    dialogue: Dialogue,
+    scored: ScoredDialogue | None,
+) -> None:
+    """
+    Put one dialogue into the arrays, for the first system of ``pairing``.
+    """
+    judged = pairing.first
+    tables.n_dialogues[judged] += 1
+    own = imported.said(dialogue, pairing)
+    if dialogue.ended_by != judged:
+        for name, measure in BASELINES.items():
+            value = measure(own)
+            tables.baselines[name][cell] = np.nan if value is None else value
+    if scored is None:
+        return
+    contexts = judged_contexts(scored, judged)
+    tables.n_contexts[judged] += len(contexts)
+    tables.n_cut[judged] += sum(i in scored.truncated for i in contexts)
+    for dimension, mean in dialogue_means(dialogue, scored, judged).items():
+        if dimension not in tables.scores:
+            shape = next(iter(tables.baselines.values())).shape
+            tables.scores[dimension] = np.full(shape, np.nan)
+        if mean is not None:
+            tables.scores[dimension][cell] = mean

@@ -1,3 +1,0 @@
-"""
-The stages of a run: plan, collect, score, rank, report.
-"""

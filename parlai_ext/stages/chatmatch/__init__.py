@@ -1,3 +1,0 @@
-"""
-The ChatMatch paper's tables on its authors' games, and on Spot The Bot's.
-"""

@@ -1,3 +1,0 @@
-"""
-What can be tried before a run (dry run, preflight, pilot), and what the run then took.
-"""

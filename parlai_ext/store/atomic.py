@@ -1,0 +1,148 @@
+"""
+Files that are whole or absent: temporary name, fsync, rename, fsync of the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError
+
+LEFTOVER = '.unfinished'
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """
+    Put ``data`` at ``path``, replacing what was there, or leave all as it was.
+    """
+    make_folder(path.parent)
+    unfinished = path.with_name(f'.{path.name}{LEFTOVER}')
+    with _named(path):
+        try:
+            _write_synced(unfinished, data)
+            os.replace(unfinished, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished)
+            raise
+        _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """
+    Have a failure of the disk name the file; of an open one it does not by itself.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    """
+    Write ``data`` to the disk itself, not only to its cache.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(path: Path) -> None:
+    """
+    Make the names in a folder durable, where the file system knows how.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems cannot
+            raise
+    finally:
+        os.close(handle)
+
+
+def make_folder(path: Path) -> None:
+    """
+    Make a folder and those above it, durably.
+    """
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+    if not path.is_dir():
+        raise UserError(f'{path} is a file; a folder is needed there')
+    _sync_folder(path.parent)
+
+
+def remove_leftovers(root: Path) -> None:
+    """
+    Remove the unfinished files of killed runs.
+    """
+    for folder, _, names in os.walk(root):
+        for name in names:
+            if name.startswith('.') and name.endswith(LEFTOVER):
+                os.unlink(os.path.join(folder, name))
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """
+    Hold the lock file ``path``; refuse at once when another process does.
+
+    The system frees the lock when its holder ends, however it ends. The file says
+    who holds it and is empty when nobody does.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(_refusal(path)) from None
+        except OSError as error:  # some network file systems have none
+            raise UserError(
+                f'{path} cannot be locked: {error.strerror}; use a --run-dir on '
+                'another file system'
+            ) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, _holder(), 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(handle, 0)
+    finally:
+        os.close(handle)
+
+
+def _holder() -> bytes:
+    """
+    Return who we are, as the lock file says it.
+    """
+    return json.dumps({'pid': os.getpid(), 'host': socket.gethostname()}).encode()
+
+
+def _refusal(path: Path) -> str:
+    """
+    Say who holds the lock, as far as the file tells.
+    """
+    try:
+        holder = json.loads(path.read_bytes())
+        who = f'process {holder["pid"]} on {holder["host"]}'
+    except (OSError, ValueError, KeyError, TypeError):
+        who = 'another process'
+    return f'{path.parent} is in use by {who}; wait for it or end it, then run again'

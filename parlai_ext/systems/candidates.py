@@ -1,0 +1,185 @@
+"""
+What a retriever may say: the replies of a task, collected once into a file.
+
+    fixed_candidates_path: task:TASK[@DATATYPE]
+
+stands for a file with every label of the task's episodes, each once, sorted, one a
+line. ``task:blended_skill_talk`` is its training data (``train:evalmode``),
+``task:convai2:normalized@valid`` the validation data of another. The file lies in
+``DATAPATH/parlai_ext/candidates``, named after the words above and not after what is in
+it; what is in it is part of a system's identity. A note beside it holds its hash and
+those of the data and the code it came from: when one of them differs, or the file is
+not whole, it is made again. Where a task reads no file that we know of, it always is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.nouns import content_id
+from parlai_ext.store.atomic import write_file
+from parlai_ext.systems import openers, zoo
+from parlai_ext.systems.content import sha256
+from parlai_ext.systems.task_data import data_urls, teacher_module
+
+PREFIX = 'task:'
+SPLITS = ('train', 'valid', 'test')
+RULE = 1  # of how a label becomes a line
+BREAKS = re.compile(r'[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+')
+
+
+def is_spec(value: Any) -> bool:
+    """
+    Tell whether an option's value asks for the replies of a task.
+    """
+    return isinstance(value, str) and value.startswith(PREFIX)
+
+
+def parsed(spec: str) -> tuple[str, str]:
+    """
+    Return the task and the datatype of ``task:TASK[@DATATYPE]``.
+
+    :raises UserError: when it is not of this form.
+    """
+    task, _, datatype = spec.removeprefix(PREFIX).partition('@')
+    split, _, mode = (datatype or 'train').partition(':')
+    if not task or split not in SPLITS or mode not in ('', 'evalmode'):
+        raise UserError(
+            f'{spec!r} is not of the form task:TASK[@DATATYPE], '
+            f'with one of {", ".join(SPLITS)}'
+        )
+    # plain `train` shuffles and goes on for ever
+    return task, 'train:evalmode' if split == 'train' else split
+
+
+def candidates_file(
+    spec: str, datapath: str | None = None, *, build: bool = True
+) -> Path:
+    """
+    Return the file with the replies of a task, made from its data unless it is there.
+
+    :param build: without it, return where the file is or would be, unseen.
+    :raises UserError: when the task is not known or its data cannot be had.
+    """
+    task, datatype = parsed(spec)
+    slug = re.sub(r'[^A-Za-z0-9_-]+', '-', task)[:60].strip('-')
+    name = f'{slug}-{content_id("candidates", task, datatype, RULE)[:8]}.txt'
+    path = Path(zoo.data_folder(datapath), 'parlai_ext', 'candidates', name)
+    if build and not _is_fresh(path):
+        _build(path, task, datatype, datapath)
+    return path
+
+
+def to_download(spec: str, datapath: str | None = None) -> list[str]:
+    """
+    Return what would be fetched for the replies of a task; no network is touched.
+
+    :raises UserError: when the task is not known.
+    """
+    task, _ = parsed(spec)
+    modules = [teacher_module(one) for one in task.split(',')]
+    if _is_fresh(candidates_file(spec, datapath, build=False)):
+        return []
+    return [url for module in modules for url in data_urls(module, datapath)]
+
+
+def _is_fresh(path: Path) -> bool:
+    """
+    Tell whether a file is whole, and as its data and its code would make it now.
+    """
+    try:
+        note = json.loads(_note(path).read_text(encoding='utf-8'))
+        data, code = dict(note['data']), dict(note['code'])
+        return (
+            bool(data)
+            and sha256(path) == note['sha256']
+            and note['versions'] == _versions()
+            and code == _hashes(code)
+            # data that is gone since cannot have changed
+            and all(data[name] == now for name, now in _hashes(data).items())
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _note(path: Path) -> Path:
+    return path.with_suffix('.json')
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ('parlai', 'parlai_ext')}
+
+
+def _hashes(paths: Iterable[str]) -> dict[str, str]:
+    """
+    Return the hashes of those files that are there.
+    """
+    return {p: sha256(Path(p)) for p in paths if os.path.isfile(p)}
+
+
+def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
+    """
+    Collect a task's replies into a file, and note beside it what they came from.
+    """
+    try:
+        with zoo.quick_to_give_up(datapath):
+            teachers = openers.teachers_of(task, datatype, datapath)
+            replies = sorted({line for one in teachers for line in _replies(one)})
+    except Exception as e:  # whatever network, archive and teacher come up with
+        if isinstance(e, UserError) and 'task' in str(e):
+            raise
+        what = f'the data of task {task!r} cannot be had: {first_line(e)}'
+        raise UserError(what) from e
+    if not replies:
+        raise UserError(f'task {task!r} has no replies ({datatype})')
+    text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
+    if not path.is_file() or path.read_bytes() != text:
+        write_file(path, text)
+    note = {
+        'task': task,
+        'datatype': datatype,
+        'sha256': sha256(path),
+        'data': _hashes(p for one in teachers for p in _data_files(one)),
+        'code': _hashes(p for one in teachers for p in _code_files(one)),
+        'versions': _versions(),
+    }
+    told = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
+    write_file(_note(path), told.encode('utf-8', 'surrogatepass'))
+
+
+def _replies(teacher: Any) -> Iterator[str]:
+    """
+    Yield every label of a teacher as one line; a label without text is none.
+    """
+    while not teacher.epoch_done():
+        act = teacher.act()
+        for label in act.get('labels') or act.get('eval_labels') or ():
+            line = BREAKS.sub(' ', str(label)).strip()
+            if line:
+                yield line
+
+
+def _data_files(teacher: Any) -> list[str]:
+    """
+    Return the files that a teacher reads, as far as its options name them.
+    """
+    named = [v for k, v in teacher.opt.items() if k.endswith(('datafile', 'datapath'))]
+    named.append(getattr(teacher, 'datafile', None))
+    return sorted({os.path.abspath(v) for v in named if v and os.path.isfile(v)})
+
+
+def _code_files(teacher: Any) -> list[str]:
+    """
+    Return the files of the teacher's classes, ParlAI's common ones apart.
+    """
+    kinds = [k for k in type(teacher).__mro__ if k.__module__ != 'builtins']
+    own = [k for k in kinds if not k.__module__.startswith('parlai.core')]
+    return sorted({f for k in own if (f := inspect.getsourcefile(k))})

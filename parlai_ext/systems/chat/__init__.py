@@ -1,0 +1,3 @@
+"""
+Conversations as the messages of chat models.
+"""

@@ -1,0 +1,96 @@
+"""
+A ParlAI agent for systems that are no ParlAI models: it keeps the turns of its
+conversation and is asked for replies to many conversations at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+from parlai.core.opt import Opt
+
+from parlai_ext.systems.chat.messages import Turn
+
+Conversation = tuple[Turn, ...]
+
+
+@dataclass(frozen=True)
+class NoReply:
+    """
+    Why there is no reply to one conversation; the others have theirs.
+    """
+
+    reason: str
+
+
+class ConversationAgent(Agent):
+    """
+    Subclasses say what to reply; listening and remembering are done here.
+
+    A clone (`share`) has turns of its own and shares what `share` hands over.
+    """
+
+    def __init__(self, opt: Opt, shared: Any = None) -> None:
+        super().__init__(opt, shared)
+        self.turns: list[Turn] = []
+        self.over = False
+
+    def replies(self, conversations: Sequence[Conversation]) -> list[str | NoReply]:
+        """
+        Return one reply to each conversation, whose last turn is the other's.
+
+        :raises UserError: ``option: what is wrong`` when the system cannot go on.
+        """
+        raise NotImplementedError
+
+    def observe(self, observation: Message) -> Message:
+        """
+        Hear a turn; what is returned holds the whole conversation in ``turns``.
+        """
+        if self.over:
+            self.reset()
+        if observation.get('text'):
+            self.turns.append(Turn(False, observation['text']))
+        self.over = bool(observation.get('episode_done'))
+        self.observation = Message({**observation, 'turns': tuple(self.turns)})
+        return self.observation
+
+    def self_observe(self, act: Message) -> None:
+        """
+        Remember what oneself said.
+        """
+        if act.get('text'):
+            self.turns.append(Turn(True, act['text']))
+
+    def act(self) -> Message:
+        """
+        Reply to what was heard.
+        """
+        [reply] = self.batch_act([self.observation])
+        self.self_observe(reply)
+        return reply
+
+    def batch_act(self, observations: Sequence[Message]) -> list[Message]:
+        """
+        Reply to many conversations at once; no reply comes with a ``reason``.
+        """
+        found = self.replies([seen['turns'] for seen in observations])
+        return [self._act(one) for one in found]
+
+    def reset(self) -> None:
+        """
+        Forget the conversation.
+        """
+        super().reset()
+        self.turns, self.over = [], False
+
+    def _act(self, reply: str | NoReply) -> Message:
+        if isinstance(reply, NoReply):
+            what: dict[str, Any] = {'text': None, 'reason': reply.reason}
+        else:
+            what = {'text': reply}
+        return Message({'id': self.id, 'episode_done': False, **what})

@@ -1,0 +1,142 @@
+"""
+Why a model file does not fit the agent that is to read it, in one line.
+
+Torch answers with the name of every weight: kilobytes that do not say what is wrong.
+Where all weights fit the wrong agent, it says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from parlai.core.opt import Opt
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.torch_memory import is_out_of_memory
+
+GENERATORS = (
+    'transformer/generator',
+    'parlai.agents.transformer.transformer:TransformerGeneratorAgent',
+)
+LONG_CONTEXT = 'ext:long_context'
+MSC = 'projects.msc.'  # not in ParlAI's wheel
+MISSING = re.compile(r'Missing key\(s\) in state_dict: (.*?)\. ')
+UNKNOWN = re.compile(r'Unexpected key\(s\) in state_dict: (.*?)\. ')
+SHAPES = re.compile(
+    r'size mismatch for (\S+): copying a param with shape torch\.Size\(\[(.*?)\]\) '
+    r'from checkpoint, the shape in current model is torch\.Size\(\[(.*?)\]\)'
+)
+LOADING = ('load', 'load_state_dict')
+
+
+def check_reader(opt: Mapping[str, Any]) -> None:
+    """
+    Refuse ParlAI's plain generator for a model like MSC's, and the class of its own
+    that is not here.
+
+    :param opt: the model's own options, and the system's over them.
+    :raises UserError: naming the agent that reads it.
+    """
+    agent = str(opt.get('model'))
+    if agent.startswith(MSC):
+        raise UserError(f'model: {agent} is not in ParlAI; {LONG_CONTEXT} reads it')
+    known = opt.get('n_positions_init')
+    if agent not in GENERATORS or not isinstance(known, int):
+        return
+    from parlai.agents.transformer.modules import get_n_positions_from_options
+
+    size = get_n_positions_from_options(opt)
+    if known < size:
+        raise UserError(
+            f'model: {agent} would misread contexts of more than {known} tokens: '
+            f'n_positions_init is {known}, n_positions {size}; {LONG_CONTEXT} reads it'
+        )
+
+
+def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
+    """
+    Return which option is wrong and how, or `None` if this is about something else.
+
+    :param error: what building the agent raised.
+    :param opt: what it was built with.
+    """
+    if isinstance(error, UserError) or is_out_of_memory(error):
+        return None
+    if not opt.get('model_file') or not _while_loading(error.__traceback__):
+        return None
+    words = ' '.join(str(error).split()) + ' '
+    wrong = SHAPES.findall(words)
+    if wrong and not MISSING.search(words) and not UNKNOWN.search(words):
+        dictionary = _dictionary(wrong, opt)
+        if dictionary:
+            return dictionary
+    what = '; '.join(_misfits(words, wrong)) or type(error).__name__
+    said = _own_model(opt)
+    asked = opt.get('model') or said
+    other = said not in (None, asked)
+    kind = asked if other else f'{asked} with these options'
+    hint = f'; its own options say {said!r}' if other else ''
+    start = f'model_file: {opt["model_file"]} is no {kind}'
+    return f'{start}: its weights do not fit ({what}){hint}'
+
+
+def _while_loading(trace: TracebackType | None) -> bool:
+    """
+    Tell whether weights were being read when it happened.
+    """
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name in LOADING:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _misfits(words: str, wrong: Sequence[tuple[str, str, str]]) -> list[str]:
+    found = []
+    for pattern, what in ((MISSING, 'missing'), (UNKNOWN, 'too many')):
+        match = pattern.search(words)
+        if match:
+            names = match[1].split(', ')
+            found.append(f'{len(names)} {what}, the first {_bare(names[0])}')
+    if wrong:
+        name, there, here = wrong[0]
+        sizes = f'{name} is {_times(there)}, the options make it {_times(here)}'
+        found.append(f'{len(wrong)} of another size: {sizes}')
+    return found
+
+
+def _dictionary(wrong: Sequence[tuple[str, str, str]], opt: Mapping[str, Any]) -> str:
+    """
+    Return what is wrong with the dictionary, if only the number of words differs.
+    """
+    rows = {(there.split(', ')[0], here.split(', ')[0]) for _, there, here in wrong}
+    rest = {there.split(', ')[1:] == here.split(', ')[1:] for _, there, here in wrong}
+    if len(rows) != 1 or rest != {True}:
+        return ''
+    [(there, here)] = rows
+    file = f'{opt["model_file"]}.dict'  # where there is one, ParlAI reads no other
+    if not Path(file).is_file():
+        file = opt.get('dict_file') or file
+    if not Path(file).is_file():
+        return f'dict_file: there is no file {file}; the model knows {there} words'
+    return (
+        f'dict_file: {file} makes {here} words with these options, '
+        f'the weights in {opt["model_file"]} are for {there}'
+    )
+
+
+def _own_model(opt: Mapping[str, Any]) -> str | None:
+    path = Path(f'{opt["model_file"]}.opt')
+    return Opt.load(str(path)).get('model') if path.is_file() else None
+
+
+def _bare(name: str) -> str:
+    return name.strip('"')
+
+
+def _times(shape: str) -> str:
+    return shape.replace(', ', 'x')

@@ -1,0 +1,171 @@
+"""
+The systems that are loaded, as many as fit, each loaded once while it fits.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+import torch
+
+from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems import hub
+from parlai_ext.systems.parlai_agents import model_path
+from parlai_ext.systems.players import Player
+from parlai_ext.systems.spending import Ledger, Spending
+from parlai_ext.systems.torch_memory import is_out_of_memory
+
+logger = logging.getLogger(__name__)
+
+# the rest is for what the models compute
+SHARE_FOR_WEIGHTS = 0.6
+UNKNOWN_MEMORY = 4 * 2**30
+
+
+class Residents:
+    """
+    A cache of players, the longest unused one dropped first.
+
+    A system that cannot be loaded is not tried again; `problems` says why. What the
+    systems have used, as far as they count it, is in ``spent`` when they are dropped.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[System], Player],
+        budget: int,
+        *,
+        datapath: str | None = None,
+        spent: dict[str, Spending] | None = None,
+    ):
+        self.load = load
+        self.budget = budget
+        self.datapath = datapath
+        self.problems: dict[str, str] = {}
+        self.ledger = Ledger(spent)
+        self._players: dict[str, Player] = {}
+
+    def together(self, systems: Collection[System]) -> Mapping[str, Player]:
+        """
+        Return these systems loaded, without those that cannot be.
+        """
+        wanted = {system.name: system for system in systems}
+        for name in wanted:
+            if name in self._players:
+                self._players[name] = self._players.pop(name)  # used last
+        for name, system in wanted.items():
+            if name not in self._players and name not in self.problems:
+                self._make_room(size_on_disk(system, self.datapath), wanted)
+                self._load(system, wanted)
+        self._make_room(0, wanted)
+        return {name: self._players[name] for name in wanted if name in self._players}
+
+    def fit(self, systems: Iterable[System]) -> bool:
+        """
+        Tell whether these systems, all of them, may be loaded at once.
+        """
+        wanted = {system.name: system for system in systems}
+        return sum(map(self._size, wanted.values())) <= self.budget
+
+    def give_up(self, error: SystemFailed) -> None:
+        """
+        Drop a system that cannot go on, and do not try it again.
+        """
+        logger.warning('%s', error)
+        self.problems[error.system] = str(error)
+        if error.system in self._players:
+            self._drop([error.system])
+
+    def clear(self) -> None:
+        """
+        Drop every player.
+        """
+        if self._players:
+            self._drop(list(self._players))
+
+    def _size(self, system: System) -> int:
+        player = self._players.get(system.name)
+        return player.n_bytes if player else size_on_disk(system, self.datapath)
+
+    def _load(self, system: System, keep: Collection[str]) -> None:
+        """
+        Load a system; when memory runs out, once more without those not to ``keep``.
+        """
+        try:
+            player = self._players[system.name] = self.load(system)
+            self.ledger.begin(system.name, player.agent)
+        except UserError as error:
+            out = is_out_of_memory(error.__cause__)
+            others = [name for name in self._players if name not in keep]
+            if out and others:
+                self._drop(others)
+                self._load(system, keep)
+                return
+            named = SystemFailed(system.name, str(error))
+            logger.warning('%s', named)
+            self.problems[system.name] = str(named)
+
+    def _make_room(self, more: int, keep: Collection[str]) -> None:
+        """
+        Drop players until ``more`` bytes fit, but none of those to ``keep``.
+        """
+        for name in [name for name in self._players if name not in keep]:
+            if more + sum(p.n_bytes for p in self._players.values()) <= self.budget:
+                return
+            self._drop([name])
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.ledger.end(name, self._players.pop(name).agent)
+        _free()
+
+
+def size_on_disk(system: System, datapath: str | None = None) -> int:
+    """
+    Return the size of the system's weights on disk, 1 when it has none (yet).
+    """
+    path = model_path(system, datapath)
+    if path is None:
+        return max(1, hub.weight_bytes(system))
+    return max(1, path.stat().st_size) if path.is_file() else 1
+
+
+def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -> int:
+    """
+    Return how many bytes of weights may be loaded at once on this machine.
+
+    :param max_memory: a limit in gigabytes that the user gave.
+    """
+    if torch.cuda.is_available() and not no_cuda:
+        free = torch.cuda.mem_get_info()[0]
+    else:
+        free = _free_memory()
+    limit = int(free * SHARE_FOR_WEIGHTS)
+    if max_memory is None:
+        return limit
+    if max_memory * 1e9 > limit:
+        what = '--max-gpu-memory: %g GB lowered to %.1f, which is %d %% of what is free'
+        logger.warning(what, max_memory, limit / 1e9, SHARE_FOR_WEIGHTS * 100)
+    return min(limit, int(max_memory * 1e9))
+
+
+def _free_memory() -> int:
+    """
+    Return the machine's free memory in bytes, as Linux tells it.
+    """
+    try:
+        lines = Path('/proc/meminfo').read_text().split('\n')
+    except OSError:
+        return UNKNOWN_MEMORY
+    found = [line.split()[1] for line in lines if line.startswith('MemAvailable:')]
+    return int(found[0]) * 1024 if found else UNKNOWN_MEMORY
+
+
+def _free() -> None:
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

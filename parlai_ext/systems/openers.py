@@ -1,0 +1,136 @@
+"""
+Openers from any ParlAI task: the first act of each episode and its first label.
+"""
+
+from __future__ import annotations
+
+import logging
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.nouns import Opener
+from parlai_ext.files.openers_file import read_openers_file, report_too_short
+from parlai_ext.files.yaml_file import nearest
+
+logger = logging.getLogger(__name__)
+
+FILE_TASK = 'ext:empathetic_openers'
+SAY = 'say:'
+
+
+def load_openers(
+    task: str,
+    openers_file: str | None = None,
+    *,
+    split: str = 'test',
+    datapath: str | None = None,
+) -> list[Opener]:
+    """
+    Return an opener of two utterances for each dialogue of the task, or one of one
+    utterance: the text behind ``say:``.
+
+    The first is the last line of the first act's text (lines before it are personas
+    and the like, not said by anyone), the second its first label.
+
+    :param openers_file: a CSV in place of what `ext:empathetic_openers` downloads.
+    :raises UserError: for an unknown task, or one whose data cannot be had.
+    """
+    if openers_file and task != FILE_TASK:
+        raise UserError(
+            f'--openers-file is read by {FILE_TASK}, not by {task}; '
+            f'add --openers {FILE_TASK}'
+        )
+    if openers_file:
+        found = read_openers_file(openers_file)
+        report_too_short(openers_file, found)
+        return [Opener.of(u, f'{task} {k}') for k, u in found.openers.items()]
+    if task.startswith(SAY):
+        return [_said(task.removeprefix(SAY).strip())]
+    if not task:
+        raise UserError('openers: the name of a task is expected, not nothing')
+    openers = list(_from_acts(_first_acts(task, split, datapath), f'{task}:{split}'))
+    if not openers:
+        raise UserError(f'task {task!r} has no dialogue that could open a conversation')
+    return openers
+
+
+def _said(text: str) -> Opener:
+    if not text:
+        raise UserError(f'openers: what is said is expected behind {SAY!r}')
+    return Opener.of((text,), SAY.rstrip(':'))
+
+
+def _from_acts(acts: Iterator[Any], source: str) -> Iterator[Opener]:
+    """
+    Yield the openers of first acts; those without text or label are counted.
+    """
+    skipped = 0
+    for i, act in enumerate(acts):
+        lines = [line.strip() for line in str(act.get('text') or '').split('\n')]
+        first = next((line for line in reversed(lines) if line), '')
+        labels = act.get('eval_labels') or act.get('labels') or ('',)
+        second = ' '.join(str(labels[0]).split('\n')).strip()
+        if first and second:
+            yield Opener.of((first, second), f'{source} {act.get("conv_id", i)}')
+        else:
+            skipped += 1
+    if skipped:
+        logger.warning('%s: %d episodes have no two utterances', source, skipped)
+
+
+def _first_acts(task: str, split: str, datapath: str | None) -> Iterator[Any]:
+    """
+    Yield the first act of every episode of a task, in the order of its data.
+    """
+    for teacher in teachers_of(task, split, datapath):
+        first = True
+        while not teacher.epoch_done():
+            act = teacher.act()
+            if first:
+                yield act
+            first = act.get('episode_done', True)
+
+
+def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
+    """
+    Build the teachers of a task with ParlAI's own defaults.
+    """
+    from parlai.core.params import ParlaiParser
+    from parlai.core.teachers import create_task_agent_from_taskname
+
+    from parlai_ext.commands import plugin
+
+    plugin.register()
+    given: dict[str, Any] = {
+        'task': task,
+        'datatype': 'train:evalmode' if split == 'train' else split,
+        **({'datapath': datapath} if datapath else {}),
+    }
+    try:
+        opt = ParlaiParser(True, False).parse_kwargs(**given)
+        found: list[Any] = create_task_agent_from_taskname(opt)
+    except ModuleNotFoundError as e:
+        if '.tasks.' not in (e.name or ''):
+            raise UserError(f'task {task!r} needs the package {e.name!r}') from None
+        raise UserError(f'no task {task!r}; {nearest(task, known_tasks())}') from None
+    except AttributeError as e:
+        raise UserError(f'no task {task!r}: {e}') from None
+    except (RuntimeError, AssertionError) as e:
+        what = f'the data of task {task!r} cannot be had: {first_line(e)}'
+        raise UserError(what) from None
+    return found
+
+
+def known_tasks() -> list[str]:
+    """
+    Return the names of ParlAI's tasks and of ours.
+    """
+    import parlai.tasks
+
+    import parlai_ext.tasks
+
+    theirs = [m.name for m in pkgutil.iter_modules(parlai.tasks.__path__) if m.ispkg]
+    ours = pkgutil.iter_modules(parlai_ext.tasks.__path__)
+    return [*theirs, *(f'ext:{m.name}' for m in ours if m.ispkg)]

@@ -1,0 +1,244 @@
+"""
+A system that can take part in many dialogues at once.
+
+A `Player` owns the one agent that holds the weights; a `Voice` is its clone in one
+dialogue, with a history of its own. What a voice hears and says follows ParlAI's own
+self-chat world (tasks/self_chat/worlds.py:146), so that a dialogue is the same there.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+from parlai.core.torch_agent import TorchAgent
+from parlai.core.torch_ranker_agent import TorchRankerAgent
+
+from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.systems.rankers import own_histories
+from parlai_ext.systems.torch_memory import is_out_of_memory
+
+logger = logging.getLogger(__name__)
+
+LONGEST_REASON = 200
+
+
+@dataclass(frozen=True)
+class Reply:
+    """
+    What a system said, or the reason why that is nothing.
+    """
+
+    text: str | None
+    reason: str | None = None
+
+
+class Voice:
+    """
+    One system in one dialogue.
+    """
+
+    def __init__(self, agent: Agent):
+        self.agent = agent
+        self.observation: Any = None
+
+    def hear(self, text: str, speaker: str) -> None:
+        """
+        Take in what the other said.
+        """
+        self._observe(Message(id=speaker, text=text, episode_done=False))
+
+    def say(self, text: str) -> None:
+        """
+        Take a given utterance as one's own.
+        """
+        if hasattr(self.agent, 'self_observe'):
+            self._observe(Message(episode_done=False))
+            own = Message(id=self.agent.id, text=text, episode_done=False)
+            self.agent.self_observe(own)
+
+    def _observe(self, act: Message) -> None:
+        returned = self.agent.observe(act)
+        own = self.agent.observation
+        torchlike = isinstance(self.agent, TorchAgent) or returned is None
+        self.observation = own if torchlike else returned
+
+
+class Player:
+    """
+    A loaded system.
+    """
+
+    def __init__(self, name: str, agent: Agent):
+        self.name = name
+        self.agent = agent
+        self.batches = acts_in_batches(agent)
+        self.widest: int | None = None  # the batch that memory held, once it ran out
+
+    @property
+    def n_bytes(self) -> int:
+        """
+        The memory that its weights take.
+        """
+        return sum(weight_bytes(vars(self.agent).values()))
+
+    def voice(self) -> Voice:
+        """
+        Return a new voice, which shares the weights and has heard nothing.
+        """
+        return Voice(self.agent.clone())
+
+    def respond(self, voices: Sequence[Voice]) -> list[Reply]:
+        """
+        Let every voice speak next: all in one batch where the agent can.
+
+        When memory runs out, the batch is halved, now and from now on. When a batch
+        raises something else, its voices speak one by one, so that only the dialogue
+        that made it raise comes to an end.
+
+        :raises SystemFailed: when the system cannot go on at all.
+        """
+        if self.widest and len(voices) > self.widest:
+            return self._halves(voices)
+        if self.batches and len(voices) > 1:
+            try:
+                acts = self._batch_act(voices)
+            except UserError as error:
+                raise SystemFailed(self.name, str(error)) from error
+            except (Exception, SystemExit) as error:
+                reason = in_words(error)
+                if not is_out_of_memory(error):
+                    logger.warning('%s: a batch %s; going on singly', self.name, reason)
+                    return [self._alone(voice) for voice in voices]
+                self.widest = (len(voices) + 1) // 2
+                what = '%s: a batch of %d %s; going on with %d at most'
+                logger.warning(what, self.name, len(voices), reason, self.widest)
+            else:
+                return [self._reply(*pair) for pair in zip(voices, acts, strict=True)]
+            # outside of the handler, where the error no longer holds its tensors
+            return self._halves(voices)
+        return [self._alone(voice) for voice in voices]
+
+    def _halves(self, voices: Sequence[Voice]) -> list[Reply]:
+        middle = len(voices) // 2
+        return self.respond(voices[:middle]) + self.respond(voices[middle:])
+
+    def _batch_act(self, voices: Sequence[Voice]) -> list[Any]:
+        with self._histories(voices):
+            acts = self.agent.batch_act([voice.observation for voice in voices])
+        if not isinstance(acts, list | tuple) or len(acts) != len(voices):
+            raise TypeError(f'batch_act did not return {len(voices)} replies')
+        return list(acts)
+
+    def _histories(self, voices: Sequence[Voice]) -> AbstractContextManager[None]:
+        if isinstance(self.agent, TorchRankerAgent):
+            return own_histories(self.agent, [voice.agent for voice in voices])
+        return nullcontext()
+
+    def _alone(self, voice: Voice) -> Reply:
+        try:
+            act = self._batch_act([voice])[0] if self.batches else voice.agent.act()
+        except UserError as error:
+            raise SystemFailed(self.name, str(error)) from error
+        except (Exception, SystemExit) as error:  # which would end the command
+            if not is_out_of_memory(error):
+                return Reply(None, in_words(error))
+            key = weights_key(getattr(self.agent, 'opt', {}))
+            raise SystemFailed(
+                self.name,
+                f'{key}: out of memory with one dialogue at a time; it needs a larger '
+                'machine',
+            ) from error
+        return self._reply(voice, act)
+
+    def _reply(self, voice: Voice, act: Any) -> Reply:
+        """
+        Read a reply, and let the voice hear itself.
+        """
+        reply = read_reply(act)
+        if (
+            reply.reason is None
+            and self.batches
+            and hasattr(voice.agent, 'self_observe')
+        ):
+            if reply.text != act['text']:
+                act = Message({**act, 'text': reply.text})
+            try:
+                voice.agent.self_observe(act)
+            except (Exception, SystemExit) as error:
+                return Reply(None, in_words(error))
+        return reply
+
+
+def acts_in_batches(agent: Agent) -> bool:
+    """
+    Tell whether `batch_act` over clones does what each clone's `act` would do.
+
+    An agent with an `act` of its own may do there what `batch_act` leaves out.
+    """
+    if isinstance(agent, TorchAgent):
+        return type(agent).act is TorchAgent.act
+    return hasattr(agent, 'batch_act')
+
+
+def read_reply(act: Any) -> Reply:
+    """
+    Return the text of an agent's act, or the reason why there is none.
+    """
+    if act is None:
+        return Reply(None, 'no reply (None)')
+    try:
+        text = act['text']
+    except (KeyError, TypeError):
+        return Reply(None, 'reply without a text')
+    if text is None:
+        return Reply(None, act.get('reason') or 'the text of the reply is None')
+    if not isinstance(text, str):
+        return Reply(None, f'the text of the reply is {type(text).__name__}, not str')
+    if not text.strip():
+        return Reply(None, 'blank reply' if text else 'empty reply')
+    return Reply(whole(text))
+
+
+def whole(text: str) -> str:
+    """
+    Return a text with U+FFFD for each half of a character: no file holds those, and
+    the partner that chokes on one would be blamed for it.
+    """
+    return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
+
+
+def weights_key(opt: Mapping[str, Any]) -> str:
+    """
+    Return the option that says which weights take a system's memory.
+    """
+    keys = ('model_file', 'hf_model', 'model_name', 'gpt2_size')
+    return next((key for key in keys if opt.get(key)), 'model')
+
+
+def in_words(error: BaseException) -> str:
+    """
+    Return what was raised on one line that is the same in every run.
+    """
+    words = ' '.join(str(error).split())
+    words = re.sub(r'\b0x[0-9a-fA-F]+', '0x…', words)
+    return f'raised {type(error).__name__}: {words}'.rstrip(': ')[:LONGEST_REASON]
+
+
+def weight_bytes(values: Iterable[Any]) -> Iterable[int]:
+    """
+    Yield the size of every tensor and every model among ``values``.
+    """
+    for value in values:
+        if isinstance(value, torch.nn.Module):
+            tensors = [*value.parameters(), *value.buffers()]
+        else:
+            tensors = [value] if isinstance(value, torch.Tensor) else []
+        yield from (tensor.numel() * tensor.element_size() for tensor in tensors)

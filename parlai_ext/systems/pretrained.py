@@ -1,0 +1,202 @@
+"""
+Models of Hugging Face's library, for seats and for judges; what goes wrong is one line.
+
+A model is data: no code that comes with it runs unless the user asks for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+)
+
+from parlai_ext.compat.libraries import without_bars
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.safe.kernels import kernel_of
+from parlai_ext.systems.safe.unpickle import BadModelFile
+from parlai_ext.systems.torch_memory import is_out_of_memory
+
+DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
+QUANTISATIONS = ('none', '8bit', '4bit')
+BOUNDLESS = 10**7  # tokenizers without a limit say 10**30
+INSTALL = 'pip install "parlai_ext[llm]"'
+LONGEST = 200
+ON_REQUEST = '; hf_trust_code: true would run that'
+
+
+def read(
+    folder: Path,
+    device: torch.device,
+    extra: Mapping[str, Any],
+    *,
+    trust: bool = False,
+    allowed: str = ON_REQUEST,
+) -> tuple[Any, Any, Any]:
+    """
+    Return config, tokenizer and model of a folder, the model on its device.
+
+    :param extra: from `loading_arguments`.
+    :param trust: the code that comes with the model may run.
+    :param allowed: says when else it might.
+    :raises UserError: ``option: what is wrong; what would be right``.
+    """
+    asked = {'local_files_only': True, 'trust_remote_code': trust}
+    with quiet():
+        config = _tried('config', folder, AutoConfig, allowed, **asked)
+        if not trust and (kernel := kernel_of(config)):
+            raise UserError(
+                f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
+                f'the hub{allowed}'
+            )
+        if getattr(config, 'quantization_config', None) and 'quantization_config' in (
+            extra
+        ):
+            raise UserError('hf_quantisation: the model is quantised already; none')
+        tokenizer = _tried('tokenizer', folder, AutoTokenizer, allowed, **asked)
+        _check_words(tokenizer, folder)
+        seq2seq = bool(config.is_encoder_decoder)
+        kind: Any = AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM
+        asked |= {**extra, 'config': config, 'output_loading_info': True}
+        model, info = _tried('model', folder, kind, allowed, **asked)
+    _check_weights(info, folder)
+    if not {'device_map', 'quantization_config'} & set(extra):
+        model = model.to(device)
+    return config, tokenizer, model.eval().requires_grad_(False)
+
+
+def chosen_device(opt: Mapping[str, Any]) -> torch.device:
+    """
+    Return where the model computes: on a GPU when there is one.
+    """
+    cuda = torch.cuda.is_available() and not opt.get('no_cuda')
+    named = opt.get('hf_device') or ('cuda' if cuda else 'cpu')
+    try:
+        device = torch.device(named)
+    except RuntimeError:
+        raise UserError(
+            f'hf_device: {named!r} is no device; cpu, cuda or cuda:1 would be'
+        ) from None
+    if device.type == 'cuda' and not cuda:
+        raise UserError(f'hf_device: {named}: there is no GPU to be used; cpu would do')
+    if device.type == 'cuda' and (device.index or 0) >= torch.cuda.device_count():
+        n = torch.cuda.device_count()
+        raise UserError(f'hf_device: {named}: there are {n} GPUs, counted from 0')
+    return device
+
+
+def loading_arguments(opt: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+    """
+    Return what `from_pretrained` is told about numbers and places.
+    """
+    dtype = opt.get('hf_dtype') or 'auto'
+    if dtype not in DTYPES:
+        raise UserError(f'hf_dtype: {dtype!r} is none of {", ".join(DTYPES)}')
+    found: dict[str, Any] = {'dtype': dtype}
+    if dtype != 'auto':
+        found['dtype'] = getattr(torch, dtype)
+    if opt.get('hf_device_map'):
+        _need('hf_device_map', 'accelerate')
+        found['device_map'] = opt['hf_device_map']
+    kind = opt.get('hf_quantisation') or 'none'
+    if kind not in QUANTISATIONS:
+        known = ', '.join(QUANTISATIONS)
+        raise UserError(f'hf_quantisation: {kind!r} is none of {known}')
+    if kind != 'none':
+        if device.type != 'cuda':
+            raise UserError(
+                f'hf_quantisation: {kind} needs a GPU and this runs on {device}; '
+                'none would do'
+            )
+        _need('hf_quantisation', 'bitsandbytes')
+        _need('hf_quantisation', 'accelerate')
+        found['quantization_config'] = quantisation(kind, found['dtype'])
+        found.setdefault('device_map', {'': device})
+    return found
+
+
+def quantisation(kind: str, dtype: Any) -> Any:
+    """
+    Return how weights are quantised; sums are in ``dtype``, else bfloat16.
+    """
+    if kind == '8bit':
+        return transformers.BitsAndBytesConfig(load_in_8bit=True)
+    compute = torch.bfloat16 if dtype == 'auto' else dtype
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type='nf4',
+        bnb_4bit_compute_dtype=compute,
+    )
+
+
+def _check_words(tokenizer: Any, folder: Path) -> None:
+    """
+    Refuse a tokenizer that knows no words.
+    """
+    special = set(tokenizer.all_special_ids)
+    if not any(i not in special for i in tokenizer.get_vocab().values()):
+        raise UserError(f'hf_model: there is no tokenizer in {folder}')
+
+
+def _check_weights(info: Mapping[str, Any], folder: Path) -> None:
+    """
+    Refuse a model whose weights are not all there: it would talk at random.
+    """
+    missing = sorted(info['missing_keys'])
+    if missing:
+        raise UserError(
+            f'hf_model: {folder}: its weights lack {len(missing)} of the model, '
+            f'{missing[0]} among them'
+        )
+
+
+def _tried(what: str, folder: Path, kind: Any, allowed: str, **asked: Any) -> Any:
+    """
+    Return what was read, or raise one line that says why it could not be.
+    """
+    try:
+        return kind.from_pretrained(folder, **asked)
+    except BadModelFile as error:
+        raise UserError(f'hf_model: {error.path}: {error.why}') from error
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        words = ' '.join(str(error).split()) or type(error).__name__
+        if 'trust_remote_code' in words:
+            words = f'it brings code of its own{allowed}'
+        raise UserError(
+            f'hf_model: the {what} in {folder} cannot be read: {words[:LONGEST]}'
+        ) from error
+
+
+def _need(option: str, package: str) -> None:
+    """
+    Refuse an option whose package is not installed.
+    """
+    if find_spec(package) is None:
+        raise UserError(f'{option}: {package} is not installed; {INSTALL}')
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """
+    Keep transformers from progress bars and advice.
+    """
+    logging = transformers.utils.logging
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with without_bars():
+            yield
+    finally:
+        logging.set_verbosity(level)

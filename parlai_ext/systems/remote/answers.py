@@ -1,0 +1,114 @@
+"""
+What an endpoint answered, whatever its format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from parlai_ext.systems.chat.messages import Turn
+
+CHARACTERS_A_TOKEN = 4  # of English text, for endpoints that do not count
+LONGEST = 200  # characters of an endpoint's own words
+
+
+class Malformed(ValueError):
+    """
+    The endpoint answered something that its format does not know.
+    """
+
+
+@dataclass(frozen=True)
+class Answer:
+    """
+    A text, or the reason why this conversation gets none.
+
+    `model` is what the model calls itself (`None`: untold). The numbers of tokens are
+    `None` when the endpoint does not count.
+    """
+
+    text: str | None
+    reason: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+    def to_json(self) -> str:
+        """
+        Return the answer as text.
+        """
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Answer:
+        """
+        Return the answer that `to_json` wrote.
+        """
+        return cls(**json.loads(text))
+
+    def with_usage(self, data: Any) -> Answer:
+        """
+        Return the answer with the numbers that an endpoint gives as ``usage``.
+        """
+        usage = data.get('usage')
+        usage = usage if isinstance(usage, dict) else {}
+        prompt, completion = usage.get('prompt_tokens'), usage.get('completion_tokens')
+        return replace(
+            self, prompt_tokens=_count(prompt), completion_tokens=_count(completion)
+        )
+
+
+def said(text: Any, model: Any) -> Answer:
+    """
+    Return an answer of this text, fit to be written as UTF-8.
+    """
+    if not isinstance(text, str):
+        raise Malformed(f'the text is {type(text).__name__}, not a string')
+    whole = text.encode('utf-8', 'replace').decode('utf-8')
+    return Answer(whole, model=told(model))
+
+
+def told(model: Any) -> str | None:
+    """
+    Return a model's name when it is one.
+    """
+    return model if isinstance(model, str) and model.strip() else None
+
+
+def error_words(data: Any) -> str | None:
+    """
+    Return what an error says, in either format, as far as it can be told.
+    """
+    error = data.get('error') if isinstance(data, dict) else None
+    error = error.get('message') if isinstance(error, dict) else error
+    return shortened(error) if isinstance(error, str) and error.strip() else None
+
+
+def shortened(words: str) -> str:
+    """
+    Return words as one line that is not too long.
+    """
+    line = ' '.join(words.split())
+    return line if len(line) <= LONGEST else f'{line[: LONGEST - 1]}…'
+
+
+def estimated_tokens(text: str) -> int:
+    """
+    Return how many tokens a text may have: a quarter of its characters, rounded up.
+    """
+    return -(-len(text) // CHARACTERS_A_TOKEN)
+
+
+def estimated_prompt(turns: Sequence[Turn], system_prompt: str) -> int:
+    """
+    Return how many tokens a conversation may have.
+    """
+    return sum(map(estimated_tokens, [system_prompt, *(turn.text for turn in turns)]))
+
+
+def _count(value: Any) -> int | None:
+    known = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if known else None

@@ -1,0 +1,74 @@
+"""
+Every answer ever paid for, in one SQLite file.
+
+The key is a hash of all that was sent but the secret, of the address, and of the name
+that the model gives itself. Writing is a transaction: killed at any moment, the file
+holds what was answered before. Processes may share it; of two answers to one request
+the first stays, so that the same conversation has one reply, sampled or not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.remote.answers import Answer
+
+TABLE = 'CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)'
+PATIENCE = 60  # seconds to wait while another process writes
+
+
+def cache_key(url: str, model: str, body: bytes) -> str:
+    """
+    Return the key of a request to the model that calls itself ``model``.
+    """
+    head = f'{url}\n{model}\n'.encode()
+    return hashlib.sha256(head + body).hexdigest()
+
+
+class AnswerCache:
+    """
+    The answers of one file; all methods may be called from any thread.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self._lock = threading.Lock()
+        try:
+            os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+            self._file = sqlite3.connect(
+                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise self._bad(error) from error
+        self._run(TABLE)
+
+    def get(self, key: str) -> Answer | None:
+        """
+        Return the answer under ``key``, if there is one.
+        """
+        rows = self._run('SELECT answer FROM answers WHERE key = ?', key)
+        return Answer.from_json(rows[0][0]) if rows else None
+
+    def put(self, key: str, answer: Answer) -> Answer:
+        """
+        Keep an answer, and return the one that is kept: the first under ``key``.
+        """
+        self._run('INSERT OR IGNORE INTO answers VALUES (?, ?)', key, answer.to_json())
+        return self.get(key) or answer
+
+    def _run(self, statement: str, *values: str) -> list[tuple[str, ...]]:
+        try:
+            with self._lock:
+                return self._file.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._bad(error) from error
+
+    def _bad(self, error: Exception) -> UserError:
+        return UserError(
+            f'remote_cache: {self.path} cannot be used: {error}; name another file, '
+            'or none'
+        )

@@ -1,0 +1,268 @@
+"""
+Where a system's parts come from: here, to be downloaded, or missing and why.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems
+from parlai_ext.files.yaml_file import nearest
+from parlai_ext.systems import candidates, hub, tokenizer_files, zoo
+from parlai_ext.systems.content import files_at
+from parlai_ext.systems.existing import existing
+from parlai_ext.systems.misfit import check_reader
+from parlai_ext.systems.remote import names
+from parlai_ext.systems.safe.load import Refused, count_parameters
+
+PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
+BYTES_PER_PARAMETER = 4  # float32
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """
+    Whether a system can start: `present`, to `download`, or `missing` with a reason.
+
+    `where` is a path or the URLs of the weights; `besides` tells of other files that it
+    needs; `bytes` is what the weights take in float32. A reason names an option first.
+    """
+
+    name: str
+    status: str
+    where: str
+    reason: str | None = None
+    params: int | None = None
+    bytes: int | None = None
+    besides: tuple[str, ...] = ()
+
+
+def resolve(system: System, datapath: str | None = None) -> Resolution:
+    """
+    Say where the system's weights, agent and files are; the network is not touched.
+    """
+    from parlai_ext.commands import plugin
+
+    plugin.register()
+    status, where, reason = MISSING, '', None
+    besides: list[str] = []
+    model: Path | None = None
+    try:
+        status, where = _weights(system, datapath)
+        if status == PRESENT and system.opt.get('model_file'):
+            model = Path(where)
+        own = own_options(model, system.opt, datapath) if model else {}
+        besides = list(_besides(system, datapath, own))
+        agent = system.opt.get('model') or own.get('model')
+        if agent:
+            _check_agent(str(agent), {**own, **system.opt})
+            _check_options(system, str(agent))
+        elif model:
+            raise UserError(
+                f"model: not given; {model}.opt names none: add 'model' to opt"
+            )
+        if any('://' in line for line in besides):
+            status = DOWNLOAD
+    except UserError as e:
+        status, reason = MISSING, str(e).removeprefix(f'system {system.name!r}: ')
+    params = listed_params(system)
+    if params is None and model is not None:
+        try:
+            params = count_parameters(str(model), refusing=True)
+        except Refused as e:
+            status, reason = MISSING, reason or e.as_option
+    size = None if params is None else params * BYTES_PER_PARAMETER
+    return Resolution(system.name, status, where, reason, params, size, tuple(besides))
+
+
+def _weights(system: System, datapath: str | None) -> tuple[str, str]:
+    """
+    Return the status of the weights and where they are or come from.
+    """
+    path = system.opt.get('model_file')
+    if path is None:
+        return _without_model_file(system)
+    path = str(path)
+    if not zoo.is_zoo(path):
+        return PRESENT, str(existing(path, 'model_file').absolute())
+    urls = _zoo_urls('model_file', path, datapath)
+    if urls:
+        return DOWNLOAD, ' '.join(urls)
+    return PRESENT, str(zoo.place_of(path, datapath).absolute())
+
+
+def _without_model_file(system: System) -> tuple[str, str]:
+    """
+    Return the same of a system that is not in one file of this machine.
+    """
+    if names.is_remote(system.opt):
+        status, where, reason = names.resolve_remote(system.opt)
+        if status == MISSING:
+            raise UserError(reason or 'remote_url: not given')
+        return status, where
+    repo = hub.repository(system)
+    if repo is None:
+        return PRESENT, 'no model file'
+    cached = hub.cached_weights(repo, hub.revision(system))
+    if cached:
+        return PRESENT, str(cached)
+    if Path(repo).is_dir():
+        raise UserError(f'hf_model: {repo} has no weights; see docs/systems.md')
+    dated = hub.revision(system)
+    at = f' at {dated}' if dated else ''
+    return DOWNLOAD, f'https://huggingface.co/{repo}{at}'
+
+
+def _zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
+    """
+    Return what would be fetched for an option with a path of the zoo.
+
+    :raises UserError: when it cannot be had, or is not among what was fetched.
+    """
+    try:
+        urls = zoo.needed_downloads(path, datapath)
+    except UserError as e:
+        raise UserError(f'{key}: {e}') from None
+    if urls:
+        return urls
+    file = zoo.place_of(path, datapath)
+    if not files_at(file, beginning=key in INDEX_OPTIONS):
+        raise UserError(f'{key}: {path}: there is no file {file}; {zoo.like(path)}')
+    return []
+
+
+def _besides(
+    system: System, datapath: str | None, own: Mapping[str, Any]
+) -> Iterator[str]:
+    """
+    Yield a line for each file beside the weights that is to be fetched or made.
+
+    :raises UserError: for options that name files which are not there.
+    """
+    for key in FILE_OPTIONS:
+        value = str(system.opt.get(key) or '')
+        if key == 'model_file' or not value:
+            continue
+        if candidates.is_spec(value):
+            yield f'{key}: {_replies(key, value, datapath)}'
+        elif zoo.is_zoo(value):
+            urls = _zoo_urls(key, value, datapath)
+            if urls:
+                yield f'{key}: {" ".join(urls)}'
+        else:
+            existing(value, key)
+    urls = tokenizer_files.missing_urls({**own, **system.opt}, datapath)
+    if urls:
+        yield f'dict_tokenizer: {" ".join(urls)}'
+
+
+def _replies(key: str, spec: str, datapath: str | None) -> str:
+    """
+    Say where the replies of a task are, or what they will be made from.
+    """
+    try:
+        urls = candidates.to_download(spec, datapath)
+        file = candidates.candidates_file(spec, datapath, build=False)
+    except UserError as e:
+        raise UserError(f'{key}: {e}') from None
+    if urls:
+        more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
+        return f'the replies of {spec}, from {urls[0]}{more}'
+    return f'the replies of {spec}, in {file} (made of data that is here)'
+
+
+def _check_agent(agent: str, opt: Mapping[str, Any]) -> None:
+    """
+    Refuse an agent that cannot be imported, or that would misread the model.
+
+    :param opt: the model's own options, and the system's over them.
+    """
+    from parlai.core.agents import Agent
+    from parlai.core.loader import load_agent_module
+
+    check_reader({**opt, 'model': agent})
+    try:
+        found = load_agent_module(agent)
+    except ImportError as e:
+        hint = nearest(agent, _like_agents(agent))
+        hint = f'; {hint}' if hint.startswith('did') else ''
+        raise UserError(f'model: no agent {agent!r}: {e}{hint}') from None
+    except (Exception, SystemExit) as e:  # which a foreign module may raise
+        raise UserError(f'model: agent {agent!r} cannot be imported: {e}') from None
+    if not (isinstance(found, type) and issubclass(found, Agent)):
+        raise UserError(f'model: {agent} is no ParlAI agent')
+
+
+def _check_options(system: System, agent: str) -> None:
+    """
+    Refuse options that the agent's own parser does not take; files are left out, so
+    that none is looked for in the zoo.
+    """
+    from parlai_ext.systems.parlai_agents import parsed_options
+
+    given = {k: v for k, v in system.opt.items() if v is not None}
+    given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
+    before = os.environ.get('PARLAI_DATAPATH')
+    try:
+        parsed_options(system, {**given, 'model': agent})
+    finally:  # which the parser sets
+        if before is None:
+            os.environ.pop('PARLAI_DATAPATH', None)
+
+
+def own_options(
+    model: Path, given: Mapping[str, Any], datapath: str | None = None
+) -> dict[str, Any]:
+    """
+    Return what the `.opt` beside a model file says; empty when there is none.
+
+    :param given: the roster's entry, which may name an agent that the `.opt` may not.
+    :raises UserError: when it is no options, or more than data.
+    """
+    from parlai_ext.systems.safe.load import BadModelFile, read_opt
+
+    path = Path(f'{model}.opt')
+    try:
+        place = {'datapath': datapath} if datapath else {}
+        return read_opt(path, given={**place, **given}) if path.is_file() else {}
+    except BadModelFile as error:
+        raise UserError(error.as_option) from error
+
+
+def _like_agents(agent: str) -> list[str]:
+    """
+    Return agent names of the same form as this one.
+    """
+    prefix, room = (
+        ('ext:', 'parlai_ext') if agent.startswith('ext:') else ('', 'parlai')
+    )
+    home = import_module(f'{room}.agents')
+    names = [m.name for m in pkgutil.iter_modules(home.__path__)]
+    package = agent.removeprefix(prefix).partition('/')[0]
+    if '/' in agent and package in names:
+        inside = import_module(f'{room}.agents.{package}')
+        found = pkgutil.iter_modules(inside.__path__)
+        names = [f'{package}/{m.name}' for m in found]
+    return [prefix + name for name in names]
+
+
+def listed_params(system: System) -> int | None:
+    """
+    Return the number of parameters that a shipped roster gives for these weights.
+    """
+
+    def weights(opt: Any) -> tuple[Any, ...]:
+        return opt.get('model_file'), opt.get('gpt2_size')
+
+    for other, info in shipped_systems().values():
+        if any(weights(system.opt)) and weights(other.opt) == weights(system.opt):
+            return info.get('params')
+    return None

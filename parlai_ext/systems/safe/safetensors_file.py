@@ -1,0 +1,180 @@
+"""
+A ParlAI model as safetensors: weights by name, and what else belongs to it as JSON.
+
+The file can be read by any program that reads safetensors. Tensors that share memory
+are there once; their other names, and ParlAI's small entries, are in the metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.safe.unpickle import BadModelFile, path_of
+
+LONGEST_HEADER = 100_000_000  # the format's own bound
+KEY = 'parlai_ext'
+# what only training needs
+TRAINING = (
+    'optimizer',
+    'optimizer_type',
+    'lr_scheduler',
+    'lr_scheduler_type',
+    'warmup_scheduler',
+)
+Weights = Mapping[str, torch.Tensor]
+
+
+def is_safetensors(f: Any) -> bool:
+    """
+    Tell by its content whether a path, or a file that is open, is safetensors.
+    """
+    return _header(f) is not None
+
+
+def _header(f: Any) -> dict[str, Any] | None:
+    """
+    Return the header, or `None` when there is none; the file is left where it was.
+    """
+    if isinstance(f, str | os.PathLike):
+        with open(f, 'rb') as file:
+            return _header(file)
+    start = f.tell()
+    try:
+        first = f.read(9)
+        if len(first) < 9 or first[8:] != b'{':
+            return None
+        (size,) = struct.unpack('<Q', first[:8])
+        if size > LONGEST_HEADER:
+            return None
+        text = first[8:] + f.read(size - 1)
+        found = json.loads(text.decode('utf-8')) if len(text) == size else None
+    except ValueError:
+        return None
+    finally:
+        f.seek(start)
+    return found if isinstance(found, dict) else None
+
+
+def read_states(f: Any, map_location: Any = None) -> dict[str, Any]:
+    """
+    Return what ParlAI expects of a model file: ``{'model': weights, …}``.
+    """
+    ours = _ours(f)
+    path = path_of(f)
+    if os.path.isfile(path):
+        tensors = safetensors.torch.load_file(path)
+    else:
+        tensors = safetensors.torch.load(f.read())
+    if isinstance(map_location, str | torch.device):
+        tensors = {name: t.to(map_location) for name, t in tensors.items()}
+    shared = ours.get('shared', {})
+    names = ours.get('names', list(tensors))
+    try:
+        weights = OrderedDict((n, tensors[shared.get(n, n)]) for n in names)
+    except KeyError as error:
+        raise BadModelFile(path, f'there is no tensor {error}') from error
+    return {'model': weights, **ours.get('entries', {})}
+
+
+def _ours(f: Any) -> dict[str, Any]:
+    """
+    Return what we wrote into the metadata; nothing for files of other programs.
+    """
+    metadata = (_header(f) or {}).get('__metadata__', {})
+    try:
+        found = json.loads(metadata.get(KEY, '{}'))
+    except ValueError as error:
+        raise BadModelFile(path_of(f), 'damaged metadata') from error
+    return found if isinstance(found, dict) else {}
+
+
+def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
+    """
+    Write a model's states as safetensors, without what only training needs.
+
+    :return: the entries that were left out.
+    :raises UserError: for an entry that safetensors cannot hold.
+    """
+    weights = states['model']
+    dropped = [key for key in states if key in TRAINING]
+    entries = {
+        key: _plain(key, value)
+        for key, value in states.items()
+        if key != 'model' and key not in TRAINING
+    }
+    for name, value in weights.items():
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+            raise UserError(f'model: {name} is no plain tensor; safetensors holds none')
+    shared = _shared(weights)
+    kept = {n: t.detach().cpu() for n, t in weights.items() if n not in shared}
+    ours = {'entries': entries, 'names': list(weights), 'shared': shared}
+    try:
+        safetensors.torch.save_file(
+            {
+                name: t.clone(memory_format=torch.contiguous_format)
+                for name, t in kept.items()
+            },
+            path,
+            {'format': 'pt', KEY: json.dumps(ours, sort_keys=True)},
+        )
+    except (KeyError, ValueError, safetensors.SafetensorError) as error:
+        raise UserError(f'safetensors cannot hold this model: {error}') from error
+    return dropped
+
+
+def _shared(weights: Weights) -> dict[str, str]:
+    """
+    Return, for each name of a tensor that is there already, its first name.
+    """
+    first: dict[Any, str] = {}
+    found = {}
+    for name, t in weights.items():
+        place = (t.data_ptr(), t.dtype, tuple(t.shape), t.stride(), t.device)
+        if t.numel() and place in first:
+            found[name] = first[place]
+        first.setdefault(place, name)
+    return found
+
+
+def _plain(key: str, value: Any) -> Any:
+    """
+    Return an entry as JSON gives it back.
+    """
+    value = value.item() if type(value).__module__ == 'numpy' else value
+    try:
+        if json.loads(json.dumps(value)) == value:
+            return value
+    except (TypeError, ValueError):
+        pass
+    raise UserError(
+        f'the entry {key!r} is more than safetensors can hold beside weights'
+    )
+
+
+def same_bits(one: Weights, other: Weights) -> bool:
+    """
+    Tell whether two models have the same names and the same bits.
+    """
+    return list(one) == list(other) and all(
+        one[name].dtype == other[name].dtype
+        and one[name].shape == other[name].shape
+        and torch.equal(_bits(one[name]), _bits(other[name]))
+        for name in one
+    )
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """
+    Return the bytes of a tensor, so that NaN equals itself and -0 is not 0.
+    """
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)

@@ -1,0 +1,250 @@
+"""
+An unpickler that only makes data: what it does not know by name, it refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from types import ModuleType
+from typing import IO, Any
+
+import torch
+from parlai.core.opt import Opt
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.safe.allowed import FILLERS, Maker, allowed
+
+UNNAMED = '<in memory>'
+DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
+_InPython: Any = vars(pickle)['_Unpickler']
+
+
+class BadModelFile(UserError):
+    """
+    A file of a model that cannot be taken as it is.
+
+    :param path: the file.
+    :param why: what is wrong with it.
+    """
+
+    def __init__(self, path: str, why: str):
+        super().__init__(f'model file {path}: {why}')
+        self.path, self.why = path, why
+
+    @property
+    def as_option(self) -> str:
+        """
+        The same, as a mistake in a system's options.
+        """
+        return f'model_file: {self.path}: {self.why}'
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.path, self.why)
+
+
+class Refused(BadModelFile):
+    """
+    A file that is more than data.
+
+    :param what: the global that it names, or the other way to run code.
+    :param instead: what else the user may do.
+    :param trustable: ``--trust-model-code`` would help.
+    """
+
+    def __init__(self, path: str, what: str, instead: str = '', trustable: bool = True):
+        why = f'refused: it wants to run {what} when read'
+        hints = [instead] if instead else []
+        if path != UNNAMED and trustable:
+            trust = 'or' if instead else 'if you trust its author:'
+            hints.append(f'{trust} --trust-model-code {path}')
+        super().__init__(path, '; '.join([why, ', '.join(hints)] if hints else [why]))
+        self.what, self.instead, self.trustable = what, instead, trustable
+
+    def for_good(self) -> Refused:
+        """
+        Return the same where no trust would help.
+        """
+        return Refused(self.path, self.what, 'weights as safetensors would do', False)
+
+    @property
+    def as_option(self) -> str:
+        return f'model_file: {self.why}'
+
+    def __reduce__(self) -> Any:
+        return Refused, (self.path, self.what, self.instead, self.trustable)
+
+
+def path_of(file: Any) -> str:
+    """
+    Return the path of what is read: a path, or a file that was opened from one.
+    """
+    if isinstance(file, str | os.PathLike):
+        return str(os.fspath(file))
+    name = getattr(file, 'name', None)
+    return name if isinstance(name, str) else UNNAMED
+
+
+class SafeUnpickler(_InPython):
+    """
+    Reads tensors, plain data and ParlAI's options; raises `Refused` on all else.
+
+    In Python, as ParlAI's own, since every step that could call, import or change
+    something is looked at.
+    """
+
+    path: str | None = None
+    dispatch = dict(_InPython.dispatch)
+
+    def __init__(self, file: IO[bytes], *args: Any, **kwargs: Any):
+        self.path = self.path or path_of(file)
+        super().__init__(file, *args, **kwargs)
+
+    def refused(self, what: str) -> Refused:
+        return Refused(str(self.path), what)
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = allowed(module, name)
+        if found is None:
+            raise self.refused(f'{module}.{name}')
+        return found
+
+    def get_extension(self, code: int) -> Any:
+        raise self.refused(f'the extension of code {code} (copyreg)')
+
+    def _made(self, maker: Any, args: Any) -> Any:
+        if type(maker) is not Maker or type(args) is not tuple:
+            raise self.refused(f'something that is no type of data ({_kind(maker)})')
+        return maker.make(*args)
+
+    def load_reduce(self) -> None:
+        args = self.stack.pop()
+        self.stack[-1] = self._made(self.stack[-1], args)
+
+    def load_newobj_ex(self) -> None:
+        if self.stack.pop():
+            raise self.refused('a type of data with named arguments')
+        self.load_reduce()
+
+    def load_obj(self) -> None:
+        maker, *args = self.pop_mark()
+        self.append(self._made(maker, tuple(args)))
+
+    def load_inst(self) -> None:
+        module, name = (self.readline()[:-1].decode('ascii') for _ in range(2))
+        args = self.pop_mark()
+        self.append(self._made(self.find_class(module, name), tuple(args)))
+
+    def load_build(self) -> None:
+        state = self.stack.pop()
+        made = self.stack[-1]
+        fill = FILLERS.get(type(made))
+        if fill is None:
+            raise self.refused(f'a change to {_kind(made)}')
+        fill(made, state)
+
+    def _persistent(self, pid: Any) -> Any:
+        if 'persistent_load' not in vars(self) or not _is_storage_id(pid):
+            raise self.refused('a persistent id that is no tensor')
+        return self.persistent_load(pid)
+
+    def load_persid(self) -> None:
+        self.append(self._persistent(self.readline()[:-1].decode('ascii')))
+
+    def load_binpersid(self) -> None:
+        self.append(self._persistent(self.stack.pop()))
+
+    def _onto(self, kinds: set[type], n_from_top: int) -> None:
+        stack = self.metastack[-1] if n_from_top == 0 else self.stack
+        target = stack[-max(n_from_top, 1)]
+        if type(target) not in kinds:
+            raise self.refused(f'a change to {_kind(target)}')
+
+    def load_append(self) -> None:
+        self._onto({list}, 2)
+        super().load_append()
+
+    def load_appends(self) -> None:
+        self._onto({list}, 0)
+        super().load_appends()
+
+    def load_setitem(self) -> None:
+        self._onto(DICTS, 3)
+        super().load_setitem()
+
+    def load_setitems(self) -> None:
+        self._onto(DICTS, 0)
+        super().load_setitems()
+
+    def load_additems(self) -> None:
+        self._onto({set}, 0)
+        super().load_additems()
+
+    CHECKED: dict[bytes, Callable[[Any], None]] = {
+        pickle.REDUCE: load_reduce,
+        pickle.NEWOBJ: load_reduce,
+        pickle.NEWOBJ_EX: load_newobj_ex,
+        pickle.OBJ: load_obj,
+        pickle.INST: load_inst,
+        pickle.BUILD: load_build,
+        pickle.PERSID: load_persid,
+        pickle.BINPERSID: load_binpersid,
+        pickle.APPEND: load_append,
+        pickle.APPENDS: load_appends,
+        pickle.SETITEM: load_setitem,
+        pickle.SETITEMS: load_setitems,
+        pickle.ADDITEMS: load_additems,
+    }
+    dispatch |= {code[0]: load for code, load in CHECKED.items()}
+
+
+def _kind(value: Any) -> str:
+    """
+    Name a value as a message can.
+    """
+    return value.name if isinstance(value, Maker) else type(value).__name__
+
+
+def _is_storage_id(pid: Any) -> bool:
+    """
+    Tell whether a persistent id is one of torch's: a tensor's memory, or its number.
+    """
+    if type(pid) in (int, str):
+        return str(pid).isdecimal()  # in tar files
+    if type(pid) is not tuple or pid[:1] not in (('storage',), (b'storage',)):
+        return False
+    kinds: list[Any] = [torch.serialization.StorageType, (str, int), (str, bytes), int]
+    view = pid[5] if len(pid) == 6 else None
+    return (
+        len(pid) in (5, 6)
+        and (pid[1] is torch.UntypedStorage or isinstance(pid[1], kinds[0]))
+        and all(isinstance(p, k) for p, k in zip(pid[2:5], kinds[1:], strict=True))
+        and pid[4] >= 0
+        and (view is None or _is_view(view))
+    )
+
+
+def _is_view(view: Any) -> bool:
+    key, offset, size = view
+    sizes = type(offset) is type(size) is int and min(offset, size) >= 0
+    return sizes and type(key) in (str, int)
+
+
+def pickle_module(path: str) -> ModuleType:
+    """
+    Return what `torch.load` takes as ``pickle_module``, for the file ``path``.
+    """
+    module = ModuleType('parlai_ext_safe_pickle')
+
+    class Unpickler(SafeUnpickler):
+        pass
+
+    Unpickler.path = path
+
+    def load(file: IO[bytes], **kwargs: Any) -> Any:
+        return Unpickler(file, **kwargs).load()
+
+    vars(module).update(Unpickler=Unpickler, load=load)
+    return module

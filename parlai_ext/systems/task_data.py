@@ -1,0 +1,84 @@
+"""
+The data of ParlAI's tasks: whether there is such a task, and what it would download.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.yaml_file import nearest
+from parlai_ext.systems import openers, zoo
+from parlai_ext.systems.fetch.hands import replaced
+
+
+def teacher_module(task: str) -> str:
+    """
+    Return the name of the module that holds a task's teacher.
+
+    :raises UserError: when there is no such task, or it needs a missing package.
+    """
+    from parlai.core.loader import load_teacher_module
+
+    from parlai_ext.commands import plugin
+
+    plugin.register()
+    try:
+        return str(load_teacher_module(task).__module__)
+    except ModuleNotFoundError as e:
+        if e.name and '.tasks.' not in e.name:
+            raise UserError(f'task {task!r} needs the package {e.name!r}') from None
+        known = nearest(task, openers.known_tasks())
+        raise UserError(f'no task {task!r}; {known}') from None
+    except (ImportError, AttributeError) as e:
+        raise UserError(f'no task {task!r}: {e}') from None
+
+
+def data_urls(module: str, datapath: str | None) -> list[str]:
+    """
+    Return what a task's own `build` would download now; [] where it does not tell.
+    """
+    name = f'{module.rpartition(".")[0]}.build'
+    if find_spec(name) is None:
+        return []
+    build = importlib.import_module(name)
+    resources = getattr(build, 'RESOURCES', None)
+    if not isinstance(resources, list) or not hasattr(build, 'build'):
+        return []
+    opt = {'datapath': zoo.data_folder(datapath), 'datatype': 'train:evalmode'}
+    try:
+        with _no_hands(), zoo.hushed():
+            build.build(opt)
+    except _Wanted:
+        return [str(one.url) for one in resources]
+    except Exception:  # a build of its own kind: it says so when its time comes
+        pass
+    return []
+
+
+class _Wanted(Exception):
+    """
+    A task's `build` has come to the point of downloading.
+    """
+
+
+@contextlib.contextmanager
+def _no_hands() -> Iterator[None]:
+    """
+    Stop a task's `build` before it downloads, and let it touch nothing until then.
+    """
+
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise _Wanted
+
+    def nothing(*args: Any, **kwargs: Any) -> None:
+        pass
+
+    hands = dict.fromkeys(('DownloadableFile.download_file', 'download', 'untar'), stop)
+    hands |= dict.fromkeys(('make_dir', 'remove_dir', 'mark_done'), nothing)
+    with replaced(hands):
+        yield

@@ -1,0 +1,206 @@
+"""
+Prompts for chat templates of several manners, and what is cut of a long conversation.
+"""
+
+import pytest
+
+from parlai_ext.agents.hf.hf import mapping
+from parlai_ext.agents.hf.load import Loaded
+from parlai_ext.agents.hf.prompts import ChatForm, PlainForm, fitted, folded
+from parlai_ext.agents.hf.talk import _form, prompt_limit
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.chat.messages import ChatStyle, Turn
+from tests.support.family_hf import TEMPLATE, make_tokenizer
+from tests.support.tiny_models import WORDS
+
+EACH = (
+    "{% for m in messages %}{{ m['role'][0] + ':' + m['content'] + ' ' }}{% endfor %}"
+)
+# as Gemma's, and as one that forgets
+REFUSING = (
+    "{% if messages[0]['role'] == 'system' %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}" + EACH
+)
+FORGETTING = (
+    "{% for m in messages if m['role'] != 'system' %}"
+    "{{ m['role'][0] + ':' + m['content'] + ' ' }}{% endfor %}"
+)
+DATED = "{{ strftime_now('%d %b %Y') }} " + EACH
+THINKING = '{% if enable_thinking %}think {% endif %}' + EACH
+TEA = (Turn(False, 'tea'),)
+
+
+def form(template, **opt):
+    tokenizer = make_tokenizer(WORDS)
+    tokenizer.chat_template = template
+    style = ChatStyle(opt.pop('system_prompt', ''), opt.pop('first_turn', 'ask'))
+    return _form(Loaded(None, tokenizer, False, None), opt, style)
+
+
+def written(made, conversation=TEA):
+    return made.text(made.parts(conversation)).strip()
+
+
+def test_a_system_prompt_goes_where_the_template_wants_it():
+    assert written(form(EACH, system_prompt='warm')) == 's:warm u:tea'
+
+
+@pytest.mark.parametrize('template', [REFUSING, FORGETTING])
+def test_without_a_system_role_the_prompt_begins_the_first_message(template):
+    assert written(form(template, system_prompt='warm')) == 'u:warm\n\ntea'
+
+
+@pytest.mark.parametrize('template', [REFUSING, FORGETTING])
+def test_a_moved_first_turn_too(template):
+    turns = (Turn(True, 'rain'), Turn(False, 'tea'))
+    found = written(form(template, first_turn='system'), turns)
+    assert found == 'u:You began this conversation by saying: rain\n\ntea'
+
+
+@pytest.mark.parametrize(
+    'template, why',
+    [
+        (REFUSING, 'refuses a system prompt: System role not supported'),
+        (FORGETTING, 'leaves the system prompt out'),
+    ],
+)
+def test_a_system_role_that_is_insisted_on_is_refused(template, why):
+    with pytest.raises(UserError, match=f'^hf_system_role: system: .* {why}; user'):
+        form(template, system_prompt='warm', hf_system_role='system')
+
+
+def test_a_system_role_can_be_declined():
+    made = form(EACH, system_prompt='warm', hf_system_role='user')
+    assert written(made) == 'u:warm\n\ntea'
+
+
+def test_without_a_system_prompt_nothing_is_refused():
+    assert written(form(REFUSING, hf_system_role='system')) == 'u:tea'
+
+
+def test_a_system_prompt_has_a_message_of_its_own_where_none_follows():
+    parts = [{'role': 'system', 'content': 's'}, {'role': 'assistant', 'content': 'a'}]
+    assert folded(parts) == [
+        {'role': 'user', 'content': 's'},
+        {'role': 'assistant', 'content': 'a'},
+    ]
+
+
+def test_a_template_is_told_the_same_day_whenever_it_runs():
+    assert written(form(DATED)) == '26 Jul 2024 u:tea'
+    assert written(form(DATED, hf_date='2025-01-02')) == '02 Jan 2025 u:tea'
+
+
+def test_template_arguments():
+    assert written(form(THINKING, hf_template_args={'enable_thinking': True})) == (
+        'think u:tea'
+    )
+
+
+@pytest.mark.parametrize('text', ['{"a": false}', "{'a': False}"])
+def test_template_arguments_of_a_command_line_and_of_a_file(text):
+    assert mapping(text) == {'a': False}
+
+
+def numbered(n):
+    """
+    Return ``n`` turns of one word each, the other's first and last.
+    """
+    return tuple(Turn(i % 2 == 1, WORDS[i]) for i in range(n))
+
+
+def plain(separator=' </s> ', prompt='', seq2seq=False):
+    style = ChatStyle(prompt)
+    tokenizer = make_tokenizer(WORDS, ending=seq2seq)
+    return PlainForm(tokenizer, style, separator, seq2seq)
+
+
+@pytest.mark.parametrize(
+    'limit, cut, words',
+    [
+        # five turns of a word and an end token are 10
+        (10, 0, 'i you we they tea'),
+        (9, 1, 'you we they tea'),
+        (5, 3, 'they tea'),
+        (2, 4, 'tea'),
+    ],
+)
+def test_the_oldest_turns_are_cut(limit, cut, words):
+    made = plain()
+    found = fitted(made, numbered(5), limit)
+    text = made.tokenizer.decode(found.ids, skip_special_tokens=True)
+    assert (text, found.cut) == (words, cut)
+
+
+def test_a_plain_system_prompt_stays():
+    made = plain(prompt='warm')
+    found = fitted(made, numbered(5), 6)
+    assert made.tokenizer.decode(found.ids) == 'warm </s> they </s> tea </s>'
+
+
+def test_an_encoders_input_is_cut_likewise():
+    made = plain(' there ', seq2seq=True)
+    found = fitted(made, numbered(5), 5)
+    # they there tea </s> is four tokens, and with one turn more six
+    assert made.tokenizer.decode(found.ids) == 'they there tea </s>'
+
+
+def chat(prompt=''):
+    tokenizer = make_tokenizer(WORDS)
+    tokenizer.chat_template = TEMPLATE
+    return ChatForm(tokenizer, ChatStyle(prompt))
+
+
+@pytest.mark.parametrize(
+    'limit, start',
+    [
+        # <s>, three tokens a message, <|assistant|>: 17 for five
+        (17, 0),
+        (16, 2),
+        (11, 2),
+        (10, 4),
+        (5, 4),
+    ],
+)
+def test_what_is_left_of_a_chat_begins_with_the_user(limit, start):
+    made = chat()
+    found = fitted(made, numbered(5), limit)
+    left = ' '.join(WORDS[start:5])
+    assert made.tokenizer.decode(found.ids, skip_special_tokens=True) == left
+    assert found.cut == start
+
+
+def test_a_chats_system_prompt_stays():
+    made = chat('warm')
+    found = fitted(made, numbered(5), 8)
+    assert made.tokenizer.decode(found.ids) == (
+        '<s> <|system|> warm </s> <|user|> tea </s> <|assistant|>'
+    )
+
+
+def test_of_a_turn_that_is_too_long_the_end_is_kept():
+    made = chat()
+    found = fitted(made, (Turn(False, 'old book warm tea'),), 6)
+    assert made.tokenizer.decode(found.ids) == (
+        '<s> <|user|> warm tea </s> <|assistant|>'
+    )
+
+
+@pytest.mark.parametrize(
+    'seq2seq, asked, limit',
+    [
+        (False, None, 100 - 30),
+        (True, None, 100),
+        (False, 20, 20),
+        (False, 90, 100 - 30),
+    ],
+)
+def test_prompt_and_reply_fit_the_models_positions(seq2seq, asked, limit):
+    found = prompt_limit(
+        Loaded(None, None, seq2seq, 100), {'hf_context_tokens': asked}, 30
+    )
+    assert found == limit
+
+
+def test_a_model_without_positions_has_no_limit():
+    assert prompt_limit(Loaded(None, None, True, None), {}, 30) is None

@@ -1,0 +1,191 @@
+"""
+The long context of MSC: nothing changes within the pre-trained positions, and what lies
+beyond them is heard.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from parlai_ext.agents.long_context.long_context import recent_first
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.resolve import resolve
+from tests.support.tiny_models import SIZES, WORDS, in_float64, make_model
+
+KNOWN, SIZE = 12, 1024
+THEIRS = 'projects.msc.agents.long_tga:TransformerVariantAgent'
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp('long')
+
+
+@pytest.fixture(scope='module')
+def model_file(folder):
+    size = {'n_positions': SIZE, 'truncate': SIZE, 'n_positions_init': KNOWN}
+    opt = {**SIZES, **size, 'model': 'ext:long_context', 'label_truncate': 8}
+    return make_model(folder, 'long', 3, opt)
+
+
+@pytest.fixture(scope='module')
+def long(model_file):
+    return agent_of(model_file)
+
+
+@pytest.fixture(scope='module')
+def plain(folder, model_file):
+    """
+    ParlAI's generator with the same weights.
+    """
+    copy = copied(model_file, folder / 'plain', n_positions_init=None)
+    return agent_of(copy, model='transformer/generator')
+
+
+def copied(model_file, copy, **changes):
+    """
+    Copy a model whose own options are others.
+    """
+    for end in ('', '.opt', '.dict'):
+        shutil.copy(model_file + end, f'{copy}{end}')
+    own = json.loads(Path(f'{copy}.opt').read_text())
+    Path(f'{copy}.opt').write_text(json.dumps({**own, **changes}))
+    return copy
+
+
+def agent_of(model_file, **opt):
+    player = load_system(System('a', {'model_file': str(model_file), **opt}))
+    return in_float64(player.agent)
+
+
+def tokens(n, start=0):
+    """
+    Return ``n`` words of the dictionary as a row.
+    """
+    return torch.tensor([[4 + (start + i) % len(WORDS) for i in range(n)]])
+
+
+def encoded(agent, rows):
+    with torch.no_grad():
+        return agent.model.eval().encoder(rows)[0]
+
+
+@pytest.mark.parametrize(
+    'length, expected',
+    [
+        # a table of 8 positions, 3 of them pre-trained
+        (1, [0]),
+        (3, [0, 1, 2]),
+        (4, [7, 0, 1, 2]),
+        (6, [5, 6, 7, 0, 1, 2]),
+        (8, [3, 4, 5, 6, 7, 0, 1, 2]),
+    ],
+)
+def test_the_last_tokens_have_the_pretrained_positions(length, expected):
+    row = torch.arange(length)[None]
+    assert recent_first(row, known=3, size=8).tolist() == [expected]
+
+
+def test_every_position_of_a_full_context_is_another():
+    row = torch.arange(SIZE)[None]
+    assert len(set(recent_first(row, 128, SIZE)[0].tolist())) == SIZE
+
+
+def test_the_weights_have_the_names_and_sizes_of_the_plain_generator(long, plain):
+    # the original's class adds no weights either: projects/msc/agents/long_tga.py
+    theirs = {name: w.shape for name, w in plain.model.state_dict().items()}
+    assert {name: w.shape for name, w in long.model.state_dict().items()} == theirs
+    assert theirs['encoder.position_embeddings.weight'] == (SIZE, 16)
+
+
+@pytest.mark.parametrize('length', [1, KNOWN - 1, KNOWN])
+def test_a_context_that_fits_is_read_as_the_plain_generator_reads_it(
+    long, plain, length
+):
+    rows = tokens(length)
+    assert torch.equal(encoded(long, rows), encoded(plain, rows))
+
+
+def test_a_longer_context_is_read_otherwise(long, plain):
+    rows = tokens(KNOWN + 1)
+    assert not torch.allclose(encoded(long, rows), encoded(plain, rows))
+
+
+@pytest.mark.parametrize('length', [KNOWN + 1, 300, SIZE])
+def test_the_first_token_of_a_long_context_is_heard(long, length):
+    rows, other = tokens(length), tokens(length)
+    other[0, 0] += 1
+    last, changed = encoded(long, rows)[0, -1], encoded(long, other)[0, -1]
+    assert float((last - changed).abs().max()) > 1e-6
+
+
+def test_how_a_token_is_embedded_depends_on_how_far_back_it_is(long):
+    # what was said before moves nothing: the shift that gave the encoder its name
+    encoder = long.model.encoder
+    short, _ = encoder.forward_embedding(tokens(40, start=20))
+    whole, _ = encoder.forward_embedding(tokens(60))
+    assert torch.equal(whole[:, 20:], short)
+
+
+def test_padding_moves_nothing(long):
+    rows = torch.zeros(2, 40, dtype=torch.long)
+    rows[0], rows[1, :25] = tokens(40)[0], tokens(25)[0]
+    states = encoded(long, rows)
+    assert torch.allclose(states[1:, :25], encoded(long, tokens(25)), atol=1e-12)
+
+
+@pytest.mark.parametrize('known', [None, SIZE])
+def test_without_more_positions_than_pretrained_it_is_the_plain_generator(
+    folder, model_file, plain, known
+):
+    copy = copied(model_file, folder / f'as-{known}', n_positions_init=known)
+    rows = tokens(60)
+    assert torch.equal(encoded(agent_of(copy), rows), encoded(plain, rows))
+
+
+def test_a_published_model_file_loads(folder, model_file):
+    # their `.opt` names a class that is not in ParlAI's wheel; the roster names ours
+    copy = copied(model_file, folder / 'published', model=THEIRS)
+    agent = agent_of(copy, model='ext:long_context')
+    assert agent.model.encoder.opt['n_positions_init'] == KNOWN
+
+
+@pytest.mark.parametrize(
+    'model, refusal',
+    [
+        (
+            'transformer/generator',
+            'model: transformer/generator would misread contexts of more than 12 '
+            'tokens: n_positions_init is 12, n_positions 1024; ext:long_context reads '
+            'it',
+        ),
+        (THEIRS, f'model: {THEIRS} is not in ParlAI; ext:long_context reads it'),
+    ],
+)
+@pytest.mark.parametrize('named', ['by the roster', 'by its own options'])
+def test_another_agent_is_refused(tmp_path, model_file, model, refusal, named):
+    own = {'model': model} if named == 'by its own options' else {}
+    more = {'model': model} if named == 'by the roster' else {}
+    path = copied(model_file, tmp_path / 'msc', **own)
+    system = System('x', {'model_file': str(path), **more})
+    found = resolve(system)
+    assert (found.status, found.reason) == ('missing', refusal)
+    with pytest.raises(UserError) as caught:
+        load_system(system)
+    assert str(caught.value) == f"system 'x': {refusal}"
+
+
+def replies(agent, text):
+    agent.reset()
+    agent.observe({'text': text, 'episode_done': False})
+    return agent.act()['text']
+
+
+def test_short_contexts_get_the_plain_generators_replies(long, plain):
+    texts = [' '.join(WORDS[i : i + 5]) for i in range(0, 25, 5)]
+    assert [replies(long, t) for t in texts] == [replies(plain, t) for t in texts]

@@ -1,0 +1,207 @@
+"""
+`ext:remote` takes a seat: an agent like others, whatever is behind its URL.
+"""
+
+import json
+import textwrap
+import threading
+
+import pytest
+import yaml
+
+from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.remote import plain
+from tests.support.family_remote import control, make_remote, received, running_server
+
+pytest_plugins = ['tests.support.remote_samples']
+KEY = 'sk-proj-Zq81xkT0rVbN5d'
+OPENERS = [
+    Opener.of((f'I saw {n} boats today.', 'Did you like them?'), 'test')
+    for n in ('two', 'three', 'four')
+]
+FIRST, SECOND = Pairing('p', 'a', 'b', 'bipartite'), Pairing('q', 'b', 'a', 'bipartite')
+LANES = [Lane(pairing, opener) for pairing in (FIRST, SECOND) for opener in OPENERS]
+
+
+def player(folder, url, name='a', **opt):
+    return load_system(make_remote(folder, url, name, **opt), datapath=str(folder))
+
+
+def pair(folder, url, **opt):
+    """
+    Two systems that say different things, since they have different prompts.
+    """
+    prompts = {'a': 'You are A.', 'b': 'You are B.'}
+    return {
+        name: player(folder, url, name, system_prompt=prompt, **opt)
+        for name, prompt in prompts.items()
+    }
+
+
+def texts(dialogues):
+    return [[said.text for said in dialogue.utterances] for dialogue in dialogues]
+
+
+@pytest.mark.parametrize('form', ['openai', 'plain'])
+def test_twelve_utterances_as_first_and_as_second_speaker(tmp_path, url, form):
+    found = play(LANES, pair(tmp_path, url, remote_format=form), 12)
+    assert [(len(d.utterances), d.reason) for d in found] == [(12, None)] * 6
+    # what is said depends on what was: no two dialogues go on alike
+    assert len({tuple(said[2:]) for said in texts(found)}) == 6
+
+
+@pytest.mark.parametrize('form', ['openai', 'plain'])
+def test_batched_is_one_by_one(tmp_path, url, form):
+    opt = {'remote_format': form, 'remote_cache': 'none'}
+    together = play(LANES, pair(tmp_path, url, **opt), 8)
+    alone = [play([lane], pair(tmp_path, url, **opt), 8)[0] for lane in LANES]
+    assert together == alone
+
+
+def test_a_run_that_is_played_again_asks_for_nothing(tmp_path, url):
+    pins = {'remote_dated_model': 'tiny-2024-05-13'}
+    first = play(LANES, pair(tmp_path, url, **pins), 8)
+    control(url)
+    assert play(LANES, pair(tmp_path, url, **pins), 8) == first
+    assert received(url) == []
+
+
+GIVEN, HEARD = 'I saw a boat.', 'A big one?'
+POLICIES = {
+    'ask': [
+        ('user', 'Well?'),
+        ('assistant', GIVEN),
+        ('user', HEARD),
+    ],
+    'system': [
+        ('system', f'Be kind.\n\nYou began this conversation by saying: {GIVEN}'),
+        ('user', HEARD),
+    ],
+    'drop': [('user', HEARD)],
+    'keep': [('assistant', GIVEN), ('user', HEARD)],
+}
+
+
+@pytest.mark.parametrize('policy', POLICIES)
+def test_the_first_turn_reaches_the_server_as_the_policy_says(tmp_path, url, policy):
+    opt = {'system_prompt': 'Be kind.', 'first_turn_ask': 'Well?'}
+    seated = player(tmp_path, url, first_turn=policy, **opt)
+    lane = Lane(FIRST, Opener.of((GIVEN, HEARD), 'test'))
+    play([lane], {'a': seated, 'b': seated}, 3)
+    sent = json.loads(received(url)[-1]['body'])['messages']
+    found = [(message['role'], message['content']) for message in sent]
+    prompt = [] if policy == 'system' else [('system', 'Be kind.')]
+    assert found == prompt + POLICIES[policy]
+
+
+def test_a_reply_ends_at_a_stop_string(tmp_path, url):
+    control(url, echo=True)
+    voice = player(tmp_path, url, stop=['train', 'boat']).voice()
+    voice.hear('a boat', 'b')
+    # the server sends the messages back: [["user", "a boat"]]
+    assert voice.agent.act()['text'] == '[["user", "a'
+
+
+def test_a_conversation_without_an_answer_ends_alone(tmp_path, url):
+    seated = pair(tmp_path, url, remote_concurrency=1)
+    script = ['reply', 'filter', 'empty', 'reply']  # the first tells the model's name
+    control(url, script=script)
+    found = play(LANES[:3], seated, 4)
+    assert [(d.ended_by, d.reason) for d in found] == [
+        ('a', 'no text: content filter'),
+        ('a', 'empty reply'),
+        (None, None),
+    ]
+
+
+def test_a_system_that_goes_down_is_one_line_and_others_play_on(tmp_path, url):
+    with running_server(down_after=5) as short:
+        gone = player(tmp_path, short, 'a', remote_retries=0)
+        there = player(tmp_path, url, 'b')
+        with pytest.raises(SystemFailed) as raised:
+            play(LANES, {'a': gone, 'b': there}, 12)
+    line = f"system 'a': remote_url: {short}/v1/chat/completions cannot be reached "
+    assert str(raised.value).startswith(f'{line}after 1 try (')
+    assert raised.value.system == 'a'
+    [after] = play([LANES[0]], {'a': there, 'b': there}, 12)
+    assert len(after.utterances) == 12
+
+
+def test_max_cost_stops_the_system_that_reached_it(tmp_path, url):
+    # a dollar a word, and a reply has at most six
+    prices = {'remote_price_prompt': 0, 'remote_price_completion': 1e6}
+    opt = {**prices, 'max_cost': 20, 'reply_max_tokens': 6}
+    seated = player(tmp_path, url, 'a', **opt)
+    with pytest.raises(SystemFailed, match=r"^system 'a': max_cost: .* of \$20 are sp"):
+        play(LANES, {'a': seated, 'b': player(tmp_path, url, 'b')}, 12)
+    assert 14 < seated.agent.usage.cost <= 20
+
+
+def test_what_was_spent_outlives_the_agent(tmp_path, url):
+    opt = {'remote_cache': 'none', 'remote_dated_model': 'tiny-2024-05-13'}
+    for n in (1, 2):
+        seated = player(tmp_path, url, **opt)
+        voice = seated.voice()
+        voice.hear('Hi.', 'b')
+        seated.respond([voice])
+        assert seated.agent.usage.requests == n
+
+
+def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
+    page = plain.__doc__
+    code = page[page.index('    import json') : page.index('    ThreadingHTTPServer(')]
+    found = {}
+    exec(textwrap.dedent(code), found)
+    found['Bot'].log_message = lambda *words: None
+    with found['ThreadingHTTPServer'](('127.0.0.1', 0), found['Bot']) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        roster = yaml.safe_load(page[page.index('    - {name: mybot') :])
+        opt = {**roster[0]['opt'], 'remote_cache': 'none'}
+        opt['remote_url'] = f'http://127.0.0.1:{server.server_address[1]}/'
+        voice = load_system(System('mybot', opt)).voice()
+        voice.hear('Good morning.', 'b')
+        assert voice.agent.act()['text'] == 'You said: Good morning.'
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    'opt, line',
+    [
+        ({'remote_url': None}, 'remote_url: not given'),
+        ({'remote_key_env': 'NOBODY_SET_ME'}, r'remote_key_env: \$NOBODY_SET_ME is'),
+        ({'remote_timeout': 'long'}, "remote_timeout: 'long' is not a number"),
+        ({'remote_extra': '{oops'}, 'remote_extra: a JSON object is expected'),
+        ({'remote_format': 'soap'}, "remote_format: 'soap' is none of"),
+        ({'remote_modell': 'x'}, 'remote_modell: unknown; did you mean'),
+        ({'first_turn': 'shout'}, 'first_turn: '),
+        ({'max_cost': 1}, 'max_cost: needs remote_price_prompt'),
+    ],
+)
+def test_a_mistake_in_the_roster_is_one_line(tmp_path, url, opt, line):
+    system = make_remote(tmp_path, url, 'chatty')
+    with pytest.raises(UserError, match=f"^system 'chatty': {line}"):
+        load_system(System('chatty', {**system.opt, **opt}))
+
+
+def test_extra_can_be_a_mapping_in_the_roster(tmp_path, url):
+    voice = player(tmp_path, url, remote_extra={'top_k': 5, 'max_tokens': None}).voice()
+    voice.hear('Hi.', 'b')
+    voice.agent.act()
+    sent = json.loads(received(url)[-1]['body'])
+    assert sent['top_k'] == 5 and 'max_tokens' not in sent
+
+
+def test_the_key_is_in_no_file_and_no_option(tmp_path, url, monkeypatch):
+    monkeypatch.setenv('TRY_REMOTE_KEY', KEY)
+    seated = pair(tmp_path, url, remote_key_env='TRY_REMOTE_KEY')
+    found = play(LANES, seated, 6)
+    seated['a'].agent.opt.save(str(tmp_path / 'agent.opt'))
+    (tmp_path / 'dialogues.txt').write_text(repr(found))
+    assert received(url)[0]['key'] == f'Bearer {KEY}'
+    files = [path for path in tmp_path.rglob('*') if path.is_file()]
+    assert {'agent.opt', 'remote_cache.sqlite'} <= {path.name for path in files}
+    assert not any(KEY.encode() in path.read_bytes() for path in files)
+    assert KEY not in repr(vars(seated['a'].agent))

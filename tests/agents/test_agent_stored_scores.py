@@ -1,0 +1,63 @@
+"""
+`ext:stored_scores`: scores from elsewhere against people, without a model.
+"""
+
+import pytest
+from parlai.core.message import Message
+from parlai.scripts.eval_model import EvalModel
+
+from parlai_ext.agents.stored_scores.stored_scores import StoredScoresAgent
+from parlai_ext.commands import plugin
+from parlai_ext.core.errors import UserError
+from tests.bench.test_task_judged import shared
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    plugin.register()
+
+
+@pytest.mark.parametrize('batchsize', [1, 8])
+def test_stored_scores_need_no_model(batchsize):
+    folder = shared('dialogpt_large_fed_scores')
+    report = EvalModel.main(
+        model='ext:stored_scores',
+        task='ext:judged:fed_turn',
+        scores_file=str(folder / 'turn_level_FU_scores.jsonl'),
+        judged_file=str(shared('fed_data.json')),
+        batchsize=batchsize,
+    )
+    assert round(report['Overall, mean of all/spearman'].value(), 4) == 0.0933
+    # DialEvalMetrics: 0.095 for FED, turn level
+    assert round(report['Overall, mean of level/spearman'].value(), 3) == 0.095
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        ('{', 'not JSON'),
+        ('[{"scoers": {}}]', 'object 1: key scores: dimensions with numbers'),
+        (
+            '{"score": {}} {"score": {"Wit": "x"}}',
+            'object 2: key scores: Wit: a number',
+        ),
+        ('{"score": {"Wit": NaN}}', 'object 1: key scores: Wit: a number'),
+    ],
+)
+def test_stored_scores_of_another_shape_are_one_line(tmp_path, text, problem):
+    path = tmp_path / 'scores.json'
+    path.write_text(text)
+    with pytest.raises(UserError, match=f'--scores-file {path}: {problem}'):
+        StoredScoresAgent({'scores_file': str(path)})
+
+
+@pytest.mark.parametrize('there', [1, 3])
+def test_scores_of_other_items_are_one_line(tmp_path, there):
+    # scores of 375 turns held against 125 dialogues would be numbers of nothing
+    path = tmp_path / 'scores.json'
+    path.write_text('[{"scores": {"Wit": 1}}, {"scores": {"Wit": 2}}]')
+    agent = StoredScoresAgent({'scores_file': str(path)})
+    agent.observe(Message(text='a', item=0, num_items=there))
+    problem = f'it has 2 objects, and the task has {there} items'
+    with pytest.raises(UserError, match=problem):
+        agent.act()

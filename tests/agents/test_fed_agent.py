@@ -1,0 +1,210 @@
+"""
+`ext:fed` over `ext:dialogues`: ParlAI's own commands give the stage's numbers.
+"""
+
+from dataclasses import replace
+from statistics import mean
+
+import pytest
+from parlai.core.message import Message
+from parlai.core.metrics import Metric
+from parlai.scripts.display_data import DisplayData
+from parlai.scripts.eval_model import EvalModel
+
+from parlai_ext.agents.fed.fed import FedAgent
+from parlai_ext.commands import plugin
+from parlai_ext.core.errors import UserError
+from parlai_ext.scoring.fed import Fed, FedOptions
+from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.scoring.score_run import score_run, scorer_of_run
+from parlai_ext.tasks.dialogues.agents import DefaultTeacher
+from tests.support.scoring_samples import KnownJudge, small_run
+from tests.support.tiny_models import make_generator, sentences
+
+SETS = FollowUps({'Wit': Sides((), ('dull',)), 'Joy': Sides(('nice',), ())})
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    plugin.register()
+
+
+@pytest.fixture(scope='module')
+def model_file(tmp_path_factory):
+    return make_generator(tmp_path_factory.mktemp('judge'), label_truncate=32)
+
+
+@pytest.fixture(scope='module')
+def followups(tmp_path_factory):
+    path = tmp_path_factory.mktemp('followups') / 'own.yaml'
+    good, bad, worse = sentences(3, seed=9)
+    path.write_text(
+        f'dimensions:\n  Wit: {{positive: [{good}], negative: [{bad}, {worse}]}}\n'
+        f'  Sense: {{negative: [{bad}]}}\n'
+    )
+    return str(path)
+
+
+def fed_agent(judge):
+    return FedAgent({}, {'fed': Fed(judge, SETS), 'opt': {}})
+
+
+def message(text, context=()):
+    return Message(text=text, context=list(context), episode_done=True)
+
+
+def numbers(report):
+    return {k: v.value() if isinstance(v, Metric) else v for k, v in report.items()}
+
+
+def stage_means(run, signature):
+    found = {}
+    for shard in run.dialogue_shards():
+        for scored in run.scores(signature).read(shard.pairing_id, shard.index):
+            for score in scored.scores:
+                if score.value is not None:
+                    found.setdefault(score.dimension, []).append(score.value)
+    return {name: mean(values) for name, values in found.items()}
+
+
+@pytest.mark.parametrize(
+    ('score', 'options'),
+    [
+        ('target', {}),
+        ('both', {'fed_polarity': 'both', 'fed_tokens': 'sum'}),
+        ('both', {'fed_followups_reduction': 'mean'}),
+    ],
+)
+@pytest.mark.parametrize('datatype', ['valid', 'train:evalmode'])
+def test_eval_model_gives_the_averages_of_the_stage(
+    tmp_path, model_file, followups, score, options, datatype
+):
+    run = small_run(tmp_path / 'run', score=score)
+    ours = {'judge_model_file': model_file, 'followups': followups, **options}
+    scorer = scorer_of_run(run, ours)
+    score_run(run, scorer, progress=False)
+    expected = stage_means(run, scorer.signature)
+    report = EvalModel.main(
+        model='ext:fed',
+        task='ext:dialogues',
+        run_dir=str(run.root),
+        batchsize=3,
+        datatype=datatype,
+        **ours,
+    )
+    found = numbers(report)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def test_eval_model_counts_what_has_no_score(tmp_path, model_file, followups):
+    run = small_run(tmp_path / 'run')
+    report = EvalModel.main(
+        model='ext:fed',
+        task='ext:dialogues',
+        run_dir=str(run.root),
+        judge_model_file=model_file,
+        followups=followups,
+        fed_polarity='positive',
+    )
+    found = numbers(report)
+    # two whole dialogues with two judged utterances, one broken off after the first
+    assert (found['exs'], found['Sense_unscored']) == (5, 5)
+    assert 'Sense' not in found
+
+
+def test_act_has_scores_and_reasons():
+    agent = fed_agent(KnownJudge(lambda *_: (-2.0,)))
+    act = agent.batch_act([message('hi', ['hello'])])[0]
+    assert act['scores'] == {'Wit': 2.0, 'Joy': None}
+    assert act['reason'] == 'Joy: no negative follow-ups'
+
+
+def test_a_batch_is_one_question_to_the_judge():
+    calls = []
+
+    class Counting(KnownJudge):
+        def answer(self, questions, with_context=False):
+            calls.append([question.context for question in questions])
+            return super().answer(questions)
+
+    agent = fed_agent(Counting(lambda *_: (-1.0,)))
+    agent.batch_act([message('a'), message('c', ['a', 'b'])])
+    assert calls == [[('a',), ('a', 'b', 'c')]]
+
+
+def test_padding_gets_no_scores():
+    agent = fed_agent(KnownJudge(lambda *_: (-1.0,)))
+    acts = agent.batch_act([Message.padding_example(), message('a')])
+    assert ['scores' in act for act in acts] == [False, True]
+
+
+def test_contexts_that_the_judge_cut_are_counted():
+    class Cutting(KnownJudge):
+        def answer(self, questions, with_context=False):
+            found = super().answer(questions)
+            return [
+                replace(a, num_truncated=7 * (len(q.context) > 1))
+                for a, q in zip(found, questions, strict=True)
+            ]
+
+    agent = fed_agent(Cutting(lambda *_: (-1.0,)))
+    acts = agent.batch_act([message('a'), message('c', ['a', 'b'])])
+    assert [act['num_truncated'] for act in acts] == [0, 7]
+    assert [act['metrics']['cut_contexts'].value() for act in acts] == [0, 1]
+
+
+def test_the_judge_is_loaded_after_the_task_has_read_its_files():
+    # a judge of 9 billion weights is not fetched for a file that is not there
+    with pytest.raises(UserError, match='--judged-file is needed'):
+        EvalModel.main(
+            model='ext:fed', task='ext:judged:fed_turn', judge_model_file='not there'
+        )
+
+
+def test_the_log_says_what_signs_the_numbers(monkeypatch, model_file, followups):
+    opt = {'judge_model_file': model_file, 'followups': followups}
+    told = []
+    monkeypatch.setattr('parlai.utils.logging.info', told.append)
+    signature = FedAgent(opt).fed.signature
+    assert f'scorer {signature}' in told
+
+
+def test_clones_have_one_judge():
+    agent = fed_agent(KnownJudge(lambda *_: (-1.0,)))
+    assert agent.clone().fed.likelihood is agent.fed.likelihood
+
+
+def test_context_order_reaches_the_judge():
+    judge = KnownJudge(lambda *_: (-1.0,))
+    agent = FedAgent({}, {'fed': Fed(judge, SETS, FedOptions(polarity='both'))})
+    agent.observe(message('c', ['a', 'b']))
+    agent.act()
+    assert [question.context for question in judge.questions] == [('a', 'b', 'c')]
+
+
+@pytest.mark.parametrize('datatype', ['train', 'valid', 'test:stream'])
+def test_display_data_shows_the_judged_utterances(tmp_path, capsys, datatype):
+    run = small_run(tmp_path / 'run')
+    DisplayData.main(
+        task='ext:dialogues', run_dir=str(run.root), num_examples=9, datatype=datatype
+    )
+    shown = capsys.readouterr().out
+    first = next(run.iter_dialogues())
+    assert first.utterances[2].text in shown
+    assert first.utterances[1].text not in shown
+
+
+def test_task_gives_context_speaker_and_no_label(tmp_path):
+    run = small_run(tmp_path / 'run')
+    teacher = DefaultTeacher({'datatype': 'valid', 'run_dir': str(run.root)})
+    act = teacher.act()
+    said = next(run.iter_dialogues())
+    assert act['text'] == said.utterances[2].text
+    assert act['context'] == [said.utterances[0].text, said.utterances[1].text]
+    assert (act['speaker'], act['dialogue_id']) == ('target', 'd0')
+    assert not {'labels', 'eval_labels'} & set(act)
+
+
+def test_task_without_a_run_is_one_line():
+    with pytest.raises(UserError, match='--run-dir is needed'):
+        DefaultTeacher({'datatype': 'valid'})

@@ -1,0 +1,209 @@
+"""
+Table 1's three variants of FED against what people said, by pencil and scipy.
+"""
+
+import csv
+from dataclasses import replace
+
+import pytest
+from scipy import stats
+
+from parlai_ext.bench.agreement_table import agreement_csv, agreement_table
+from parlai_ext.bench.variants import agreement, variant_scores
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue, HumanJudgement, Utterance
+from parlai_ext.scoring.fed import Fed
+from parlai_ext.scoring.fed_options import FedOptions
+from parlai_ext.scoring.fed_variants import rescored
+from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.scoring.score_run import score_dialogues
+from tests.support.scoring_samples import KnownJudge
+
+SETS = FollowUps({'Wit': Sides(('nice',), ('dull',)), 'Sense': Sides((), ('what?',))})
+# how likely 'nice', 'dull' and 'what?' are after a bot's word
+LIKELY = {
+    'a': (-1.0, -9.0, -2.0),
+    'b': (-2.0, -7.0, -5.0),
+    'c': (-5.0, -8.0, -6.0),
+    'd': (-8.0, -3.0, -7.0),
+}
+ORDER = ('nice', 'dull', 'what?')
+
+
+def chat(name, words, bot='bot'):
+    """
+    Return a dialogue in which people say hm and the bot one word at a time.
+    """
+    said = [u for w in words for u in (Utterance('human', 'hm'), Utterance(bot, w))]
+    return Dialogue(name, 'p', 'o', tuple(said))
+
+
+def tell(context, followup):
+    return (LIKELY[context[-1]][ORDER.index(followup)],)
+
+
+def scores_of(chats, followups=SETS):
+    fed = Fed(KnownJudge(tell), followups, FedOptions(polarity='both'))
+    indices = [range(1, len(one.utterances), 2) for one in chats]
+    return variant_scores(zip(chats, fed.score(chats, indices), strict=True), fed)
+
+
+def said(values, dimension='Wit', bot='bot', rater=None):
+    return [HumanJudgement(bot, dimension, v, rater, d) for d, v in values.items()]
+
+
+def found(chats, human, level='dialogue', **options):
+    rows = agreement(
+        scores_of(chats), human, source='people.csv', bootstraps=200, **options
+    )['rows']
+    return {
+        (row['dimension'], row['variant']): row for row in rows if row['level'] == level
+    }
+
+
+CHATS = [chat('1', 'ab'), chat('2', 'c'), chat('3', 'd'), chat('4', 'b')]
+
+
+def test_variants_are_praise_less_complaints_praise_and_complaints():
+    scores = scores_of(CHATS)
+    # dialogue 1: praise -1 and -2, complaints -9 and -7; means -1.5 and -8
+    assert scores.of('FED', 'Wit')['bot', '1'] == pytest.approx(6.5)
+    assert scores.of('w/o neg', 'Wit')['bot', '1'] == pytest.approx(-1.5)
+    assert scores.of('w/o pos', 'Wit')['bot', '1'] == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize('variant', ['FED', 'w/o neg', 'w/o pos'])
+def test_coefficients_are_those_of_scipy(variant):
+    human = {'1': 3.0, '2': 1.0, '3': 2.0, '4': 5.0}
+    row = found(CHATS, said(human))['Wit', variant]
+    own = [scores_of(CHATS).of(variant, 'Wit')['bot', d] for d in human]
+    people = list(human.values())
+    assert row['spearman']['value'] == pytest.approx(
+        stats.spearmanr(own, people).statistic
+    )
+    assert row['pearson']['value'] == pytest.approx(
+        stats.pearsonr(own, people).statistic
+    )
+
+
+def test_without_praise_there_is_no_value_and_fed_is_the_complaints():
+    # as Sensibleness in Table 1 of the paper
+    rows = found(CHATS, said({'1': 1, '2': 2, '3': 4}, 'Sense'))
+    assert rows['Sense', 'w/o neg']['spearman']['value'] is None
+    assert rows['Sense', 'w/o neg']['reason'] == 'no positive follow-ups'
+    whole, negative = rows['Sense', 'FED'], rows['Sense', 'w/o pos']
+    assert whole['spearman'] == negative['spearman']
+
+
+def test_raters_are_averaged_first():
+    one = said({'1': 1, '2': 1, '3': 5, '4': 2}, rater='x')
+    other = said({'1': 5, '2': 1, '3': 1, '4': 2}, rater='y')
+    mean = said({'1': 3, '2': 1, '3': 3, '4': 2})
+    assert found(CHATS, one + other) == found(CHATS, mean)
+
+
+def test_a_system_is_the_mean_of_its_dialogues():
+    chats = [chat('1', 'a'), chat('2', 'd')]
+    chats += [chat(n, w, bot) for n, w, bot in (('3', 'b', 'B'), ('4', 'c', 'C'))]
+    human = said({'1': 5, '2': 1}) + said({'3': 4}, bot='B') + said({'4': 9}, bot='C')
+    row = found(chats, human, 'system')['Wit', 'w/o pos']
+    # complaints: bot (9 + 3) / 2, B 7, C 8; people: 3, 4, 9
+    expected = stats.pearsonr([6, 7, 8], [3, 4, 9]).statistic
+    assert (row['n'], row['pearson']['value']) == (3, pytest.approx(expected))
+
+
+def test_judgements_of_systems_have_no_dialogue_level():
+    chats = [chat(w, w, w) for w in 'abc']
+    human = [HumanJudgement(w, 'Wit', v) for w, v in zip('abc', (1, 3, 2), strict=True)]
+    assert found(chats, human) == {}
+    assert found(chats, human, 'system')['Wit', 'FED']['n'] == 3
+
+
+def test_floors_are_no_part_of_it():
+    chats = [*CHATS, chat('5', 'a', 'floor-x')]
+    human = said({'1': 1, '2': 2, '3': 4})
+    floor = said({'5': 5}, bot='floor-x')
+    assert found(chats, human + floor) == found(chats, human)
+
+
+def test_a_dialogue_without_a_score_is_dropped_and_counted():
+    broken = Dialogue('5', 'p', 'o', CHATS[0].utterances, 'bot', 'empty reply')
+    row = found([*CHATS, broken], said({'1': 1, '2': 2, '3': 4, '5': 5}))['Wit', 'FED']
+    assert (row['n'], row['dropped']) == (3, 1)
+
+
+def test_why_a_system_has_no_score_is_kept_in_every_variant():
+    broken = Dialogue('5', 'p', 'o', chat('5', 'a').utterances, 'bot', 'empty reply')
+    fed = Fed(KnownJudge(lambda *_: (-1.0,)), SETS, FedOptions(polarity='both'))
+    [scored] = score_dialogues([broken], fed, first_speaker_only=False)
+    again = rescored(broken, scored, fed, 'negative')
+    why = {s.reason for s in again.scores if s.system == 'bot'}
+    assert why == {'it broke the dialogue off: empty reply'}
+
+
+@pytest.mark.parametrize(
+    ('human', 'problem'),
+    [
+        (said({'1': 1}, 'Wits'), "column dimension: no 'Wits'; did you mean 'Wit'"),
+        (said({'1': 1}, bot='bott'), "column system: no 'bott'; did you mean 'bot'"),
+        (said({'9': 1}), "column dialogue_id: Wit: no such dialogue .*'9' of 'bot'"),
+        (said({'1': 1, None: 2}), 'column dialogue_id: Wit: every row needs one'),
+    ],
+)
+def test_judgements_that_fit_nothing_are_one_line(human, problem):
+    with pytest.raises(UserError, match=f'people.csv: {problem}') as e:
+        found(CHATS, human)
+    assert '\n' not in str(e.value)
+
+
+def test_some_judgements_that_fit_nothing_are_counted():
+    human = said({'1': 1, '2': 2, '3': 3, '9': 3, '8': 3})
+    result = agreement(scores_of(CHATS), human, source='', bootstraps=9)
+    assert '2 judgements are of no scored dialogue or system' in result['notes']
+    assert 'nobody judged: Sense' in result['notes']
+
+
+def test_contexts_that_the_judge_cut_are_told():
+    class Cutting(KnownJudge):
+        def answer(self, questions, with_context=False):
+            found = super().answer(questions)
+            return [
+                replace(a, num_truncated=3 * (len(q.context) > 2))
+                for a, q in zip(found, questions, strict=True)
+            ]
+
+    fed = Fed(Cutting(tell), SETS, FedOptions(polarity='both'))
+    indices = [range(1, len(one.utterances), 2) for one in CHATS]
+    pairs = zip(CHATS, fed.score(CHATS, indices), strict=True)
+    scores = variant_scores(pairs, fed)
+    # dialogue 1 alone has a second turn
+    [note] = agreement(scores, said({'1': 1, '2': 2}), source='', bootstraps=9)[
+        'notes'
+    ][:1]
+    assert note.startswith('1 of 5 contexts were too long')
+
+
+def example():
+    human = said({'1': 3, '2': 1, '3': 2, '4': 5})
+    human += said({'1': 1, '2': 2, '3': 4}, 'Sense')
+    return agreement(scores_of(CHATS), human, source='', bootstraps=50)
+
+
+def test_table_is_narrow_and_says_what_is_missing():
+    text = agreement_table(example())
+    assert max(map(len, text.split('\n'))) <= 88
+    assert 'w/o neg: no positive follow-ups' in text
+    assert text.count('dialogue by dialogue') == 1
+
+
+def test_csv_has_the_rows():
+    rows = list(csv.DictReader(agreement_csv(example()).split('\n')))
+    own = {(r['dimension'], r['variant']): r for r in rows if r['level'] == 'dialogue'}
+    assert len(own) == 6
+    assert own['Sense', 'w/o neg']['spearman'] == ''
+    assert float(own['Wit', 'FED']['pearson']) == pytest.approx(
+        found(CHATS, said({'1': 3, '2': 1, '3': 2, '4': 5}))['Wit', 'FED']['pearson'][
+            'value'
+        ],
+        abs=1e-9,
+    )

@@ -1,0 +1,268 @@
+"""
+`ext:judged`: what people said of turns and dialogues, and how a scorer agrees.
+"""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from parlai.core.loader import load_teacher_module
+from parlai.core.metrics import Metric
+from parlai.scripts.eval_model import EvalModel
+from scipy import stats
+
+from parlai_ext.commands import plugin
+from parlai_ext.core.errors import UserError
+from parlai_ext.tasks.judged.agents import FedDialogueTeacher, FedTurnTeacher
+from parlai_ext.tasks.judged.fed_data import read_fed_data
+from parlai_ext.tasks.judged.metrics import metrics
+from parlai_ext.tasks.judged.qualities import pairs
+from tests.support.tiny_models import make_generator, sentences
+
+SHARED = Path(__file__).parents[3] / 'shared' / 'data' / 'fed'
+NUMBERS = ('spearman', 'pearson')
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    plugin.register()
+
+
+def turn(context, response, **annotations):
+    return {
+        'context': context,
+        'response': response,
+        'system': 'Meena',
+        'annotations': annotations,
+    }
+
+
+def written(folder, *objects):
+    path = folder / 'fed_data.json'
+    path.write_text(json.dumps(objects), encoding='utf-8')
+    return str(path)
+
+
+def shared(name):
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f'{path} is not there')
+    return path
+
+
+def test_without_a_file_the_line_says_where_to_get_it():
+    with pytest.raises(UserError, match='--judged-file is needed: .*shikib.com'):
+        FedTurnTeacher({'datatype': 'valid'})
+
+
+@pytest.mark.parametrize(
+    ('teacher', 'problem'),
+    [(FedTurnTeacher, 'no judged turns'), (FedDialogueTeacher, 'no judged dialogues')],
+)
+def test_a_file_without_this_level_is_one_line(tmp_path, teacher, problem):
+    path = tmp_path / 'fed_data.json'
+    path.write_text('[]')
+    with pytest.raises(UserError, match=f'{path}: {problem}'):
+        teacher({'datatype': 'valid', 'judged_file': str(path)})
+
+
+def test_a_misspelt_task_is_told_what_there_is():
+    with pytest.raises(UserError, match='there are ext:judged:fed_turn'):
+        load_teacher_module('ext:judged:fed_trun')
+
+
+def test_who_is_no_scorer_is_told_so(tmp_path):
+    path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
+    with pytest.raises(UserError, match='RepeatQueryAgent is no scorer'):
+        EvalModel.main(model='repeat_query', task='ext:judged', judged_file=path)
+
+
+def test_a_scorer_of_other_things_is_told_so(tmp_path):
+    path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
+    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    teacher.act()
+    with pytest.raises(UserError, match='nobody judged any of Joy; people judged Wit'):
+        teacher.observe({'scores': {'Joy': 1.0}})
+
+
+def test_every_published_quality_is_asked():
+    names = json.loads(shared('followups_fed_2020.json').read_text())
+    turns, dialogues = read_fed_data(shared('fed_data.json'))
+    for level, one in (('turn', turns[0]), ('dialogue', dialogues[0])):
+        scores = dict.fromkeys([*names['turn'], *names['dialogue']], 0.0)
+        found = {pair.quality for pair in pairs(scores, one.human, level)}
+        assert found == set(one.human)
+
+
+def test_names_that_differ_are_told():
+    found = list(
+        pairs({'Fluency': 1.0, 'Overall': 2.0}, {'Fluent': 3, 'Overall': 4}, 'turn')
+    )
+    assert [tuple(pair) for pair in found] == [
+        ('Fluency ~ Fluent', 'Fluent', 1.0, 3),
+        ('Overall', 'Overall', 2.0, 4),
+    ]
+
+
+def test_sensibleness_of_a_dialogue_is_coherence():
+    # tasks/judged/README.md: our reading
+    human = {'Consistent': 1, 'Coherent': 2}
+    [one] = pairs({'Sensibleness': 0.5}, human, 'dialogue')
+    assert tuple(one) == ('Sensibleness ~ Coherent', 'Coherent', 0.5, 2)
+
+
+def test_overall_is_held_against_means():
+    scores = {'fluent': 1.0, 'depth': 5.0}
+    found = {
+        p.name: p.score for p in pairs(scores, {'Fluent': 3, 'Overall': 4}, 'turn')
+    }
+    assert found['Overall, mean of all'] == 3.0
+    assert found['Overall, mean of level'] == 1.0
+
+
+def test_a_missing_score_makes_no_mean():
+    found = {
+        p.name: p.score for p in pairs({'a': 1.0, 'b': None}, {'Overall': 4}, 'turn')
+    }
+    assert found['Overall, mean of all'] is None
+
+
+def gathered(rows):
+    found = {}
+    for i, (score, human) in enumerate(rows):
+        for key, metric in metrics('Wit', score, human, 1, i).items():
+            found[key] = found.get(key) + metric
+    return found
+
+
+def test_metrics_gather_pairs_and_count_the_rest():
+    rows = [(1.0, 2.0), (2.0, 1.0), (None, 3.0), (3.0, 5.0), (4.0, None), (9.0, 4.0)]
+    found = gathered(rows)
+    whole = [row for row in rows if None not in row]
+    expected = stats.pearsonr(*zip(*whole, strict=True)).statistic
+    assert found['Wit/pearson'].value() == pytest.approx(expected, abs=1e-11)
+    assert [found[f'Wit/{k}'].value() for k in ('n', 'dropped', 'strings')] == [4, 2, 6]
+
+
+def objects(path):
+    """
+    Yield the objects of a file that holds one JSON text after another.
+    """
+    text, place = path.read_text(), 0
+    while place < len(text.rstrip()):
+        found, place = json.JSONDecoder().raw_decode(text, place)
+        yield found
+        place += len(text[place:]) - len(text[place:].lstrip())
+
+
+@pytest.mark.parametrize(
+    ('level', 'expected'),
+    # METHODS: 0.0933 is the mean of the 18 scores against Overall, on turns; the rest
+    # is scipy's, below
+    [('turn', 0.0933), ('dialogue', None)],
+)
+def test_published_scores_agree_with_people_as_published(level, expected):
+    folder = shared('dialogpt_large_fed_scores')
+    name = {'turn': 'turn_level', 'dialogue': 'dialog_level'}[level]
+    teacher = {'turn': FedTurnTeacher, 'dialogue': FedDialogueTeacher}[level](
+        {'datatype': 'valid', 'judged_file': str(shared('fed_data.json'))}
+    )
+    scored = [one['score'] for one in objects(folder / f'{name}_FU_scores.jsonl')]
+    for scores in scored:
+        teacher.act()
+        teacher.observe({'scores': scores})
+    report = teacher.report()
+    found = {k: report[f'Overall, mean of all/{k}'].value() for k in NUMBERS}
+    human = [one.human['Overall'] for one in teacher.examples]
+    means = [sum(scores.values()) / 18 for scores in scored]
+    assert found['spearman'] == pytest.approx(stats.spearmanr(means, human).statistic)
+    assert found['pearson'] == pytest.approx(stats.pearsonr(means, human).statistic)
+    if expected is not None:
+        assert round(found['spearman'], 4) == expected
+
+
+def test_error_recovery_counts_what_people_said_in_words():
+    teacher = FedDialogueTeacher(
+        {'datatype': 'valid', 'judged_file': str(shared('fed_data.json'))}
+    )
+    for i in range(teacher.num_examples()):
+        teacher.act()
+        teacher.observe({'scores': {'error recovery': float(i)}})
+    report = teacher.report()
+    found = [report[f'Error recovery/{k}'].value() for k in ('n', 'dropped', 'strings')]
+    # PROVENANCE: 154 strings, and one dialogue without any number
+    assert found == [124, 1, 154]
+
+
+@pytest.fixture(scope='module')
+def model_file(tmp_path_factory):
+    return make_generator(tmp_path_factory.mktemp('judge'), label_truncate=32)
+
+
+def judged_file(folder, n=9):
+    said = sentences(n + 2)
+    return written(
+        folder,
+        *(
+            turn(
+                f'User: {a}\nSystem: {b}\nUser: {c}', f'System: {a}', Wit=[i % 4, i % 3]
+            )
+            for i, ((a, b), c) in enumerate(zip(pairwise(said), said[2:], strict=False))
+        ),
+    )
+
+
+@pytest.mark.parametrize('batchsize', [1, 4])
+def test_eval_model_prints_correlations(tmp_path, capsys, model_file, batchsize):
+    followups = tmp_path / 'own.yaml'
+    followups.write_text(
+        f'dimensions: {{Wit: {{negative: [{sentences(1, seed=9)[0]}]}}}}'
+    )
+    report = EvalModel.main(
+        model='ext:fed',
+        task='ext:judged:fed_turn',
+        judged_file=judged_file(tmp_path),
+        judge_model_file=model_file,
+        followups=str(followups),
+        batchsize=batchsize,
+    )
+    found = {k: v.value() if isinstance(v, Metric) else v for k, v in report.items()}
+    assert (found['exs'], found['Wit/n'], found['Wit/dropped']) == (9, 9, 0)
+    for name in NUMBERS:
+        assert -1 <= found[f'Wit/{name}_low'] < found[f'Wit/{name}_high'] <= 1
+    shown = capsys.readouterr().out
+    assert 'spearman_low' in shown and 'Wit' in shown
+
+
+def test_contexts_that_the_judge_cut_are_counted(tmp_path):
+    path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(3)))
+    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    for cut in (0, 9, 4):
+        teacher.act()
+        teacher.observe({'scores': {'Wit': 1.0}, 'num_truncated': cut})
+    assert teacher.report()['cut_contexts'].value() == 2
+
+
+def test_items_know_their_dialogue(tmp_path):
+    # turns of one dialogue are drawn together
+    path = written(
+        tmp_path,
+        turn('User: a', 'System: b', Wit=[1]),
+        turn('User: a\nSystem: b\nUser: c', 'System: d', Wit=[2]),
+        turn('User: x', 'System: y', Wit=[2]),
+    )
+    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    one, same, other = (teacher.get(i)['group'] for i in range(3))
+    assert one == same != other
+
+
+def test_an_undefined_correlation_is_left_out(tmp_path):
+    path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(5)))
+    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    for _ in range(5):
+        teacher.act()
+        teacher.observe({'scores': {'Wit': 1.0}})
+    report = teacher.report()
+    assert 'Wit/spearman' not in report
+    assert report['Wit/n'].value() == 5

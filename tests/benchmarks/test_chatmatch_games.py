@@ -1,0 +1,299 @@
+"""
+Raw values of hand-made games, and of the authors' own.
+"""
+
+import hashlib
+import json
+import math
+from statistics import mean
+
+import pytest
+
+from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.scoring.chatmatch.game import misfit, play, raw_scores
+from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, READINGS, rules_of
+from parlai_ext.scoring.chatmatch.turns import Material
+from tests.support.chatmatch_samples import (
+    QUIZ,
+    game,
+    needs_games,
+    read_concepts,
+    read_games,
+    released_rows,
+)
+
+# one number a turn; the sides' counted turns under the script are ann 2 4 6 8, bob 1 3
+# (5 and 7 repeat, 9 is the last of ten)
+PERPLEXITIES = (9.0, 8.0, 4.0, 6.0, 2.0, 1.0, 6.0, 1.0, 3.0, 5.0)
+NAMES = (
+    ['Rome'],
+    [],
+    ['Rome'],
+    ['Oslo', 'Oslo'],
+    [],
+    [],
+    ['Oslo'],
+    [],
+    ['Bonn'],
+    ['X'],
+)
+MATERIAL = Material({}, NAMES, PERPLEXITIES)
+
+
+def raw(dialogue, reading='released_fixed', material=MATERIAL, **thresholds):
+    return raw_scores(dialogue, rules_of(reading, thresholds), material)
+
+
+def test_the_scripts_counts_on_paper():
+    found = raw(game(QUIZ))
+    # bob repeats at 5 and 7; ann contradicts herself at 8; of bob's three questions two
+    # are in repeated turns
+    assert [found['bob'][d] for d in ('diversity', 'consistency')] == [-2, 0]
+    assert [found['ann'][d] for d in ('diversity', 'consistency')] == [0, -1]
+    assert [found[name]['proactivity'] for name in ('ann', 'bob')] == [0, 1]
+
+
+def test_the_papers_counts_on_paper():
+    found = raw(game(QUIZ), 'paper')
+    assert [found['bob'][d] for d in ('diversity', 'consistency')] == [-2, 0]
+    assert [found[name]['proactivity'] for name in ('ann', 'bob')] == [0, 3]
+
+
+@pytest.mark.parametrize(('reading', 'penalty'), [('released', 0), ('paper', -1)])
+def test_the_script_forgives_a_contradiction_in_a_repeated_turn(reading, penalty):
+    # turn 6 is ann's answer to the repeated turn 5, other than turn 2, and her own
+    # question of turn 4 again
+    texts = [*QUIZ[:4], 'why ask me ?', QUIZ[5], 'why ask me ?', 'bye then', 'so long']
+    found = raw(game(texts), reading, Material())
+    assert found['ann']['consistency'] == penalty
+
+
+@pytest.mark.parametrize(('reading', 'bonus'), [('released', 0), ('paper', 1)])
+def test_the_script_gives_no_bonus_to_a_repeated_turn(reading, bonus):
+    # bob's turn 3 recalls the cats of turn 1 by saying turn 1 again
+    texts = ['hm', 'blue cats', 'so', 'blue cats', 'well', 'bye']
+    material = Material({'cats': 'cat'})
+    found = raw(game(texts), reading, material, concept_share=1)
+    assert found['bob']['relevance'] == bonus
+
+
+def test_the_scripts_fluency_on_paper():
+    # bob: turn 1 is before turn 3 and counts 0, turn 3 is 6, the worst: 0 is left
+    # ann: turn 2 counts 0, then 2, 6, 3; without the 6: 5 / 3
+    found = raw(game(QUIZ))
+    assert found['bob']['fluency'] == 0
+    assert found['ann']['fluency'] == pytest.approx(-5 / 3)
+
+
+def test_the_papers_fluency_on_paper():
+    # every turn but the given one: bob 8 6 1 1 5, ann 4 2 6 3
+    found = raw(game(QUIZ), 'paper')
+    assert found['bob']['fluency'] == pytest.approx(-21 / 5)
+    assert found['ann']['fluency'] == pytest.approx(-15 / 4)
+
+
+def test_perplexities_are_capped():
+    # ann: 0, 2, min(6, 2.5), min(3, 2.5); one 2.5 is dropped: (0 + 2 + 2.5) / 3
+    found = raw(game(QUIZ), perplexity_cap=2.5)
+    assert found['ann']['fluency'] == pytest.approx(-1.5)
+
+
+def test_a_turn_of_one_character_has_the_capped_perplexity():
+    turns = play(
+        game([*QUIZ[:4], '.', *QUIZ[5:]]), rules_of('released'), MATERIAL
+    ).turns
+    assert turns[4]['fluency'].value == -50
+
+
+def test_the_script_counts_a_name_once_a_game():
+    # Rome at 0 is ann's, Oslo at 3 bob's, Bonn at 8 ann's, X at 9 bob's
+    found = raw(game(QUIZ))
+    assert [found[name]['knowledge'] for name in ('ann', 'bob')] == [2, 2]
+
+
+def test_the_paper_counts_names_per_hundred_exchanges():
+    # ann: Rome at 2, Oslo at 6, Bonn at 8 in five turns; bob: Oslo twice at 3, X at 9
+    found = raw(game(QUIZ), 'paper')
+    assert [found[name]['knowledge'] for name in ('ann', 'bob')] == [60, 60]
+
+
+@pytest.mark.parametrize(
+    ('reading', 'specificity'), [('released_fixed', (3 / 4 + 1) / 2), ('paper', 5 / 6)]
+)
+def test_only_the_script_leaves_repeated_turns_out(reading, specificity):
+    # bob's "b b": 1 of 2 words, 1 of 1 pairs, so 3/4; "e f": 1; turn 5 repeats turn 1
+    texts = ['x', 'b b', 'c', 'e f', 'd', 'b b', 'g']
+    found = raw(game(texts), reading, Material(), distinct_unit='token')
+    assert found['bob']['specificity'] == pytest.approx(specificity)
+
+
+def test_the_script_gives_each_the_others_specificity():
+    script, mended = raw(game(QUIZ), 'released'), raw(game(QUIZ))
+    assert script['ann']['specificity'] == mended['bob']['specificity']
+    assert script['bob']['specificity'] == mended['ann']['specificity']
+
+
+def test_otherwise_the_mended_script_is_the_script():
+    script, mended = raw(game(QUIZ), 'released'), raw(game(QUIZ))
+    for name in ('ann', 'bob'):
+        for dimension in set(DIMENSIONS) - {'specificity'}:
+            assert script[name][dimension] == mended[name][dimension]
+
+
+def test_the_script_swaps_fluency_where_only_ann_has_one_unrepeated_turn():
+    # ann's turns 4 and 6 repeat turn 2, so only turn 2 is left, counted as 0; bob's are
+    # 1, 3 and 5: 0, 6 and 1 without the 6
+    texts = ['hi', 'blue', 'red', 'green', 'red', 'black', 'red']
+    fields = {'material': Material({}, None, PERPLEXITIES[:7])}
+    assert raw(game(texts), **fields)['ann']['fluency'] == 0
+    assert raw(game(texts), 'released', **fields)['ann']['fluency'] == -0.5
+    assert raw(game(texts), 'released', **fields)['bob']['fluency'] == 0
+
+
+def test_an_empty_turn_is_a_repetition_for_the_script_alone():
+    texts = ['hi', 'one', 'two', '', 'three']
+    assert raw(game(texts), material=Material())['bob']['diversity'] == -1
+    assert raw(game(texts), 'paper', Material())['bob']['diversity'] == 0
+
+
+def test_what_an_opener_gave_does_not_count():
+    said = [*game(QUIZ).utterances]
+    said[1] = Utterance('bob', said[1].text, given=True)
+    found = raw(Dialogue('d', 'p', 'o', tuple(said)), 'paper')
+    assert found['bob']['proactivity'] == 2
+
+
+def test_a_self_chat_adds_counts_and_averages_means():
+    two, one = raw(game(QUIZ), 'paper'), raw(game(QUIZ, names=('solo',)), 'paper')
+    for dimension in DIMENSIONS:
+        total = two['ann'][dimension] + two['bob'][dimension]
+        share = 2 if dimension in ('fluency', 'specificity') else 1
+        assert one['solo'][dimension] == pytest.approx(total / share)
+
+
+@pytest.mark.parametrize(
+    ('dialogue', 'reason'),
+    [
+        (game(QUIZ, names=('ann', 'bob', 'cy')), '3 speakers (ann, bob, cy)'),
+        (game(QUIZ[:1]), '1 turn(s)'),
+        (game([]), '0 turn(s)'),
+        (game(QUIZ[:4], names=('ann', 'bob', 'bob')), 'turn 2: bob speaks twice'),
+    ],
+)
+def test_what_is_no_game_says_why(dialogue, reason):
+    assert misfit(dialogue).startswith(reason)
+    names = {u.speaker for u in dialogue.utterances}
+    nothing = dict.fromkeys(DIMENSIONS)
+    assert raw(dialogue) == {name: nothing for name in names}
+
+
+@pytest.mark.parametrize('reading', READINGS)
+@pytest.mark.parametrize(
+    'texts', [['', ''], ['', '', ''], ['hi'] * 9, ['?'] * 8, ['a', 'b'], ['🙂'] * 7]
+)
+def test_no_value_is_a_reason_and_never_nan(reading, texts):
+    material = Material({}, [()] * len(texts), [None] * len(texts))
+    for side in play(game(texts), rules_of(reading), material).sides:
+        for one in side.values():
+            assert (one.value is None) == bool(one.reason)
+            assert one.value is None or math.isfinite(one.value)
+
+
+def test_all_turns_repeated_leaves_no_fluency():
+    texts = ['hi', 'x', *['same here'] * 6]
+    even = play(game(texts), rules_of('released_fixed'), Material()).sides[0]
+    assert even['proactivity'].value == 0  # turn 2 is no repetition yet
+    assert even['fluency'].reason.startswith('not counted: given; no language model')
+
+
+@pytest.fixture(scope='module')
+def games():
+    return {
+        folder: {
+            name: play(
+                dialogue,
+                rules_of('released'),
+                Material(read_concepts(f'lemma_{folder}', name)),
+            )
+            for name, dialogue in read_games(folder).items()
+        }
+        for folder in ('original', 'selfchat')
+    }
+
+
+def total(found):
+    return sum(j is not None for j in found)
+
+
+@needs_games
+def test_inconsistencies_of_bot_and_bot_are_the_papers(games):
+    # Table 7: 7.10
+    found = [total(one.echoes.contradicts) for one in games['original'].values()]
+    assert len(found) == 42
+    assert round(mean(found), 1) == 7.1
+
+
+@needs_games
+def test_relevance_of_bot_and_bot_is_the_papers(games):
+    # Table 7: 12.60, which leaves the last turn out; over all turns it is 12.62
+    found = [total(one.recalls[:-1]) for one in games['original'].values()]
+    assert round(mean(found), 2) == 12.6
+    found = [total(one.recalls) for one in games['original'].values()]
+    assert round(mean(found), 2) == 12.62
+
+
+@needs_games
+def test_relevance_of_self_chats_is_the_papers_without_repeated_turns(games):
+    # Table 7: 17.14, without the last turn and turns that repeat
+    found = [
+        sum(
+            recall is not None and repeat is None
+            for recall, repeat in list(
+                zip(one.recalls, one.echoes.repeats, strict=True)
+            )[:-1]
+        )
+        for one in games['selfchat'].values()
+    ]
+    assert round(mean(found), 2) == 17.14
+
+
+@needs_games
+def test_inconsistencies_of_self_chats_are_the_papers(games):
+    # Table 7: 0.14
+    found = [total(one.echoes.contradicts) for one in games['selfchat'].values()]
+    assert round(mean(found), 2) == 0.14
+
+
+def by_turn(name, folder, games):
+    """
+    Return the script's four lists: it gives the first turn no repetition or question.
+    """
+    texts = [u.text for u in read_games(folder)[name].utterances]
+    one = games[folder][name]
+    lists = (one.echoes.repeats, one.echoes.contradicts, one.recalls)
+    marks = [[int(j is not None) for j in found] for found in lists]
+    for i, text in enumerate(texts):
+        marks[0][i] |= text == '' and i > 0
+    return [list(row) for row in zip(*marks, ['?' in t for t in texts], strict=True)]
+
+
+@needs_games
+@pytest.mark.parametrize('folder', ['original', 'selfchat'])
+def test_every_turn_is_as_the_released_script_has_it(games, folder):
+    rows = released_rows(folder == 'selfchat')
+    assert {row[0] for row in rows} == set(games[folder])
+    for name, counts, _, digest in rows:
+        turns = by_turn(name, folder, games)
+        turns[0][3] = 0
+        turns = [[int(mark) for mark in turn] for turn in turns]
+        assert [sum(column) for column in zip(*turns, strict=True)] == counts
+        assert hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:8] == digest
+
+
+@needs_games
+@pytest.mark.parametrize('folder', ['original', 'selfchat'])
+def test_distinct_values_are_the_released_scripts(games, folder):
+    for name, _, distinct, _ in released_rows(folder == 'selfchat'):
+        # the script's per-game count has them swapped
+        even, odd = (side['specificity'].value for side in games[folder][name].sides)
+        assert [odd, even] == pytest.approx(distinct, abs=1e-6)

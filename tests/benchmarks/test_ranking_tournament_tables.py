@@ -1,0 +1,254 @@
+"""
+The paper's tables, on games made by hand and on the authors' own.
+"""
+
+import itertools
+import json
+
+import pytest
+
+from benchmarks.chatmatch import published as paper
+from benchmarks.chatmatch.crowd import Vote, crowd_tau, win_rates
+from benchmarks.chatmatch.tables import (
+    ablation_table,
+    baselines,
+    baselines_table,
+    games_of,
+    groups_table,
+    judges_table,
+    lengths_table,
+    not_here_table,
+    setups_table,
+    truncated,
+)
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.ranking.tournament import Game, tournament
+from parlai_ext.ranking.tournament_summary import records, summary
+
+JUDGES = {
+    '1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0},
+    '2': {'A': 1.0, 'B': 2.0, 'C': 4.0, 'D': 3.0},
+}
+
+
+def dialogue(first, second, *texts, id=None):
+    names = itertools.cycle((first, second))
+    turns = tuple(
+        Utterance(name, text) for name, text in zip(names, texts, strict=False)
+    )
+    return Dialogue(id or first + second, '', '', turns)
+
+
+def longest(one):
+    """
+    Raw value: words of the longest turn.
+    """
+    names = {turn.speaker for turn in one.utterances}
+    return {
+        name: {
+            'x': float(
+                max(len(t.text.split()) for t in one.utterances if t.speaker == name)
+            )
+        }
+        for name in names
+    }
+
+
+def pecking_order(names='ABCD', dims='xy'):
+    """
+    Earlier beats later on the first dimension; on the others it is the other way.
+    """
+    games = []
+    for a, b in itertools.permutations(names, 2):
+        raw = {
+            one: {d: float((one < other) == (d == dims[0])) for d in dims}
+            for one, other in ((a, b), (b, a))
+        }
+        games.append(Game(a, b, raw, a + b))
+    return tournament(games)
+
+
+def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():
+    taus = [tau for tau, _ in paper.GROUPS.values()]
+    assert len(taus) == 35
+    assert round(sum(taus) / 35, 2) == paper.GROUPS_MEAN
+    assert sum(tau > 0.6 for tau in taus) == paper.GROUPS_ABOVE_060
+
+
+def test_a_game_of_three_speakers_is_refused_by_id():
+    turns = tuple(Utterance(name, 'hi') for name in 'ABC')
+    with pytest.raises(UserError, match=r'dialogue d1: 3 speakers \(A, B, C\)'):
+        games_of([Dialogue('d1', '', '', turns)], longest)
+
+
+def test_a_game_of_one_speaker_is_refused():
+    with pytest.raises(UserError, match='1 speakers'):
+        games_of([dialogue('A', 'A', 'hi', 'hi')], longest)
+
+
+def test_truncation_keeps_two_turns_an_exchange():
+    cut = truncated(dialogue('A', 'B', *'abcdef'), 2)
+    assert [turn.text for turn in cut.utterances] == list('abcd')
+
+
+def test_table_4_has_the_mean_pair_and_the_papers_column():
+    table = judges_table({'overall': JUDGES})
+    # one pair; of six pairs of systems five agree: 4/6
+    row = next(row for row in table.rows if row[0] == 'overall')
+    assert row == ('overall', 0.63, pytest.approx(4 / 6), 1)
+
+
+def test_table_4_without_judgements_of_a_dimension_says_so():
+    row = judges_table({'overall': JUDGES}).rows[0]
+    assert row == ('fluency', 0.6, 'undefined: nobody judged it', None)
+
+
+def test_table_6_has_every_group():
+    results = pecking_order(dims='x')
+    table = groups_table(results, JUDGES, size=3, method='3-1-0')
+    assert [row[0] for row in table.rows[:-2]] == ['A B C', 'A B D', 'A C D', 'B C D']
+    # C and D share a mean rank of 3.5: A, C, D agree on two pairs, and the third is
+    # tied on one side: tau-b = 2 / sqrt(3 * 2)
+    assert table.rows[2][2] == pytest.approx(2 / 6**0.5)
+    assert table.rows[0][2] == 1
+
+
+def test_table_6_of_more_systems_than_there_are_is_refused():
+    with pytest.raises(UserError, match='groups of 9: there are 4 systems; 2 to 4'):
+        groups_table(pecking_order(), JUDGES, size=9, method='3-1-0')
+
+
+def test_table_6_of_a_group_with_one_human_rank_is_undefined():
+    judges = {'1': {'C': 1.0, 'D': 1.0}}
+    table = groups_table(pecking_order(dims='x'), judges, size=2, method='3-1-0')
+    cells = {row[0]: row[2] for row in table.rows}
+    assert cells['C D'] == 'undefined: all systems have the same human rank'
+    assert cells['A B'].startswith('undefined: 0 systems have a rating')
+
+
+def test_table_6_says_how_many_groups_its_mean_lacks():
+    # C and D share a mean rank, so that one of the six pairs has no tau
+    notes = groups_table(pecking_order(dims='x'), JUDGES, size=2, method='3-1-0').notes
+    assert notes[1] == '1 groups without a tau are in no mean and not counted'
+
+
+def test_table_7_ranks_self_chats_by_sums_of_ranks():
+    alone = {n: {'x': v} for n, v in zip('ABCD', [1.0, 2.0, 3.0, 4.0], strict=False)}
+    judges = {'1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}}
+    counts = {'bot-bot': {'inconsistency': 2.0, 'relevance': None}}
+    results = pecking_order(dims='x')
+    table = setups_table(results, alone, counts, judges, method='2-1-0')
+    rows = {row[0]: row for row in table.rows}
+    assert rows['bot-bot'][2] == 1
+    assert rows['self-chat'][2] == -1
+    assert rows['bot-bot'][4:] == (2.0, 12.6, 'undefined: no count')
+
+
+def test_table_7_without_self_chats_says_so():
+    table = setups_table(pecking_order(), None, {}, JUDGES, method='2-1-0')
+    assert table.rows[1][2] == 'undefined: no self-chats were given'
+
+
+def test_table_8_leaves_each_out_and_keeps_each_alone():
+    # x follows the judge, y is its reverse, together every game is a draw
+    judges = {'1': JUDGES['1']}
+    table = ablation_table(pecking_order(), judges, method='3-1-0')
+    rows = {row[0]: row for row in table.rows}
+    assert rows['x'][2:] == (-1, 1)
+    assert rows['y'][2:] == (1, -1)
+    assert rows['(none)'][2] == 'undefined: all systems have the same rating'
+
+
+def test_figure_4_ranks_the_cut_games():
+    # B is longer in the first exchange, A in the second
+    games = [
+        dialogue('A', 'B', 'a', 'b b', 'a a a', 'b'),
+        dialogue('B', 'A', 'b b', 'a', 'b', 'a a a'),
+    ]
+    judges = {'1': {'A': 1.0, 'B': 2.0}}
+    table = lengths_table(
+        games, longest, judges, method='openskill', exchanges=(1, 2, 3)
+    )
+    assert table.rows == ((1, -1), (2, 1), (3, 'not here: no game has 3 exchanges'))
+
+
+def test_baselines_by_hand():
+    games = [dialogue('A', 'B', 'one two', 'x', 'One  two', 'y', 'one two three', 'x')]
+    found = baselines(games)
+    assert found['mean words a turn'] == {'A': pytest.approx(7 / 3), 'B': 1}
+    # two of A's three turns differ (case and spaces do not count), two of B's three
+    assert found['share of unrepeated turns'] == pytest.approx({'A': 2 / 3, 'B': 2 / 3})
+
+
+def test_a_baseline_that_ties_all_is_undefined():
+    games = [dialogue('A', 'B', 'x', 'y', 'z', 'w')]
+    table = baselines_table(games, {'1': {'A': 1.0, 'B': 2.0}})
+    assert table.rows[1][1] == 'undefined: all systems have the same rating'
+
+
+def test_what_cannot_be_measured_has_a_reason():
+    said = {row[0].split(',')[0] for row in not_here_table().rows}
+    assert {'Table 5', 'Table 7', 'Table 9', 'Table 10', 'Table 11'} <= said
+    assert all(len(row[1]) > 20 for row in not_here_table().rows)
+
+
+def test_win_rates_count_draws_as_votes():
+    votes = [
+        Vote('r1', 'A', 'B', 'A'),
+        Vote('r2', 'B', 'A', None),
+        Vote('r1', 'A', 'C', 'A'),
+        Vote('r2', 'B', 'C', 'C'),
+    ]
+    assert win_rates(votes) == {
+        'A': pytest.approx(2 / 3),
+        'B': 0,
+        'C': pytest.approx(1 / 2),
+    }
+
+
+def test_crowd_that_agrees_has_a_range_of_one_point():
+    votes = [Vote(r, 'A', 'B', 'A') for r in 'pqr']
+    found = crowd_tau({'A': 2.0, 'B': 1.0}, votes)
+    assert (found.value, found.low, found.high) == (1, 1, 1)
+
+
+def test_a_crowd_split_in_two_has_the_whole_range():
+    votes = [Vote('p', 'A', 'B', 'A')] * 3 + [Vote('q', 'A', 'B', 'B')] * 2
+    found = crowd_tau({'A': 2.0, 'B': 1.0}, votes)
+    assert (found.value, found.low, found.high) == (1, -1, 1)
+
+
+def test_records_by_hand():
+    games = [
+        Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}}),
+        Game('B', 'A', {'A': {'x': 1.0}, 'B': {'x': 1.0}}),
+    ]
+    assert records(tournament(games))['A'] == {
+        'games_won': 1,
+        'games_drawn': 1,
+        'games_lost': 0,
+        'matches_won': 1,
+        'matches_drawn': 0,
+        'matches_lost': 0,
+    }
+
+
+def test_a_summary_is_json_without_nan_whatever_is_missing():
+    odd = [
+        tournament([]),
+        tournament([], systems='A'),
+        tournament([Game('A', 'B', {'A': {'x': None}, 'B': {'x': float('nan')}})]),
+        tournament([Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 1.0}})], systems='ABC'),
+    ]
+    for results in odd:
+        found = summary(results, ranks={'A': 1.0, 'B': None})
+        json.dumps(found, allow_nan=False)
+        assert found['incomplete']
+        assert all(of['tau']['value'] is None for of in found['ratings'].values())
+
+
+def test_a_summary_names_the_package_that_a_rating_needs(monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'trueskill', None)
+    found = summary(pecking_order(dims='x'), ['trueskill'])
+    assert 'pip install trueskill' in found['ratings']['trueskill']['reason']

@@ -1,0 +1,238 @@
+"""
+Collection into a run folder: interrupted anywhere it ends the same, and no model is
+loaded twice while it fits.
+"""
+
+import os
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.collect import playing
+from parlai_ext.collect.collect import CollectReport, collect
+from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.command import sigterm_as_interrupt
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Opener, Protocol, Roster, System, content_id
+from parlai_ext.core.schedule import pairings
+from parlai_ext.store import RunFolder
+from parlai_ext.systems import model_cache as residents
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support.tiny_models import make_generator, sentences
+
+OPENERS = [Opener.of(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 10, 2)]
+SHARD = 2
+OPT = {'batchsize': SHARD, 'no_cuda': True}
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+
+
+def says(name, text):
+    return System(name, {'model': 'fixed_response', 'fixed_response': text})
+
+
+@pytest.fixture(scope='module')
+def draws(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('models')
+    path = make_generator(folder, 'draws', inference='topk', topk=20)
+    return System('draws', {'model_file': path})
+
+
+@pytest.fixture(scope='module')
+def roster(draws):
+    targets = (System('echo', {'model': 'repeat_query'}), draws, says('one', '1'))
+    return Roster(targets, (says('yes', 'yes!'), says('no', 'no')))
+
+
+def folder_of(root, roster, batchsize=SHARD):
+    """
+    Open (or extend) a bipartite run of ``roster``: 3 shards a pair, 5 dialogues.
+    """
+    systems = roster.targets + roster.partners
+    identities = {s.name: content_id(s.name) for s in systems}
+    pairs = pairings(roster, 'bipartite', identities)
+    protocol = Protocol('test', num_dialogues=5, num_turns=6, roster=roster, seed=1)
+    manifest = build_manifest(
+        *(protocol, pairs, OPENERS, identities, SHARD, ()), batchsize=batchsize
+    )
+    return RunFolder.open(root, manifest)
+
+
+def collected(root, roster, opt=OPT):
+    run = folder_of(root, roster, opt['batchsize'])
+    with run.lock():
+        return collect(run, opt, progress=False)
+
+
+def files(root):
+    paths = sorted(Path(root, 'dialogues').rglob('*.jsonl'))
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths}
+
+
+def test_everything_is_collected_once(tmp_path, roster):
+    # 3 targets x 2 partners x 5 openers
+    assert collected(tmp_path, roster) == CollectReport(30, 0)
+    assert collected(tmp_path, roster) == CollectReport(0, 30)
+    run = RunFolder.existing(tmp_path)
+    said = [d for d in run.iter_dialogues() if d.pairing_id.startswith('echo--no-')]
+    assert [d.opener_id for d in said] == [o.id for o in OPENERS]
+    first = OPENERS[0].utterances
+    texts = [*first, first[1], 'no', 'no', 'no']
+    assert [u.text for u in said[0].utterances] == texts
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory, roster):
+    root = tmp_path_factory.mktemp('whole')
+    collected(root, roster)
+    return files(root)
+
+
+class Killed(BaseException):
+    """
+    What no `except Exception` stops.
+    """
+
+
+@pytest.mark.parametrize('point', range(0, 18, 3))
+def test_killed_anywhere_and_run_again_ends_the_same(
+    tmp_path, roster, whole, monkeypatch, point
+):
+    assert len(whole) == 18
+    original = RunFolder.write_dialogues
+    written = []
+
+    def write(self, *args):
+        if len(written) == point:
+            raise Killed
+        written.append(args[:2])
+        original(self, *args)
+
+    monkeypatch.setattr(RunFolder, 'write_dialogues', write)
+    with pytest.raises(Killed):
+        collected(tmp_path, roster)
+    monkeypatch.setattr(RunFolder, 'write_dialogues', original)
+    random.seed(point)
+    report = collected(tmp_path, roster)
+    assert files(tmp_path) == whole
+    assert report.n_played == 30 - lanes_of(written)
+
+
+def lanes_of(written):
+    # 5 openers in shards of 2: the third holds one
+    return sum(1 if index == 2 else 2 for _, index in written)
+
+
+@pytest.mark.parametrize('batchsize', [SHARD, 64])
+def test_any_missing_shard_comes_back_as_it_was(tmp_path, roster, whole, batchsize):
+    # with 64, all pairs of a target that draws nothing are one block
+    opt = {**OPT, 'batchsize': batchsize}
+    collected(tmp_path, roster, opt)
+    lost = random.Random(5).sample(sorted(whole), 7)
+    for name in lost:
+        (tmp_path / name).unlink()
+    kept = {name: (tmp_path / name).stat().st_ino for name in {*whole} - {*lost}}
+    collected(tmp_path, roster, opt)
+    assert files(tmp_path) == whole
+    assert {name: (tmp_path / name).stat().st_ino for name in kept} == kept
+
+
+def test_what_is_drawn_does_not_depend_on_how_many_go_together(tmp_path, roster, whole):
+    run = folder_of(tmp_path, roster)
+    collect(run, {**OPT, 'batchsize': 1}, progress=False)
+    assert files(tmp_path) == whole
+
+
+def test_random_replies_depend_on_the_seed(tmp_path, draws):
+    found = []
+    for seed in (1, 1, 2):
+        root = tmp_path / str(len(found))
+        run = folder_of(root, Roster((draws,), (says('no', 'no'),)))
+        run.manifest['protocol']['seed'] = seed
+        collect(run, OPT, progress=False)
+        found.append([d.utterances for d in run.iter_dialogues()])
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_new_target_changes_nothing_of_the_others(tmp_path, roster):
+    fewer = Roster(roster.targets[:2], roster.partners)
+    collected(tmp_path, fewer)
+    before = files(tmp_path)
+    assert collected(tmp_path, roster) == CollectReport(10, 20)
+    after = files(tmp_path)
+    assert {name: after[name] for name in before} == before
+
+
+def test_sigterm_is_an_interrupt_and_what_is_written_stays(
+    tmp_path, roster, monkeypatch
+):
+    original = RunFolder.write_dialogues
+
+    def write(self, *args):
+        original(self, *args)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(RunFolder, 'write_dialogues', write)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), sigterm_as_interrupt():
+        collected(tmp_path, roster)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert len(files(tmp_path)) == 1
+
+
+def test_a_system_that_cannot_be_loaded_stops_nobody_else(tmp_path, roster):
+    gone = System('gone', {'model_file': '/no/model'})
+    more = Roster((*roster.targets, gone), roster.partners)
+    report = collected(tmp_path, more)
+    assert report == CollectReport(
+        30, 10, ("system 'gone': model_file: there is no file /no/model",)
+    )
+    # and when it is there again, its pairs follow
+    assert collected(
+        tmp_path, Roster((*roster.targets, says('gone', 'x')), more.partners)
+    ) == (CollectReport(10, 30))
+
+
+def counted(monkeypatch):
+    loads = Counter()
+
+    def load(system, **kwargs):
+        loads[system.name] += 1
+        return load_system(system, **kwargs)
+
+    monkeypatch.setattr(playing, 'load_system', load)
+    return loads
+
+
+def test_each_system_is_loaded_once_while_all_fit(tmp_path, roster, monkeypatch):
+    loads = counted(monkeypatch)
+    collected(tmp_path, roster)
+    assert loads == dict.fromkeys(['echo', 'draws', 'one', 'yes', 'no'], 1)
+
+
+def test_with_room_for_two_only_the_changing_one_is_loaded(
+    tmp_path, roster, monkeypatch
+):
+    loads = counted(monkeypatch)
+    run = folder_of(tmp_path, roster)
+    monkeypatch.setattr(residents, 'size_on_disk', lambda system, path: 5)
+    monkeypatch.setattr(residents.Player, 'n_bytes', 5)
+    monkeypatch.setattr(playing, 'memory_for_weights', lambda *limits: 10)
+    collect(run, OPT, progress=False)
+    # echo-yes, echo-no, draws-no, draws-yes, one-yes, one-no: the last partner stays
+    assert loads == {'echo': 1, 'draws': 1, 'one': 1, 'yes': 2, 'no': 2}
+
+
+def test_nothing_to_do_loads_nothing(tmp_path, roster, monkeypatch):
+    collected(tmp_path, roster)
+    loads = counted(monkeypatch)
+    collected(tmp_path, roster)
+    assert not loads
+
+
+def test_the_command_needs_a_run_folder():
+    with pytest.raises(UserError, match='--run-dir'):
+        CollectDialogues.main(config='demo')

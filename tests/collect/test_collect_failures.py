@@ -1,0 +1,218 @@
+"""
+Systems that cannot go on in the middle of a run: their own pairs stop, nobody else's,
+and what did not run is written down.
+"""
+
+import pytest
+import torch
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+
+from parlai_ext.collect import collect as stage
+from parlai_ext.collect import not_run, playing
+from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.plan import plan_of_run
+from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.nouns import Opener, Protocol, Roster, System, content_id
+from parlai_ext.core.schedule import pairings
+from parlai_ext.store import RunFolder
+from parlai_ext.systems import model_cache as residents
+from parlai_ext.systems import parlai_agents as agents
+from tests.support.tiny_models import sentences
+
+OPENERS = [Opener.of(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 8, 2)]
+TARGETS = ('a', 'b')
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+
+
+class Line(Agent):
+    """
+    A system behind a line that is cut once it has replied `Line.left` times.
+    """
+
+    left = 0
+
+    def act(self):
+        if type(self).left == 0:
+            raise UserError('remote_url: http://127.0.0.1:9 cannot be reached')
+        type(self).left -= 1
+        return Message(id='line', text=f'still here {self.left}', episode_done=False)
+
+
+def says(name, text):
+    return System(name, {'model': 'fixed_response', 'fixed_response': text})
+
+
+def run_of(root, partners):
+    """
+    Open a bipartite run of two targets: shards of 2, 4 dialogues a pair.
+    """
+    roster = Roster(tuple(says(name, name) for name in TARGETS), tuple(partners))
+    identities = {s.name: content_id(s.name) for s in roster.targets + roster.partners}
+    pairs = pairings(roster, 'bipartite', identities)
+    protocol = Protocol('test', num_dialogues=4, num_turns=4, roster=roster)
+    manifest = build_manifest(protocol, pairs, OPENERS, identities, 2, (), batchsize=2)
+    return RunFolder.open(root, manifest)
+
+
+def collected(run):
+    with run.lock():
+        return stage.collect(run, {'no_cuda': True}, progress=False)
+
+
+LINE = System('line', {'model': f'{__name__}:Line'})
+CUT = "system 'line': remote_url: http://127.0.0.1:9 cannot be reached"
+
+
+def test_a_line_cut_in_mid_run_stops_its_own_pairs_only(tmp_path, monkeypatch):
+    # of a's 4 dialogues with it, 1 reply each: the first shard of 2 comes through
+    monkeypatch.setattr(Line, 'left', 3)
+    run = run_of(tmp_path, [LINE, says('yes', 'yes!')])
+    report = collected(run)
+    assert report.problems == (CUT,)
+    assert not_run.unplayed(run) == {('a', 'line'): 2, ('b', 'line'): 4}
+    assert not_run.of_targets(run, plan_of_run(run)) == {'a': 2, 'b': 4}
+    assert not_run.in_words(run) == [
+        '10 of 16 planned dialogues are collected',
+        f'did not run: {CUT}',
+        'pairs that lack dialogues (how many): a – line (2), b – line (4)',
+    ]
+
+
+def test_what_is_missing_follows_when_the_line_is_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(Line, 'left', 3)
+    run = run_of(tmp_path, [LINE, says('yes', 'yes!')])
+    collected(run)
+    assert 'test-incomplete-with-1-partners|' in not_run.signature(run)
+    monkeypatch.setattr(Line, 'left', 100)
+    assert collected(run).n_played == 6
+    assert (not_run.in_words(run), not_run.read_problems(run)) == ([], {})
+    assert not_run.of_targets(run, plan_of_run(run)) == {}
+    assert not_run.signature(run) == run.manifest['signature']
+
+
+def test_a_missing_target_is_no_other_protocol(tmp_path):
+    run = run_of(tmp_path, [says('yes', 'yes!')])
+    run.pairings.append(run.pairings[0].__class__('a2', 'late', 'yes', 'bipartite'))
+    run._by_id['a2'] = run.pairings[-1]
+    collected(run)
+    assert not_run.unplayed(run) == {('late', 'yes'): 4}
+    assert not_run.signature(run) == run.manifest['signature']
+
+
+def test_too_little_memory_for_the_fourth_model(tmp_path, monkeypatch):
+    loaded = []
+    original = agents.create_agent
+
+    def create(opt, *args, **more):
+        loaded.append(opt.get('fixed_response'))
+        if opt.get('fixed_response') == 'no':  # the fourth that is loaded
+            raise torch.OutOfMemoryError('CUDA out of memory')
+        return original(opt, *args, **more)
+
+    monkeypatch.setattr(agents, 'create_agent', create)
+    partners = [says(name, name) for name in ('yes', 'well', 'no', 'maybe')]
+    run = run_of(tmp_path, partners)
+    [problem] = collected(run).problems
+    assert problem == (
+        "system 'no': model: out of memory while it was loaded; it needs a larger "
+        'machine (raised OutOfMemoryError: CUDA out of memory)'
+    )
+    assert loaded[:4] == ['a', 'yes', 'well', 'no']
+    assert not_run.unplayed(run) == {('a', 'no'): 4, ('b', 'no'): 4}
+
+
+class Large(Agent):
+    """
+    A system that asks the CPU for more than any has, and torch's own words for that.
+    """
+
+    def act(self):
+        torch.empty(10**15)
+
+
+def test_a_cpu_without_memory_stops_the_system_and_not_one_dialogue(tmp_path):
+    large = System('large', {'model': f'{__name__}:Large'})
+    run = run_of(tmp_path, [large, says('yes', 'yes!')])
+    [problem] = collected(run).problems
+    assert problem.startswith("system 'large': model: out of memory")
+    assert not_run.unplayed(run) == {('a', 'large'): 4, ('b', 'large'): 4}
+
+
+def test_memory_that_runs_out_is_made_by_dropping_others():
+    room = {'left': 2}
+
+    def load(system):
+        if room['left'] == 0:
+            error = UserError(f'system {system.name!r}: it cannot be built')
+            raise error from MemoryError()
+        room['left'] -= 1
+        return FakePlayer(room)
+
+    cast = residents.Residents(load, budget=10**9)
+    one, two, three = (System(name) for name in 'abc')
+    assert list(cast.together([one])) == ['a']
+    assert list(cast.together([two, three])) == ['b', 'c']
+    assert cast.problems == {}
+
+
+class FakePlayer:
+    """
+    A loaded system; its place is free again once it is dropped.
+    """
+
+    n_bytes = 1
+    agent = None
+
+    def __init__(self, room):
+        self.room = room
+
+    def __del__(self):
+        self.room['left'] += 1
+
+
+def systems_of_size(monkeypatch, **sizes):
+    monkeypatch.setattr(residents, 'size_on_disk', lambda s, path: sizes[s.name])
+    return [System(name) for name in sizes]
+
+
+def test_what_fits_is_what_the_weights_take(monkeypatch):
+    a, b, c = systems_of_size(monkeypatch, a=4, b=5, c=2)
+    cast = residents.Residents(lambda system: None, budget=10)
+    assert cast.fit([a, b])
+    assert not cast.fit([a, b, c])
+
+
+def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
+    monkeypatch.setattr(residents, '_free_memory', lambda: 10 * 10**9)
+    assert residents.memory_for_weights(True, 2.5) == 2_500_000_000
+    assert caplog.messages == []
+    assert residents.memory_for_weights(True, 100) == 6_000_000_000
+    assert caplog.messages == [
+        '--max-gpu-memory: 100 GB lowered to 6.0, which is 60 % of what is free'
+    ]
+
+
+def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
+    # every system takes 5 of 10, so that a block of three pairs is played in turn
+    monkeypatch.setattr(residents, 'size_on_disk', lambda system, path: 5)
+    monkeypatch.setattr(playing, 'memory_for_weights', lambda *limits: 10)
+    most = []
+    original = residents.Residents.together
+
+    def together(self, systems):
+        found = original(self, systems)
+        most.append(len(self._players))
+        return found
+
+    monkeypatch.setattr(residents.Residents, 'together', together)
+    monkeypatch.setattr(residents.Player, 'n_bytes', 5)
+    run = run_of(tmp_path, [says(name, name) for name in ('yes', 'no', 'well')])
+    run.manifest['batchsize'] = 64
+    assert collected(run).n_played == 24
+    assert set(most) == {2}
+
+
+def test_failing_names_its_system_once():
+    error = SystemFailed('x', "system 'x': model_file: gone")
+    assert str(error) == "system 'x': model_file: gone"

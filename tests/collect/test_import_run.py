@@ -1,0 +1,243 @@
+"""
+An imported run folder: whole or absent, the same again, and fit for the other stages.
+"""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.collect.import_run import content_of
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.import_dialogues import ImportDialogues
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.report_run import ReportRun
+from parlai_ext.commands.score_dialogues import ScoreDialogues
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Score,
+    ScoredDialogue,
+    Utterance,
+    content_id,
+    to_json,
+)
+from parlai_ext.results.rank import rank_run
+from parlai_ext.store import RunFolder
+from tests.store.test_store_kill import at_step, in_child
+from tests.support.small_run import files_of
+
+GAMES = {
+    'A_B': 'A: hi there\nB: hello\nA: how are you ?\nB: fine\n',
+    'B_A': 'B: good day\nA: what is new ?\n',
+    'C_A': 'C: i like tea\nA: me too\nC: why ?\n',
+    'C_C': 'C_1: i like tea\nC_2: me too\n',
+}
+
+
+@pytest.fixture
+def games(tmp_path):
+    folder = tmp_path / 'games'
+    folder.mkdir()
+    for name, text in GAMES.items():
+        (folder / f'{name}.txt').write_text(text)
+    return folder
+
+
+def imported(games, run, **options):
+    return ImportDialogues.main(
+        dialogues=[str(games)], run_dir=str(run), **{'format': None, **options}
+    )
+
+
+def test_the_folder_holds_what_the_files_hold(games, tmp_path):
+    report = imported(games, tmp_path / 'run')
+    assert (report.n_dialogues, report.n_utterances) == (4, 11)
+    run = RunFolder.existing(tmp_path / 'run')
+    assert set(run.manifest['targets']) == {'A', 'B', 'C'}
+    found = {
+        (run.pairing(d.pairing_id).first, run.pairing(d.pairing_id).second): [
+            f'{u.speaker}: {u.text}' for u in d.utterances
+        ]
+        for d in run.iter_dialogues()
+    }
+    assert found['B', 'A'] == ['B: good day', 'A: what is new ?']
+    assert found['C', 'C'] == ['C: i like tea', 'C: me too']
+
+
+def test_the_same_again_changes_nothing(games, tmp_path):
+    assert imported(games, tmp_path / 'run').written
+    before = files_of(tmp_path / 'run')
+    times = {p: p.stat().st_mtime_ns for p in (tmp_path / 'run').rglob('*.jsonl')}
+    assert not imported(games, tmp_path / 'run').written
+    assert files_of(tmp_path / 'run') == before
+    assert {p: p.stat().st_mtime_ns for p in times} == times
+
+
+def test_where_the_files_lie_and_who_imports_them_changes_no_byte(games, tmp_path):
+    imported(games, tmp_path / 'one')
+    moved = shutil.copytree(games, tmp_path / 'elsewhere' / 'games')
+    imported(moved, tmp_path / 'two')
+    assert files_of(tmp_path / 'one') == files_of(tmp_path / 'two')
+
+
+def test_other_content_is_refused_and_nothing_touched(games, tmp_path):
+    imported(games, tmp_path / 'run')
+    before = files_of(tmp_path / 'run')
+    (games / 'A_B.txt').write_text('A: hi\nB: other\n')
+    with pytest.raises(UserError, match=r'collect\.content: '):
+        imported(games, tmp_path / 'run')
+    assert files_of(tmp_path / 'run') == before
+
+
+def test_a_deleted_shard_comes_back(games, tmp_path):
+    imported(games, tmp_path / 'run')
+    before = files_of(tmp_path / 'run')
+    next((tmp_path / 'run' / 'dialogues').rglob('*.jsonl')).unlink()
+    assert imported(games, tmp_path / 'run').written
+    assert files_of(tmp_path / 'run') == before
+
+
+def test_a_folder_with_something_else_is_left_alone(games, tmp_path):
+    (tmp_path / 'run').mkdir()
+    (tmp_path / 'run' / 'thesis.txt').write_text('mine')
+    with pytest.raises(UserError, match='is not empty and no run'):
+        imported(games, tmp_path / 'run')
+    assert files_of(tmp_path / 'run') == {'thesis.txt': b'mine'}
+
+
+def test_killed_at_any_step_there_is_no_run_or_a_whole_one(games, tmp_path):
+    imported(games, tmp_path / 'whole')
+    whole = files_of(tmp_path / 'whole')
+    number, ways = 0, set()
+    while True:
+
+        def work(number=number):
+            at_step(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
+            imported(games, tmp_path / 'run')
+
+        status = in_child(work)
+        there = (tmp_path / 'run').exists()
+        ways.add(there)
+        if there:
+            assert files_of(tmp_path / 'run') == whole
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+        imported(games, tmp_path / 'run')
+        assert files_of(tmp_path / 'run') == whole
+        shutil.rmtree(tmp_path / 'run')
+        number += 3
+    assert ways == {False, True}
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith('.')] == []
+
+
+def test_two_imports_at_once_are_one(games, tmp_path):
+    from parlai_ext.store.atomic import locked
+
+    staging = tmp_path / '.run.importing'
+    staging.mkdir()
+    with (
+        locked(staging / '.lock'),
+        pytest.raises(UserError, match='is in use by process'),
+    ):
+        imported(games, tmp_path / 'run')
+    assert imported(games, tmp_path / 'run').written
+
+
+def lengths(run, signature='length'):
+    """
+    Score every utterance that a system said by its number of words.
+    """
+    store = run.scores(signature)
+    for shard in run.dialogue_shards():
+        scored = []
+        for d in run.read_dialogues(shard.pairing_id, shard.index):
+            scores = tuple(
+                Score(d.id, i, u.speaker, 'words', float(len(u.text.split())))
+                for i, u in enumerate(d.utterances)
+                if not u.given
+            )
+            scored.append(ScoredDialogue(d.id, scores))
+        store.write(shard.pairing_id, shard.index, scored)
+    return rank_run(run, signature, bootstraps=20)
+
+
+def test_a_system_is_judged_whoever_began(games, tmp_path):
+    imported(games, tmp_path / 'run')
+    ranking = lengths(RunFolder.existing(tmp_path / 'run'))
+    rows = {row['system']: row for row in ranking['dimensions']['words']}
+    # A: 3 words a turn with B ((2 + 4) / 2), 4 with B, 2 with C; dialogues count alike
+    assert rows['A']['score'] == pytest.approx((3 + 4 + 2) / 3)
+    assert rows['A']['n_dialogues'] == 3
+    # C with A: (3 + 2) / 2, with itself: both sides, (3 + 2) / 2
+    assert rows['C']['score'] == pytest.approx(2.5)
+    assert rows['C']['n_dialogues'] == 2
+    # the baseline beside it measures the same here
+    beside = {row['system']: row for row in ranking['baselines']['mean_length']}
+    assert {n: r['score'] for n, r in beside.items()} == {
+        n: r['score'] for n, r in rows.items()
+    }
+
+
+def test_people_are_no_targets_and_have_no_scores(games, tmp_path):
+    imported(games, tmp_path / 'run', humans='A')
+    run = RunFolder.existing(tmp_path / 'run')
+    assert set(run.manifest['partners']) == {'A'}
+    ranking = lengths(run)
+    assert {row['system'] for row in ranking['dimensions']['words']} == {'B', 'C'}
+    assert 'people, not judged: A' in ranking['notes']
+
+
+def test_what_is_not_known_is_said(games, tmp_path):
+    imported(games, tmp_path / 'run')
+    run = RunFolder.existing(tmp_path / 'run')
+    assert 'decoding:unknown' in run.manifest['signature']
+    assert 'seed:unknown' in run.manifest['signature']
+    assert any('decoding and seeds, is not known' in n for n in lengths(run)['notes'])
+
+
+def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
+    (games / 'A_B.txt').write_text('A: hi there\nB: \nA: how are you ?\nB: fine\n')
+    imported(games, tmp_path / 'run', empty_turns='keep')
+    ranking = lengths(RunFolder.existing(tmp_path / 'run'))
+    rows = {row['system']: row for row in ranking['dimensions']['words']}
+    # B: "fine" with A, "good day" with A
+    assert rows['B']['score'] == pytest.approx((1 + 2) / 2)
+    assert 'empty turns, which are not judged: B 1' in ranking['notes']
+
+
+def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
+    (games / 'D_A.txt').write_text('D: hi\n')
+    imported(games, tmp_path / 'run', skip_bad_rows=True)
+    notes = lengths(RunFolder.existing(tmp_path / 'run'))['notes']
+    assert any('1 dialogues were left out at the import' in note for note in notes)
+
+
+def test_systems_cannot_talk_on_in_an_imported_run(games, tmp_path):
+    imported(games, tmp_path / 'run')
+    with pytest.raises(UserError, match='holds imported dialogues'):
+        CollectDialogues.main(run_dir=str(tmp_path / 'run'))
+
+
+def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
+    run = tmp_path / 'run'
+    imported(games, run, humans='B')
+    report = ScoreDialogues.main(run_dir=str(run), no_cuda=True)
+    # all that A and C said: 2 + 1 + 1 turns of A, 2 + 2 of C
+    assert (report.n_utterances, report.n_unscored) == (8, 0)
+    ranking = RankSystems.main(run_dir=str(run), bootstraps=20)
+    assert {r['system'] for r in ranking['dimensions']['Overall']} == {'A', 'C'}
+    assert all(r['score'] is not None for r in ranking['dimensions']['Overall'])
+    page = Path(ReportRun.main(run_dir=str(run))).read_text()
+    assert 'what openers' in page
+    assert 'i like tea' in page
+
+
+def test_content_is_named_as_if_it_was_one_list():
+    told = tuple(Utterance('ab'[i % 2], f'"{i}" \ud800 ü') for i in range(3))
+    some = [Dialogue(f'd{i}', 'p', 'o', told) for i in range(3)]
+    for n in range(4):
+        assert content_of(some[:n]) == content_id([to_json(d) for d in some[:n]])

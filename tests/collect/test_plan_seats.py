@@ -1,0 +1,221 @@
+"""
+Runs that lack some of their systems: what they are called, what their manifest says.
+"""
+
+import pytest
+import yaml
+
+from parlai_ext.collect.plan import make_plan, prepare
+from parlai_ext.core.errors import UserError
+from parlai_ext.store import RunFolder
+
+
+def says(name, **more):
+    opt = {'model': 'fixed_response', 'fixed_response': name}
+    return {'name': name, 'opt': opt, **more}
+
+
+def retriever(name, candidates):
+    opt = {'model_file': 'zoo:mini/retrieval/model', 'model': 'transformer/polyencoder'}
+    return {'name': name, 'opt': {**opt, 'fixed_candidates_path': candidates}}
+
+
+def absent(name, **more):
+    return {'name': name, 'opt': {'model_file': f'nowhere/{name}'}, **more}
+
+
+PLANNED = {
+    'pairing': 'bipartite',
+    'openers': 'ext:smalltalk',
+    'num_dialogues': 2,
+    'num_turns': 4,
+    'scorer': {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'},
+}
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """
+    Return a writer of the protocol `mine` with these targets and partners.
+    """
+    monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
+
+    def write(targets, partners, **more):
+        roster = {'targets': targets, 'partners': partners}
+        path = tmp_path / 'mine.yaml'
+        path.write_text(yaml.safe_dump({**PLANNED, **more, 'roster': roster}))
+        return {'config': str(path), 'datapath': str(tmp_path / 'data')}
+
+    return write
+
+
+def protocol_in(signature):
+    return signature.partition('|')[0]
+
+
+def test_without_a_partner_the_protocol_has_another_name(config):
+    opt = config([says('t')], [says('p'), absent('q'), absent('r')])
+    plan = make_plan({**opt, 'skip_missing': True})
+    name = 'mine-without-2-of-3-partners'
+    assert protocol_in(plan.manifest['signature']) == f'protocol:{name}'
+    # what ranking.json and the page show as the protocol's name
+    assert plan.manifest['protocol']['name'] == plan.protocol.name == name
+    assert list(plan.manifest['partners']) == ['p']
+
+
+def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
+    whole = make_plan(config([says('t')], [says('p')]))
+    opt = config([says('t'), absent('u')], [says('p')])
+    plan = make_plan({**opt, 'skip_missing': True})
+    assert plan.manifest['signature'] == whole.manifest['signature']
+    assert protocol_in(whole.manifest['signature']) == 'protocol:mine'
+    assert plan.left_out == (
+        'u: model_file: there is no file nowhere/u: no folder nowhere',
+    )
+
+
+def test_outside_bipartite_play_nobody_is_a_partner(config):
+    opt = config([says('t'), absent('u'), says('v')], [], pairing='all_play_all')
+    plan = make_plan({**opt, 'skip_missing': True})
+    assert protocol_in(plan.manifest['signature']) == 'protocol:mine'
+
+
+def test_the_run_goes_on_under_that_name(config, tmp_path):
+    opt = config([says('t')], [says('p'), absent('q')])
+    opt |= {'skip_missing': True, 'run_dir': str(tmp_path / 'run')}
+    first, _ = prepare(opt)
+    again, _ = prepare(opt)
+    alone, _ = prepare({k: v for k, v in opt.items() if k != 'config'})
+    assert first.manifest == again.manifest == alone.manifest
+
+
+def test_a_partner_that_turns_up_later_is_refused_by_name(config, tmp_path):
+    run = str(tmp_path / 'run')
+    opt = config([says('t')], [says('p'), absent('q')])
+    prepare({**opt, 'skip_missing': True, 'run_dir': run})
+    before = RunFolder.existing(run).manifest
+    opt = config([says('t')], [says('p'), says('q')])
+    with pytest.raises(UserError, match=r'partners\.q') as caught:
+        prepare({**opt, 'skip_missing': True, 'run_dir': run})
+    assert '\n' not in str(caught.value)
+    assert RunFolder.existing(run).manifest == before
+
+
+@pytest.mark.parametrize('side', ['targets', 'partners'])
+def test_nobody_left_on_a_side_is_refused(config, side):
+    sides = {'targets': [says('t')], 'partners': [says('p')], side: [absent('gone')]}
+    opt = config(sides['targets'], sides['partners'])
+    words = f'none of the {side} can be had; gone: model_file: there is no file'
+    with pytest.raises(UserError, match=words):
+        make_plan({**opt, 'skip_missing': True})
+
+
+@pytest.mark.parametrize(
+    'entry, words',
+    [
+        (absent('q'), 'model_file: there is no file nowhere/q'),
+        ({'name': 'q', 'opt': {'model': 'fixed_respons'}}, 'model: no agent '),
+        (
+            {'name': 'q', 'opt': {'model': 'fixed_response', 'fixed_respose': 'a'}},
+            "fixed_respose: unknown; did you mean 'fixed_response'?",
+        ),
+        (
+            {'name': 'q', 'opt': {'model': 'ir_baseline', 'dict_file': 'no.dict'}},
+            'dict_file: there is no file no.dict',
+        ),
+        (retriever('q', 'no.txt'), 'fixed_candidates_path: there is no file no.txt'),
+        (
+            retriever('q', 'task:convai3'),
+            "fixed_candidates_path: no task 'convai3'; did you mean 'convai2'?",
+        ),
+        ({'name': 'q', 'opt': {'model': 'ext:remote'}}, 'remote_url: not given'),
+        (
+            {'name': 'q', 'opt': {'model': 'seq2seq', 'beam_size': 'q'}},
+            "beam_size: invalid int value: 'q'",
+        ),
+    ],
+)
+def test_a_mistake_names_the_roster_entry_and_the_key(config, entry, words):
+    with pytest.raises(UserError) as caught:
+        make_plan(config([says('t')], [entry]))
+    assert str(caught.value).startswith(f"system 'q': {words}")
+    assert '\n' not in str(caught.value)
+
+
+def test_a_guess_added_before_stays_one_when_the_run_goes_on(config, tmp_path):
+    opt = {**config([says('t')], [says('p')]), 'run_dir': str(tmp_path / 'run')}
+    guess = tmp_path / 'guess.yaml'
+    guess.write_text(yaml.safe_dump(says('g', guess=True)))
+    prepare({**opt, 'add_target': [str(guess)]})
+    run, _ = prepare(opt)
+    assert run.manifest['guessed'] == ['g']
+
+
+def test_guesses_are_in_the_manifest_whatever_side_they_are_on(config):
+    opt = config(
+        [says('t', guess=True), says('u')],
+        [says('p', guess=True), absent('q', guess=True)],
+    )
+    plan = make_plan({**opt, 'skip_missing': True})
+    assert plan.manifest['guessed'] == ['t', 'p']
+
+
+def test_partners_that_take_no_part_are_no_guesses_of_the_run(config):
+    opt = config([says('t'), says('u')], [says('p', guess=True)], pairing='self_play')
+    assert make_plan(opt).manifest['guessed'] == []
+
+
+def test_a_guess_that_is_added_later_is_one(config, tmp_path):
+    opt = {**config([says('t')], [says('p')]), 'run_dir': str(tmp_path / 'run')}
+    prepare(opt)
+    later = tmp_path / 'later.yaml'
+    later.write_text(yaml.safe_dump(says('u', guess=True)))
+    run, _ = prepare({'run_dir': opt['run_dir'], 'add_target': [str(later)]})
+    assert run.manifest['guessed'] == ['u']
+    # and stays one when another is added
+    other = {'run_dir': opt['run_dir'], 'add_target': ['v=agent:repeat_query']}
+    run, _ = prepare(other)
+    assert run.manifest['guessed'] == ['u']
+
+
+def test_options_of_place_and_pace_may_change_between_two_sittings(config, tmp_path):
+    run = str(tmp_path / 'run')
+    slow = retriever('p', 'task:ext:smalltalk')
+    slow['opt']['no_cuda'] = True
+    before, _ = prepare({**config([says('t')], [slow]), 'run_dir': run})
+    fast = retriever('p', 'task:ext:smalltalk')
+    after, _ = prepare({**config([says('t')], [fast]), 'run_dir': run})
+    assert before.manifest['collect'] == after.manifest['collect']
+
+
+def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, tmp_path):
+    replies = tmp_path / 'replies.txt'
+    replies.write_text('yes\nno\n')
+    opt = config([says('t')], [retriever('p', str(replies))])
+    before = make_plan(opt).manifest
+    assert make_plan(opt).manifest == before
+    replies.write_text('yes\nno!\n')
+    after = make_plan(opt).manifest
+    assert after['signature'] != before['signature']
+
+
+def test_replies_that_changed_are_refused_by_name(config, tmp_path):
+    replies = tmp_path / 'replies.txt'
+    replies.write_text('yes\n')
+    opt = config([says('t')], [retriever('p', str(replies))])
+    opt['run_dir'] = str(tmp_path / 'run')
+    prepare(opt)
+    replies.write_text('no\n')
+    with pytest.raises(UserError, match=r'partners\.p\.candidates'):
+        prepare(opt)
+
+
+def test_a_target_whose_replies_are_gone_does_not_stop_its_run(config, tmp_path):
+    replies = tmp_path / 'replies.txt'
+    replies.write_text('yes\n')
+    opt = config([retriever('t', str(replies))], [says('p')])
+    opt['run_dir'] = str(tmp_path / 'run')
+    before = prepare(opt)[0].manifest['targets']
+    replies.unlink()
+    again, _ = prepare({k: v for k, v in opt.items() if k != 'config'})
+    assert again.manifest['targets'] == before

@@ -1,0 +1,229 @@
+"""
+Preflight: what is unfit to talk stops a run before it begins, and is named.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from parlai_ext.collect.preflight import in_words, planned, preflight
+from parlai_ext.collect.replies import Verdict, verdict
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.commands.options import OPTIONS, gigabytes
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.store import RunFolder
+from tests.support import trial_agents
+
+GIVEN = ('We went to the hills today.', 'Was it far from your home?')
+
+
+def stub(kind, name=None):
+    return {
+        'name': name or kind.lower(),
+        'opt': {'model': f'tests.support.trial_agents:{kind}'},
+    }
+
+
+def says(name, text):
+    return {'name': name, 'opt': {'model': 'fixed_response', 'fixed_response': text}}
+
+
+ECHO = {'name': 'echo', 'opt': {'model': 'repeat_query'}}
+GOOD = stub('Talker', 'good')
+
+
+def protocol(folder, targets, partners=(GOOD,), **keys):
+    made = {
+        'pairing': 'bipartite',
+        'openers': 'ext:smalltalk',
+        'num_dialogues': 3,
+        'num_turns': 12,
+        'scorer': {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'},
+        'roster': {'targets': list(targets), 'partners': list(partners)},
+        **keys,
+    }
+    path = folder / 'protocol.yaml'
+    path.write_text(yaml.safe_dump(made))
+    return {'config': str(path), 'run_dir': str(folder / 'run')}
+
+
+def squeezed(line):
+    return ' '.join(line.split())
+
+
+def checked(folder, targets, *more, **keys):
+    """
+    Return the verdicts on these systems by name.
+    """
+    opt = protocol(folder, targets, *more, **keys)
+    found = preflight(planned(opt), opt, progress=False)
+    return {one.system: one for one in found}
+
+
+def talk(*texts, speakers=('other', 'me'), ended_by=None, reason=None):
+    """
+    Return a dialogue over the given opener; the first reply is the first speaker's.
+    """
+    said = [
+        Utterance(speakers[i % 2], text, given=i < 2)
+        for i, text in enumerate((*GIVEN, *texts))
+    ]
+    return Dialogue('d', 'p', 'o', tuple(said), ended_by, reason)
+
+
+@pytest.mark.parametrize(
+    'kind, reason',
+    [
+        ('Raises', 'raised RuntimeError: the tokenizer is gone'),
+        ('Silent', 'empty reply'),
+        ('Absent', 'no reply (None)'),
+        ('Dots', "empty replies: nothing but '...'"),
+        ('Unbuildable', 'cannot be loaded: it cannot be built'),
+        ('Prompted', 'copied replies: '),
+    ],
+)
+def test_an_unfit_system_is_found_and_its_neighbours_are_not_blamed(
+    tmp_path, kind, reason
+):
+    found = checked(tmp_path, [stub(kind, 'bad'), stub('Talker', 'fine')])
+    assert found['bad'].stop.startswith(reason)
+    assert {name for name, one in found.items() if one.stop} == {'bad'}
+    # others than `bad` were heard in two dialogues at least
+    assert all(found[n].n_replies >= 4 for n in ('fine', 'good'))
+
+
+def test_an_echo_stops_the_command_before_anything_is_written(tmp_path, capsys):
+    opt = protocol(tmp_path, [ECHO, stub('Talker', 'fine')])
+    with pytest.raises(UserError, match=r"1 of 3 .*'echo': copied replies: 12 of 12"):
+        EvaluateSystems.main(**opt, preflight=True)
+    assert not (tmp_path / 'run').exists()
+    assert re.search(r'echo +STOP', capsys.readouterr().out)
+
+
+def test_a_constant_reply_is_a_copy_but_for_floors(tmp_path):
+    found = checked(tmp_path, [says('same', 'I do not know.'), says('floor-a', 'Ok.')])
+    assert "all 12 are the same ('I do not know.')" in found['same'].stop
+    assert found['floor-a'].stop is None
+    assert "all 12 are the same ('Ok.')" in found['floor-a'].warnings[0]
+
+
+def test_a_system_with_a_planted_place_may_be_dull(tmp_path):
+    reference = {'kind': 'planted', 'Overall': {'same': 1, 'fine': 2}}
+    systems = [says('same', 'I do not know.'), stub('Talker', 'fine')]
+    found = checked(tmp_path, systems, reference=reference)
+    assert found['same'].stop is None and found['same'].warnings
+
+
+def test_a_floor_that_raises_stops_all_the_same(tmp_path):
+    found = checked(tmp_path, [stub('Raises', 'floor-raises')])
+    assert found['floor-raises'].stop
+
+
+def test_a_fit_roster_is_collected_after_its_preflight(tmp_path):
+    opt = protocol(tmp_path, [stub('Talker', 'fine')])
+    assert CollectDialogues.main(**opt, preflight=True).n_played == 3
+
+
+def test_a_model_that_is_no_judge_is_found_before_anything_is_played(tmp_path):
+    judge = {'name': 'fed', 'judge_model_file': 'zoo:mini/retrieval/model'}
+    opt = protocol(tmp_path, [stub('Talker', 'fine')], scorer=judge)
+    with pytest.raises(UserError, match='judge zoo:mini/retrieval.* is no generator'):
+        EvaluateSystems.main(**opt, preflight=True)
+    assert not (tmp_path / 'run').exists()
+
+
+def test_each_system_opens_two_dialogues_in_one_batch(tmp_path):
+    trial_agents.BATCHES.clear()
+    found = checked(tmp_path, [stub('Talker', 'fine')])
+    # each of two systems opens two dialogues of six replies, two at a time
+    assert trial_agents.BATCHES == [2] * 12
+    assert found['fine'].n_dialogues == 4 and found['fine'].n_replies == 12
+
+
+def test_preflight_with_a_dry_run_ends_there(tmp_path):
+    opt = protocol(tmp_path, [stub('Talker', 'fine')])
+    found = CollectDialogues.main(**opt, preflight=True, dry_run=True)
+    assert found['dialogues'] == 3
+    assert not (tmp_path / 'run').exists()
+
+
+def test_what_cannot_be_loaded_may_be_left_out(tmp_path):
+    opt = protocol(tmp_path, [stub('Unbuildable', 'bad'), stub('Talker', 'fine')])
+    with pytest.raises(UserError, match="'bad': cannot be loaded"):
+        CollectDialogues.main(**opt, preflight=True)
+    with pytest.raises(UserError, match='^not all could be collected'):
+        CollectDialogues.main(**opt, preflight=True, skip_missing=True)
+    assert len(list(RunFolder.existing(Path(opt['run_dir'])).iter_dialogues())) == 3
+
+
+def test_only_systems_with_work_left_are_tried(tmp_path):
+    opt = protocol(tmp_path, [stub('Talker', 'fine')])
+    CollectDialogues.main(**opt)
+    added = protocol(tmp_path, [stub('Talker', 'fine'), stub('Talker', 'new')])
+    found = preflight(planned(added), added, progress=False)
+    assert [one.system for one in found] == ['new', 'good']
+
+
+def test_changed_settings_are_refused_before_any_dialogue(tmp_path):
+    opt = protocol(tmp_path, [stub('Talker', 'fine')])
+    CollectDialogues.main(**opt)
+    trial_agents.BATCHES.clear()
+    with pytest.raises(UserError, match='num_turns'):
+        CollectDialogues.main(**opt, num_turns=8, preflight=True)
+    assert trial_agents.BATCHES == []
+
+
+def test_replies_cut_at_the_longest_are_told(tmp_path):
+    found = checked(tmp_path, [stub('Capped', 'long')])
+    assert found['long'].stop is None
+    assert found['long'].warnings == ('all replies are cut at the longest, 5 tokens',)
+
+
+def test_one_copy_by_chance_is_none():
+    dialogues = [talk('a b', 'Thanks!', 'thanks', 'c'), talk('d', 'e', 'f', 'g')]
+    assert verdict('other', dialogues) == Verdict('other', None, (), 2, 4)
+
+
+def test_half_of_the_replies_copied_is_a_copy():
+    # `me` is second here: it hears x and z, and repeats both times what it heard
+    dialogues = [talk('x', 'X.', 'z', 'z ?'), talk('k', 'l', 'm', 'n')]
+    assert 'copied replies: 2 of 4' in verdict('me', dialogues).stop
+
+
+def test_the_same_replies_whatever_was_heard_are_copies():
+    dialogues = [talk('a', 'x', 'b', 'y'), talk('c', 'x', 'd', 'y')]
+    assert 'the same in all dialogues' in verdict('me', dialogues).stop
+    # with the same partner's words they are what is to be expected
+    again = [talk('a', 'x', 'b', 'y'), talk('a', 'x', 'b', 'y')]
+    assert verdict('me', again).stop is None
+
+
+def test_a_loop_within_each_dialogue_is_told_and_stops_nothing():
+    dialogues = [talk('a', 'x', 'b', 'x'), talk('c', 'y', 'd', 'y')]
+    found = verdict('me', dialogues)
+    assert found.stop is None
+    assert found.warnings == ("says one thing throughout a dialogue ('x')",)
+
+
+def test_who_broke_a_dialogue_off_is_told_by_reason():
+    cut = talk('a', ended_by='me', reason='blank reply')
+    assert verdict('me', [cut]).stop.startswith('blank reply')
+    assert verdict('other', [cut]).stop is None
+
+
+def test_words_say_each_system_and_what_is_wrong():
+    lines = in_words([Verdict('a', 'empty reply', (), 2, 1), Verdict('bb')]).split('\n')
+    assert squeezed(lines[0]) == 'preflight a STOP 2 dialogues, 1 replies'
+    assert lines[1].strip() == 'empty reply'
+    assert squeezed(lines[2]) == 'preflight bb ok 0 dialogues, 0 replies'
+
+
+@pytest.mark.parametrize('text', ['0', '-1', 'much', 'nan', 'inf'])
+def test_memory_is_a_number_above_zero(text):
+    assert OPTIONS['--max-gpu-memory']['type']('1.5') == 1.5
+    with pytest.raises(Exception, match='gigabytes'):
+        gigabytes(text)

@@ -1,0 +1,275 @@
+"""
+Agents that fail: the dialogue ends with a reason, the others go on.
+"""
+
+import pytest
+import torch
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+
+from parlai_ext.collect.lockstep import Lane, play, play_on
+from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.nouns import Opener, Pairing
+from parlai_ext.systems.players import Player
+
+OPT = {'task': 'none'}
+
+
+class Stub(Agent):
+    """
+    Says 'fine'; a subclass fails in `answer` once it has heard 'now'.
+    """
+
+    def act(self):
+        if self.observation.get('text') == 'now':
+            return self.answer()
+        return Message(id='stub', text='fine', episode_done=False)
+
+    def answer(self):
+        raise NotImplementedError
+
+
+class Batched(Stub):
+    """
+    Answers whole batches; one bad row spoils its batch.
+    """
+
+    def batch_act(self, observations):
+        found = []
+        for observation in observations:
+            self.observation = observation
+            found.append(self.act())
+        return found
+
+
+class Now(Agent):
+    """
+    Says 'now' after having heard `patience` utterances.
+    """
+
+    heard = 0
+
+    def observe(self, observation):
+        self.heard += 1
+        return super().observe(observation)
+
+    def act(self):
+        text = 'now' if self.heard >= self.opt['patience'] else 'wait'
+        return Message(id='now', text=text, episode_done=False)
+
+
+def raising(error):
+    def answer(self):
+        raise error(f'bad thing in {object()}\nsecond line')
+
+    return answer
+
+
+ANSWERS = {
+    'None': (lambda self: None, 'no reply (None)'),
+    'no text': (lambda self: Message(id='x'), 'reply without a text'),
+    'not a message': (lambda self: 5, 'reply without a text'),
+    'text None': (lambda self: {'text': None}, 'the text of the reply is None'),
+    'number': (lambda self: {'text': 5}, 'the text of the reply is int, not str'),
+    'bytes': (lambda self: {'text': b'hi'}, 'the text of the reply is bytes, not str'),
+    'empty': (lambda self: {'text': ''}, 'empty reply'),
+    'blank': (lambda self: {'text': ' \n\u3000'}, 'blank reply'),
+    'raising': (
+        raising(ValueError),
+        'raised ValueError: bad thing in <object object at 0x…> second line',
+    ),
+    'leaving': (
+        raising(SystemExit),
+        'raised SystemExit: bad thing in <object object at 0x…> second line',
+    ),
+}
+
+
+def game(kind, base, num_turns=12, patience=(3, 99)):
+    """
+    Let a failing stub speak first with a partner that provokes it, and with one that
+    does not; return both dialogues.
+    """
+    stub = type('Failing', (base,), {'answer': ANSWERS[kind][0]})
+    players = {'stub': Player('stub', stub(OPT))}
+    for n in patience:
+        players[f'now{n}'] = Player(f'now{n}', Now({**OPT, 'patience': n}))
+    opener = Opener.of(['hi', 'hello'], 'test')
+    names = [name for name in players if name != 'stub']
+    lanes = [Lane(Pairing(n, 'stub', n, 'bipartite'), opener) for n in names]
+    return play(lanes, players, num_turns)
+
+
+@pytest.mark.parametrize('base', [Stub, Batched])
+@pytest.mark.parametrize('kind', ANSWERS)
+def test_only_the_failing_dialogue_ends(kind, base):
+    failed, other = game(kind, base)
+    # the partner has heard 'hi', 'fine', 'fine' when it says 'now', and the stub fails
+    texts = ['hi', 'hello', 'fine', 'wait', 'fine', 'now']
+    assert [u.text for u in failed.utterances] == texts
+    assert (failed.ended_by, failed.reason) == ('stub', ANSWERS[kind][1])
+    assert len(other.utterances) == 12
+    assert (other.ended_by, other.reason) == (None, None)
+
+
+def test_a_reason_is_the_same_in_every_run():
+    assert game('raising', Batched) == game('raising', Batched)
+
+
+def test_a_reason_is_short():
+    error = type('LongError', (Exception,), {'__str__': lambda self: 'x' * 5000})
+    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error())})
+    assert len(lonely(stub).reason) == 200
+
+
+def raise_(error):
+    raise error
+
+
+def lonely(stub):
+    """
+    Let a stub speak with itself, its opener provoking it at once.
+    """
+    lane = Lane(Pairing('p', 'stub', 'stub', 'self_play'), Opener.of(['now'], 'test'))
+    [dialogue] = play([lane], {'stub': Player('stub', stub(OPT))}, 12)
+    return dialogue
+
+
+@pytest.mark.parametrize('error', [ConnectionError, SystemExit])
+def test_raising_while_it_listens_ends_the_dialogue(error):
+    deaf = type('Deaf', (Stub,), {'observe': lambda *heard: raise_(error('no line'))})
+    dialogue = lonely(deaf)
+    assert (dialogue.ended_by, dialogue.reason) == (
+        'stub',
+        f'raised {error.__name__}: no line',
+    )
+    assert [u.text for u in dialogue.utterances] == ['now']
+
+
+class Unique(Stub):
+    def share(self):
+        raise TypeError('there is only one of me')
+
+
+def test_an_agent_that_cannot_be_cloned_ends_the_dialogue():
+    dialogue = lonely(Unique)
+    assert dialogue.reason == 'raised TypeError: there is only one of me'
+
+
+class Short(Batched):
+    def batch_act(self, observations):
+        return []
+
+
+def test_too_few_replies_for_a_batch_are_a_failure():
+    dialogue = lonely(Short)
+    assert dialogue.reason == 'raised TypeError: batch_act did not return 1 replies'
+
+
+def test_an_interrupt_is_not_a_failed_reply():
+    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(KeyboardInterrupt)})
+    with pytest.raises(KeyboardInterrupt):
+        lonely(stub)
+
+
+def test_too_little_memory_is_not_the_systems_failure():
+    error = torch.OutOfMemoryError('CUDA out of memory')
+    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error)})
+    with pytest.raises(UserError, match="system 'stub': model: out of memory"):
+        lonely(stub)
+
+
+def test_a_batch_that_memory_does_not_hold_is_halved_and_stays_so():
+    class Narrow(Batched):
+        widths = []
+
+        def batch_act(self, observations):
+            self.widths.append(len(observations))
+            if len(observations) > 3:
+                raise torch.OutOfMemoryError('CUDA out of memory')
+            return super().batch_act(observations)
+
+    player = Player('narrow', Narrow(OPT))
+    voices = [player.voice() for _ in range(10)]
+    for voice in voices:
+        voice.hear('hello', 'other')
+    for _ in range(2):
+        assert [reply.text for reply in player.respond(voices)] == ['fine'] * 10
+    # 10 -> 5 + 5, 5 -> 2 + 3; what did not fit is not tried again
+    assert Narrow.widths == [10, 5, 2, 3, 2, 3] + [2, 3, 2, 3]
+
+
+class Gone(Batched):
+    """
+    A system behind a line that breaks once it hears 'now'.
+    """
+
+    def answer(self):
+        raise UserError('remote_url: nobody answers')
+
+
+def trio(gone, **settings):
+    """
+    Let a system that fails meet one partner, beside two others that meet.
+    """
+    players = {
+        'gone': Player('gone', gone(OPT)),
+        'fine': Player('fine', Batched(OPT)),
+        'also': Player('also', Now({**OPT, 'patience': 2})),
+    }
+    lanes = [
+        Lane(Pairing('1', 'also', 'gone', 'bipartite'), Opener.of(['hello'], 'test')),
+        Lane(Pairing('2', 'fine', 'fine', 'bipartite'), Opener.of(['hello'], 'test')),
+        Lane(Pairing('3', 'gone', 'fine', 'bipartite'), Opener.of(['hello'], 'test')),
+    ]
+    return play_on(lanes, players, 8, **settings)
+
+
+@pytest.mark.parametrize('batchsize', [None, 1])
+def test_the_others_go_on_without_a_system_that_cannot(batchsize):
+    [first, second, third], failed = trio(Gone, batchsize=batchsize)
+    assert (first, third) == (None, None)
+    assert [u.text for u in second.utterances] == ['hello'] + ['fine'] * 7
+    assert {n: str(e) for n, e in failed.items()} == {
+        'gone': "system 'gone': remote_url: nobody answers"
+    }
+
+
+class DeafAtLast(Batched):
+    """
+    Breaks while it listens.
+    """
+
+    def observe(self, observation):
+        if observation.get('text') == 'now':
+            raise UserError('remote_url: nobody hears')
+        return super().observe(observation)
+
+
+def test_a_system_that_breaks_while_it_listens_stops_nobody_else():
+    [first, second, third], failed = trio(DeafAtLast)
+    assert (first, third) == (None, None)
+    assert [u.text for u in second.utterances] == ['hello'] + ['fine'] * 7
+    assert list(failed) == ['gone']
+
+
+class Unborn(Batched):
+    """
+    Cannot be cloned, and says why.
+    """
+
+    def clone(self):
+        raise UserError('remote_key_env: not set')
+
+
+def test_a_system_that_cannot_begin_stops_nobody_else():
+    [first, second, third], failed = trio(Unborn)
+    assert (first, third) == (None, None)
+    assert len(second.utterances) == 8
+    assert str(failed['gone']) == "system 'gone': remote_key_env: not set"
+
+
+def test_playing_everything_or_nothing_names_the_system():
+    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(UserError('k: w'))})
+    with pytest.raises(SystemFailed, match="^system 'stub': k: w$"):
+        lonely(stub)

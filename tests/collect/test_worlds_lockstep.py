@@ -1,0 +1,215 @@
+"""
+The lockstep world: who speaks when, what they have heard, and that a batch changes
+nothing.
+"""
+
+from collections import Counter
+
+import pytest
+from parlai.scripts.self_chat import SelfChat
+
+from parlai_ext.collect.lockstep import Lane, LockstepWorld, play
+from parlai_ext.commands import plugin
+from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.schedule import sample_openers
+from parlai_ext.systems.openers import load_openers
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.players import Player
+from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
+
+# what each player of `cast` adds to a tiny model
+DECODING = {
+    'greedy': {'inference': 'greedy'},
+    'beam': {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3},
+    'blocking': {
+        'inference': 'beam',
+        'beam_size': 2,
+        'beam_context_block_ngram': 2,
+        'beam_block_full_context': True,
+    },
+}
+
+
+def lanes_of(pairs, openers):
+    return [
+        Lane(Pairing(f'{a}-{b}', a, b, 'bipartite'), opener)
+        for a, b in pairs
+        for opener in openers
+    ]
+
+
+def openers_of(n, given=2):
+    texts = sentences(n * given, seed=7)
+    return [Opener.of(texts[i : i + given], 'test') for i in range(0, n * given, given)]
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp('models')
+
+
+@pytest.fixture(scope='module')
+def cast(folder):
+    files = {
+        name: make_generator(folder, name, seed)
+        for seed, name in enumerate(DECODING, start=1)
+    }
+    found = {
+        name: load_system(System(name, {'model_file': path, **DECODING[name]}))
+        for name, path in files.items()
+    }
+    for seed in (5, 6):
+        path = make_ranker(folder, f'ranker{seed}', seed)
+        found[f'ranker{seed}'] = load_system(
+            System(f'ranker{seed}', {'model_file': path})
+        )
+    for player in found.values():
+        in_float64(player.agent)
+    return found
+
+
+@pytest.fixture(scope='module')
+def batched(cast):
+    lanes = lanes_of([(a, b) for a in cast for b in cast], openers_of(2))
+    return lanes, play(lanes, cast, 12)
+
+
+def one_by_one(lane, cast, num_turns):
+    """
+    Play one dialogue with nothing but ParlAI's own `observe` and `act`.
+    """
+    pairing = lane.pairing
+    agents = [cast[pairing.first].agent.clone(), cast[pairing.second].agent.clone()]
+    texts = []
+    for i in range(num_turns):
+        speaker, listener = agents[i % 2], agents[1 - i % 2]
+        if i < len(lane.opener.utterances):
+            act = {'text': lane.opener.utterances[i], 'episode_done': False}
+            speaker.observe({'episode_done': False})
+            speaker.self_observe(act)
+        else:
+            act = speaker.act()
+        listener.observe({'text': act['text'], 'episode_done': False})
+        texts.append(act['text'])
+    return texts
+
+
+def test_batched_equals_one_by_one_in_float64(cast, batched):
+    lanes, dialogues = batched
+    assert len(lanes) == 50
+    found = [[u.text for u in dialogue.utterances] for dialogue in dialogues]
+    assert found == [one_by_one(lane, cast, 12) for lane in lanes]
+
+
+def test_a_smaller_batch_changes_nothing_in_float64(cast, batched):
+    lanes, dialogues = batched
+    assert play(lanes, cast, 12, batchsize=7) == dialogues
+
+
+def test_the_models_are_various_enough_to_tell_lanes_apart(batched):
+    _, dialogues = batched
+    assert all(len(d.utterances) == 12 and d.ended_by is None for d in dialogues)
+    said = Counter(tuple(u.text for u in d.utterances) for d in dialogues)
+    assert max(said.values()) == 1
+    assert len({u.text for d in dialogues for u in d.utterances}) > 150
+
+
+def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
+    _, dialogues = batched
+    for dialogue in dialogues:
+        texts = [u.text for u in dialogue.utterances]
+        for i, utterance in enumerate(dialogue.utterances):
+            if utterance.speaker.startswith('ranker') and not utterance.given:
+                assert utterance.text not in texts[:i]
+
+
+def test_a_ranker_may_say_what_was_said_in_another_dialogue(cast):
+    # the same dialogue twice in one batch: the second must not avoid the first's lines
+    lane = lanes_of([('ranker5', 'ranker6')], openers_of(1))
+    one, other = play(lane * 2, cast, 12)
+    assert one == other
+
+
+def test_each_voice_remembers_the_whole_dialogue(cast):
+    world = LockstepWorld(lanes_of([('greedy', 'beam')], openers_of(3)), cast, 12)
+    while not world.epoch_done():
+        world.parley()
+    for talk, dialogue in zip(world.talks, world.dialogues(), strict=True):
+        texts = [u.text for u in dialogue.utterances]
+        first, second = (v.agent.history.history_raw_strings for v in talk.voices)
+        # the last utterance is the second's own; nobody needs to hear it any more
+        assert (first, second) == (texts[:-1], texts)
+
+
+def test_one_batch_for_each_system_and_step(cast, monkeypatch):
+    sizes = []
+    original = Player._batch_act
+
+    def counted(self, voices):
+        sizes.append((self.name, len(voices)))
+        return original(self, voices)
+
+    monkeypatch.setattr(Player, '_batch_act', counted)
+    pairs = [('greedy', 'ranker5'), ('ranker5', 'greedy'), ('greedy', 'greedy')]
+    play(lanes_of(pairs, openers_of(4)), cast, 5)
+    # utterances 2, 3, 4: greedy speaks in 8 lanes, then in 8 (as second, and with
+    # itself), then in 8; the ranker in 4 each time
+    assert Counter(sizes) == {('greedy', 8): 3, ('ranker5', 4): 3}
+
+
+def echo_and_yes():
+    yes = System('yes', {'model': 'fixed_response', 'fixed_response': 'yes'})
+    echo = System('echo', {'model': 'repeat_query'})
+    return {system.name: load_system(system) for system in (echo, yes)}
+
+
+@pytest.mark.parametrize(
+    'given, expected',
+    [
+        # echo says what it heard last; it speaks first, so at even places
+        (['a'], ['a', 'yes', 'yes', 'yes', 'yes']),
+        (['a', 'b'], ['a', 'b', 'b', 'yes', 'yes']),
+        (['a', 'b', 'c'], ['a', 'b', 'c', 'yes', 'yes']),
+        (['a', 'b', 'c', 'd'], ['a', 'b', 'c', 'd', 'd']),
+    ],
+)
+def test_any_number_of_given_utterances(given, expected):
+    lanes = lanes_of([('echo', 'yes')], [Opener.of(given, 'test')])
+    [dialogue] = play(lanes, echo_and_yes(), 5)
+    assert [u.text for u in dialogue.utterances] == expected
+    assert [u.given for u in dialogue.utterances] == [i < len(given) for i in range(5)]
+    assert [u.speaker for u in dialogue.utterances] == ['echo', 'yes'] * 2 + ['echo']
+
+
+def test_lanes_with_different_openers_play_side_by_side():
+    openers = [Opener.of(['a'], 'test'), Opener.of(['a', 'b', 'c'], 'test')]
+    found = play(lanes_of([('echo', 'yes')], openers), echo_and_yes(), 12)
+    assert [len(d.utterances) for d in found] == [12, 12]
+
+
+@pytest.mark.parametrize('task', ['ext:smalltalk', 'parlai_ext.tasks.smalltalk.agents'])
+@pytest.mark.parametrize('partner', ['ranker6', 'beam', None])
+def test_stock_self_chat_says_the_same(cast, folder, task, partner):
+    plugin.register()
+    greedy = {'model_file': str(folder / 'greedy'), 'inference': 'greedy'}
+    more = {'partner_model_file': str(folder / partner)} if partner else {}
+    logs = SelfChat.main(
+        task=task,
+        **greedy,
+        **more,
+        selfchat_max_turns=6,
+        num_self_chats=2,
+        seed=3,
+        outfile=str(folder / 'selfchat'),
+        display_examples=False,
+    )
+    # ParlAI's logger adds an empty episode after each
+    theirs = [[act['text'] for acts in one for act in acts] for one in logs if one]
+    openers = sample_openers(load_openers('ext:smalltalk'), 2, seed=3)
+    players = {'one': load_system(System('one', greedy))}
+    if partner:
+        opt = {'model_file': str(folder / partner)}
+        players['other'] = load_system(System('other', opt))
+    lanes = lanes_of([('one', 'other' if partner else 'one')], openers)
+    ours = [[u.text for u in d.utterances] for d in play(lanes, players, 12)]
+    assert theirs == ours

@@ -1,0 +1,193 @@
+"""
+A system's identity follows its content and its options, never its path.
+"""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.identity import identity
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / 'a').mkdir()
+    (tmp_path / 'a' / 'model').write_text('weights')
+    (tmp_path / 'a' / 'model.opt').write_text('{"model": "x"}')
+    (tmp_path / 'a' / 'model.dict').write_text('word\t1\n')
+    (tmp_path / 'a' / 'cands.txt').write_text('hi\n')
+    return tmp_path
+
+
+def of(folder, **opt):
+    return identity(System('A', {'model_file': str(folder / 'model'), **opt}))
+
+
+def test_a_moved_model_keeps_its_identity(home):
+    before = of(home / 'a')
+    shutil.move(home / 'a', home / 'b')
+    assert of(home / 'b') == before
+
+
+def test_neither_name_nor_speed_options_matter(home):
+    path = str(home / 'a' / 'model')
+    fast = {'model_file': path, 'no_cuda': True, 'batchsize': 4, 'gpu': 1}
+    assert identity(System('B', fast)) == of(home / 'a')
+
+
+@pytest.mark.parametrize('name', ['model', 'model.opt', 'model.dict'])
+def test_changed_content_changes_it(home, name):
+    before = of(home / 'a')
+    path = home / 'a' / name
+    path.write_text(path.read_text() + ' ')
+    assert of(home / 'a') != before
+
+
+def test_a_changed_option_changes_it(home):
+    assert of(home / 'a', beam_size=3) != of(home / 'a', beam_size=4)
+    assert of(home / 'a', beam_size=3) != of(home / 'a')
+
+
+def test_candidates_enter_by_content_and_not_by_path(home):
+    cands = home / 'a' / 'cands.txt'
+    before = of(home / 'a', fixed_candidates_path=str(cands))
+    shutil.copy(cands, home / 'other.txt')
+    assert of(home / 'a', fixed_candidates_path=str(home / 'other.txt')) == before
+    (home / 'other.txt').write_text('ho\n')
+    assert of(home / 'a', fixed_candidates_path=str(home / 'other.txt')) != before
+
+
+def test_another_model_of_the_same_folder_is_no_part_of_it(home):
+    before = of(home / 'a')
+    (home / 'a' / 'model2.dict').write_text('other')
+    assert of(home / 'a') == before
+
+
+def test_a_missing_file_is_one_line(home):
+    with pytest.raises(UserError, match="'A': model_file: there is no file"):
+        of(home / 'none')
+
+
+def test_a_download_that_fails_is_one_line(tmp_path, monkeypatch):
+    import requests
+
+    def offline(self, url, **kwargs):
+        raise requests.exceptions.ConnectTimeout('no\nroute')
+
+    monkeypatch.setattr(requests.Session, 'get', offline)
+    system = System('A', {'model_file': 'zoo:blender/blender_90M/model'})
+    with pytest.raises(
+        UserError, match='downloaded: http.*BST0B.tgz cannot be reached'
+    ) as caught:
+        identity(system, str(tmp_path))
+    assert '\n' not in str(caught.value)
+
+
+def test_the_source_of_a_users_own_agent_is_part_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, 'path', [str(tmp_path), *sys.path])
+    path = tmp_path / 'my_own_bot.py'
+    path.write_text('class Bot: pass\n')
+    system = System('A', {'model': 'my_own_bot:Bot'})
+    before = identity(system)
+    path.write_text('class Bot: answer = 42\n')
+    assert identity(system) != before
+    assert 'my_own_bot' not in sys.modules
+
+
+def test_an_index_is_a_file_a_folder_or_how_names_begin(home):
+    folder = home / 'a'
+    (folder / 'exact.index').write_text('one')
+    (folder / 'exact.index_meta').write_text('two')
+    before = of(folder, path_to_index=str(folder / 'exact'))
+    (folder / 'exact.index_meta').write_text('TWO')
+    assert of(folder, path_to_index=str(folder / 'exact')) != before
+    (home / 'whole').mkdir()
+    (home / 'whole' / 'index').write_text('one')
+    whole = of(folder, path_to_index=str(home / 'whole'))
+    (home / 'whole').rename(home / 'moved')
+    assert of(folder, path_to_index=str(home / 'moved')) == whole
+    with pytest.raises(UserError, match="'A': path_to_index: there is no file"):
+        of(folder, path_to_index=str(folder / 'other'))
+
+
+def test_only_an_index_may_be_a_folder(home):
+    with pytest.raises(UserError, match="'A': dict_file: there is no file"):
+        of(home / 'a', dict_file=str(home))
+
+
+def test_a_folder_of_the_hubs_format_is_its_files(tmp_path):
+    for name in ('one', 'two'):
+        (tmp_path / name).mkdir()
+        for file in ('model.safetensors', 'config.json', 'tokenizer.json'):
+            (tmp_path / name / file).write_text(file)
+
+    def hf(name):
+        return identity(
+            System('A', {'model': 'ext:hf', 'hf_model': str(tmp_path / name)})
+        )
+
+    assert hf('one') == hf('two')
+    (tmp_path / 'two' / 'tokenizer.json').write_text('other')
+    assert hf('one') != hf('two')
+
+
+def test_a_dated_remote_system_is_its_name_and_not_its_pace_or_purse(monkeypatch):
+    monkeypatch.setenv('A_KEY', 'not-a-real-key')
+    opt = {
+        'model': 'ext:remote',
+        'remote_url': 'https://127.0.0.1:9/v1',
+        'remote_model': 'bot',
+        'remote_dated_model': 'bot-2024-05-13',
+    }
+    pace = {
+        'remote_key_env': 'A_KEY',
+        'remote_concurrency': 3,
+        'remote_timeout': 5,
+        'remote_retries': 1,
+        'remote_rate': 60,
+        'remote_cache': 'none',
+        'remote_price_prompt': 1,
+        'remote_price_completion': 2,
+        'max_cost': 1,
+    }
+    one = identity(System('A', opt))
+    assert identity(System('A', {**opt, **pace})) == one
+    assert identity(System('A', {**opt, 'remote_dated_model': 'bot-2025'})) != one
+    assert identity(System('A', {**opt, 'remote_temperature': 0.5})) != one
+
+
+def test_passages_that_the_models_own_options_name_are_part_of_it(home):
+    folder = home / 'a'
+    for name in ('exact.index', 'exact.index_meta', 'passages.tsv'):
+        (folder / name).write_text(name)
+    own = {
+        'model': 'fid',
+        'query_model': 'none',
+        'rag_retriever_type': 'dpr',
+        'path_to_index': str(folder / 'exact.index'),
+        'path_to_dpr_passages': str(folder / 'passages.tsv'),
+    }
+    (folder / 'model.opt').write_text(json.dumps(own))
+    before = of(folder)
+    (folder / 'passages.tsv').write_text('others')
+    assert of(folder) != before
+    (folder / 'passages.tsv').unlink()
+    with pytest.raises(UserError, match="'A': path_to_dpr_passages: there is no file"):
+        of(folder)
+
+
+def test_a_moved_dialogpt_keeps_its_identity(tmp_path):
+    def of_folder(folder):
+        opt = {'model': 'hugging_face/dialogpt', 'model_name': str(folder)}
+        return identity(System('A', opt))
+
+    for name, weights in (('a', b'weights'), ('b', b'weights'), ('c', b'others')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / 'pytorch_model.bin').write_bytes(weights)
+        (tmp_path / name / 'config.json').write_text('{}')
+    found = [of_folder(tmp_path / name) for name in 'abc']
+    assert found[0] == found[1] != found[2]

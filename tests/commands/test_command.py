@@ -1,0 +1,54 @@
+"""
+How a command ends when something from outside ends it.
+"""
+
+import os
+import signal
+
+import pytest
+
+from parlai_ext import __main__
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.command import Command
+
+
+class Terminated(Command):
+    """
+    Is told to end by a scheduler while it works.
+    """
+
+    def run(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_scheduler_that_ends_any_command_is_answered_in_one_line(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as left:
+        Terminated.execute({})
+    assert left.value.code == 130
+    assert capsys.readouterr().err == (
+        'error: interrupted; the same command again goes on from here\n'
+    )
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_home_folder_is_found_where_no_shell_did_it(monkeypatch):
+    monkeypatch.setenv('HOME', '/home/me')
+    given = ['--config=~/p.yaml', '--run-dir=~/r', '--datapath=~/d']
+    opt = CollectDialogues.parser().parse_args(given)
+    assert (opt.config, opt.run_dir, opt.datapath) == (
+        *('/home/me/p.yaml', '/home/me/r', '/home/me/d'),
+    )
+
+
+def test_a_package_that_ranking_and_report_lack_is_one_line(monkeypatch, capsys):
+    def lack(name, args):
+        raise ModuleNotFoundError("No module named 'pandas'", name='pandas')
+
+    monkeypatch.setattr(__main__, 'run_directly', lack)
+    with pytest.raises(SystemExit) as left:
+        __main__.main(['report_run'])
+    assert left.value.code == 1
+    assert capsys.readouterr().err == (
+        "error: report_run needs the package 'pandas'; install it with pip\n"
+    )

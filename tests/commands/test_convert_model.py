@@ -1,0 +1,280 @@
+"""
+A model as safetensors: the same model, from data that runs nothing.
+"""
+
+import json
+import os
+import shutil
+import struct
+from collections import OrderedDict
+
+import pytest
+import safetensors.torch
+import torch
+from parlai.core.agents import create_agent
+from parlai.core.params import ParlaiParser
+
+from parlai_ext.commands import plugin
+from parlai_ext.commands.convert_model import ConvertModel
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.safe.load import (
+    count_parameters,
+    guarded,
+    read_opt,
+    read_states,
+)
+from parlai_ext.systems.safe.safetensors_file import (
+    is_safetensors,
+    same_bits,
+    write_states,
+)
+from tests.support.malicious_pickles import gadget, in_zip
+from tests.support.tiny_models import make_generator, make_ranker, sentences
+
+
+def agent_of(path):
+    given = {'model_file': str(path), 'no_cuda': True, 'datatype': 'valid'}
+    return create_agent(ParlaiParser(True, True).parse_kwargs(**given))
+
+
+def replies(path, **opt):
+    """
+    Return what a model says in two dialogues.
+    """
+    with guarded():
+        player = load_system(
+            System('x', {'model_file': str(path), **opt}), no_cuda=True
+        )
+    voices = [player.voice() for _ in range(2)]
+    for voice, sentence in zip(voices, sentences(2), strict=True):
+        voice.hear(sentence, 'other')
+    return [reply.text for reply in player.respond(voices)]
+
+
+def converted(source, output, **options):
+    return ConvertModel.main(model_file=str(source), output=str(output), **options)
+
+
+@pytest.mark.parametrize('make', [make_generator, make_ranker])
+def test_a_converted_model_says_the_same_with_the_first_gone(make, tmp_path):
+    (tmp_path / 'old').mkdir()
+    source, output = make(tmp_path / 'old'), tmp_path / 'new.safetensors'
+    before, weights = replies(source), agent_of(source).model.state_dict()
+    converted(source, output)
+    for path in (tmp_path / 'old').iterdir():
+        if 'candidates' not in path.name:
+            path.unlink()
+    assert replies(output) == before
+    with guarded():
+        found = agent_of(output).model.state_dict()
+    assert same_bits(found, weights)
+
+
+@pytest.mark.parametrize('name', ['smaller', 'retrieval'])
+def test_a_model_of_the_zoo_with_a_tokenizer_is_converted(name, tmp_path):
+    plugin.register()
+    output = tmp_path / 'new.safetensors'
+    zoo = f'zoo:mini/{name}/model'
+    datapath = str(tmp_path / 'data')
+    done = converted(zoo, output, datapath=datapath)
+    source = tmp_path / 'data' / 'models' / 'mini' / name / 'model'
+    beside = {p.name.removeprefix('model') for p in source.parent.glob('model?*')}
+    assert {n.removeprefix(output.name) for n in done.companions} == beside
+    given = {}
+    if name == 'retrieval':
+        given['fixed_candidates_path'] = f'{output}.candidates'
+    before = replies(source, **given)
+    shutil.rmtree(tmp_path / 'data')
+    assert replies(output, **given) == before
+
+
+def test_no_option_names_the_old_place(tmp_path):
+    (tmp_path / 'old').mkdir()
+    source, output = make_generator(tmp_path / 'old'), tmp_path / 'new.safetensors'
+    opt = json.loads((tmp_path / 'old' / 'tiny.opt').read_text())
+    opt['bpe_vocab'] = f'{source}.dict'
+    (tmp_path / 'old' / 'tiny.opt').write_text(json.dumps(opt))
+    converted(source, output)
+    text = (tmp_path / 'new.safetensors.opt').read_text()
+    assert str(tmp_path / 'old') not in text
+    assert json.loads(text)['bpe_vocab'] == f'{output}.dict'
+
+
+def test_a_dictionary_that_lies_elsewhere_comes_along(tmp_path):
+    (tmp_path / 'old').mkdir()
+    source, output = make_generator(tmp_path / 'old'), tmp_path / 'new.safetensors'
+    opt = {**read_opt(f'{source}.opt'), 'dict_file': str(tmp_path / 'old' / 'words')}
+    (tmp_path / 'old' / 'tiny.opt').write_text(json.dumps(opt))
+    os.rename(f'{source}.dict', tmp_path / 'old' / 'words')
+    words = (tmp_path / 'old' / 'words').read_bytes()
+    before = replies(source)
+    converted(source, output)
+    shutil.rmtree(tmp_path / 'old')
+    assert (tmp_path / 'new.safetensors.dict').read_bytes() == words
+    assert replies(output) == before
+
+
+def test_what_training_needs_is_dropped_and_named(tmp_path, capsys):
+    states = {'model': {'w': torch.randn(1000)}, 'number_training_updates': 5}
+    states |= {'optimizer': {'state': torch.randn(2000)}, 'lr_scheduler': {'a': 1}}
+    torch.save(states, tmp_path / 'm')
+    done = converted(tmp_path / 'm', tmp_path / 'm.safetensors')
+    assert done.dropped == ('optimizer', 'lr_scheduler')
+    found = read_states(tmp_path / 'm.safetensors')
+    assert set(found) == {'model', 'number_training_updates'}
+    printed = capsys.readouterr().out
+    assert 'left out: optimizer, lr_scheduler' in printed
+    for path in ('m', 'm.safetensors'):
+        assert f'{(tmp_path / path).stat().st_size:,} bytes' in printed
+
+
+def test_nothing_is_overwritten(tmp_path):
+    torch.save({'model': {'w': torch.ones(2)}}, tmp_path / 'm')
+    for name in ('a.safetensors', 'b.safetensors.dict', 'c.safetensors.opt'):
+        (tmp_path / name).write_text('mine')
+        output = tmp_path / f'{name[0]}.safetensors'
+        with pytest.raises(UserError, match='it is not overwritten'):
+            converted(tmp_path / 'm', output)
+        assert (tmp_path / name).read_text() == 'mine'
+
+
+def test_a_conversion_that_fails_leaves_nothing(tmp_path):
+    states = {'model': {'w': torch.ones(2)}}
+    torch.save(states, tmp_path / 'm')
+    (tmp_path / 'm.opt').write_text('{"model": ')
+    (tmp_path / 'm.codecs').write_text('')
+    with pytest.raises(UserError, match=r'm\.opt: it cannot be read'):
+        converted(tmp_path / 'm', tmp_path / 'new.safetensors')
+    (tmp_path / 'm.opt').unlink()
+    (tmp_path / 'new.safetensors.codecs').write_text('mine')
+    with pytest.raises(UserError, match='not overwritten'):
+        converted(tmp_path / 'm', tmp_path / 'new.safetensors')
+    left = {'m', 'm.codecs', 'new.safetensors.codecs'}
+    assert {p.name for p in tmp_path.iterdir()} == left
+
+
+@pytest.mark.parametrize(
+    'options, words',
+    [
+        ({}, '--model-file is needed'),
+        ({'model_file': 'modle'}, "did you mean '.*model'"),
+        ({'model_file': 'model'}, r'--output: NAME\.safetensors is needed'),
+        ({'model_file': 'model', 'output': 'b'}, r'--output: NAME\.safetensors is'),
+        ({'model_file': 'model', 'output': 'no/b.safetensors'}, 'no folder'),
+        ({'model_file': 'zoo:blender/blender_90M/model'}, 'not on disk'),
+        ({'model_file': 'model.opt', 'output': 'b.safetensors'}, 'cannot be read'),
+    ],
+)
+def test_a_mistake_is_one_line(options, words, tmp_path):
+    (tmp_path / 'model').touch()
+    (tmp_path / 'model.opt').write_text('{}')
+    given = {
+        k: v if v.startswith('zoo:') else str(tmp_path / v) for k, v in options.items()
+    }
+    with pytest.raises(UserError, match=words) as caught:
+        ConvertModel.main(**{'datapath': str(tmp_path), **given})
+    assert '\n' not in str(caught.value)
+
+
+def test_a_malicious_model_is_converted_on_trust_only(tmp_path, capsys):
+    source, marker = tmp_path / 'm', tmp_path / 'marker'
+    source.write_bytes(in_zip(gadget('exec', marker)))
+    with pytest.raises(UserError, match=r'builtins\.exec'):
+        converted(source, tmp_path / 'new.safetensors')
+    assert not marker.exists()
+    with pytest.raises(UserError, match='no weights'):
+        converted(source, tmp_path / 'new.safetensors', trust_model_code=[str(source)])
+    assert marker.exists()
+
+
+def test_shared_tensors_are_written_once_and_read_as_one(tmp_path):
+    weight = torch.randn(50, 4)
+    weights = OrderedDict(z=weight, tied=weight, part=weight[1:], half=weight.half())
+    states = {'model': weights, 'longest_label': 7, 'nothing': None, 'x': [1, {'a': 2}]}
+    path = tmp_path / 'm.safetensors'
+    assert write_states(states, path) == []
+    with guarded():
+        found = torch.load(path, map_location=lambda cpu, _: cpu)
+    assert same_bits(found['model'], weights)
+    assert found['model']['tied'] is found['model']['z']
+    assert {k: v for k, v in found.items() if k != 'model'} == {
+        'longest_label': 7,
+        'nothing': None,
+        'x': [1, {'a': 2}],
+    }
+    # z and half and part: 50x4, 50x4 and 49x4
+    assert count_parameters(path) == 200 + 200 + 196
+    assert len(safetensors.torch.load_file(path)) == 3
+
+
+@pytest.mark.parametrize(
+    'tensor',
+    [
+        torch.tensor([float('nan'), -0.0, float('inf')]),
+        torch.tensor(3.5),
+        torch.empty(0, 4),
+        torch.randn(4, 5).t(),
+        torch.arange(4, dtype=torch.int64),
+        torch.tensor([True, False]),
+        torch.randn(3).to(torch.bfloat16),
+    ],
+    ids=lambda t: f'{t.dtype}-{tuple(t.shape)}',
+)
+def test_a_tensor_keeps_its_bits(tensor, tmp_path):
+    write_states({'model': {'w': tensor}}, tmp_path / 'm.safetensors')
+    found = read_states(tmp_path / 'm.safetensors')['model']
+    assert same_bits(found, {'w': tensor})
+
+
+def test_bits_that_differ_are_noticed():
+    assert not same_bits({'w': torch.tensor(0.0)}, {'w': torch.tensor(-0.0)})
+    assert not same_bits({'w': torch.tensor(0.0)}, {'v': torch.tensor(0.0)})
+    assert not same_bits({'w': torch.zeros(2)}, {'w': torch.zeros(2, 1)})
+    assert not same_bits({'w': torch.zeros(1)}, {'w': torch.zeros(1).int()})
+
+
+def test_what_json_would_change_is_refused(tmp_path):
+    for value in ({1: 2}, (1, 2), torch.ones(2), object()):
+        with pytest.raises(UserError, match="the entry 'x' is more than"):
+            write_states({'model': {}, 'x': value}, tmp_path / 'm.safetensors')
+
+
+def test_safetensors_of_another_program_is_a_model(tmp_path):
+    path = tmp_path / 'weights'  # known by its content
+    safetensors.torch.save_file({'w': torch.eye(2)}, path)
+    with guarded(), open(path, 'rb') as file:
+        found = torch.load(file)
+    assert list(found) == ['model'] and torch.equal(found['model']['w'], torch.eye(2))
+
+
+@pytest.mark.parametrize(
+    'data',
+    [
+        b'',
+        b'{}',
+        struct.pack('<Q', 2) + b'[]',
+        struct.pack('<Q', 9) + b'{}',
+        struct.pack('<Q', 2**62) + b'{}',
+        struct.pack('<Q', 2) + b'{',
+        in_zip(b'N.'),
+    ],
+)
+def test_other_files_are_not_taken_for_safetensors(data, tmp_path):
+    (tmp_path / 'm.safetensors').write_bytes(data)
+    assert not is_safetensors(tmp_path / 'm.safetensors')
+
+
+def test_a_pickle_called_safetensors_is_read_by_its_content(tmp_path):
+    torch.save({'model': {'w': torch.ones(1)}}, tmp_path / 'm.safetensors')
+    assert read_states(tmp_path / 'm.safetensors')['model']['w'] == 1
+
+
+def test_damaged_safetensors_is_one_line(tmp_path):
+    path = tmp_path / 'm.safetensors'
+    write_states({'model': {'w': torch.ones(9)}}, path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(UserError, match='it cannot be read') as caught:
+        read_states(path)
+    assert '\n' not in str(caught.value)

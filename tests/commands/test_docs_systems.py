@@ -1,0 +1,286 @@
+"""
+The page on systems: what it says to copy works, what it names is there.
+
+Its blocks are the files of a user: they are copied from the page, with a tiny model in
+the place of a published one and a free port in the place of the server's.
+"""
+
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from parlai.core.loader import load_agent_module
+
+from parlai_ext import zoo_configs
+from parlai_ext.commands import plugin
+from parlai_ext.commands.command import COMMANDS, find_command
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.files.roster_file import (
+    FILE_OPTIONS,
+    load_roster,
+    parse_target,
+    read_system,
+)
+from parlai_ext.files.yaml_file import read_text
+from parlai_ext.store import RunFolder
+from parlai_ext.systems.chat.messages import ASK, FIRST_TURNS, TOLD, Turn
+from parlai_ext.systems.parlai_agents import parsed_options
+from parlai_ext.systems.remote.endpoint import Endpoint
+from parlai_ext.systems.remote.settings import Settings
+from parlai_ext.systems.safe.unpickle import Refused
+from tests.support import family_hf
+from tests.support.small_run import small_config
+from tests.support.tiny_models import make_generator
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    name: (ROOT / name).read_text(encoding='utf-8')
+    for name in ('docs/systems.md', 'docs/evaluate.md', 'README.md')
+}
+PAGE = PAGES['docs/systems.md']
+BLOCK = re.compile(r'^```(\w+)\n# (\S+)\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+BLOCKS = {name: text for _, name, text in BLOCK.findall(PAGE)}
+SEATS = [name for name, text in BLOCKS.items() if re.search(r'^opt:', text, re.M)]
+SERVED = 'http://127.0.0.1:8123/'  # where the page's server is
+OWN = {'mine': '/path/to/model', 'qwen-0.5b': 'Qwen/Qwen2.5-0.5B-Instruct'}
+OWN['blenderbot-hf'] = 'facebook/blenderbot-400M-distill'
+FUNCTION = 'function=agent:my_function:MyFunction'  # named nowhere on the page
+SYSTEMS = ('mine', 'agent', 'function', 'qwen-0.5b', 'blenderbot-hf', 'mybot', 'bot')
+
+
+def system_of(name):
+    """
+    Return the system of a block, read as strictly as from a file.
+    """
+    document = read_text(BLOCKS[name], name)
+    return read_system(document, document.data, ())[0]
+
+
+def command_lines(page):
+    """
+    Return the words of every command of ours on a page, without its comments.
+    """
+    lines = re.sub(r'\\\n\s+', '', PAGES[page]).split('\n')
+    calls = [re.fullmatch(r' {4}(?:PYTHONPATH=\. )?parlai (.*)', one) for one in lines]
+    words = [shlex.split(call[1], comments=True) for call in calls if call]
+    return [found for found in words if found[0] in COMMANDS]
+
+
+def targets(page):
+    """
+    Return every value of ``--add-target`` on a page, also where it stands alone.
+    """
+    pairs = [pair for words in command_lines(page) for pair in pairwise(words)]
+    found = [value for option, value in pairs if option == '--add-target']
+    return found + re.findall(r'`(mine=[^`\n]+)`', PAGES[page])
+
+
+@pytest.fixture(scope='module')
+def bot(tmp_path_factory):
+    """
+    Run the page's server in a process of its own; return its address.
+    """
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    script = tmp_path_factory.mktemp('bot') / 'server.py'
+    script.write_text(BLOCKS['server.py'].replace('8123', str(port)), encoding='utf-8')
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen([sys.executable, str(script)], stderr=quiet) as process:
+        try:
+            wait_for(port)
+            yield f'http://127.0.0.1:{port}/'
+        finally:
+            process.kill()
+
+
+def wait_for(port):
+    for _ in range(200):
+        try:
+            return socket.create_connection(('127.0.0.1', port), timeout=5).close()
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    raise AssertionError('the server of the page does not come up')
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory, bot):
+    """
+    Return a user's folder with the page's files, each fit to this machine.
+    """
+    home = tmp_path_factory.mktemp('systems')
+    here = {
+        'mine': make_generator(home, 'tiny'),
+        'qwen-0.5b': family_hf.make_model(home, 'llama', template=family_hf.TEMPLATE),
+        'blenderbot-hf': family_hf.make_model(home, 'bart'),
+    }
+    for name, text in BLOCKS.items():
+        for system, theirs in OWN.items():
+            text = text.replace(theirs, here[system])
+        (home / name).write_text(text.replace(SERVED, bot), encoding='utf-8')
+    return home
+
+
+@pytest.fixture(scope='module')
+def run(folder, bot):
+    """
+    Return the run in which all of them talked once and were judged.
+    """
+    page = targets('docs/systems.md')
+    agent = next(one for one in page if one.startswith('mine=agent:'))
+    plain = next(one for one in page if SERVED in one).replace(SERVED, bot)
+    files = ('mine.yaml', 'qwen.yaml', 'blenderbot.yaml', 'mybot.yaml')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))  # as PYTHONPATH=. does
+        EvaluateSystems.main(
+            config=small_config(folder, targets=1, partners=1),
+            run_dir=str(folder / 'run'),
+            datapath=str(folder / 'data'),
+            num_dialogues=1,
+            bootstraps=50,
+            no_cuda=True,
+            add_target=[str(folder / name) for name in files]
+            + [agent.replace('mine=', 'agent='), plain.replace('mybot=', 'bot=')]
+            + [FUNCTION],
+        )
+    return RunFolder.existing(folder / 'run')
+
+
+@pytest.mark.parametrize('name', SYSTEMS)
+def test_what_is_copied_from_the_page_talks_and_is_scored(run, name):
+    pairing = next(p for p in run.pairings if p.first == name)
+    [dialogue] = run.read_dialogues(pairing.id, 0)
+    assert (dialogue.ended_by, dialogue.reason) == (None, None)
+    assert len(dialogue.utterances) == 12
+    overall = run.read_json('ranking.json')['dimensions']['Overall']
+    assert {row['system']: row['n_unscored'] for row in overall}[name] == 0
+
+
+def test_the_bot_says_what_its_server_says(run):
+    pairing = next(p for p in run.pairings if p.first == 'mybot')
+    [dialogue] = run.read_dialogues(pairing.id, 0)
+    heard, said = (dialogue.utterances[i].text for i in (1, 2))
+    assert said == f'You said: {heard}'
+
+
+def test_every_block_is_a_file_with_a_name_of_its_own():
+    assert PAGE.count('\n```') == 2 * len(BLOCKS) == 2 * len(BLOCK.findall(PAGE))
+
+
+@pytest.mark.parametrize('name', SEATS)
+def test_options_of_the_page_are_those_of_the_agent(name, monkeypatch):
+    monkeypatch.setenv('OPENAI_API_KEY', 'none')
+    monkeypatch.setenv('PARLAI_DATAPATH', '/nowhere')  # or the parser would set it
+    plugin.register()
+    system = system_of(name)
+    agent = system.opt.get('model', 'transformer/generator')  # else its `.opt` says
+    given = {k: v for k, v in system.opt.items() if k not in FILE_OPTIONS}
+    found = parsed_options(system, {**given, 'model': agent})
+    assert {key: found[key] for key in given} == given
+    if agent == 'ext:remote':
+        assert Settings.of(system.opt).url == system.opt['remote_url']
+
+
+def test_a_roster_mixes_shipped_systems_and_own(folder):
+    roster = load_roster(str(folder / 'my_roster.yaml')).roster
+    assert [s.name for s in roster.targets] == ['Tfm-89M-Ddc-Ddg', 'mine']
+    assert roster.targets[0].opt['model'] == 'image_seq2seq'
+
+
+@pytest.mark.parametrize('page', PAGES)
+def test_commands_of_the_page_have_these_options(page):
+    lines = command_lines(page)
+    assert lines
+    for name, *rest in lines:
+        options = find_command(name).parser().parse_args(rest)
+        config = getattr(options, 'config', None)
+        if config and config.islower():  # in capitals it stands for any
+            assert zoo_configs.path('protocols', config).is_file()
+
+
+@pytest.mark.parametrize('page', PAGES)
+def test_targets_of_the_page_can_be_meant(page):
+    for spec in targets(page):
+        if not spec.endswith('.yaml'):
+            assert parse_target(spec).opt
+        elif page == 'docs/systems.md':
+            assert spec in SEATS
+
+
+def test_every_option_that_the_page_names_exists():
+    plugin.register()
+    known = set()
+    for name in ('qwen.yaml', 'mybot.yaml'):
+        known |= parsed_options(system_of(name), dict(system_of(name).opt)).keys()
+    named = set(re.findall(r'(?<![\w/.])((?:hf|remote)_[a-z_]+[a-z])\b', PAGE))
+    assert len(named) > 25
+    assert named - {'remote_cache.sqlite'} <= known
+    parsers = [find_command(name).parser() for name in COMMANDS]
+    options = {o for parser in parsers for o in parser._option_string_actions}
+    assert set(re.findall(r'(?<![\w-])--[a-z][a-z-]+', PAGE)) <= options
+
+
+def test_first_turns_of_the_page_are_those_there_are():
+    table = PAGE[PAGE.index('| `first_turn` |') :].split('\n\n')[0]
+    assert tuple(re.findall(r'^\| `(\w+)`', table, re.M)[1:]) == FIRST_TURNS
+    assert ASK in table and TOLD in table
+
+
+def test_every_family_has_its_class_and_its_tests():
+    plugin.register()
+    table = PAGE[PAGE.index('| family |') :].split('\n\n')[0].split('\n')[2:]
+    rows = [[cell.strip() for cell in row.strip('|').split('|')] for row in table]
+    assert len(rows) == 11
+    for _, models, judges, _, tests in rows:
+        for model in re.findall('`(.*?)`', models):
+            assert load_agent_module(model).__name__.endswith('Agent')
+        assert judges in ('yes', 'no')
+        for test in re.findall('`(.*?)`', tests):
+            assert (ROOT / 'tests' / f'{test}.py').is_file()
+
+
+def test_rosters_and_protocols_of_the_page_are_all_that_are_shipped():
+    table = PAGE[PAGE.index('| roster |') :].split('\n\n')[0]
+    rows = [row.strip('|').split('|') for row in table.split('\n')[2:]]
+    for column, kind in ((0, 'rosters'), (2, 'protocols')):
+        named = {name for row in rows for name in re.findall('`(.*?)`', row[column])}
+        assert named == {p.stem for p in (zoo_configs.HOME / kind).glob('*.yaml')}
+
+
+def test_the_page_counts_guesses_rightly():
+    info = load_roster('bipartite_2022').info.values()
+    n = sum(bool(about.get('guess')) for about in info)
+    assert f'{n} of its {len(info)} systems' in ' '.join(PAGE.split())
+
+
+def test_a_refusal_reads_as_on_the_page():
+    refused = Refused('/path/to/model', 'os.system')
+    assert f'    {SystemFailed("x", refused.as_option)}\n' in PAGE
+
+
+def test_an_endpoint_that_is_down_reads_as_on_the_page():
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        url = f'http://127.0.0.1:{free.getsockname()[1]}/'
+    opt = {'remote_url': url, 'remote_format': 'plain'}
+    silent = Endpoint(Settings.of(opt), wait=lambda seconds: None)
+    with pytest.raises(UserError) as raised:
+        silent.answers([(Turn(False, 'Hi.'),)])
+    line = str(SystemFailed('mybot', str(raised.value))).replace(url, SERVED)
+    assert f'    {line}\n' in PAGE
+
+
+def test_links_of_the_page_lead_somewhere():
+    heads = re.findall(r'^#+ (.*)', PAGE, re.M)
+    anchors = {re.sub(r'[^\w\- ]', '', h.lower()).replace(' ', '-') for h in heads}
+    for link in re.findall(r'\]\((.*?)\)', PAGE):
+        path, _, anchor = link.partition('#')
+        assert (ROOT / 'docs' / path).exists()
+        assert path or anchor in anchors

@@ -1,0 +1,111 @@
+"""
+The doctor finds what is wrong in an environment that was spoilt on purpose.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.commands.installation import Finding, conflicts
+
+ROOT = Path(__file__).parents[2]
+GONE = "raise ModuleNotFoundError('gone, as in setuptools 82')\n"
+
+
+def run(*args, front='', python=sys.executable):
+    """
+    Run `python -m parlai_ext` with the folder ``front`` before everything installed.
+    """
+    env = {**os.environ, 'PYTHONPATH': str(front)}
+    command = [python, '-m', 'parlai_ext', *args]
+    there = front or Path(sys.prefix)
+    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=there)
+
+
+def fake_version(folder, name, version):
+    home = folder / f'{name}-{version}.dist-info'
+    home.mkdir()
+    lines = f'Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n'
+    (home / 'METADATA').write_text(lines)
+
+
+@pytest.fixture
+def too_new_setuptools(tmp_path):
+    fake_version(tmp_path, 'setuptools', '99.0')
+    (tmp_path / 'pkg_resources.py').write_text(GONE)
+    return tmp_path
+
+
+def test_too_new_setuptools_is_named_with_its_mend(too_new_setuptools):
+    done = run('doctor', front=too_new_setuptools)
+    assert 'setuptools 99.0 is too new' in done.stdout
+    assert "pip install 'setuptools<" in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_stock_command_says_it_in_one_line(too_new_setuptools):
+    done = run('train_model', front=too_new_setuptools)
+    assert done.returncode == 1
+    assert done.stderr.startswith('error: setuptools 99.0 is too new')
+    assert done.stderr.count('\n') == 1
+
+
+def test_another_version_of_parlai_is_named(tmp_path):
+    fake_version(tmp_path, 'parlai', '1.6.0')
+    done = run('doctor', front=tmp_path)
+    assert 'parlai 1.6.0 is here and 1.7.2 is meant' in done.stdout
+    assert '--no-deps parlai==1.7.2' in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_hidden_package_is_named_and_the_mend_mends_it(tmp_path):
+    for package in ('parlai_internal', 'parlai_internal/scripts'):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / '__init__.py').write_text('')
+    complaint = f'{tmp_path}/parlai_internal hides our package'
+    before = run('doctor', front=tmp_path)
+    assert complaint in before.stdout
+    assert before.returncode == 1
+
+    lines = before.stdout.split('\n')
+    mend = next(b for a, b in zip(lines, lines[1:], strict=False) if complaint in a)
+    subprocess.run(mend, shell=True, check=True)
+    assert complaint not in run('doctor', front=tmp_path).stdout
+
+
+def test_an_empty_environment_is_told_what_to_install(tmp_path):
+    bare = tmp_path / 'venv'
+    command = [sys.executable, '-m', 'venv', '--without-pip', str(bare)]
+    subprocess.run(command, check=True)
+    (tmp_path / 'parlai_ext').symlink_to(ROOT / 'parlai_ext')
+    done = run('doctor', front=tmp_path, python=str(bare / 'bin' / 'python'))
+    assert 'parlai_ext itself is not installed' in done.stdout
+    assert 'parlai is missing' in done.stdout
+    assert done.returncode == 1
+    assert not done.stderr
+
+
+def test_parlais_pins_are_a_note_and_a_clash_of_ours_is_wrong():
+    lines = [
+        'parlai 1.7.2 has requirement numpy~=1.23.0, but you have numpy 2.4.6.',
+        'parlai 1.7.2 requires datasets, which is not installed.',
+        'pandas 3.1.1 has requirement numpy>=1.26,<3, but you have numpy 1.23.5.',
+        'somebody 1.0 has requirement numpy<2, but you have numpy 2.4.6.',
+    ]
+    note, clash = conflicts(lines)
+    assert not note.wrong
+    assert note.what.startswith("2 of parlai's own requirements")
+    assert clash == Finding(
+        'numpy 1.23.5 does not suit pandas, which wants numpy>=1.26,<3',
+        f"{sys.executable} -m pip install 'numpy>=1.26,<3'",
+    )
+
+
+def test_here_nothing_is_wrong():
+    done = run('doctor')
+    assert 'wrong' not in done.stdout
+    assert done.stdout.split('\n')[-2].startswith('all is well: parlai_ext')
+    assert done.returncode == 0

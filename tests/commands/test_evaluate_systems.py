@@ -1,0 +1,212 @@
+"""
+The main job as a user runs it: one command, again, extended, refused.
+"""
+
+import filecmp
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.core.errors import UserError
+from tests.support.small_run import SMALL, files_of, small_config
+
+
+@pytest.fixture(scope='module')
+def finished(tmp_path_factory):
+    home = tmp_path_factory.mktemp('run')
+    config = small_config(home)
+    ranking = EvaluateSystems.main(config=config, run_dir=str(home / 'run'), **SMALL)
+    return home, config, ranking
+
+
+def test_ranking_json_has_the_documented_shape(finished):
+    home, _, ranking = finished
+    written = json.loads((home / 'run' / 'ranking.json').read_text())
+    assert written == json.loads(json.dumps(ranking))
+    assert {'schema', 'signature', 'protocol', 'dimensions', 'baselines'} <= set(
+        written
+    )
+    assert set(written['dimensions']) == {
+        'Fluency',
+        'Specificity',
+        'Sensibleness',
+        'Overall',
+    }
+    columns = {
+        'system',
+        'rank',
+        'rank_low',
+        'rank_high',
+        'score',
+        'low',
+        'high',
+        'low_fixed',
+        'high_fixed',
+        'n_dialogues',
+        'n_unscored',
+    }
+    for rows in (*written['dimensions'].values(), *written['baselines'].values()):
+        assert {frozenset(row) for row in rows} == {frozenset(columns)}
+
+
+def test_every_pair_has_every_opener_and_twelve_utterances(finished):
+    home, _, _ = finished
+    manifest = json.loads((home / 'run' / 'manifest.json').read_text())
+    # 2 targets x 2 partners, 2 dialogues each
+    assert len(manifest['pairings']) == 4
+    for pairing in manifest['pairings']:
+        lines = [
+            json.loads(line)
+            for path in sorted((home / 'run/dialogues' / pairing['id']).glob('*.jsonl'))
+            for line in path.read_text().split('\n')
+            if line
+        ]
+        assert [d['opener_id'] for d in lines] == [o['id'] for o in manifest['openers']]
+        for d in lines:
+            acts = [act for pair in d['dialog'] for act in pair]
+            assert len(acts) == 12 or d['ended_by']
+
+
+def test_system_score_is_the_mean_of_dialogue_means(finished):
+    home, _, ranking = finished
+    manifest = json.loads((home / 'run' / 'manifest.json').read_text())
+    first_of = {p['id']: p['first'] for p in manifest['pairings']}
+    means: dict[str, list[float]] = {}
+    for path in sorted((home / 'run/scores').glob('*/*/*.jsonl')):
+        for line in path.read_text().split('\n'):
+            if not line:
+                continue
+            values = [
+                s['value']
+                for s in json.loads(line)['scores']
+                if s['dimension'] == 'Overall'
+            ]
+            assert len(values) == 5
+            target = first_of[path.parent.name]
+            means.setdefault(target, []).append(sum(values) / len(values))
+    for row in ranking['dimensions']['Overall']:
+        mine = means[row['system']]
+        assert row['score'] == pytest.approx(sum(mine) / len(mine), rel=1e-11)
+
+
+def test_the_same_command_again_changes_no_byte(finished):
+    home, config, _ = finished
+    before = files_of(home / 'run')
+    EvaluateSystems.main(config=config, run_dir=str(home / 'run'), **SMALL)
+    assert files_of(home / 'run') == before
+
+
+@pytest.mark.parametrize('key, value', [('seed', 9), ('num_dialogues', 3)])
+def test_a_changed_setting_is_refused_by_name(finished, key, value):
+    home, config, _ = finished
+    options = {**SMALL, key: value}
+    with pytest.raises(UserError, match=key):
+        EvaluateSystems.main(config=config, run_dir=str(home / 'run'), **options)
+
+
+def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
+    home, config, _ = finished
+    before = files_of(home / 'run')
+    ranking = EvaluateSystems.main(
+        config=config,
+        run_dir=str(home / 'run'),
+        add_target=['floor-echo=agent:repeat_query'],
+        **SMALL,
+    )
+    after = files_of(home / 'run')
+    kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
+    assert kept and all(after[n] == before[n] for n in kept)
+    names = {row['system'] for row in ranking['dimensions']['Overall']}
+    assert 'floor-echo' in names and len(names) == 3
+
+
+def test_a_run_goes_on_without_its_protocol_file(finished):
+    home, _, _ = finished
+    before = files_of(home / 'run')
+    EvaluateSystems.main(run_dir=str(home / 'run'))
+    after = files_of(home / 'run')
+    kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
+    assert all(after[n] == before[n] for n in kept)
+    with pytest.raises(UserError, match='--seed needs --config'):
+        EvaluateSystems.main(run_dir=str(home / 'run'), seed=3)
+
+
+def test_a_target_that_samples_can_be_added(finished):
+    home, _, _ = finished
+    before = files_of(home / 'run')
+    EvaluateSystems.main(
+        run_dir=str(home / 'run'),
+        add_target=['draws=zoo:mini/step-150/model,inference=topk,topk=5'],
+    )
+    after = files_of(home / 'run')
+    assert all(after[n] == before[n] for n in before if n.startswith('dialogues/'))
+    manifest = json.loads(after['manifest.json'])
+    # targets are no part of the signature
+    assert manifest['signature'] == json.loads(before['manifest.json'])['signature']
+    assert manifest['targets']['draws']['shard_size'] == 2
+
+
+def test_a_wrong_option_of_a_target_leaves_the_run_as_it_was(finished):
+    home, _, _ = finished
+    before = files_of(home / 'run')
+    with pytest.raises(UserError, match='typo.*inferenc'):
+        EvaluateSystems.main(
+            run_dir=str(home / 'run'),
+            add_target=['typo=zoo:mini/step-150/model,inferenc=beam'],
+        )
+    assert files_of(home / 'run') == before
+
+
+def test_dry_run_refuses_what_the_run_would_refuse(finished):
+    home, config, _ = finished
+    with pytest.raises(UserError, match='num_turns: 12 → 8'):
+        EvaluateSystems.main(
+            **{**SMALL, 'config': config, 'run_dir': str(home / 'run')},
+            num_turns=8,
+            dry_run=True,
+        )
+
+
+def test_dry_run_counts_and_writes_nothing(tmp_path):
+    config = small_config(tmp_path)
+    found = EvaluateSystems.main(
+        config=config, run_dir=str(tmp_path / 'run'), dry_run=True, **SMALL
+    )
+    # 2 targets x 2 partners x 2 dialogues; 10 made utterances each, 5 of them judged
+    assert found['dialogues'] == 8
+    assert found['utterances_to_generate'] == 80
+    assert found['utterances_to_score'] == 40
+    assert not (tmp_path / 'run').exists()
+
+
+def test_two_runs_of_one_seed_are_equal(finished, tmp_path):
+    home, config, _ = finished
+    EvaluateSystems.main(config=config, run_dir=str(tmp_path / 'again'), **SMALL)
+    one = home / 'run' / 'dialogues'
+    for path in Path(tmp_path / 'again' / 'dialogues').rglob('*.jsonl'):
+        assert filecmp.cmp(path, one / path.relative_to(tmp_path / 'again/dialogues'))
+
+
+def test_a_run_that_is_not_there_does_not_go_on(tmp_path):
+    run = str(tmp_path / 'mistyped')
+    with pytest.raises(UserError, match=f'--config .*there is no run in {run}'):
+        EvaluateSystems.main(run_dir=run)
+
+
+def test_a_retriever_does_not_begin_with_warnings(tmp_path):
+    # ParlAI's of candidates that are as they should be, and torch's of ParlAI
+    config = small_config(tmp_path, targets=1, partners=1)
+    assert 'retrieval' in Path(config).read_text()
+    words = f'collect_dialogues --config {config} --run-dir {tmp_path}/run'
+    done = subprocess.run(
+        [sys.executable, '-m', 'parlai_ext', *words.split(), '--num-dialogues', '2'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert 'collect: ' in done.stderr
+    assert 'warning' not in done.stderr.lower()

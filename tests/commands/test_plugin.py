@@ -1,0 +1,293 @@
+"""
+How `parlai` finds us, and what a command line costs and says.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.commands.command import COMMANDS, find_command
+
+BIN = Path(sys.executable).parent
+HEAVY = {'torch', 'parlai', 'transformers', 'matplotlib'}
+
+
+def run(*command, **env):
+    env = {**os.environ, **env}
+    there = sys.prefix  # not the checkout, whose folders would be found by chance
+    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=there)
+
+
+@pytest.fixture(scope='module')
+def stock():
+    """
+    Facts about a process that started as `parlai` does.
+    """
+    code = """
+import io, json
+from contextlib import redirect_stdout
+from parlai.core.script import superscript_main
+out = io.StringIO()
+with redirect_stdout(out):
+    superscript_main(['help'])
+from parlai.core.loader import load_agent_module, load_teacher_module, SCRIPT_REGISTRY
+from parlai.core.opt import Opt
+import parlai.zoo.mini.build, parlai_ext, sys
+print(json.dumps({
+    'help': out.getvalue(),
+    'agent': load_agent_module('ext:fed').__module__,
+    'teacher': load_teacher_module('ext:empathetic_openers').__module__,
+    'zoo': parlai.zoo.mini.build.__file__,
+    'preset': dict(Opt.load_init('gen/blenderbot')),
+    'heavy': [m for m in ('transformers', 'matplotlib') if m in sys.modules],
+}))
+"""
+    done = run(sys.executable, '-c', code)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.split('\n')[-2])
+
+
+@pytest.mark.parametrize('name', COMMANDS)
+def test_parlai_lists_every_command(stock, name):
+    assert f'\n  {name} ' in stock['help']
+
+
+def test_agents_resolve_behind_the_prefix(stock):
+    assert stock['agent'].startswith('parlai_ext.agents.fed')
+
+
+def test_tasks_resolve_behind_the_prefix(stock):
+    assert stock['teacher'] == 'parlai_ext.tasks.empathetic_openers.agents'
+
+
+def test_the_mini_zoo_is_in_parlais_zoo(stock):
+    assert 'parlai_ext' in stock['zoo']
+
+
+def test_the_preset_that_the_wheel_lost_is_back(stock):
+    # the settings that Roller et al. (2021) chat with
+    assert stock['preset']['beam_size'] == 10
+    assert stock['preset']['beam_min_length'] == 20
+
+
+def test_starting_loads_neither_transformers_nor_matplotlib(stock):
+    assert stock['heavy'] == []
+
+
+def loaded(code):
+    done = run(sys.executable, '-c', f'{code}\nimport sys; print(*sys.modules)')
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split('\n')[-2].split())
+
+
+@pytest.mark.parametrize('name', ['rank_systems', 'report_run', 'doctor'])
+def test_help_of_a_command_without_models_loads_none(name):
+    code = f"""
+from parlai_ext.__main__ import main
+try:
+    main(['{name}', '--help'])
+except SystemExit:
+    pass
+"""
+    assert not HEAVY & loaded(code)
+
+
+@pytest.mark.parametrize('name', COMMANDS)
+def test_a_command_knows_its_options_without_heavy_imports(name):
+    # `parlai` asks each command for them at every start
+    module = 'parlai_ext.commands.command'
+    code = f"from {module} import find_command\nfind_command('{name}').parser()"
+    assert not HEAVY & loaded(code)
+
+
+WAYS = {'parlai': [str(BIN / 'parlai')], 'module': [sys.executable, '-m', 'parlai_ext']}
+
+
+@pytest.mark.parametrize('way', WAYS)
+@pytest.mark.parametrize('name', ['convert_model', 'evaluate_systems', 'report_run'])
+def test_help_has_every_option_once(name, way):
+    printed = run(*WAYS[way], name, '--help').stdout.split('\n')
+    for action in find_command(name).parser()._actions:
+        option = max(action.option_strings, key=len)
+        lines = [x for x in printed if x.startswith('  -')]
+        named = [x for x in lines if option in x.replace(',', ' ').split()]
+        assert len(named) == 1, option
+
+
+def test_a_command_in_python_has_help_too():
+    from parlai_ext.commands.plugin import script_of
+
+    text = script_of(find_command('convert_model')).help()
+    assert text.count('\n  --model-file ') == 1
+
+
+def test_the_current_folder_is_no_place_for_modules(tmp_path):
+    # as under `parlai`: a model's options may name `projects:…`
+    (tmp_path / 'projects').mkdir()
+    (tmp_path / 'projects' / '__init__.py').write_text('')
+    (tmp_path / 'parlai_internal' / 'scripts').mkdir(parents=True)
+    for folder in ('parlai_internal', 'parlai_internal/scripts'):
+        (tmp_path / folder / '__init__.py').write_text('')
+    (tmp_path / 'parlai_internal' / 'scripts' / 'look.py').write_text(
+        "print('from here')"
+    )
+    command = [*WAYS['module'], 'help']
+    given = {'capture_output': True, 'text': True, 'cwd': tmp_path}
+    assert 'from here' not in subprocess.run(command, **given).stdout
+    env = {**os.environ, 'PYTHONPATH': '.'}
+    assert 'from here' in subprocess.run(command, **given, env=env).stdout
+
+
+@pytest.fixture
+def own_package(tmp_path):
+    """
+    A user's own `parlai_internal`, with a command of its own.
+    """
+    scripts = tmp_path / 'parlai_internal' / 'scripts'
+    scripts.mkdir(parents=True)
+    for folder in (scripts, scripts.parent):
+        (folder / '__init__.py').write_text('')
+    (scripts / 'theirs.py').write_text(
+        'from parlai.core.script import ParlaiScript, register_script\n'
+        "@register_script('theirs')\n"
+        'class Theirs(ParlaiScript):\n'
+        '    @classmethod\n'
+        '    def setup_args(cls):\n'
+        '        from parlai.core.params import ParlaiParser\n'
+        "        return ParlaiParser(False, False, 'A command of theirs')\n"
+    )
+    return tmp_path
+
+
+def test_behind_a_users_package_the_module_has_both_commands(own_package):
+    command = [sys.executable, '-m', 'parlai_ext', '--help']
+    done = run(*command, PYTHONPATH=str(own_package))
+    for name in (*COMMANDS, 'train_model', 'self_chat', 'theirs'):
+        assert f'\n  {name} ' in done.stdout
+    assert not done.stderr
+
+
+def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
+    code = (
+        f'import parlai_internal, sys; sys.path.append({str(own_package)!r})\n'
+        'del sys.modules["parlai_internal"]; sys.path_importer_cache.clear()\n'
+        'from parlai.core.script import superscript_main; superscript_main(["help"])'
+    )
+    ours_first = str(Path(find_command.__code__.co_filename).parents[2])
+    done = run(sys.executable, '-c', code, PYTHONPATH=ours_first)
+    assert 'evaluate_systems' in done.stdout
+    assert 'A command of theirs' in done.stdout
+
+
+@pytest.mark.parametrize(
+    'command, code, says',
+    [
+        (['evaluate_systems', '--confg', 'x'], 2, 'did you mean --config?'),
+        (
+            ['evaluate_systems', '--bootstraps', 'x'],
+            2,
+            "a number from 1 is expected, not 'x'",
+        ),
+        (['evaluate_systems', '--config', 'nosuch', '--run-dir', 'x'], 1, 'nosuch'),
+        (['rank_systems', '--run-dir', '/nowhere'], 1, '/nowhere'),
+    ],
+)
+def test_a_mistake_with_our_commands_is_one_line(command, code, says, capsys):
+    from parlai.core.script import superscript_main
+
+    with pytest.raises(SystemExit) as stopped:
+        superscript_main(command)
+    line = capsys.readouterr().err
+    assert stopped.value.code == code
+    assert line.startswith('error: ')
+    assert says in line
+    assert line.count('\n') == 1
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        ['display_data', '-t', 'ext:nosuch'],
+        ['display_data', '-t', 'ext:nosuch:Teacher'],
+        ['eval_model', '-m', 'ext:nosuch', '-t', 'self_chat'],
+    ],
+)
+def test_what_is_not_ours_is_told_with_what_is(command):
+    from parlai.core.script import superscript_main
+
+    from parlai_ext.commands.plugin import mistake
+
+    with pytest.raises(ModuleNotFoundError) as raised:
+        superscript_main(command)
+    line = mistake(raised.value)
+    assert line.startswith('there is no ext:nosuch; known: ')
+    assert 'ext:fed' in line or 'ext:empathetic_openers' in line
+
+
+def test_a_package_missing_elsewhere_is_not_called_a_mistake():
+    from parlai_ext.commands.plugin import mistake
+
+    assert mistake(ModuleNotFoundError('x', name='parlai_ext.agents.fed.x')) is None
+    assert mistake(ModuleNotFoundError('x', name='faiss')) is None
+
+
+def test_a_mistake_under_a_stock_command_is_one_line_and_exit_code_1():
+    done = run(str(BIN / 'parlai'), 'display_data', '-t', 'ext:nosuch')
+    lines = [x for x in done.stderr.split('\n') if x and 'pkg_resources' not in x]
+    assert len(lines) == 1
+    assert lines[0].startswith('error: there is no ext:nosuch')
+    assert done.returncode == 1
+
+
+def test_a_users_mistake_is_an_exception_in_python():
+    from parlai_ext.commands.plugin import script_of
+    from parlai_ext.core.errors import UserError
+
+    with pytest.raises(UserError, match='no_such_option'):
+        script_of(find_command('rank_systems')).main(no_such_option=1)
+
+
+def test_registering_twice_is_registering_once():
+    import parlai.zoo
+
+    from parlai_ext.commands import plugin
+
+    plugin.register()
+    hook, paths = sys.excepthook, list(parlai.zoo.__path__)
+    plugin.register()
+    assert sys.excepthook is hook
+    assert list(parlai.zoo.__path__) == paths
+
+
+def test_the_wheel_holds_every_module_and_data_file(tmp_path):
+    root = Path(find_command.__code__.co_filename).parents[2]
+    tree = tmp_path / 'tree'
+    names = (
+        'parlai_ext',
+        'parlai_internal',
+        'agents',
+        'tasks',
+        'worlds',
+        'zoo_configs',
+    )
+    skip = shutil.ignore_patterns('__pycache__')
+    for name in names:
+        shutil.copytree(root / name, tree / name, ignore=skip)
+    for name in ('setup.py', 'pyproject.toml', 'LICENSE'):
+        shutil.copy(root / name, tree)
+    pip = [sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--no-build-isolation']
+    done = run(*pip, '--wheel-dir', str(tmp_path), str(tree))
+    assert done.returncode == 0, done.stderr
+    [wheel] = tmp_path.glob('*.whl')
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    files = [p.relative_to(tree) for n in names for p in (tree / n).rglob('*')]
+    here = {p.as_posix() for p in files if (root / p).is_file()}
+    rooms = ('agents', 'tasks', 'worlds', 'zoo_configs')
+    installed = {f'parlai_ext/{x}' if x.split('/')[0] in rooms else x for x in here}
+    assert installed - inside == set()

@@ -1,0 +1,47 @@
+import json
+
+import pytest
+
+from parlai_ext.commands.report_run import ReportRun
+from parlai_ext.core.errors import UserError
+from tests.support.report_example import example_ranking, example_run
+
+
+def test_run_that_is_not_ranked_is_told_what_to_do_first(tmp_path):
+    example_run(tmp_path / 'r')
+    with pytest.raises(UserError, match='rank it first: parlai rank_systems --run-dir'):
+        ReportRun.main('--run-dir', str(tmp_path / 'r'))
+
+
+def test_run_folder_must_be_named():
+    with pytest.raises(UserError, match='--run-dir is needed'):
+        ReportRun.main()
+
+
+@pytest.mark.parametrize('text', ['[]', '{"schema": 1}', '{"dimensions": {'])
+def test_damaged_ranking_is_one_clear_line(tmp_path, text):
+    example_run(tmp_path / 'r').write_text('ranking.json', text)
+    with pytest.raises(UserError, match='ranking.json is damaged'):
+        ReportRun.main('--run-dir', str(tmp_path / 'r'))
+
+
+def test_page_and_leaderboard_are_written_the_same_twice(tmp_path, capsys):
+    run = example_run(tmp_path / 'r')
+    run.write_json('ranking.json', example_ranking())
+    page = ReportRun.main('--run-dir', str(run.root))
+    paths = [run.root / 'report.html', run.root / 'leaderboard.csv']
+    first = [path.read_bytes() for path in paths]
+    assert page == paths[0] and all(first)
+    ReportRun.main('--run-dir', str(run.root))
+    assert [path.read_bytes() for path in paths] == first
+    assert 'comes first of 2 systems' in capsys.readouterr().out
+
+
+def test_report_leaves_dialogues_scores_and_ranking_alone(tmp_path):
+    run = example_run(tmp_path / 'r')
+    run.write_json('ranking.json', example_ranking())
+    files = [p for p in run.root.rglob('*.json*') if p.is_file()]
+    before = {p: p.read_bytes() for p in files}
+    ReportRun.main(run_dir=str(run.root))
+    assert {p: p.read_bytes() for p in files} == before
+    assert json.loads((run.root / 'ranking.json').read_text()) == example_ranking()

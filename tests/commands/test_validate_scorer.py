@@ -1,0 +1,282 @@
+"""
+`validate_scorer`: FED against people's judgements, of chats in a file or of a run.
+"""
+
+import json
+
+import pytest
+from scipy import stats
+
+from parlai_ext.bench.agreement_table import agreement_csv
+from parlai_ext.commands import plugin
+from parlai_ext.commands.command import find_command
+from parlai_ext.commands.import_dialogues import ImportDialogues
+from parlai_ext.commands.validate_scorer import ValidateScorer
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Utterance
+from parlai_ext.data.human_chats import read_dialogues
+from parlai_ext.files.protocol_file import load_protocol
+from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.store import RunFolder
+from tests.support.small_run import files_of, small_config
+from tests.support.tiny_models import make_generator, sentences
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    plugin.register()
+
+
+def lines(path, *records):
+    path.write_text(''.join(json.dumps(one) + '\n' for one in records))
+    return str(path)
+
+
+def acts(*said):
+    return [[{'id': who, 'text': text}] for who, text in said]
+
+
+def test_dialogues_are_named_by_id_or_line(tmp_path):
+    path = lines(
+        tmp_path / 'd.jsonl',
+        {'dialog': acts(('human', 'Hi\u2028!'), ('bot', 'Oh'))},
+        {'dialog': [], 'dialogue_id': 'x'},
+    )
+    one, other = read_dialogues(path)
+    assert (one.id, other.id) == ('1', 'x')
+    assert one.utterances == (Utterance('human', 'Hi\u2028!'), Utterance('bot', 'Oh'))
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        ('', 'no dialogue in it'),
+        ('{', ':1: not JSON'),
+        ('\n[]', ':2: an object is expected'),
+        ('{"dialog": 3}', ':1: key dialog: a list of lists'),
+        ('{"dialog": [[3]]}', ':1: key dialog: an act is expected, not 3'),
+        ('{"dialog": [[{"id": "a"}]]}', ":1: key dialog: an act without a text 'text'"),
+        (
+            '{"dialog": [], "dialogue_id": "2"}\n{"dialog": []}',
+            ":2: key dialogue_id: '2' is there already",
+        ),
+    ],
+)
+def test_a_wrong_dialogues_file_is_one_line(tmp_path, text, problem):
+    path = tmp_path / 'd.jsonl'
+    path.write_text(text)
+    with pytest.raises(UserError, match=problem) as e:
+        read_dialogues(path)
+    assert '\n' not in str(e.value) and str(path) in str(e.value)
+
+
+@pytest.fixture(scope='module')
+def model_file(tmp_path_factory):
+    return make_generator(tmp_path_factory.mktemp('judge'), label_truncate=64)
+
+
+def judged_chats(folder):
+    """
+    Write people's chats with two bots, and what they said of them.
+    """
+    words = iter(sentences(60))
+    records, rows = [], ['system,dimension,value,rater,dialogue_id']
+    for i in range(8):
+        bot = ('step-x', 'step-y')[i % 2]
+        said = [(('human', bot)[k % 2], next(words)) for k in range(6)]
+        records.append({'dialogue_id': f'c{i}', 'dialog': acts(*said)})
+        rows += [f'{bot},Overall,{1 + (i + r) % 5},r{r},c{i}' for r in range(3)]
+    people = folder / 'people.csv'
+    people.write_text('\n'.join(rows))
+    return lines(folder / 'chats.jsonl', *records), str(people)
+
+
+def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
+    chats, people = judged_chats(tmp_path)
+    out = tmp_path / 'table.csv'
+    result = ValidateScorer.main(
+        config='fed_table1_demo',
+        dialogues_file=chats,
+        human_scores=people,
+        judge_model_file=model_file,
+        bootstraps=100,
+        out=str(out),
+    )
+    rows = {(r['level'], r['variant']): r for r in result['rows']}
+    assert [rows['dialogue', v]['n'] for v in ('FED', 'w/o neg', 'w/o pos')] == [8] * 3
+    assert rows['system', 'FED']['reason'].startswith('2 items have a score')
+    assert 'polarity:both' in result['signature']
+    assert 'Overall (n 8)' in capsys.readouterr().out
+    assert out.read_text() == agreement_csv(result)
+
+
+def test_command_gives_what_each_polarity_gives_alone(tmp_path, model_file):
+    chats, people = judged_chats(tmp_path)
+    common = {'dialogues_file': chats, 'judge_model_file': model_file}
+    result = ValidateScorer.main(**common, human_scores=people, bootstraps=9)
+    dialogues = read_dialogues(chats)
+    people_mean = {
+        f'c{i}': sum(1 + (i + r) % 5 for r in range(3)) / 3 for i in range(8)
+    }
+    for variant, polarity in {'w/o neg': 'positive', 'w/o pos': 'negative'}.items():
+        config = {'judge_model_file': model_file, 'polarity': polarity}
+        alone = build_scorer(config).score(dialogues, [[1, 3, 5]] * 8)
+        means = [
+            sum(s.value for s in one.scores if s.dimension == 'Overall') / 3
+            for one in alone
+        ]
+        expected = stats.pearsonr(means, list(people_mean.values())).statistic
+        [row] = [
+            r
+            for r in result['rows']
+            if (r['level'], r['variant']) == ('dialogue', variant)
+        ]
+        assert row['pearson']['value'] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_table_without_a_folder_is_refused_before_the_work(tmp_path):
+    chats, people = judged_chats(tmp_path)
+    given = {'dialogues_file': chats, 'human_scores': people}
+    given['judge_model_file'] = str(tmp_path / 'none')  # is not even looked for
+    with pytest.raises(UserError, match='^--out .*: there is no such folder$'):
+        ValidateScorer.main(
+            config='fed_table1_demo', **given, out=str(tmp_path / 'no' / 't.csv')
+        )
+
+
+def test_command_without_human_scores_is_one_line():
+    with pytest.raises(UserError, match='--human-scores is needed'):
+        ValidateScorer.main(config='fed_table1_demo')
+
+
+def test_command_names_the_speakers_when_no_judged_system_speaks(tmp_path, model_file):
+    chats, people = judged_chats(tmp_path)
+    other = tmp_path / 'other.csv'
+    other.write_text('system,dimension,value\nstep-z,Overall,1')
+    with pytest.raises(UserError, match='column system: .* human, step-x, step-y'):
+        ValidateScorer.main(
+            dialogues_file=chats, human_scores=str(other), judge_model_file=model_file
+        )
+
+
+@pytest.mark.parametrize('of_file', [True, False])
+def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file):
+    people, run_dir = tmp_path / 'people.csv', tmp_path / 'run'
+    # a judge that is not there is not reached, and nothing is collected
+    where = (
+        {'dialogues_file': judged_chats(tmp_path)[0]}
+        if of_file
+        else {'run_dir': str(run_dir), 'config': small_config(tmp_path, partners=1)}
+    )
+    people.write_text('system,dimension,value\nstep-50,Overal,1')
+    with pytest.raises(UserError, match="no 'Overal'; did you mean 'Overall'"):
+        ValidateScorer.main(human_scores=str(people), **where)
+    assert not list((run_dir / 'dialogues').glob('*/*'))
+
+
+def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file):
+    chats, people = judged_chats(tmp_path)
+    common = {'dialogues_file': chats, 'human_scores': people, 'bootstraps': 9}
+    common['judge_model_file'] = model_file
+    whole = ValidateScorer.main(**common)
+    monkeypatch.setattr('parlai_ext.commands.validate_scorer.AT_ONCE', 3)
+    for one, other in zip(
+        ValidateScorer.main(**common)['rows'], whole['rows'], strict=True
+    ):
+        assert one['spearman']['value'] == pytest.approx(other['spearman']['value'])
+        assert one['n'] == other['n']
+
+
+def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
+    said = acts(('human', 'Hi'), ('bot', 'Hello'), ('human', 'So'), ('bot', 'Yes'))
+    said[1][0]['given'] = True
+    chats = lines(tmp_path / 'chats.jsonl', {'dialog': said})
+    people = tmp_path / 'people.csv'
+    people.write_text('system,dimension,value\nbot,Overall,1')
+    asked = []
+
+    def spy(scorer, dialogues, indices):
+        asked.extend(indices)
+        raise UserError('enough')
+
+    monkeypatch.setattr(ValidateScorer, 'scorer', lambda *_: None)
+    monkeypatch.setattr('parlai_ext.commands.validate_scorer.scored_pairs', spy)
+    with pytest.raises(UserError, match='enough'):
+        ValidateScorer.main(dialogues_file=chats, human_scores=str(people))
+    assert asked == [[3]]
+
+
+def test_a_run_folder_beside_a_file_of_chats_is_refused(tmp_path):
+    chats, people = judged_chats(tmp_path)
+    with pytest.raises(UserError, match='--run-dir: with --dialogues-file nothing'):
+        ValidateScorer.main(dialogues_file=chats, human_scores=people, run_dir='r')
+
+
+def test_command_has_its_name():
+    assert find_command('validate_scorer') is ValidateScorer
+
+
+@pytest.mark.parametrize('name', ['fed_table1_2022', 'fed_table1_demo'])
+def test_shipped_protocols_ask_both_kinds_of_followups(name):
+    assert load_protocol(name).scorer['polarity'] == 'both'
+
+
+def test_command_collects_scores_and_goes_on(tmp_path):
+    run_dir = str(tmp_path / 'run')
+    whole = tmp_path / 'systems.csv'
+    whole.write_text('system,dimension,value\nstep-50,Overall,1\nstep-150,Overall,2\n')
+    first = ValidateScorer.main(
+        config=small_config(tmp_path, partners=1),
+        run_dir=run_dir,
+        num_dialogues=2,
+        human_scores=str(whole),
+        bootstraps=9,
+    )
+    assert {row['level'] for row in first['rows']} == {'system'}
+    run = RunFolder.existing(run_dir)
+    people = tmp_path / 'people.csv'
+    rows = [
+        f'{d.utterances[0].speaker},Overall,{i % 3},{d.id}'
+        for i, d in enumerate(run.iter_dialogues())
+    ]
+    people.write_text('\n'.join(['system,dimension,value,dialogue_id', *rows]))
+    before = files_of(run.root / 'dialogues') | files_of(run.root / 'scores')
+    again = ValidateScorer.main(run_dir=run_dir, human_scores=str(people), bootstraps=9)
+    assert files_of(run.root / 'dialogues') | files_of(run.root / 'scores') == before
+    counts = {r['variant']: r['n'] for r in again['rows'] if r['level'] == 'dialogue'}
+    assert counts == {'FED': 4, 'w/o neg': 4, 'w/o pos': 4}
+    assert json.loads((run.root / 'agreement.json').read_text()) == again
+
+
+def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
+    said = {
+        'd1': ('do you like tea ?', 'yes , i like tea .', 'why ?', 'it is hot .'),
+        'd2': ('i have a dog .', 'blue blue', 'what ?', 'the the'),
+        'd3': ('i read a book .', 'which book ?', 'a long one .', 'no no no'),
+        'd4': ('hello .', 'how are you ?', 'fine , thanks .', 'good to hear .'),
+    }
+    turns = {
+        one: [('AB'[i % 2], text) for i, text in enumerate(texts)]
+        for one, texts in said.items()
+    }
+    rows = [
+        {'dialogue_id': one, 'speaker': who, 'text': text}
+        for one, spoken in turns.items()
+        for who, text in spoken
+    ]
+    run = str(tmp_path / 'run')
+    ImportDialogues.main(dialogues=[lines(tmp_path / 'i.jsonl', *rows)], run_dir=run)
+    chats = lines(
+        tmp_path / 'chats.jsonl',
+        *({'dialogue_id': one, 'dialog': acts(*of)} for one, of in turns.items()),
+    )
+    people = tmp_path / 'people.csv'
+    table = 'system,dimension,value,dialogue_id\nB,Overall,{},d1\nB,Overall,{},d2\n'
+    table += 'B,Overall,{},d3\nB,Overall,{},d4\nA,Overall,3,d1\nA,Overall,2,d3\n'
+    people.write_text(table.format(4, 1, 2, 5))
+    known = {'human_scores': str(people), 'bootstraps': 20}
+    judge = {'judge_model_file': 'zoo:mini/judge/model'}
+    there = ValidateScorer.main(run_dir=run, **known)
+    beside = ValidateScorer.main(dialogues_file=chats, **known, **judge)
+    assert there['rows'] == beside['rows']
+    assert RunFolder.existing(run).manifest.get('imported')

@@ -1,0 +1,133 @@
+"""
+The units of work: every dialogue once, full batches, few reloads.
+"""
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parlai_ext.core.nouns import Pairing
+from parlai_ext.core.schedule import blocks, shard_size_for, shards
+from tests.core.test_schedule import paired
+
+sizes = st.integers(1, 40)
+
+
+def plan(targets, partners, n, batchsize, sampling=lambda pairing: False):
+    pairs = paired(targets, partners, 'bipartite')
+    return blocks(pairs, n, batchsize, sampling)
+
+
+def some(kind, n):
+    return [f'{kind}{i}' for i in range(n)]
+
+
+@given(st.integers(1, 5), st.integers(1, 6), sizes, sizes, st.sets(st.integers(0, 5)))
+def test_every_dialogue_is_in_exactly_one_block(i, k, n, batchsize, random_ones):
+    partners = some('p', k)
+
+    def sampling(pairing):
+        return partners.index(pairing.second) in random_ones
+
+    work = plan(some('t', i), partners, n, batchsize, sampling)
+    played = [
+        (shard.pairing_id, opener)
+        for block in work
+        for shard in block.shards
+        for opener in range(shard.start, shard.stop)
+    ]
+    ids = [one.id for one in paired(some('t', i), partners, 'bipartite')]
+    assert sorted(played) == sorted(itertools.product(ids, range(n)))
+
+
+@given(sizes, sizes)
+def test_shards_are_the_slices_of_the_openers(n, size):
+    cut = [list(range(n))[one.start : one.stop] for one in shards('x', n, size)]
+    assert list(itertools.chain(*cut)) == list(range(n))
+    assert all(len(part) == size for part in cut[:-1])
+    assert [one.index for one in shards('x', n, size)] == list(range(len(cut)))
+
+
+@given(st.integers(1, 4), st.integers(1, 6), sizes, sizes, st.integers(1, 3))
+def test_adding_targets_changes_no_block_of_the_others(i, k, n, batchsize, more):
+    before = plan(some('t', i), some('p', k), n, batchsize)
+    after = plan(some('t', i + more), some('p', k), n, batchsize)
+    assert after[: len(before)] == before
+
+
+@given(st.permutations(some('t', 5)), sizes, sizes)
+def test_the_order_of_targets_changes_no_block(shuffled, n, batchsize):
+    before = plan(some('t', 5), some('p', 4), n, batchsize)
+    assert set(plan(shuffled, some('p', 4), n, batchsize)) == set(before)
+
+
+@given(st.integers(1, 4), st.integers(1, 6), sizes, sizes)
+def test_a_block_is_at_least_a_batch_unless_it_is_its_targets_last(i, k, n, batchsize):
+    owner = {
+        one.id: one.first for one in paired(some('t', i), some('p', k), 'bipartite')
+    }
+    size = shard_size_for(n, batchsize)
+    small = [
+        owner[block.shards[0].pairing_id]
+        for block in plan(some('t', i), some('p', k), n, batchsize)
+        if sum(shard.lanes for shard in block.shards) < batchsize and n < batchsize
+    ]
+    assert len(small) == len(set(small))
+    assert size == min(n, batchsize)
+
+
+def test_small_pairings_are_packed_whole_until_they_fill_a_batch():
+    # 3 openers, batches of 8: three pairings make 9 lanes, the fourth waits alone
+    work = plan(['t'], some('p', 4), 3, 8)
+    assert [[s.pairing_id.split('-')[2] for s in b.shards] for b in work] == [
+        ['p0', 'p1', 'p2'],
+        ['p3'],
+    ]
+
+
+def test_large_pairings_are_cut_into_batches_of_one_pairing():
+    # 5 openers, batches of 2: slices of 2, 2 and 1, each by itself
+    work = plan(['t'], ['p'], 5, 2)
+    assert [[(s.start, s.stop) for s in b.shards] for b in work] == [
+        [(0, 2)],
+        [(2, 4)],
+        [(4, 5)],
+    ]
+
+
+def test_a_pairing_that_samples_shares_its_block_with_nobody():
+    work = plan(['t'], some('p', 4), 1, 8, lambda one: one.second == 'p1')
+    assert [[s.pairing_id.split('-')[2] for s in b.shards] for b in work] == [
+        ['p0'],
+        ['p1'],
+        ['p2', 'p3'],
+    ]
+
+
+def loads(work, pairs, room):
+    """
+    Count model loads when the ``room`` models used last stay in memory.
+    """
+    players = {one.id: (one.first, one.second) for one in pairs}
+    held, count = [], 0
+    for block in work:
+        for shard in block.shards:
+            for name in players[shard.pairing_id]:
+                count += name not in held
+                held = [one for one in held if one != name] + [name]
+                held = held[-room:]
+    return count
+
+
+def test_with_room_for_two_models_the_last_partner_is_not_loaded_again():
+    # 4 targets x 3 partners: the least is 4 + 4 * 3 - 3 (a partner kept at each turn)
+    pairs = paired(some('t', 4), some('p', 3), 'bipartite')
+    work = blocks(pairs, 5, 5, lambda _: False)
+    assert loads(work, pairs, room=2) == 4 + 12 - 3
+
+
+def test_no_block_mixes_first_speakers():
+    pairs = [Pairing(f'{a}{b}', a, b, 'all_play_all') for a in 'xyz' for b in 'xyz']
+    for block in blocks(pairs, 1, 64, lambda _: False):
+        assert len({shard.pairing_id[0] for shard in block.shards}) == 1

@@ -1,0 +1,235 @@
+"""
+Every way in which dialogues can be wrong is one line that names file and line.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.formats import find_files
+from parlai_ext.data.gather import gather
+from parlai_ext.data.two_speakers import Rules
+from parlai_ext.commands.import_dialogues import ImportDialogues
+
+GOOD = 'A: hi\nB: hello\n'
+
+
+def refused(work, *args, **kwargs):
+    with pytest.raises(UserError) as caught:
+        work(*args, **kwargs)
+    assert '\n' not in str(caught.value)
+    return str(caught.value)
+
+
+def line_for(folder, name, data, **rules):
+    """
+    Return what is said of one file with this content.
+    """
+    path = folder / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    said = refused(gather, [path], None, Rules(**rules), progress=False)
+    return said.replace(f'{folder}/', '')
+
+
+LOGS = {
+    'one speaker': ('A: hi\nA: you?\n', "x.txt:1: one speaker only, 'A'"),
+    'three speakers': ('A: a\nB: b\nC: c\n', "x.txt:3: a third speaker, 'C' after 'A'"),
+    'empty turn': ('A: a\nB:\nA: c\n', "x.txt:2: an empty turn of 'B'"),
+    'blank turn': ('A: a\nB: \u3000\n', "x.txt:2: an empty turn of 'B'"),
+    'one turn': ('A: hi\n', 'x.txt:1: one turn only'),
+    'nothing': ('', 'x.txt: the file is empty'),
+    'twice in a row': ('A: a\nB: b\nB: c\n', "x.txt:3: 'B' speaks twice in a row"),
+    'no name': ('A: a\nno name here\nA: c\n', "x.txt:2: a turn is a line 'NAME: text'"),
+    'no name at all': ('A: a\n: b\n', "x.txt:2: a turn is a line 'NAME: text'"),
+    'not UTF-8': (b'A: a\nB: \xff\xfe\n', 'x.txt:2: not UTF-8 text'),
+    'no dialogue': ('just some text\n', 'x.txt: no dialogues in a known format'),
+}
+
+
+@pytest.mark.parametrize('data, said', LOGS.values(), ids=list(LOGS))
+def test_a_log_that_is_no_dialogue(tmp_path, data, said):
+    assert line_for(tmp_path, 'x.txt', data).startswith(said)
+
+
+HEAD = 'dialogue_id,speaker,text\n'
+CSVS = {
+    'a column of another name': (
+        'dialogue_id,spkr,text\n1,A,hi\n',
+        "x.csv:1: column 'speaker' is missing: the header is 'dialogue_id,spkr,text'",
+    ),
+    'semicolons': (
+        'dialogue_id;speaker;text\n1;A;hi\n',
+        "x.csv:1: column 'dialogue_id' is missing: the header is 'dialogue_id;speaker;",
+    ),
+    'no column': ('speaker,text\nA,hi\n', "x.csv:1: column 'dialogue_id' is missing"),
+    'column twice': (
+        'dialogue_id,text,speaker,text\n1,a,A,b\n',
+        "x.csv:1: column 'text' is given twice",
+    ),
+    'cells': (HEAD + '1,A,hi\n1,B,yes,no\n', 'x.csv:3: 4 cells where the header has 3'),
+    'no id': (HEAD + '1,A,hi\n,B,yes\n', 'x.csv:3: column dialogue_id: is empty'),
+    'no speaker': (HEAD + '1,A,hi\n1,,yes\n', "x.csv:3: the row: 'speaker' is missing"),
+    'apart': (
+        HEAD + '1,A,a\n1,B,b\n2,A,a\n2,B,b\n1,A,c\n1,B,d\n',
+        "x.csv:6: dialogue_id '1' began in line 2 already",
+    ),
+    'turns': (
+        'dialogue_id,turn,speaker,text\n1,1,A,a\n1,1,B,b\n',
+        'x.csv:3: turn 1 follows turn 1',
+    ),
+    'given': (
+        'dialogue_id,given,speaker,text\n1,maybe,A,a\n1,,B,b\n',
+        "x.csv:2: the row: 'given' is true or false, not 'maybe'",
+    ),
+    'quotes': (HEAD + '1,A,"hi\n1,B,yes\n', 'x.csv:2: not a CSV row'),
+    'not UTF-8': (HEAD.encode() + b'1,A,a\n1,B,\xe9\n', 'x.csv:3: not UTF-8 text'),
+    'no rows': (HEAD, 'no dialogues to import: none is there'),
+}
+
+
+@pytest.mark.parametrize('data, said', CSVS.values(), ids=list(CSVS))
+def test_a_table_that_is_not_one_of_dialogues(tmp_path, data, said):
+    assert line_for(tmp_path, 'x.csv', data).startswith(said)
+
+
+TURN = '{"id": "A", "text": "a"}'
+JSONS = {
+    'cut off': ('{"dialog": [', 'x.jsonl: no dialogues in a known format'),
+    'cut off later': (
+        f'{{"dialog": [[{TURN}, {TURN.replace("A", "B")}]]}}\n{{"dialog": [',
+        'x.jsonl:2: not JSON',
+    ),
+    'first line': ('{"turns": [\n{"turns": []}\n', 'x.jsonl:1: not JSON'),
+    'no text': ('{"dialog": [[{"id": "A"}]]}', "x.jsonl:1: act 1: 'text' is missing"),
+    'no list': ('{"dialog": {}}', "x.jsonl:1: 'dialog' is a list"),
+    'not an exchange': (f'{{"dialog": [{TURN}]}}', "x.jsonl:1: 'dialog' is a list of"),
+    'types': ('{"convo": []}', "x.jsonl:1: the record: 'system_type0' is missing"),
+    'turns': ('{"turns": "A: a"}', "x.jsonl:1: 'turns' is a list, not 'A: a'"),
+    'no id': ('{"speaker": "A", "text": "a"}', "x.jsonl:1: 'dialogue_id' is missing"),
+    'no context': ('[{"a": 1}]', "x.jsonl:1: object 1: 'context' is a text"),
+    'no speaker': ('[{"context": "hi"}]', 'x.jsonl:1: object 1: a context begins with'),
+    'silent': (
+        '[{"context": "User: hi\\nSystem: \\n"}]',
+        "x.jsonl:1: object 1: an empty turn of 'x'",
+    ),
+    'no turns': ('{"turns": []}', 'x.jsonl:1: no turns: the dialogue is empty'),
+    'deep': ('{"dialog": ' + '[' * 99999, 'x.jsonl: no dialogues in a known format'),
+}
+
+
+@pytest.mark.parametrize('data, said', JSONS.values(), ids=list(JSONS))
+def test_json_that_holds_no_dialogue(tmp_path, data, said):
+    assert line_for(tmp_path, 'x.jsonl', data).startswith(said)
+
+
+def test_an_id_that_two_dialogues_have(tmp_path):
+    turns = [{'speaker': s, 'text': s} for s in 'AB']
+    line = json.dumps({'dialogue_id': 'd', 'turns': turns})
+    said = line_for(tmp_path, 'x.jsonl', f'{line}\n{line}\n')
+    assert said.startswith("x.jsonl:2: the id 'd' is that of the dialogue in x.jsonl:1")
+
+
+def test_a_bot_named_twice(tmp_path):
+    (tmp_path / 'y.txt').write_text(GOOD.replace('A', 'C'))
+    (tmp_path / 'x.txt').write_text(GOOD.replace('A', 'c'))
+    said = refused(gather, find_files([str(tmp_path)]), None, Rules(), progress=False)
+    assert said.startswith("one bot named twice? 'C' and 'c' differ in case")
+
+
+def test_two_bots_under_one_new_name(tmp_path):
+    said = line_for(tmp_path, 'x.txt', GOOD, rename={'A': 'B'})
+    assert said.startswith("x.txt:1: both speakers are called 'B' by now")
+
+
+def test_two_models_that_parlai_calls_by_one_name(tmp_path):
+    acts = [[{'id': f'Agent_{n}', 'text': 'hi'} for n in (1, 2)]]
+    for name in ('x', 'y'):
+        (tmp_path / f'{name}.jsonl').write_text(json.dumps({'dialog': acts}))
+        about = {'self_chat': True, 'opt': {'model_file': f'/models/{name}'}}
+        (tmp_path / f'{name}.metadata').write_text(json.dumps(about))
+    paths = find_files([str(tmp_path)])
+    said = refused(gather, paths, None, Rules(), progress=False)
+    assert 'tell them apart with --name-by-file' in said
+    named = gather(paths, None, Rules(name_by_file=True), progress=False)
+    assert named.names == ['Agent@x', 'Agent@y']
+
+
+def test_files_of_two_formats(tmp_path):
+    (tmp_path / 'a.txt').write_text(GOOD)
+    (tmp_path / 'b.csv').write_text(HEAD + '1,A,a\n1,B,b\n')
+    said = refused(gather, find_files([str(tmp_path)]), None, Rules(), progress=False)
+    assert 'looks like chatmatch' in said and 'like csv' in said
+
+
+@pytest.mark.parametrize('text', ['', 'no name here\n'])
+def test_a_file_in_no_format_is_a_bad_one_of_the_format_before(tmp_path, text):
+    (tmp_path / 'a.txt').write_text(GOOD)
+    (tmp_path / 'b.txt').write_text(text)
+    paths = find_files([str(tmp_path)])
+    assert 'b.txt:1: ' in refused(gather, paths, None, Rules(), progress=False)
+    haul = gather(paths, None, Rules(), skip_bad_rows=True, progress=False)
+    assert (len(haul.dialogues), haul.n_left_out) == (1, 1)
+
+
+def test_a_folder_without_files_of_dialogues_names_its_folders(tmp_path):
+    (tmp_path / 'inside').mkdir()
+    (tmp_path / 'README.md').write_text('no dialogues')
+    said = refused(find_files, [str(tmp_path)])
+    assert said.startswith(f'{tmp_path}: no files with dialogues')
+    assert said.endswith('it has folders: inside')
+
+
+@pytest.mark.parametrize(
+    'given, said',
+    [('none.txt', 'no such file or folder'), ('no*.txt', 'no file fits this pattern')],
+)
+def test_paths_that_name_nothing(tmp_path, given, said):
+    assert refused(find_files, [str(tmp_path / given)]).endswith(said)
+
+
+OPTIONS = [
+    ({'format': 'csvv'}, '--format csvv: did you mean'),
+    ({'empty_turns': 'drop'}, '--empty-turns drop: '),
+    ({'rename': ['A']}, '--rename A: OLD=NEW is expected'),
+    ({'rename': ['A=C', 'A=D']}, "--rename: 'A' is given two names"),
+    ({'rename': ['Z=C']}, '--rename Z=C: '),
+    ({'humans': 'Z'}, '--humans Z: nobody has this name'),
+    ({'dialogues': None}, '--dialogues is needed'),
+    ({'run_dir': None}, '--run-dir is needed'),
+]
+
+
+@pytest.mark.parametrize('options, said', OPTIONS, ids=lambda one: str(one)[:20])
+def test_options_that_cannot_be_meant(tmp_path, options, said):
+    (tmp_path / 'x.txt').write_text(GOOD)
+    given = {'dialogues': [str(tmp_path / 'x.txt')], 'run_dir': str(tmp_path / 'run')}
+    assert refused(ImportDialogues.main, **{**given, **options}).startswith(said)
+    assert not (tmp_path / 'run').exists()
+
+
+def test_skipping_leaves_out_the_dialogue_of_a_bad_row_and_counts(tmp_path):
+    for name, text in {'a': GOOD, 'b': 'A: a\nA: b\n', 'c': 'A: a\noh\nno\n'}.items():
+        (tmp_path / f'{name}.txt').write_text(text)
+    paths = find_files([str(tmp_path)])
+    haul = gather(paths, None, Rules(), skip_bad_rows=True, progress=False)
+    # b: one speaker, one problem; c: two lines without a name
+    assert (len(haul.dialogues), haul.n_left_out, len(haul.problems)) == (1, 2, 3)
+
+
+def test_a_row_that_says_not_of_which_dialogue_spoils_both_neighbours(tmp_path):
+    rows = '1,A,a\n1,B,b\n2,A,a\n2,B,b\n,A,c\n3,A,a\n3,B,b\n'
+    (tmp_path / 'x.csv').write_text(HEAD + rows)
+    paths = find_files([str(tmp_path)])
+    haul = gather(paths, None, Rules(), skip_bad_rows=True, progress=False)
+    assert [one.id for one in haul.dialogues] == ['1']
+    assert (haul.n_left_out, len(haul.problems)) == (2, 1)
+
+
+def test_nothing_is_imported_where_all_is_bad(tmp_path):
+    (tmp_path / 'x.txt').write_text('A: a\nA: b\n')
+    paths = [tmp_path / 'x.txt']
+    said = refused(gather, paths, None, Rules(), skip_bad_rows=True, progress=False)
+    assert said.startswith(
+        f'no dialogues to import: 1 cannot be read; the first bad row: {paths[0]}:1: '
+    )

@@ -1,0 +1,232 @@
+"""
+Each format's way to say who said what, read from hand-made files.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext.data.formats import find_files
+from parlai_ext.data.gather import gather
+from parlai_ext.data.two_speakers import Rules
+
+
+def told(path, wanted=None, rules=None, **options):
+    """
+    Return who begins, who answers and what is said, for each dialogue of a file.
+    """
+    haul = gather(
+        find_files([str(path)]), wanted, rules or Rules(), progress=False, **options
+    )
+    return [
+        (d.first, d.second, [(t.speaker, t.text) for t in d.turns])
+        for d in haul.dialogues
+    ]
+
+
+def written(folder, name, text):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+TALK = [('B', 'hi: there'), ('A', 'hello'), ('B', 'bye')]
+LOG = 'B: hi: there\nA: hello\nB: bye\n'
+
+
+def test_a_log_says_who_begins_whatever_its_name(tmp_path):
+    assert told(written(tmp_path, 'A_B.txt', LOG)) == [('B', 'A', TALK)]
+
+
+@pytest.mark.parametrize(
+    'data',
+    [
+        b'\xef\xbb\xbf' + LOG.encode(),
+        LOG.replace('\n', '\r\n').encode(),
+        LOG.rstrip('\n').encode(),
+        b'\n' + LOG.replace('\n', '\n\n').encode(),
+    ],
+    ids=['byte order mark', 'CRLF', 'no last line feed', 'empty lines'],
+)
+def test_how_lines_end_is_no_part_of_a_log(tmp_path, data):
+    assert told(written(tmp_path, 'x.txt', data)) == [('B', 'A', TALK)]
+
+
+@pytest.mark.parametrize('separator', ['\u2028', '\u0085', '\x0b'])
+def test_only_the_line_feed_ends_a_line(tmp_path, separator):
+    log = f'B: one{separator}two\nA: ok\n'
+    [(_, _, turns)] = told(written(tmp_path, 'x.txt', log))
+    assert turns[0] == ('B', f'one{separator}two')
+
+
+def test_blanks_of_a_turn_stay_but_for_the_one_after_the_colon(tmp_path):
+    [(_, _, turns)] = told(written(tmp_path, 'x.txt', 'B:  hi \nA:yes\n'))
+    assert turns == [('B', ' hi '), ('A', 'yes')]
+
+
+def test_the_two_sides_of_a_self_chat_are_one_system(tmp_path):
+    log = 'PL_2: hi\nPL_1: hello\nPL_2: bye\n'
+    turns = [('PL', 'hi'), ('PL', 'hello'), ('PL', 'bye')]
+    path = written(tmp_path, 'x.txt', log)
+    assert told(path) == [('PL', 'PL', turns)]
+    assert told(path, self_chats=False)[0][:2] == ('PL_2', 'PL_1')
+
+
+def conversation(*exchanges, **more):
+    acts = [[{'id': i, 'text': t} for i, t in exchange] for exchange in exchanges]
+    return json.dumps({'dialog': acts, 'metadata_path': 'x.metadata', **more})
+
+
+def test_a_conversation_of_parlai_without_its_persona(tmp_path):
+    persona = [('context', 'your persona: x'), ('context', 'your persona: y')]
+    line = conversation(persona, TALK[:2], TALK[2:])
+    path = written(tmp_path, 'x.jsonl', line + '\n')
+    assert told(path) == [('B', 'A', TALK)]
+
+
+def test_metadata_tells_a_self_chat_under_one_name(tmp_path):
+    path = written(tmp_path, 'x.jsonl', conversation([('A', 'hi'), ('A', 'yes')]))
+    written(tmp_path, 'x.metadata', json.dumps({'self_chat': True}))
+    assert told(path) == [('A', 'A', [('A', 'hi'), ('A', 'yes')])]
+
+
+def test_a_file_of_parlai_ext_itself_comes_back(tmp_path):
+    from parlai_ext.core.nouns import Dialogue, Utterance
+    from parlai_ext.store.lines import encode_shard
+    from parlai_ext.store.shards import dialogue_record
+
+    said = (Utterance('B', 'hi\u2028', True), Utterance('A', 'yes'))
+    data = encode_shard([dialogue_record(Dialogue('d', 'p', 'o', said), 'x')], 0)
+    path = written(tmp_path, 'x.jsonl', data)
+    haul = gather([path], None, Rules(), progress=False)
+    [one] = haul.dialogues
+    assert (one.id, [t.given for t in one.turns]) == ('d', [True, False])
+    assert one.turns[0].text == 'hi\u2028'
+
+
+def spot(turns, types=('B', 'A'), human=False, name='5eba'):
+    return json.dumps(
+        {
+            '_id': {'$oid': name},
+            'is_human0': human,
+            'is_human1': human,
+            'system_type0': types[0],
+            'system_type1': types[1],
+            'convo': [{'exchange_nr': 0, 'id': i, 'text': t} for i, t in turns],
+        }
+    )
+
+
+NOISY = [('B', 'hi . < /s ><pad><pad >'), ('A', 'i <3 you'), ('B', 'ok < /s>')]
+
+
+def test_spot_the_bot_is_verbatim_unless_asked(tmp_path):
+    path = written(tmp_path, 'x.jsonl', spot(NOISY) + '\n')
+    assert told(path) == [('B', 'A', NOISY)]
+
+
+def test_markers_of_generation_go_when_asked(tmp_path):
+    path = written(tmp_path, 'x.jsonl', spot(NOISY) + '\n')
+    [(_, _, turns)] = told(path, rules=Rules(strip_markers=True))
+    assert [text for _, text in turns] == ['hi .', 'i <3 you', 'ok']
+
+
+def test_people_who_talk_with_people_are_counted_and_left_out(tmp_path):
+    people = spot([('human', 'hi'), ('human', 'yes')], ('human', 'human'), True)
+    path = written(tmp_path, 'x.jsonl', f'{spot(TALK, name="1")}\n{people}\n')
+    haul = gather([path], None, Rules(), progress=False)
+    assert (len(haul.dialogues), haul.n_people) == (1, 1)
+    both = gather([path], None, Rules(judge_humans=True), progress=False)
+    assert both.names == ['A', 'B', 'human']
+
+
+def ratings(*contexts):
+    return json.dumps([{'context': c, 'likeable': n} for n, c in enumerate(contexts)])
+
+
+def test_neighbouring_ratings_of_one_context_are_one_dialogue(tmp_path):
+    one, two = 'User: hi\nSystem: yes\n', 'User: so\nSystem: no\n'
+    path = written(tmp_path, 'bot7.json', ratings(one, one, one, two, two))
+    assert told(path) == [
+        ('User', 'bot7', [('User', 'hi'), ('bot7', 'yes')]),
+        ('User', 'bot7', [('User', 'so'), ('bot7', 'no')]),
+    ]
+
+
+def test_an_unmarked_line_goes_on_with_the_turn(tmp_path):
+    context = 'User: hi\nSystem: \n well: i\n think\nUser: so\n'
+    path = written(tmp_path, 'bot7.json', ratings(context))
+    [(_, _, turns)] = told(path)
+    assert turns[1] == ('bot7', 'well: i\n think')
+
+
+def test_nobody_judges_the_user_of_dstc9(tmp_path):
+    path = written(tmp_path, 'bot7.json', ratings('User: hi\nSystem: yes\n'))
+    [one] = gather([path], None, Rules(), progress=False).dialogues
+    assert one.humans == {'User'}
+    assert [turn.given for turn in one.turns] == [True, False]
+
+
+CSV = (
+    'dialogue_id,turn,speaker,text,given,mood\n'
+    'd1,1,B,hi: there,true,x\n'
+    'd1,2,A,"hello, ""you""\nthere",,x\n'
+    'd2,1,A,so,,x\n'
+    'd2,2,B,no,,x\n'
+)
+
+
+def test_rows_of_a_csv_file(tmp_path):
+    path = written(tmp_path, 'x.csv', CSV)
+    assert told(path) == [
+        ('B', 'A', [('B', 'hi: there'), ('A', 'hello, "you"\nthere')]),
+        ('A', 'B', [('A', 'so'), ('B', 'no')]),
+    ]
+    [one, _] = gather([path], None, Rules(), progress=False).dialogues
+    assert (one.id, [turn.given for turn in one.turns]) == ('d1', [True, False])
+
+
+def test_rows_as_json_lines(tmp_path):
+    rows = [
+        {'dialogue_id': 7, 'speaker': name, 'text': text, 'turn': n}
+        for n, (name, text) in enumerate(TALK)
+    ]
+    path = written(tmp_path, 'x.jsonl', '\n'.join(map(json.dumps, rows)))
+    assert told(path) == [('B', 'A', TALK)]
+
+
+def test_whole_dialogues_as_json_lines(tmp_path):
+    turns = [{'speaker': name, 'text': text} for name, text in TALK]
+    path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
+    assert told(path) == [('B', 'A', TALK)]
+
+
+def test_turns_in_a_row_are_joined_when_asked(tmp_path):
+    path = written(tmp_path, 'x.txt', 'B: a\nB: b\nA: c\n')
+    [(_, _, turns)] = told(path, rules=Rules(join_turns=True))
+    assert turns == [('B', 'a\nb'), ('A', 'c')]
+
+
+def test_an_empty_turn_is_kept_when_asked(tmp_path):
+    path = written(tmp_path, 'x.txt', 'B: a\nA: \nB: c\n')
+    [(_, _, turns)] = told(path, rules=Rules(empty_turns='keep'))
+    assert turns[1] == ('A', '')
+
+
+def test_names_by_file_and_new_names(tmp_path):
+    path = written(tmp_path, 'x.txt', LOG)
+    rules = Rules(name_by_file=True, rename={'A@x': 'Ada'}, humans=frozenset({'B'}))
+    assert told(path, rules=rules)[0][:2] == ('B', 'Ada')
+
+
+def test_a_folder_is_its_data_files_by_name(tmp_path):
+    for name in ('b.txt', 'a.txt', 'README.md', '.hidden.txt'):
+        written(tmp_path, name, LOG)
+    (tmp_path / 'deeper').mkdir()
+    assert [path.name for path in find_files([str(tmp_path)])] == ['a.txt', 'b.txt']
+
+
+def test_a_pattern_and_a_folder_name_a_file_once(tmp_path):
+    written(tmp_path, 'a.txt', LOG)
+    given = [str(tmp_path), str(tmp_path / '*.txt')]
+    assert len(find_files(given)) == 1

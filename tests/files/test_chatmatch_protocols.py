@@ -1,0 +1,72 @@
+"""
+ChatMatch as protocols: the paper's, and a small tournament of the mini zoo.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.schedule import pairings
+from parlai_ext.files.protocol_file import load_protocol
+from parlai_ext.systems.openers import load_openers
+from tests.support.small_run import files_of, small_config
+
+
+def test_the_paper_s_tournament_is_42_games_of_100_exchanges():
+    protocol = load_protocol('chatmatch_2022')
+    names = {s.name: s.name for s in protocol.roster.targets}
+    pairs = pairings(protocol.roster, protocol.pairing, names)
+    assert len({(p.first, p.second) for p in pairs}) == 42
+    assert (protocol.num_dialogues, protocol.num_turns) == (1, 200)
+    assert protocol.score == 'both'
+    assert dict(protocol.ranking)['rule'] == 'tournament'
+
+
+def test_its_only_given_utterance_is_a_question():
+    (opener,) = load_openers(load_protocol('chatmatch_2022').openers)
+    (text,) = opener.utterances
+    assert text.endswith('?')
+
+
+def test_nothing_to_say_is_one_line():
+    with pytest.raises(UserError, match="openers: .* behind 'say:'"):
+        load_openers('say: ')
+
+
+def test_bots_without_an_endpoint_are_named(tmp_path):
+    with pytest.raises(UserError) as caught:
+        EvaluateSystems.main(
+            config='chatmatch_2022',
+            run_dir=str(tmp_path / 'run'),
+            datapath=str(tmp_path / 'data'),
+        )
+    line = str(caught.value)
+    assert "system 'PL': remote_url: not given" in line
+    assert 'CS, CR' in line and '\n' not in line
+    assert not (tmp_path / 'run').exists()
+
+
+def test_whole_way_from_games_to_page(tmp_path, capsys):
+    config, run = (
+        small_config(tmp_path, targets=3, name='chatmatch_demo'),
+        tmp_path / 'run',
+    )
+    options = {'num_turns': 8, 'bootstraps': 20, 'run_dir': str(run)}
+    ranking = EvaluateSystems.main(config=config, **options)
+    assert 'Tournament of 6 games' in capsys.readouterr().out
+    lines = [
+        json.loads(line)
+        for path in sorted(run.glob('dialogues/*/*.jsonl'))
+        for line in path.read_text().split('\n')
+        if line
+    ]
+    given = [[a.get('given') for pair in d['dialog'] for a in pair] for d in lines]
+    # one given utterance, then eight in all
+    assert len(lines) == 6
+    assert all(g[0] and not any(g[1:]) and len(g) == 8 for g in given)
+    assert set(ranking['tournament']['systems']) == {'step-50', 'step-150', 'step-450'}
+    before = files_of(run)
+    EvaluateSystems.main(config=config, **options)
+    assert files_of(run) == before

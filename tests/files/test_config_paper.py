@@ -1,0 +1,114 @@
+"""
+The shipped files of the bipartite-play paper say what the paper says.
+"""
+
+import pytest
+
+from parlai_ext.files.protocol_file import load_protocol
+from parlai_ext.files.roster_file import load_roster, parse_target
+
+# Table 2, typed from the paper
+TARGETS = """
+Tfm-3B-Rdt-Bsm Tfm-3B-Rdt-Msc Tfm-3B-R2c-Bsm Tfm-3B-Rdt-Lgu GPT-345M-Wtx-Rdt
+Tfm-89M-Ddc-Nft Tfm-89M-Ddc-Crm Tfm-89M-Ddc-Ddg Tfm-89M-Ddc-Rdt Tfm-89M-Ddc-Twt
+PEn-256M-Rdt-Bst
+"""
+PARTNERS = """
+Tfm-3B-Rdt-Slf Tfm-3B-Rdt-Lgt Tfm-3B-Rdt-Img Tfm-3B-Rdt-Sfr Tfm-1B-Rdt-Bsm
+GPT-117M-Wtx-Rdt GPT-762M-Wtx-Rdt Tfm-406M-Rdt-Bsm Tfm-406M-R2c-Bsm Brt-406M-Rbt-Woi
+Trm-89M-Ddc-Wow Trm-89M-Ddc-Lgt Trm-89M-Ddc-Emp Trm-89M-Ddc-Cv2 Trm-89M-Rdt-Wow
+Trm-89M-Rdt-Cv2 Trm-88M-Rdt-Bst Trm-88M-Rdt-Cv2 PEn-256M-Rdt-Cv2 PEn-256M-Rdt-Emp
+PEn-256M-Rdt-Wow PEn-256M-Rdt-All PEn-256M-Rdt-Bsm B+F-256M-Rbt-Wow
+"""
+
+
+def test_the_roster_is_table_2():
+    roster = load_roster('bipartite_2022').roster
+    assert [s.name for s in roster.targets] == TARGETS.split()
+    assert [s.name for s in roster.partners] == PARTNERS.split()
+
+
+@pytest.mark.parametrize(
+    'name, pairing, num_dialogues, pairs',
+    [
+        # section 6.1: 11 x 1, 11 x 10 and 11 x 24 pairs; 1,000, 600 and 600 dialogues
+        ('self_play_2022', 'self_play', 1000, 11),
+        ('all_play_all_2022', 'all_play_all', 600, 110),
+        ('bipartite_2022', 'bipartite', 600, 264),
+    ],
+)
+def test_the_protocols_have_the_numbers_of_section_6(
+    name, pairing, num_dialogues, pairs
+):
+    found = load_protocol(name)
+    targets, partners = len(found.roster.targets), len(found.roster.partners)
+    count = {
+        'self_play': targets,
+        'all_play_all': targets * (targets - 1),
+        'bipartite': targets * partners,
+    }
+    assert (found.name, found.pairing) == (name, pairing)
+    assert found.num_dialogues == num_dialogues
+    assert count[pairing] == pairs
+    # two given utterances and five exchanges
+    assert found.num_turns == 2 + 5 * 2
+    assert found.openers == 'ext:empathetic_openers'
+    assert found.scorer['judge_model_file'] == 'zoo:blender/blender_9B/model'
+    assert found.scorer['polarity'] == 'negative'
+
+
+def test_no_two_systems_of_the_paper_are_the_same_model():
+    roster = load_roster('bipartite_2022').roster
+    models = [
+        (s.opt.get('model_file'), s.opt.get('gpt2_size'))
+        for s in roster.targets + roster.partners
+    ]
+    assert len(set(models)) == 35
+
+
+def test_parameters_agree_with_the_names_where_the_name_is_right():
+    # the paper's own slips: Blender 400M has 365M, GPT-2's names say 117M and 762M, no
+    # zoo FiD has 256M
+    slips = {'Tfm-406M-Rdt-Bsm', 'GPT-117M-Wtx-Rdt', 'GPT-762M-Wtx-Rdt'}
+    slips |= {'B+F-256M-Rbt-Wow', 'GPT-345M-Wtx-Rdt'}
+    units = {'B': 1e9, 'M': 1e6}
+    for name, info in load_roster('bipartite_2022').info.items():
+        size = name.split('-')[1]
+        stated = float(size[:-1]) * units[size[-1]]
+        off = abs(info['params'] / stated - 1)
+        # '3B' and '1B' are rounded to one digit
+        assert name in slips or off < (0.5 if size[-1] == 'B' else 0.01), name
+
+
+@pytest.mark.parametrize(
+    'roster, n_guesses', [('bipartite_2022', 9), ('chatmatch_2022', 1)]
+)
+def test_every_system_says_how_sure_it_is_and_guesses_are_not(roster, n_guesses):
+    info = load_roster(roster).info.values()
+    guesses = [i for i in info if i.get('guess')]
+    assert len(guesses) == n_guesses
+    assert all((i['confidence'] == 'high') != bool(i.get('guess')) for i in info)
+
+
+def test_the_seven_bots_of_chatmatch():
+    # its Table 3
+    names = [s.name for s in load_roster('chatmatch_2022').roster.targets]
+    assert names == ['BB', 'PL', 'CS', 'CR', 'UG', 'DG', 'DD']
+
+
+@pytest.mark.parametrize(
+    'series, unfavored, similar',
+    [
+        # section 7.2
+        ('dialogpt', 'GPT-345M-Wtx-Rdt', ['GPT-124M-Wtx-Rdt', 'GPT-774M-Wtx-Rdt']),
+        ('blender', 'Tfm-3B-Rdt-Bsm', ['Tfm-406M-Rdt-Bsm', 'Tfm-1B-Rdt-Bsm']),
+    ],
+)
+def test_an_unfair_set_is_a_series_and_one_favored_system(series, unfavored, similar):
+    found = load_protocol(f'cheating_{series}_2022')
+    assert [s.name for s in found.roster.targets] == [unfavored, *similar]
+    assert (found.pairing, found.num_dialogues) == ('all_play_all', 600)
+    # the favored one is any other target of Table 2, by its name alone
+    favored = set(TARGETS.split()) - {unfavored}
+    assert len(favored) == 10
+    assert {parse_target(name).name for name in favored} == favored

@@ -1,0 +1,171 @@
+"""
+Protocol files: what they say, what the command line puts over it, what is refused.
+"""
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.protocol_file import load_protocol
+
+PLAIN = """\
+pairing: bipartite
+openers: ext:smalltalk
+num_dialogues: 7
+num_turns: 8
+score: target
+seed: 3
+scorer: {name: fed, judge_model_file: zoo:mini/judge/model}
+ranking: {bootstraps: 20, max_failed_share: 0.1}
+roster:
+  targets:
+    - {name: one, opt: {model: repeat_query}}
+    - {name: two, opt: {model: repeat_label}}
+  partners:
+    - {name: three, opt: {model: fixed_response}}
+reference:
+  kind: planted
+  Overall: {one: 1, two: 2.5}
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text: str) -> str:
+        (tmp_path / 'my.yaml').write_text(text)
+        return str(tmp_path / 'my.yaml')
+
+    return write
+
+
+def mistake(path: str, **given: object) -> str:
+    with pytest.raises(UserError) as caught:
+        load_protocol(path, given)
+    assert '\n' not in str(caught.value)
+    return str(caught.value).removeprefix(path)
+
+
+def test_every_key_arrives(write):
+    found = load_protocol(write(PLAIN))
+    assert (found.name, found.pairing, found.openers) == (
+        'my',
+        'bipartite',
+        'ext:smalltalk',
+    )
+    assert (found.num_dialogues, found.num_turns, found.seed) == (7, 8, 3)
+    assert found.scorer == {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'}
+    assert found.ranking == {'bootstraps': 20, 'max_failed_share': 0.1}
+    assert [s.name for s in found.roster.targets] == ['one', 'two']
+    assert found.roster.partners[0].opt == {'model': 'fixed_response'}
+    assert found.reference_kind == 'planted'
+    assert found.reference == {'Overall': {'one': 1.0, 'two': 2.5}}
+
+
+def test_the_command_line_wins_and_none_is_not_given(write):
+    found = load_protocol(
+        write(PLAIN),
+        {
+            'num_dialogues': 2,
+            'num_turns': None,
+            'seed': 0,
+            'judge_model_file': 'zoo:x/model',
+            'followups': 'fed_2020',
+            'bootstraps': 5,
+            'max_failed_share': 0.0,
+        },
+    )
+    assert (found.num_dialogues, found.num_turns, found.seed) == (2, 8, 0)
+    assert found.scorer['judge_model_file'] == 'zoo:x/model'
+    assert found.scorer['followups'] == 'fed_2020'
+    assert found.ranking == {'bootstraps': 5, 'max_failed_share': 0.0}
+
+
+@pytest.mark.parametrize('pairing', ['self_play', 'all_play_all'])
+def test_partners_take_no_part_outside_bipartite_play(write, pairing):
+    found = load_protocol(write(PLAIN), {'pairing': pairing})
+    assert found.roster.partners == () and len(found.roster.targets) == 2
+
+
+@pytest.mark.parametrize(
+    'old, new, line, words',
+    [
+        ('num_dialogues', 'num_dialogs', 3, "did you mean 'num_dialogues'?"),
+        ('bootstraps', 'bootstrap', 8, "did you mean 'bootstraps'?"),
+        ('judge_model_file', 'judge', 7, 'unknown key of scorer:'),
+        ('num_dialogues: 7', 'num_dialogues: seven', 3, 'a whole number is expected'),
+        ('num_dialogues: 7', 'num_dialogues: true', 3, 'a whole number is expected'),
+        ('num_dialogues: 7', 'num_dialogues: 0', 3, 'at least 1'),
+        ('num_dialogues: 7', 'num_dialogues: 7.0', 3, 'a whole number is expected'),
+        ('num_turns: 8', 'num_turns: 2', 4, 'at least 3'),
+        ('score: target', 'score: targets', 5, 'target, both'),
+        ('pairing: bipartite', 'pairing: bipartit', 1, 'bipartite, self_play'),
+        ('openers: ext:smalltalk', 'openers: 3', 2, 'text is expected, not 3'),
+        ('max_failed_share: 0.1', 'max_failed_share: 5', 8, 'between 0 and 1'),
+        ('max_failed_share: 0.1', 'max_failed_share: .nan', 8, 'finite'),
+        ('scorer: {', 'scorer: fed #{', 7, 'a mapping (key: value) is expected'),
+        ('kind: planted', 'kind: guessed', 15, "'kind: human' or 'kind: planted'"),
+        ('two: 2.5}', 'too: 2.5}', 17, "did you mean 'two'?"),
+        ('two: 2.5}', 'two: high}', 17, 'a number is expected'),
+    ],
+)
+def test_a_mistake_is_one_line_with_file_and_line(write, old, new, line, words):
+    assert old in PLAIN
+    found = mistake(write(PLAIN.replace(old, new)))
+    assert found.startswith(f':{line}: ') and words in found
+
+
+@pytest.mark.parametrize(
+    'option, value',
+    [('num_turns', 2), ('num_dialogues', 0), ('pairing', 'pairs'), ('bootstraps', 0)],
+)
+def test_a_mistake_on_the_command_line_names_the_option(write, option, value):
+    found = mistake(write(PLAIN), **{option: value})
+    assert found.startswith('--' + option.replace('_', '-'))
+
+
+def test_an_unknown_override_is_refused(write):
+    assert "did you mean 'num_turns'?" in mistake(write(PLAIN), num_turn=3)
+
+
+def test_bipartite_play_needs_partners(write):
+    head, tail = PLAIN.split('  partners:\n')
+    text = head + tail.split('\n', 1)[1]
+    assert mistake(write(text)).startswith(
+        ':9: roster: bipartite pairing needs partners'
+    )
+
+
+def test_a_protocol_needs_a_roster(write):
+    text = PLAIN.split('roster:')[0]
+    assert "needs the key 'roster'" in mistake(write(text))
+
+
+def test_an_empty_file_is_one_line(write):
+    assert "needs the key 'roster'" in mistake(write(''))
+
+
+def test_an_unknown_roster_name_shows_the_shipped_ones(write):
+    text = PLAIN.split('roster:')[0] + 'roster: bipartite_2023\n'
+    assert 'bipartite_2022' in mistake(write(text))
+
+
+def test_a_roster_beside_the_protocol_is_found_from_anywhere(write, tmp_path):
+    (tmp_path / 'mine.yaml').write_text(
+        'targets: [{name: x, opt: {model: repeat_query}}]\n'
+        'partners: [{name: y, opt: {model: repeat_label}}]\n'
+    )
+    text = PLAIN.split('roster:')[0] + 'roster: mine.yaml\n'
+    assert load_protocol(write(text)).roster.targets[0].name == 'x'
+
+
+def test_a_replaced_roster_drops_the_reference_of_systems_it_lacks(write, tmp_path):
+    (tmp_path / 'mine.yaml').write_text(
+        'targets: [{name: one, opt: {model: repeat_query}}]\n'
+        'partners: [{name: y, opt: {model: repeat_label}}]\n'
+    )
+    found = load_protocol(write(PLAIN), {'roster': str(tmp_path / 'mine.yaml')})
+    assert found.reference == {'Overall': {'one': 1.0}}
+
+
+def test_an_unknown_protocol_shows_the_shipped_ones():
+    with pytest.raises(UserError, match='bipartite_2022'):
+        load_protocol('bipartite_1999')

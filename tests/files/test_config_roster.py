@@ -1,0 +1,158 @@
+"""
+Rosters and ``--add-target``: systems from files, names and one line of text.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.files.protocol_file import load_protocol
+from parlai_ext.files.roster_file import load_roster, parse_target
+
+ONE = {'name': 'one', 'opt': {'model': 'repeat_query'}}
+
+
+def mistake(roster: object) -> str:
+    with pytest.raises(UserError) as caught:
+        load_roster(roster)
+    assert '\n' not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_inline_roster_and_what_it_tells_of_a_system():
+    told = {'params': 5, 'guess': True, 'alternatives': ['a', 'b']}
+    found = load_roster({'targets': [{**ONE, **told}]})
+    assert found.roster.targets == (System('one', {'model': 'repeat_query'}),)
+    assert found.info == {'one': told}
+
+
+def test_a_bare_name_is_looked_up_among_the_shipped_systems():
+    found = load_roster({'targets': ['Trm-88M-Rdt-Bst'], 'partners': [ONE]})
+    assert found.roster.targets[0].opt['model_file'] == 'zoo:blender/blender_90M/model'
+
+
+def test_a_misspelt_bare_name_gets_the_nearest():
+    assert "did you mean 'Trm-88M-Rdt-Bst'?" in mistake(
+        {'targets': ['Trm-88M-Rdt-Bts']}
+    )
+
+
+@pytest.mark.parametrize(
+    'entry, words',
+    [
+        ({'opt': {'model': 'x'}}, "needs the key 'name'"),
+        ({'name': 'x'}, 'opt: a mapping (key: value) is expected, not nothing'),
+        ({'name': 'x', 'opt': {}}, "needs 'model_file' or 'model'"),
+        ({'name': 'x', 'model_file': 'y'}, 'belongs under opt'),
+        ({'name': 'x', 'opts': {'model': 'y'}}, "did you mean 'opt'?"),
+        ({'name': ' x', 'opt': {'model': 'y'}}, 'a name is one line'),
+        ({'name': 'a\nb', 'opt': {'model': 'y'}}, 'a name is one line'),
+        ({'name': 3, 'opt': {'model': 'y'}}, 'text is expected, not 3'),
+        ({**ONE, 'params': 'many'}, 'params: a whole number is expected'),
+        ({'name': 'x', 'opt': {'model_file': 3}}, 'text is expected, not 3'),
+        ({'name': 'x', 'opt': {'model': 'y', 'p': float('nan')}}, 'finite'),
+        (7, 'a mapping (key: value) is expected, not 7'),
+    ],
+)
+def test_a_wrong_entry_is_named_by_its_place(entry, words):
+    found = mistake({'targets': [ONE, entry]})
+    assert 'targets[1]' in found and words in found
+
+
+def test_a_name_is_used_once():
+    assert 'partners[0]' in mistake({'targets': [ONE], 'partners': [ONE]})
+
+
+def test_an_unknown_side_is_refused():
+    assert "did you mean 'partners'?" in mistake({'targets': [ONE], 'partner': [ONE]})
+
+
+def test_a_model_beside_the_roster_file_is_found_from_anywhere(tmp_path):
+    (tmp_path / 'model').write_text('')
+    (tmp_path / 'r.yaml').write_text('targets: [{name: x, opt: {model_file: model}}]')
+    found = load_roster(str(tmp_path / 'r.yaml'))
+    assert found.roster.targets[0].opt == {'model_file': str(tmp_path / 'model')}
+
+
+def test_a_path_that_is_not_beside_the_roster_file_stays_as_it_is(tmp_path):
+    (tmp_path / 'r.yaml').write_text('targets: [{name: x, opt: {model_file: a/b}}]')
+    found = load_roster(str(tmp_path / 'r.yaml'))
+    assert found.roster.targets[0].opt == {'model_file': 'a/b'}
+
+
+@pytest.mark.parametrize(
+    'spec, name, opt',
+    [
+        ('A=/m/model', 'A', {'model_file': '/m/model'}),
+        ('A=zoo:x/y/model', 'A', {'model_file': 'zoo:x/y/model'}),
+        ('A=agent:repeat_query', 'A', {'model': 'repeat_query'}),
+        (
+            'A=agent:my.module:MyAgent,loud=true',
+            'A',
+            {'model': 'my.module:MyAgent', 'loud': True},
+        ),
+        (
+            'A=m,model=bart,beam-size=3,p=0.5,inference=beam,x=1e-4',
+            'A',
+            {
+                'model_file': 'm',
+                'model': 'bart',
+                'beam_size': 3,
+                'p': 0.5,
+                'inference': 'beam',
+                'x': 0.0001,
+            },
+        ),
+        ('zoo:blender/blender_90M/model', 'blender_90M', {}),
+        ('/a/my_bot/model', 'my_bot', {}),
+        ('/a/my_bot.pt', 'my_bot.pt', {}),
+        ('zoo:blender/blender_3B/model,beam_size=1', 'blender_3B', {'beam_size': 1}),
+        ('Trm-88M-Rdt-Bst', 'Trm-88M-Rdt-Bst', {'beam_size': 10}),
+    ],
+)
+def test_a_target_on_the_command_line(spec, name, opt):
+    found = parse_target(spec)
+    assert found.name == name
+    assert opt.items() <= found.opt.items()
+
+
+def test_no_option_is_added_to_what_was_asked():
+    assert parse_target('A=m,beam_size=3').opt == {'model_file': 'm', 'beam_size': 3}
+
+
+@pytest.mark.parametrize('suffix', ['yaml', 'json'])
+def test_a_target_from_a_file(tmp_path, suffix):
+    path = tmp_path / f'mine.{suffix}'
+    path.write_text(json.dumps(ONE))
+    assert parse_target(str(path)) == System('one', {'model': 'repeat_query'})
+
+
+@pytest.mark.parametrize(
+    'spec', ['', '=m', 'A=', 'A=agent:', 'A=m,beam_size', 'A=m,=3', 'none.yaml', ' =m']
+)
+def test_a_target_that_cannot_be_meant_is_one_line(spec):
+    with pytest.raises(UserError) as caught:
+        parse_target(spec)
+    assert '\n' not in str(caught.value)
+
+
+def test_a_roster_taken_for_a_protocol_is_pointed_to():
+    with pytest.raises(UserError, match='--roster cheating_blender'):
+        load_protocol('cheating_blender')
+
+
+def test_the_home_folder_is_found_in_a_roster_and_in_add_target(monkeypatch):
+    monkeypatch.setenv('HOME', '/home/me')
+    found = load_roster({'targets': [{'name': 'one', 'opt': {'model_file': '~/m'}}]})
+    assert found.roster.targets[0].opt == {'model_file': '/home/me/m'}
+    assert parse_target('one=~/m').opt == {'model_file': '/home/me/m'}
+
+
+def test_a_name_that_yaml_reads_as_something_else_is_to_be_quoted(tmp_path):
+    path = tmp_path / 'roster.yaml'
+    path.write_text('targets:\n  - {name: no, opt: {model: repeat_query}}\n')
+    assert mistake(str(path)) == (
+        f'{path}:2: targets[0].name: text is expected, not false; put it in quotes'
+    )

@@ -1,0 +1,98 @@
+"""
+YAML files are read strictly, and every mistake names its line.
+"""
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.yaml_file import nearest, read_file, read_text
+
+
+def mistake(text: str) -> str:
+    with pytest.raises(UserError) as caught:
+        read_text(text, 'my.yaml')
+    assert '\n' not in str(caught.value)
+    return str(caught.value)
+
+
+def test_plain_data_is_what_safe_load_says():
+    assert read_text('a: [1, 2.5, yes]\nb: {c: text}\n', 'f').data == {
+        'a': [1, 2.5, True],
+        'b': {'c': 'text'},
+    }
+
+
+def test_a_power_of_ten_is_a_number():
+    # YAML 1.1, hence PyYAML, reads 1e-4 as text
+    assert read_text('lr: 1e-4', 'f').data == {'lr': 0.0001}
+
+
+def test_a_date_stays_text():
+    assert read_text('name: 2022-01-31', 'f').data == {'name': '2022-01-31'}
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
+    (tmp_path / 'a.yaml').write_bytes(b'\xef\xbb\xbfseed: 1\n')
+    assert read_file(tmp_path / 'a.yaml').data == {'seed': 1}
+
+
+def test_json_with_tabs_is_read(tmp_path):
+    (tmp_path / 'a.json').write_text('{\n\t"name": "x",\n\t"opt": {"model": "y"}\n}')
+    assert read_file(tmp_path / 'a.json').data == {'name': 'x', 'opt': {'model': 'y'}}
+
+
+def test_a_repeated_key_is_refused_with_both_lines():
+    assert (
+        mistake('a: 1\nb: 2\na: 3\n') == 'my.yaml:3: a: given twice (first in line 1)'
+    )
+
+
+def test_multiplying_aliases_are_refused():
+    lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
+    lines += [f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]' for i in range(1, 9)]
+    assert 'aliases multiply' in mistake('\n'.join(lines))
+
+
+def test_an_alias_of_itself_is_refused():
+    assert 'aliases multiply' in mistake('a: &a [*a]')
+
+
+def test_one_alias_is_fine():
+    text = 'a: &beam {beam_size: 3}\nb: *beam\n'
+    assert read_text(text, 'f').data['b'] == {'beam_size': 3}
+
+
+@pytest.mark.parametrize(
+    'text, line',
+    [
+        ('a: 1\nb: !!python/object/apply:os.system ["true"]\n', 2),
+        ('a: 1\n  b: 2\n', 2),
+        ('a: [1, 2\n', 2),
+        ('a: 1\n\tb: 2\n', 2),
+        ('a: 1\n---\nb: 2\n', 2),
+        ('<<: {a: 1}\n', 1),
+        ('a:\n  no: 1\n', 2),
+        ('a: 1\n? [1, 2]\n: 3\n', 2),
+    ],
+)
+def test_what_is_not_plain_yaml_is_refused_by_line(text, line):
+    assert mistake(text).startswith(f'my.yaml:{line}: ')
+
+
+def test_other_encodings_are_refused_by_line(tmp_path):
+    (tmp_path / 'a.yaml').write_bytes(b'a: 1\nb: caf\xe9\n')
+    with pytest.raises(UserError, match=r'a\.yaml:2: not UTF-8'):
+        read_file(tmp_path / 'a.yaml')
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    with pytest.raises(UserError, match='No such file'):
+        read_file(tmp_path / 'none.yaml')
+
+
+def test_the_nearest_name_is_named_whatever_its_case():
+    assert nearest('overal', ['Overall', 'Fluency']) == "did you mean 'Overall'?"
+
+
+def test_without_a_near_name_all_are_shown():
+    assert nearest('xyz', ['b', 'a']) == 'known: a, b'

@@ -1,0 +1,103 @@
+"""
+Human judgements from CSV, and every row that cannot be one.
+"""
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.files.human_scores import read_human_scores
+
+HEADER = 'system,dimension,value\n'
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text: str):
+        (tmp_path / 'h.csv').write_bytes(text.encode())
+        return read_human_scores(tmp_path / 'h.csv')
+
+    return read
+
+
+def test_the_three_needed_columns(read):
+    assert read(HEADER + 'a,Overall,3.5\nb,Overall,-1e-1\n') == [
+        HumanJudgement('a', 'Overall', 3.5),
+        HumanJudgement('b', 'Overall', -0.1),
+    ]
+
+
+def test_all_columns_in_any_order_and_empty_ones_are_none(read):
+    text = (
+        'value,rater,system,dialogue_id,dimension\n4,r1,a,d1,Overall\n5,,a,,Overall\n'
+    )
+    assert read(text) == [
+        HumanJudgement('a', 'Overall', 4.0, 'r1', 'd1'),
+        HumanJudgement('a', 'Overall', 5.0),
+    ]
+
+
+def test_quotes_spaces_empty_lines_and_a_byte_order_mark(read):
+    text = '\ufeff"system", dimension ,value\r\n"my, system",Overall, 4 \r\n\r\n'
+    assert read(text) == [HumanJudgement('my, system', 'Overall', 4.0)]
+
+
+def test_unicode_line_separators_end_no_row(read):
+    assert read(HEADER + 'a\u2028b,Overall,1\n')[0].system == 'a\u2028b'
+
+
+@pytest.mark.parametrize(
+    'rows, words',
+    [
+        ('a,Overall,high\n', ':2: column value: a number such as 3.5 is expected'),
+        ('a,Overall,3\nb,Overall,\n', ':3: column value'),
+        ('a,Overall,nan\n', ':2: column value'),
+        ('a,Overall,inf\n', ':2: column value'),
+        ('a,Overall,1_000\n', ':2: column value'),
+        ('a,Overall,"3,5"\n', ':2: column value'),
+        ('a,Overall,3,5\n', ':2: 4 cells where the header has 3'),
+        ('a,Overall\n', ':2: 2 cells where the header has 3'),
+        (',Overall,3\n', ':2: column system: is empty'),
+        ('a, ,3\n', ':2: column dimension: is empty'),
+        ('a,Overall,3\n\n"b,Overall,3\n', ':4: not a CSV row'),
+        ('', 'no judgements'),
+    ],
+)
+def test_a_bad_row_is_one_line(read, rows, words):
+    with pytest.raises(UserError) as caught:
+        read(HEADER + rows)
+    assert words in str(caught.value) and '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    'header, words',
+    [
+        ('system,dimensions,value', "unknown column 'dimensions'; did you mean"),
+        ('System,dimension,value', "did you mean 'system'?"),
+        ('system,value', "no column 'dimension'"),
+        ('system,dimension,value,value', "'value' is given twice"),
+        ('', "no column 'system'"),
+    ],
+)
+def test_a_wrong_header_is_one_line(read, header, words):
+    with pytest.raises(UserError) as caught:
+        read(header + '\n')
+    assert words in str(caught.value)
+
+
+def test_one_rater_judges_a_dialogue_once(read):
+    rows = 'a,Overall,3,r,d\na,Overall,3,r,e\na,Overall,4,r,d\n'
+    with pytest.raises(UserError, match=':4: the same judgement is in line 2'):
+        read('system,dimension,value,rater,dialogue_id\n' + rows)
+
+
+def test_unsigned_judgements_of_one_system_may_be_many(read):
+    assert len(read(HEADER + 'a,Overall,3\na,Overall,3\n')) == 2
+
+
+def test_other_encodings_and_missing_files_are_one_line(tmp_path):
+    (tmp_path / 'h.csv').write_bytes(HEADER.encode() + b'caf\xe9,Overall,3\n')
+    with pytest.raises(UserError, match=r'h\.csv:2: not UTF-8'):
+        read_human_scores(tmp_path / 'h.csv')
+    with pytest.raises(UserError, match='No such file'):
+        read_human_scores(tmp_path / 'none.csv')

@@ -1,0 +1,180 @@
+"""
+Openers from CSV files: both ways of writing, and every row that cannot be read.
+"""
+
+import csv
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.openers_file import (
+    quoted_cells,
+    read_openers_file,
+    report_too_short,
+)
+
+SHARED = Path(__file__).parents[3] / 'shared' / 'data' / 'empathetic_dialogues'
+shared = pytest.mark.skipif(
+    not SHARED.is_dir(), reason='EmpatheticDialogues is not in ../shared/data'
+)
+HEADER = 'conv_id,utterance_idx,utterance\n'
+OFFICIAL = 'conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags\n'
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text: str):
+        (tmp_path / 'my.csv').write_bytes(text.encode())
+        return read_openers_file(tmp_path / 'my.csv')
+
+    return read
+
+
+@shared
+def test_the_test_split_gives_2547_pairs():
+    found = read_openers_file(SHARED / 'fixed_test.csv')
+    assert len(found.openers) == 2547
+    assert found.too_short == ()
+
+
+@shared
+@pytest.mark.parametrize('split', ['test', 'valid'])
+def test_the_words_are_those_of_another_copy_of_the_data(split):
+    found = read_openers_file(SHARED / f'fixed_{split}.csv').openers
+    lines = (SHARED / f'derived_{split}.jsonl').read_text().split('\n')
+    others = {
+        d['conv_id']: d['utterances'] for d in map(json.loads, filter(None, lines))
+    }
+    both = found.keys() & others.keys()
+    assert len(both) > 2500
+    for conv_id in both:
+        assert list(found[conv_id]) == [u.strip() for u in others[conv_id][:2]]
+
+
+@shared
+def test_a_dialogue_of_one_utterance_is_named():
+    found = read_openers_file(SHARED / 'fixed_valid.csv')
+    assert len(found.openers) == 2769
+    assert found.too_short == ('hit:5771_conv:11543',)
+
+
+def test_commas_and_pipes_come_back(read):
+    found = read(HEADER + 'c,1,Well_comma_ yes_pipe_no \nc,2,  ok\nc,3,more\n')
+    assert found.openers == {'c': ('Well, yes|no', 'ok')}
+
+
+def test_quoted_cells_are_unquoted(read):
+    found = read(HEADER + 'c,1,"He said ""hi"", then left"\n"c","2","ok"\n')
+    assert found.openers['c'] == ('He said "hi", then left', 'ok')
+
+
+def test_a_bare_quotation_mark_is_a_character(read):
+    found = read(HEADER + 'c,1,He said "hi" to me\nc,2,"Hi" is short\n')
+    assert found.openers['c'] == ('He said "hi" to me', '"Hi" is short')
+
+
+def test_a_quotation_mark_that_is_never_closed_swallows_nothing(read):
+    found = read(HEADER + 'c,1,"Oh\nc,2,no\nd,1,a\nd,2,b\n')
+    assert found.openers == {'c': ('"Oh', 'no'), 'd': ('a', 'b')}
+
+
+def test_a_quoted_cell_may_go_over_lines(read):
+    found = read(HEADER + 'c,1,"one, and\ntwo"\nc,2,ok\n')
+    assert found.openers['c'] == ('one, and two', 'ok')
+    found = read(HEADER + 'c,1,"one\ntwo"\nc,2,ok\n')
+    assert found.openers['c'] == ('one two', 'ok')
+
+
+def test_official_files_are_split_at_commas_and_keep_their_quotes(read):
+    found = read(
+        OFFICIAL
+        + 'c,1,sad,p,1,"Quoted",5|5|5,\n'
+        + 'c,2,sad,p,2,she said "x" loudly,5|5|5,,a|b\n'
+    )
+    assert found.openers['c'] == ('"Quoted"', 'she said "x" loudly')
+
+
+def test_more_columns_in_any_order(read):
+    found = read('utterance,x,conv_id,utterance_idx\nhi,?,c,1\nho,?,c,2\n')
+    assert found.openers == {'c': ('hi', 'ho')}
+
+
+@pytest.mark.parametrize('start, end', [('\ufeff', '\n'), ('', '\r\n'), ('', '\n\n')])
+def test_files_of_other_programs(read, start, end):
+    text = start + HEADER + 'c,1,hi\nc,2,ho\n'
+    assert read(text.replace('\n', end)).openers == {'c': ('hi', 'ho')}
+
+
+def test_unicode_line_separators_end_no_row(read):
+    found = read(HEADER + 'c,1,a\u2028b\nc,2,d\u0085e\n')
+    assert found.openers['c'] == ('a\u2028b', 'd\u0085e')
+
+
+def test_dialogues_may_be_interleaved(read):
+    found = read(HEADER + 'c,1,a\nd,1,b\nc,2,x\nd,2,y\n')
+    assert found.openers == {'c': ('a', 'x'), 'd': ('b', 'y')}
+
+
+@pytest.mark.parametrize(
+    'rows, words',
+    [
+        ('c,1,hi\nc,2\n', ':3: 2 cells where the header has 3'),
+        ('c,1,hi, you\n', ':2: 4 cells where the header has 3'),
+        ('c,1,hi\nc,3,ho\n', ':3: column utterance_idx: 2 comes next in dialogue c'),
+        ('c,0,hi\n', ':2: column utterance_idx: 1 comes next in dialogue c, not 0'),
+        ('c,1,hi\nc,1,ho\n', ':3: column utterance_idx: 2 comes next'),
+        ('c,one,hi\n', ":2: column utterance_idx: a whole number, not 'one'"),
+        ('c,,hi\n', ':2: column utterance_idx: a whole number'),
+        (' ,1,hi\n', ':2: column conv_id: is empty'),
+        ('c,1,hi\nc,2, \n', ':3: column utterance: is empty'),
+        ('', 'no dialogues'),
+        ('c,1,"a\nb"\nc,2\n', ':4: 2 cells'),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_one_line(read, rows, words):
+    with pytest.raises(UserError) as caught:
+        read(HEADER + rows)
+    assert words in str(caught.value) and '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    'header, words',
+    [
+        ('conv_id,utterance_id,utterance', "'utterance_idx' is missing; did you mean"),
+        ('conv_id,utterance_idx,utterance,utterance', "'utterance' is given twice"),
+        ('', "'conv_id' is missing"),
+    ],
+)
+def test_a_wrong_header_is_one_line(read, header, words):
+    with pytest.raises(UserError, match=':1: column') as caught:
+        read(header + '\nc,1,hi\n')
+    assert words in str(caught.value)
+
+
+def test_a_file_that_is_not_text_is_one_line(tmp_path):
+    (tmp_path / 'my.csv').write_bytes(HEADER.encode() + b'c,1,caf\xe9\n')
+    with pytest.raises(UserError, match=r'my\.csv:2: not UTF-8'):
+        read_openers_file(tmp_path / 'my.csv')
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    with pytest.raises(UserError, match='No such file'):
+        read_openers_file(tmp_path / 'none.csv')
+
+
+@pytest.mark.parametrize(
+    'line', ['a,b', '"a","b"', 'a,"b, c"', '"a ""q"" b",', ',', '', '"",""', 'a,"x\ny"']
+)
+def test_quoted_cells_are_those_of_the_csv_module(line):
+    expected = next(csv.reader([line]), ['']) or ['']
+    assert quoted_cells(line) == expected
+
+
+def test_short_dialogues_are_counted_and_named(read, caplog):
+    found = read(HEADER + 'c,1,hi\nd,1,a\nd,2,b\ne,1,hi\n')
+    with caplog.at_level(logging.WARNING):
+        report_too_short('x/my.csv', found)
+    assert 'my.csv: 2 dialogues' in caplog.text and 'c, e' in caplog.text

@@ -1,0 +1,260 @@
+"""
+Causal models of Hugging Face's as judges: named, loaded; reading as their agents do.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Question, System
+from parlai_ext.models.hf_turns import Form, TurnVectorizer
+from parlai_ext.models.judge_names import is_hugging_face, judge_system
+from parlai_ext.models.likelihood.budget import Budget
+from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.models.parlai_likelihood import load_judge
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support.causal_models import one_by_one
+from tests.support.families import FAMILIES
+from tests.support.family_hf import make_model
+from tests.support.tiny_models import sentences
+
+TEXTS = sentences(40, seed=4)
+CONTEXT = tuple(TEXTS[:3])
+FOLLOWUPS = tuple(TEXTS[30:34])
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return make_model(tmp_path_factory.mktemp('hf'), 'gpt2')
+
+
+def judge_of(folder):
+    return load_judge(f'hf:{folder}', no_cuda=True)
+
+
+@pytest.fixture(scope='module')
+def dialogpt(tmp_path_factory):
+    return FAMILIES['dialogpt'](tmp_path_factory.mktemp('dialogpt'))
+
+
+@pytest.mark.parametrize('kind', ['gpt2', 'llama', 'mistral', 'qwen2'])
+def test_texts_equal_passes_over_turns_closed_by_the_end_token(tmp_path, kind):
+    folder = make_model(tmp_path, kind)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    end = (tokenizer.eos_token_id,)
+
+    def ids(text):
+        return (*tokenizer.encode(text, add_special_tokens=False), *end)
+
+    judge = load_judge(f'hf:{folder}', no_cuda=True, dtype='float64')
+    [answer] = judge.answer([Question(CONTEXT, FOLLOWUPS)])
+    context = sum((ids(text) for text in CONTEXT), ())
+    for text, found in zip(FOLLOWUPS, answer.continuations, strict=True):
+        expected = one_by_one(model, context, ids(text))
+        assert found == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    'form', ['hf:{}', '{}', 'agent:ext:hf,hf_model={}', 'hf:{},hf_format=plain', 'yaml']
+)
+def test_a_judge_may_be_named_in_each_way(folder, tmp_path, form):
+    name = form.format(folder)
+    if form == 'yaml':
+        name = str(tmp_path / 'judge.yaml')
+        Path(name).write_text(
+            f'name: mine\nopt: {{model: "ext:hf", hf_model: "{folder}"}}\n',
+            encoding='utf-8',
+        )
+    found = load_judge(name, no_cuda=True)
+    assert isinstance(found, Causal)
+    assert found.signature == judge_of(folder).signature
+
+
+@pytest.mark.parametrize(
+    ('name', 'opt'),
+    [
+        ('hf:a/b@v1', {'model': 'ext:hf', 'hf_model': 'a/b', 'hf_revision': 'v1'}),
+        (
+            'hf:a/b,hf_dtype=bfloat16,hf_context_tokens=99',
+            {'model': 'ext:hf', 'hf_model': 'a/b', 'hf_dtype': 'bfloat16'}
+            | {'hf_context_tokens': 99},
+        ),
+        (
+            'agent:hugging_face/dialogpt,gpt2_size=large',
+            {'model': 'hugging_face/dialogpt', 'gpt2_size': 'large'},
+        ),
+        ('zoo:mini/judge/model', {'model_file': 'zoo:mini/judge/model'}),
+        ('/a,b/model', {'model_file': '/a,b/model'}),
+    ],
+)
+def test_what_a_name_means(name, opt):
+    assert judge_system(name).opt == opt
+
+
+def test_model_files_are_left_to_parlai():
+    assert not is_hugging_face(judge_system('zoo:blender/blender_9B/model'))
+    assert not is_hugging_face(System('x', {'model': 'transformer/generator'}))
+    assert is_hugging_face(judge_system('agent:hugging_face/dialogpt'))
+
+
+def test_a_wrong_option_in_a_name_is_told_of_the_judge():
+    with pytest.raises(UserError, match='^judge hf:a/b,x: key=value is expected'):
+        load_judge('hf:a/b,x')
+
+
+def test_dialogpt_reads_what_its_agent_reads(dialogpt):
+    spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
+    judge = load_judge(f'{spec},text_truncate=96', no_cuda=True)
+    agent = load_system(System('stock', dialogpt), no_cuda=True).agent.clone()
+    for n, text in enumerate(TEXTS[:20]):
+        seen = agent.observe({'text': text, 'episode_done': False})
+        ids, cut = judge.vectorizer.context(tuple(TEXTS[: n + 1]))
+        assert ids == seen['text_vec'].tolist()
+        assert cut == seen['context_original_length'] - len(ids)
+    assert cut > 0
+
+
+def test_dialogpt_is_cut_as_its_agent_says_unless_told_otherwise(dialogpt):
+    spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
+    # 768 of ParlAI, but the tiny model has 128 positions, a quarter of them kept free
+    assert load_judge(spec, no_cuda=True).vectorizer.form == Form(None, False, 96)
+    short = load_judge(f'{spec},text_truncate=50', no_cuda=True)
+    assert short.vectorizer.form.limit == 50
+
+
+def reader(folder, **form):
+    return TurnVectorizer(AutoTokenizer.from_pretrained(folder), Form(**form))
+
+
+def test_whole_turns_are_cut_from_the_front(folder):
+    everything = reader(folder)
+    sizes = [len(everything.continuation(text)) for text in TEXTS[:6]]
+    ids, _ = everything.context(tuple(TEXTS[:6]))
+    kept = sum(sizes[3:])
+    limit = kept + sizes[2] - 1
+    found, cut = reader(folder, limit=limit).context(tuple(TEXTS[:6]))
+    assert (found, cut) == (ids[-kept:], len(ids) - kept)
+
+
+def test_tokens_are_cut_where_the_agent_cuts_tokens(folder):
+    ids, _ = reader(folder).context(tuple(TEXTS[:6]))
+    found, cut = reader(folder, limit=9, whole_turns=False).context(tuple(TEXTS[:6]))
+    assert (found, cut) == (ids[-9:], len(ids) - 9)
+
+
+def test_of_one_turn_too_long_the_end_is_kept(folder):
+    text = ' '.join(TEXTS)
+    ids, _ = reader(folder).context((text,))
+    assert reader(folder, limit=9).context((text,)) == (ids[-9:], len(ids) - 9)
+
+
+def test_a_turn_of_its_own_separator(folder):
+    own = reader(folder, separator=' tea')
+    tokenizer = own.tokenizer
+    expected = tokenizer.encode('rain tea', add_special_tokens=False)
+    assert own.continuation('rain') == tuple(expected)
+    assert own.context(('rain', 'rain'))[0] == expected * 2
+
+
+def test_an_end_token_that_is_typed_ends_nothing(dialogpt):
+    spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
+    judge = load_judge(spec, no_cuda=True)
+    tokenizer = judge.vectorizer.tokenizer
+    ids = judge.vectorizer.continuation(f'tea {tokenizer.eos_token} rain')
+    assert ids.count(tokenizer.eos_token_id) == 1
+
+
+def test_long_contexts_are_counted(folder):
+    judge = load_judge(f'hf:{folder},hf_context_tokens=10', no_cuda=True)
+    everything, _ = reader(folder).context(tuple(TEXTS[:6]))
+    [answer] = judge.answer([Question(tuple(TEXTS[:6]), FOLLOWUPS)])
+    kept, cut = judge.vectorizer.context(tuple(TEXTS[:6]))
+    assert answer.num_truncated == cut == len(everything) - len(kept) > 0
+
+
+def test_where_it_lies_is_no_part_of_the_signature(folder, tmp_path):
+    moved = shutil.copytree(folder, tmp_path / 'elsewhere')
+    assert judge_of(folder).signature == judge_of(moved).signature
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        'hf_context_tokens=40',
+        'hf_dtype=float64',
+        'hf_turn_separator=tea',
+    ],
+)
+def test_what_changes_its_numbers_is_signed(folder, change):
+    one = load_judge(f'hf:{folder}', no_cuda=True).signature
+    assert load_judge(f'hf:{folder},{change}', no_cuda=True).signature != one
+
+
+def test_other_weights_are_another_judge(folder, tmp_path):
+    other = make_model(tmp_path, 'gpt2', seed=7)
+    assert judge_of(other).signature != judge_of(folder).signature
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'float16', 'float64'])
+def test_weights_have_the_asked_precision(folder, dtype):
+    judge = load_judge(f'hf:{folder},hf_dtype={dtype}', no_cuda=True)
+    assert judge.model.dtype == getattr(torch, dtype)
+    assert f'dtype:{dtype}' in judge.signature
+
+
+@pytest.mark.parametrize(
+    ('options', 'line'),
+    [
+        ('hf_dtype=int4', "hf_dtype: 'int4' is none of auto, float32"),
+        ('hf_quantisation=3bit', "hf_quantisation: '3bit' is none of none, 8bit, 4bit"),
+        ('hf_quantisation=4bit', 'hf_quantisation: 4bit needs a GPU'),
+        ('hf_format=chat', 'hf_format: chat: a judge reads turns'),
+        ('hf_format=x', "hf_format: 'x' is none of auto, plain"),
+        ('hf_dtyp=float32', 'hf_dtyp: there is no such option; .*hf_dtype'),
+        ('hf_trust_code=true', 'hf_trust_code: a judge that brings code'),
+    ],
+)
+def test_a_wrong_option_is_one_line(folder, options, line):
+    with pytest.raises(UserError, match=line) as e:
+        load_judge(f'hf:{folder},{options}', no_cuda=True)
+    assert str(e.value).startswith(f'judge {folder}: ')
+    assert '\n' not in str(e.value)
+
+
+@pytest.mark.parametrize('kind', ['gpt2', 't5'])
+def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
+    judge = make_model(tmp_path / kind, kind)
+    path = Path(judge, 'config.json')
+    config = json.loads(path.read_text(encoding='utf-8'))
+    config['attn_implementation'] = 'a/kernel'
+    path.write_text(json.dumps(config), encoding='utf-8')
+    line = "asks for the kernel 'a/kernel', code from the hub, which no judge may run"
+    with pytest.raises(UserError, match=line):
+        load_judge(f'hf:{judge}', no_cuda=True)
+
+
+def test_memory_of_a_cpu_that_runs_out_halves_the_budget_too():
+    def step(group):
+        if len(group) > 1:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return group
+
+    budget = Budget(10)
+    assert budget.run([5, 5], step) == [0, 1]
+    assert budget.tokens == 5
+
+
+def test_a_folder_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(UserError, match='there is no folder'):
+        load_judge(f'hf:{tmp_path}/nothing', no_cuda=True)
+
+
+def test_gpt2_of_parlai_is_pointed_to_ext_hf(folder):
+    with pytest.raises(UserError, match='ext:hf would do'):
+        load_judge(f'agent:hugging_face/gpt2,model_name={folder}', no_cuda=True)

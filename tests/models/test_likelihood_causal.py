@@ -1,0 +1,279 @@
+"""
+Causal models: a tree of continuations gives the numbers of plain passes, one by one.
+"""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Question
+from parlai_ext.models.likelihood.causal import Causal, reserved
+from tests.support.causal_models import (
+    GPT2,
+    KINDS,
+    SINGLE,
+    VOCABULARY,
+    make,
+    one_by_one,
+)
+
+ids = st.integers(3, VOCABULARY - 1)
+contexts = st.lists(ids, min_size=1, max_size=12).map(tuple)
+# few different tokens, so that continuations begin alike
+replies = st.lists(st.lists(st.integers(3, 6), max_size=5).map(tuple), max_size=6)
+questions = st.builds(Question, contexts, replies.map(tuple))
+some_questions = st.lists(questions, min_size=1, max_size=4)
+TURNS = [tuple(range(3, 3 + 7 * n)) for n in range(1, 6)]
+FOLLOWUPS = ((3, 4, 5, 2), (3, 4, 6, 7, 2), (9, 2), (3, 4, 5, 2), (50, 51, 52, 53, 2))
+
+
+@pytest.fixture(scope='module')
+def model():
+    return make('GPT2', GPT2)
+
+
+@pytest.fixture(scope='module')
+def judge(model):
+    return Causal(model, None, '', start=1, positions=256)
+
+
+@pytest.fixture(scope='module', params=[*KINDS, *SINGLE])
+def kind(request):
+    return request.param, make(request.param, {**KINDS, **SINGLE}[request.param])
+
+
+def flat(answers):
+    """
+    Return all numbers of some answers in a row.
+    """
+    rows = [row for a in answers for row in (a.context or (), *a.continuations)]
+    return [number for row in rows for number in row]
+
+
+def test_every_class_equals_a_loop_one_by_one(kind):
+    name, model = kind
+    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
+    answers = Causal(model, None, '').answer(asked)
+    tolerance = 1e-5 if name in SINGLE else 1e-9
+    for question, answer in zip(asked, answers, strict=True):
+        for row, found in zip(
+            question.continuations, answer.continuations, strict=True
+        ):
+            expected = one_by_one(model, question.context, row)
+            assert found == pytest.approx(expected, rel=0, abs=tolerance)
+
+
+def test_the_mean_of_a_string_is_hugging_faces_loss(kind):
+    name, model = kind
+    string = TURNS[3] + FOLLOWUPS[1]
+    labels = torch.tensor([string])
+    loss = float(model(input_ids=labels, labels=labels).loss)
+    [answer] = Causal(model, None, '').answer(
+        [Question(TURNS[3], FOLLOWUPS[1:2])], with_context=True
+    )
+    found = flat([answer])
+    assert len(found) == len(string) - 1
+    # Hugging Face takes its loss in float32
+    assert -sum(found) / len(found) == pytest.approx(loss, rel=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(asked=some_questions)
+def test_whatever_is_asked_equals_one_by_one(model, judge, asked):
+    for question, answer in zip(asked, judge.answer(asked), strict=True):
+        for row, found in zip(
+            question.continuations, answer.continuations, strict=True
+        ):
+            expected = one_by_one(model, question.context, row)
+            assert found == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(asked=some_questions)
+def test_contexts_on_request_equal_one_by_one(model, judge, asked):
+    for question, answer in zip(asked, judge.answer(asked, True), strict=True):
+        first, rest = question.context[:1], question.context[1:]
+        expected = one_by_one(model, first, rest)
+        assert answer.context == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), asked=some_questions)
+def test_order_changes_nothing(judge, data, asked):
+    order = data.draw(st.permutations(range(len(asked))))
+    plain = judge.answer(asked, with_context=True)
+    turned = judge.answer([asked[i] for i in order], with_context=True)
+    assert flat(turned) == pytest.approx(
+        flat([plain[i] for i in order]), rel=0, abs=1e-12
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(asked=some_questions, tokens=st.integers(1, 80))
+def test_budget_and_padding_change_nothing(model, judge, asked, tokens):
+    small = Causal(model, None, '', tokens=tokens)
+    found = flat(small.answer(asked, with_context=True))
+    expected = flat(judge.answer(asked, with_context=True))
+    assert found == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(asked=some_questions)
+def test_duplicates_change_nothing(judge, asked):
+    twice = [Question(q.context, q.continuations * 2) for q in asked] * 2
+    found = judge.answer(twice)
+    for one, answer in zip(judge.answer(asked) * 2, found, strict=True):
+        rows = one.continuations * 2
+        assert flat([answer]) == pytest.approx(
+            [x for row in rows for x in row], rel=0, abs=1e-12
+        )
+
+
+@settings(max_examples=30, deadline=None)
+@given(asked=some_questions)
+def test_company_changes_nothing(judge, asked):
+    together = judge.answer(asked)
+    alone = [judge.answer([one])[0] for one in asked]
+    assert flat(together) == pytest.approx(flat(alone), rel=0, abs=1e-12)
+
+
+def test_company_changes_less_than_the_stated_tolerance_in_float32():
+    judge = Causal(make('GPT2', GPT2).float(), None, '', start=1)
+    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
+    alone = flat([judge.answer([one])[0] for one in asked])
+    assert flat(judge.answer(asked)) == pytest.approx(alone, rel=0, abs=1e-5)
+
+
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
+def test_half_precision_is_normalised_in_float32(dtype):
+    model = make('Llama', KINDS['Llama']).to(dtype)
+    every = tuple((token,) for token in range(VOCABULARY))
+    [answer] = Causal(model, None, '').answer([Question(TURNS[2], every)])
+    total = sum(torch.tensor(flat([answer]), dtype=torch.float64).exp())
+    # rounded to bfloat16 the sum would be wrong by some thousandths
+    assert float(total) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
+def test_half_precision_is_near_the_double(dtype):
+    exact = make('Llama', KINDS['Llama'])
+    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
+    expected = flat(Causal(exact, None, '').answer(asked))
+    found = flat(Causal(exact.to(dtype), None, '').answer(asked))
+    pairs = list(zip(found, expected, strict=True))
+    assert sum(abs(a - b) for a, b in pairs) / len(pairs) < 0.1
+
+
+def test_eager_attention_is_the_same():
+    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
+    one, other = (
+        flat(Causal(make('Llama', KINDS['Llama'], attn_implementation=a), None, '')
+             .answer(asked))
+        for a in ('sdpa', 'eager')
+    )  # fmt: skip
+    assert one == pytest.approx(other, rel=0, abs=1e-5)
+
+
+def test_logits_in_slices_are_the_same(judge, monkeypatch):
+    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
+    whole = flat(judge.answer(asked, with_context=True))
+    monkeypatch.setattr(
+        'parlai_ext.models.likelihood.causal_head.LOGITS', 3 * VOCABULARY
+    )
+    sliced = flat(judge.answer(asked, with_context=True))
+    assert sliced == pytest.approx(whole, rel=0, abs=1e-12)
+
+
+def test_logits_are_made_only_of_rows_that_are_asked(judge, monkeypatch):
+    seen = []
+    layer = judge.model.get_output_embeddings()
+    hook = layer.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))
+    judge.answer([Question(tuple(range(3, 50)), ((3, 4, 5), (3, 4, 6)))])
+    hook.remove()
+    # a tree of 49 nodes: the context's last token, 3 and 4 predict something
+    assert sorted(seen) == [1, 3]
+
+
+def test_an_empty_context_is_the_start_token(model, judge):
+    [answer] = judge.answer([Question((), ((5, 6),))])
+    assert answer.continuations[0] == pytest.approx(one_by_one(model, (1,), (5, 6)))
+
+
+def test_an_empty_context_without_a_start_token_is_one_line(model):
+    with pytest.raises(UserError, match='no start token'):
+        Causal(model, None, '').answer([Question((), ((5,),))])
+
+
+def test_a_long_context_loses_its_oldest_tokens_and_says_how_many(model):
+    judge = Causal(model, None, '', positions=40)
+    context = tuple(range(3, 53))
+    [answer] = judge.answer([Question(context, ((5, 6),))])
+    kept = context[-(40 - reserved(40)) :]
+    assert answer.num_truncated == 50 - len(kept) == 20
+    assert answer.continuations[0] == pytest.approx(one_by_one(model, kept, (5, 6)))
+
+
+def test_a_long_continuation_makes_room_for_itself(model):
+    judge = Causal(model, None, '', positions=40)
+    context, long = tuple(range(3, 53)), tuple(range(3, 33))
+    [answer] = judge.answer([Question(context, (long,))])
+    assert answer.num_truncated == 40
+    expected = one_by_one(model, context[-10:], long)
+    assert answer.continuations[0] == pytest.approx(expected)
+
+
+def test_a_continuation_longer_than_the_model_is_one_line(model):
+    judge = Causal(model, None, '', positions=10)
+    with pytest.raises(UserError, match='10 tokens does not fit into') as e:
+        judge.answer([Question((3,), (tuple(range(3, 13)),))])
+    assert '\n' not in str(e.value)
+
+
+def test_nothing_asked_is_nothing_computed(judge, monkeypatch):
+    monkeypatch.setattr(judge.model, 'forward', None)
+    [answer] = judge.answer([Question((4, 5), ((), ()))])
+    assert (answer.continuations, answer.context) == (((), ()), None)
+
+
+def test_turns_of_a_dialogue_are_one_pass(model, judge, monkeypatch):
+    shapes = []
+    forward = model.forward
+
+    def counted(input_ids, **rest):
+        shapes.append(tuple(input_ids.shape))
+        return forward(input_ids=input_ids, **rest)
+
+    judge.head.plain  # noqa: B018  its probe is a pass of its own
+    monkeypatch.setattr(model, 'forward', counted)
+    judge.answer([Question(turn, ((55, 56, 2),)) for turn in TURNS])
+    # 35 tokens of the last context, two of the follow-up after each of five turns
+    assert shapes == [(1, 35 + 5 * 2)]
+
+
+def test_large_trees_are_not_padded_to_larger_ones(model, monkeypatch):
+    monkeypatch.setattr('parlai_ext.models.likelihood.causal.ENOUGH', 40)
+    shapes = []
+    forward = model.forward
+    judge = Causal(model, None, '')
+    judge.head.plain  # noqa: B018
+    monkeypatch.setattr(
+        model,
+        'forward',
+        lambda input_ids, **rest: (
+            shapes.append(tuple(input_ids.shape))
+            or forward(input_ids=input_ids, **rest)
+        ),
+    )
+    # trees of 41, 40, 21 and 20 tokens that share nothing
+    sizes = enumerate((40, 39, 20, 19))
+    judge.answer([Question((3 + i,) * n, ((50, 51),)) for i, n in sizes])
+    assert shapes == [(2, 41), (2, 21)]
+
+
+def test_progress_counts_every_tree(model):
+    seen = []
+    judge = Causal(model, None, '', progress=seen.append)
+    judge.answer([Question((i, i + 1), ((5, 2),)) for i in range(3, 9)])
+    assert sum(seen) == 6

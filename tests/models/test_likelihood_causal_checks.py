@@ -1,0 +1,124 @@
+"""
+Which causal models are asked, and what is said of those that are not.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import Phi3Config
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.models.likelihood.causal_checks import (
+    checked,
+    one_pass,
+    positions,
+    trial,
+)
+from tests.support.causal_models import (
+    GPT2,
+    KINDS,
+    REFUSED,
+    SINGLE,
+    SIZES,
+    make,
+    one_by_one,
+)
+
+
+@pytest.mark.parametrize('kind', [*KINDS, *SINGLE])
+def test_a_model_that_reads_trees_passes_the_trial(kind):
+    judge = Causal(make(kind, {**KINDS, **SINGLE}[kind]), None, '')
+    assert checked(judge) is judge
+
+
+@pytest.mark.parametrize('kind', REFUSED)
+def test_a_model_that_does_not_is_refused_in_one_line(kind):
+    model = make(kind, REFUSED[kind])
+    with pytest.raises(UserError, match=' would do$') as e:
+        checked(Causal(model, None, ''))
+    assert type(model).__name__ in str(e.value)
+    assert '\n' not in str(e.value)
+
+
+@pytest.mark.parametrize('ignored', ['attention_mask', 'position_ids'])
+def test_a_model_that_ignores_what_makes_a_tree_is_found_out(ignored):
+    model = make('Llama', SIZES)
+    forward = model.forward
+    model.forward = lambda **given: forward(**{**given, ignored: None})
+    with pytest.raises(UserError, match='in another way than plain text'):
+        checked(Causal(model, None, ''))
+
+
+def test_a_model_that_changes_its_logits_unseen_is_found_out():
+    model = make('Llama', SIZES)
+    judge = Causal(model, None, '')
+    assert judge.head.plain
+    forward = model.forward
+
+    def capped(**given):
+        found = forward(**given)
+        found.logits = torch.tanh(found.logits)
+        return found
+
+    model.forward = capped
+    with pytest.raises(UserError, match='in another way than plain text'):
+        checked(judge)
+
+
+def test_a_model_that_changes_its_logits_in_the_open_is_followed():
+    model = make('Granite', KINDS['Granite'])
+    judge = Causal(model, None, '')
+    assert (judge.head.plain, trial(judge) < 1e-9) == (False, True)
+
+
+def test_flash_attention_takes_no_mask_of_ours():
+    model = make('Llama', SIZES)
+    model.config._attn_implementation = 'flash_attention_2'
+    with pytest.raises(UserError, match='flash_attention_2.* sdpa or eager would do'):
+        Causal(model, None, '')
+
+
+def test_the_trial_compares_with_plain_passes():
+    model = make('Qwen2', KINDS['Qwen2'])
+    found = one_pass(Causal(model, None, ''), (3, 4, 5), (6, 7, 8))
+    assert found == pytest.approx(one_by_one(model, (3, 4, 5), (6, 7, 8)), abs=1e-12)
+
+
+def test_memory_that_runs_out_in_the_trial_is_not_the_models_fault(monkeypatch):
+    judge = Causal(make('GPT2', GPT2), None, '')
+
+    def full(**_):
+        raise torch.OutOfMemoryError('CUDA out of memory')
+
+    monkeypatch.setattr(judge.model, 'forward', full)
+    with pytest.raises(torch.OutOfMemoryError):
+        checked(judge)
+
+
+@pytest.mark.parametrize(
+    ('named', 'expected'),
+    [
+        ({'max_position_embeddings': 512}, 512),
+        ({'n_positions': 96, 'n_ctx': 80}, 80),
+        ({'max_position_embeddings': -1}, None),
+        ({}, None),
+    ],
+)
+def test_positions_are_what_the_config_says(named, expected):
+    text = SimpleNamespace(**named)
+    config = SimpleNamespace(get_text_config=lambda: text)
+    assert positions(config) == expected
+
+
+def test_positions_end_where_long_texts_get_other_numbers():
+    factors = [1.0] * 4
+    rope = {'rope_type': 'longrope', 'rope_theta': 1e4}
+    config = Phi3Config(
+        **{**SIZES, 'max_position_embeddings': 4096},
+        original_max_position_embeddings=128,
+        rope_parameters={**rope, 'long_factor': factors, 'short_factor': factors}
+        | {'original_max_position_embeddings': 128},
+    )
+    assert positions(config) == 128

@@ -1,0 +1,290 @@
+"""
+The plain `Likelihood`: the same numbers as one pass for each continuation.
+"""
+
+import math
+import re
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
+from parlai.core.agents import create_agent_from_model_file
+
+from parlai_ext.core.nouns import Answer, Question, System
+from parlai_ext.models.likelihood import encoder_decoder
+from parlai_ext.models.likelihood.budget import Budget
+from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.models.parlai_likelihood import load_judge
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support.families import FAMILIES
+from tests.support.tiny_models import make_generator, sentences
+
+TEXTS = sentences(40, seed=1)
+CONTEXTS = [tuple(TEXTS[i : i + n]) for i, n in ((0, 1), (1, 5), (6, 2), (8, 9))]
+FOLLOWUPS = tuple(sentences(5, seed=2))
+CLASSES = (
+    *('generator', 'style_gen', 'long_context', 'image_seq2seq', 'bart', 'r2c2'),
+    *('unlikelihood_vocab', 'unlikelihood_repetition'),
+)
+
+
+@pytest.fixture(scope='module')
+def model_file(tmp_path_factory):
+    return make_generator(tmp_path_factory.mktemp('model'), text_truncate=20)
+
+
+@pytest.fixture(scope='module')
+def judge(model_file):
+    return load_judge(model_file, no_cuda=True, dtype='float64', tokens=100)
+
+
+@pytest.fixture(scope='module')
+def agent(judge, model_file):
+    """
+    The same model, loaded by ParlAI alone, in float64.
+    """
+    opt = {'datatype': 'valid', 'no_cuda': True, 'rank_candidates': True}
+    agent = create_agent_from_model_file(model_file, opt)
+    agent.model.double().eval()
+    return agent
+
+
+@pytest.fixture(scope='module', params=CLASSES)
+def pair(request, tmp_path_factory):
+    """
+    The judge of one model class, and a forward pass of ParlAI's own in float64.
+    """
+    opt = FAMILIES[request.param](tmp_path_factory.mktemp(request.param))
+    where = {'datapath': opt.get('datapath'), 'no_cuda': True}
+    judge = load_judge(opt['model_file'], dtype='float64', **where)
+    agent = load_system(System('stock', opt), no_cuda=True).agent
+    agent.model.double().eval()
+    image = (None,) if isinstance(agent, ImageSeq2seqAgent) else ()
+
+    def one_by_one(context, continuation):
+        with torch.no_grad():
+            xs, ys = torch.tensor([context]), torch.tensor([continuation])
+            logits = agent.model(xs, *image, ys=ys)[0][0]
+        logprobs = torch.log_softmax(logits, dim=1)
+        return [logprobs[t, y].item() for t, y in enumerate(continuation)]
+
+    return judge, one_by_one
+
+
+def one_pass(agent, context, continuation):
+    """
+    Token log-probabilities of one continuation, tokens counted by hand, no padding.
+    """
+    words = [agent.dict.txt2vec(text) for text in context]
+    newline = agent.dict.txt2vec('\n')
+    xs = words[0] + sum((newline + w for w in words[1:]), [])
+    ys = (agent.dict.txt2vec(continuation) + [agent.END_IDX])[:8]
+    with torch.no_grad():
+        logits, *_ = agent.model(torch.tensor([xs[-20:]]), ys=torch.tensor([ys]))
+    return [torch.log_softmax(logits[0, t], 0)[y].item() for t, y in enumerate(ys)]
+
+
+def engine(judge, tokens=10_000):
+    """
+    Another engine over the judge's model, with its own budget.
+    """
+    return EncoderDecoder(judge.model, judge.vectorizer, '', Budget(tokens))
+
+
+def close(found: Answer, expected: Answer, tolerance: float = 1e-12) -> bool:
+    return all(
+        a == pytest.approx(b, rel=0, abs=tolerance)
+        for a, b in zip(found.continuations, expected.continuations, strict=True)
+    )
+
+
+@pytest.mark.parametrize('tokens', [1, 90, 10_000])
+def test_every_followup_equals_its_own_pass(judge, agent, tokens):
+    asked = [Question(context, FOLLOWUPS) for context in CONTEXTS]
+    answers = engine(judge, tokens).answer(asked)
+    for context, answer in zip(CONTEXTS, answers, strict=True):
+        for text, found in zip(FOLLOWUPS, answer.continuations, strict=True):
+            expected = one_pass(agent, context, text)
+            assert found == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+ids = st.integers(4, 30)
+tokens_of_context = st.lists(ids, min_size=1, max_size=12).map(tuple)
+# few different tokens, so that continuations begin alike
+replies = st.lists(st.lists(st.integers(4, 7), max_size=5).map(tuple), max_size=6)
+questions = st.builds(
+    Question, context=tokens_of_context, continuations=replies.map(tuple)
+)
+some_questions = st.lists(questions, max_size=5)
+
+
+@settings(max_examples=12, deadline=None)
+@given(asked=some_questions)
+def test_each_class_equals_a_loop_one_by_one(pair, asked):
+    judge, one_by_one = pair
+    for question, answer in zip(asked, judge.answer(asked), strict=True):
+        for continuation, found in zip(
+            question.continuations, answer.continuations, strict=True
+        ):
+            expected = (
+                one_by_one(question.context, continuation) if continuation else []
+            )
+            assert found == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+@settings(max_examples=12, deadline=None)
+@given(asked=some_questions, limit=st.integers(1, 8))
+def test_several_trees_of_a_context_equal_one(pair, asked, limit):
+    judge, _ = pair
+    one = judge.answer(asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder_decoder, 'LARGEST_TREE', limit)
+        several = engine(judge).answer(asked)
+    assert all(map(close, several, one))
+
+
+@settings(max_examples=20, deadline=None)
+@given(asked=some_questions, rows=st.integers(1, 9))
+def test_logits_by_the_slice_equal_logits_at_once(judge, asked, rows):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder_decoder, 'LOGITS', rows * judge.model.vocabulary)
+        slices = engine(judge).answer(asked)
+    assert all(map(close, slices, engine(judge).answer(asked)))
+
+
+@pytest.mark.parametrize('context', CONTEXTS)
+def test_parlai_ranks_candidates_by_the_same_mean(judge, agent, context):
+    agent.reset()
+    for text in context[:-1]:
+        agent.observe({'text': text, 'episode_done': False})
+    asked = {'text': context[-1], 'label_candidates': list(FOLLOWUPS)}
+    batch = agent.batchify([agent.observe({**asked, 'episode_done': False})])
+    with torch.no_grad():
+        [order], [losses] = agent.rank_eval_label_candidates(batch, 1)
+    parlai = dict(zip(order, losses, strict=True))
+    [answer] = judge.answer([Question(context, FOLLOWUPS)])
+    ours = {
+        text: -math.fsum(row) / len(row)
+        for text, row in zip(FOLLOWUPS, answer.continuations, strict=True)
+    }
+    assert ours == pytest.approx(parlai, rel=0, abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(asked=some_questions, tokens=st.integers(1, 200))
+def test_company_and_padding_change_nothing(judge, asked, tokens):
+    together = engine(judge, tokens).answer(asked)
+    alone = [judge.answer([question])[0] for question in asked]
+    assert len(together) == len(asked)
+    assert all(map(close, together, alone))
+
+
+@settings(max_examples=20, deadline=None)
+@given(asked=some_questions, seed=st.randoms())
+def test_answers_keep_the_order_of_questions(judge, asked, seed):
+    places = list(range(len(asked)))
+    seed.shuffle(places)
+    shuffled = judge.answer([asked[i] for i in places])
+    plain = judge.answer(asked)
+    assert all(close(shuffled[k], plain[i]) for k, i in enumerate(places))
+
+
+@settings(max_examples=20, deadline=None)
+@given(asked=st.lists(questions, min_size=1, max_size=4))
+def test_the_same_call_gives_the_same_bits(judge, asked):
+    assert engine(judge).answer(asked) == engine(judge).answer(asked)
+
+
+def test_duplicates_get_the_same_answer(judge):
+    question = Question(CONTEXTS[1], (FOLLOWUPS[0], FOLLOWUPS[1], FOLLOWUPS[0]))
+    first, second = judge.answer([question, question])
+    assert first == second
+    assert first.continuations[0] == first.continuations[2]
+
+
+def test_nothing_asked_nothing_answered(judge):
+    assert judge.answer([]) == []
+
+
+def test_context_without_continuations(judge):
+    asked = [Question((5, 6), ()), Question((7,), ((8, 9),))]
+    none, some = judge.answer(asked)
+    assert none.continuations == ()
+    assert close(some, judge.answer(asked[1:])[0])
+
+
+def test_what_is_cut_is_counted_where_nothing_is_asked(judge):
+    long = tuple(TEXTS[:10])
+    none, some = judge.answer([Question(long, ()), Question(long, ('i',))])
+    assert none.num_truncated == some.num_truncated > 0
+
+
+def test_an_encoder_gives_its_input_no_probability(judge):
+    [answer] = judge.answer([Question((5, 6), ((7,),))], with_context=True)
+    assert answer.context is None
+
+
+@pytest.mark.parametrize('dtype', ['float64', 'float32', 'bfloat16', 'float16'])
+def test_probabilities_of_all_next_tokens_sum_to_one(model_file, dtype):
+    judge = load_judge(model_file, no_cuda=True, dtype=dtype)
+    agent = judge.vectorizer.listener
+    asked = [(t,) for t in range(len(agent.dict)) if t != agent.START_IDX]
+    [answer] = judge.answer([Question((5, 6, 7), tuple(asked))])
+    total = math.fsum(math.exp(row[0]) for row in answer.continuations)
+    # a softmax rounded to 8 or 11 bits would be off by some 1e-3
+    assert total == pytest.approx(1, abs=1e-9 if dtype == 'float64' else 2e-6)
+
+
+def test_keys_and_values_are_made_once_a_context(judge, monkeypatch):
+    monkeypatch.setattr(encoder_decoder, 'LARGEST_TREE', 6)  # several trees
+    model = judge.model.model
+    made = [0] * len(model.decoder.layers)
+    hooks = []
+    for i, layer in enumerate(model.decoder.layers):
+
+        def count(_, given, __, i=i):
+            made[i] += given[0].shape[0] * given[0].shape[1]
+
+        hooks.append(layer.encoder_attention.k_lin.register_forward_hook(count))
+    engine(judge).answer([Question(context, FOLLOWUPS) for context in [(5, 6), (7, 8)]])
+    for hook in hooks:
+        hook.remove()
+    assert made == [4, 4]  # two contexts of two tokens
+
+
+def test_the_model_is_left_as_it_was(judge):
+    judge.answer([Question((5, 6), ((7, 2), (8, 2)))])
+    for layer in judge.model.model.decoder.layers:
+        assert '_create_selfattn_mask' not in vars(layer)
+
+
+def test_progress_counts_every_context_once(judge):
+    seen = []
+    own = engine(judge, 60)
+    own.progress = seen.append
+    own.answer([Question(c, FOLLOWUPS) for c in (*CONTEXTS, CONTEXTS[0])])
+    assert sum(seen) == len(CONTEXTS)
+
+
+def resident():
+    with open('/proc/self/status', encoding='ascii') as f:
+        return int(re.search(r'VmRSS:\s+(\d+)', f.read())[1])
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_over_10_000_utterances(model_file):
+    # fewer tokens than a call has, so that none ends with freed memory kept
+    judge = load_judge(model_file, no_cuda=True, tokens=2048)
+    texts = sentences(10_000, seed=9)
+    sizes = []
+    for start in range(0, 10_000, 250):
+        judge.answer(
+            [
+                Question(tuple(texts[i - 3 : i + 1]), (*FOLLOWUPS, texts[i]))
+                for i in range(max(3, start), start + 250)
+            ]
+        )
+        sizes.append(resident())
+    assert max(sizes[4:]) < 1.02 * sizes[3]

@@ -1,0 +1,172 @@
+"""
+Correlation with a reference: scipy as the oracle, and what cannot be known.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.ranking.correlation import kendall, spearman, with_reference
+from parlai_ext.ranking.raters import Panel
+
+NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+OPTIONS = {'kind': 'planted', 'bootstraps': 400, 'seed': 0}
+
+
+def table(means, noise=0.0, openers=10):
+    rng = np.random.default_rng(1)
+    return np.array(means)[:, None, None] + noise * rng.normal(
+        size=(len(means), 2, openers)
+    )
+
+
+def judged(rows):
+    return [HumanJudgement(system, 'overall', *rest) for system, *rest in rows]
+
+
+few_levels = arrays(float, 8, elements=st.integers(0, 4).map(float))
+
+
+@settings(max_examples=60, deadline=None)
+@given(few_levels, few_levels)
+def test_spearman_is_scipys_ties_and_all(left, right):
+    if np.ptp(left) and np.ptp(right):
+        expected = stats.spearmanr(left, right).statistic
+        assert spearman(left[None], right[None])[0] == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(few_levels, few_levels)
+def test_kendall_is_scipys_tau_b_ties_and_all(left, right):
+    if np.ptp(left) and np.ptp(right):
+        expected = stats.kendalltau(left, right).statistic
+        assert kendall(left[None], right[None])[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize('coefficient', [spearman, kendall])
+def test_a_constant_side_has_no_coefficient(coefficient):
+    assert np.isnan(coefficient(np.ones((1, 4)), np.arange(4.0)[None]))[0]
+
+
+def test_the_value_is_that_of_the_mean_scores():
+    reference = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
+    found = with_reference(table([1, 2, 3, 4, 5, 6, 7]), NAMES, reference, **OPTIONS)
+    # sum d^2 = 4 + 1 + 1 + 1 + 1 + 1 + 1 = 10: 1 - 60 / 336; 4 of 21 pairs turned
+    assert found['spearman']['value'] == pytest.approx(1 - 60 / 336)
+    assert found['kendall']['value'] == pytest.approx(1 - 2 * 4 / 21)
+    assert (found['n'], found['kind']) == (7, 'planted')
+
+
+@pytest.mark.parametrize('name', ['spearman', 'kendall'])
+def test_the_interval_holds_the_value_and_is_not_empty(name):
+    reference = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
+    values = table([1, 2, 3, 4, 5, 6, 7], noise=1.0)
+    found = with_reference(values, NAMES, reference, **OPTIONS)[name]
+    assert -1 <= found['low'] < found['value'] <= found['high'] <= 1
+
+
+def test_floors_without_a_reference_value_are_left_out():
+    values = table([1, 2, 3, 99])
+    names = ['a', 'b', 'c', 'floor-salad']
+    found = with_reference(values, names, {'a': 1, 'b': 2, 'c': 3}, **OPTIONS)
+    assert found['n'] == 3 and found['spearman']['value'] == 1.0
+
+
+def test_systems_without_a_score_are_left_out():
+    values = table([0, 1, 2, 5])
+    values[3] = np.nan
+    reference = dict(zip('abcd', range(4), strict=True))
+    assert with_reference(values, NAMES[:4], reference, **OPTIONS)['n'] == 3
+
+
+@pytest.mark.parametrize(
+    'means, reference, reason',
+    [
+        ([1, 2], [1, 2], '2 systems'),
+        ([1, 1, 1], [1, 2, 3], 'same score'),
+        ([1, 2, 3], [5, 5, 5], 'same reference'),
+    ],
+)
+def test_what_is_undefined_is_none_with_a_reason(means, reference, reason):
+    names = NAMES[: len(means)]
+    reference = dict(zip(names, reference, strict=True))
+    found = with_reference(table(means), names, reference, **OPTIONS)
+    assert found['spearman'] == {'value': None, 'low': None, 'high': None}
+    assert reason in found['reason']
+
+
+def test_a_perfect_order_no_resample_can_upset_has_no_interval():
+    reference = dict(zip(NAMES, range(7), strict=True))
+    found = with_reference(table(range(7)), NAMES, reference, **OPTIONS)
+    assert found['spearman'] == {'value': 1.0, 'low': None, 'high': None}
+    assert 'no resample changes the order' in found['reason']
+
+
+def test_three_systems_are_too_few_for_an_interval():
+    reference = {'a': 1, 'b': 2, 'c': 3}
+    found = with_reference(table([1, 2, 3], noise=3.0), NAMES[:3], reference, **OPTIONS)
+    assert found['kendall']['low'] is None and 'too few' in found['reason']
+
+
+def test_the_order_of_systems_changes_nothing():
+    values = table([1, 2, 3, 4, 5, 6, 7], noise=2.0)
+    reference = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
+    turned = with_reference(values[::-1], NAMES[::-1], reference, **OPTIONS)
+    assert turned == with_reference(values, NAMES, reference, **OPTIONS)
+
+
+def test_human_reference_is_the_mean_judgement():
+    # a: 1 and 4 -> 2.5, b: 2, c: 3: order b, a, c against a, b, c
+    rows = judged([('a', 1.0), ('a', 4.0), ('b', 2.0), ('c', 3.0)])
+    found = with_reference(table([1, 2, 3]), NAMES[:3], rows, **OPTIONS)
+    assert found['spearman']['value'] == pytest.approx(0.5)
+
+
+def test_the_order_of_judgements_changes_nothing():
+    rng = np.random.default_rng(0)
+    rows = judged([(n, float(rng.normal() + i)) for i, n in enumerate(NAMES * 3)])
+    values = table([1, 2, 3, 4, 5, 6, 7], noise=1.0)
+    there, back = (
+        with_reference(values, NAMES, one, **OPTIONS) for one in (rows, rows[::-1])
+    )
+    assert there == back
+
+
+def test_raters_who_disagree_widen_the_interval():
+    reference = dict(zip(NAMES, range(7), strict=True))
+    rng = np.random.default_rng(2)
+    rows = []
+    for rater in range(6):
+        off = rng.permutation(7) * 30.0
+        off -= off.mean()
+        rows += [
+            (name, reference[name] * 3 + sign * off[i], f'r{rater}{sign}')
+            for sign in (-1, 1)  # raters in mirrored pairs: the means stay in order
+            for i, name in enumerate(NAMES)
+        ]
+    values = table([0, 2, 1, 3, 4, 6, 5])
+    calm = with_reference(values, NAMES, reference, **OPTIONS)['kendall']
+    torn = with_reference(values, NAMES, judged(rows), **OPTIONS)['kendall']
+    assert torn['value'] == calm['value'] and torn['low'] < calm['low']
+
+
+def test_raters_who_saw_all_systems_are_drawn_together():
+    # two raters, 10 apart: every draw moves both systems alike
+    rows = judged(
+        [('a', 0.0, 'x'), ('b', 1.0, 'x'), ('a', 10.0, 'y'), ('b', 11.0, 'y')]
+    )
+    drawn = Panel.of(rows, ['a', 'b']).draw(200, np.random.default_rng(0))
+    assert np.allclose(drawn[:, 1] - drawn[:, 0], 1.0) and np.ptp(drawn[:, 0]) > 0
+
+
+def test_judgements_without_rater_are_drawn_within_their_system():
+    rows = judged([('a', 0.0), ('a', 1.0), ('b', 5.0)])
+    drawn = Panel.of(rows, ['a', 'b']).draw(4000, np.random.default_rng(0))
+    # a: 0, 1/2 or 1 with chances 1/4, 1/2, 1/4; b has one judgement, always there
+    shares = [np.mean(drawn[:, 0] == level) for level in (0.0, 0.5, 1.0)]
+    assert shares == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
+    assert (drawn[:, 1] == 5.0).all()

@@ -1,0 +1,100 @@
+"""
+Games of a tournament on the page: found under either system, with their points.
+"""
+
+from collections import Counter
+
+import pytest
+
+from parlai_ext.report.browse import fill_shelf
+from parlai_ext.report.tournament import leader, page_data
+from parlai_ext.report.write import write_report
+from parlai_ext.results.rank import rank_run
+from tests.report.test_report_browser import BROWSER, opened, with_tail, without_policy
+from tests.results.test_tournament_stage import RULE, SCORER, WORTH, played
+
+# what a reader sees who chooses c as the system
+CHOOSES_C = """<script>
+addEventListener('load', () => {
+  const select = document.getElementById('filter-target');
+  select.value = 'c';
+  select.dispatchEvent(new Event('change'));
+  const rows = [...document.querySelectorAll('#list button')];
+  const box = document.createElement('pre');
+  box.id = 'chosen';
+  box.textContent = rows.map((row) => row.textContent).sort().join('; ');
+  document.body.append(box);
+});
+</script>"""
+
+
+def shelf_of(run, games=True):
+    return {
+        (one['target'], one['partner']): one
+        for one in fill_shelf(run, SCORER, list(WORTH), games).dialogues
+    }
+
+
+def test_a_game_says_on_what_each_side_won(tmp_path):
+    # b has more wit, c more joy
+    one = shelf_of(played(tmp_path))['c', 'b']
+    assert one['won'] == (['joy'], ['wit'])
+
+
+def test_points_of_the_games_add_up_to_the_cross_table(tmp_path):
+    run = played(tmp_path)
+    sums = Counter()
+    for (first, second), one in shelf_of(run).items():
+        sums[first, second] += len(one['won'][0])
+        sums[second, first] += len(one['won'][1])
+    table = rank_run(run, SCORER, bootstraps=20)['tournament']['cross_table']
+    assert sums == {(a, b): table[a][b] for a in table for b in table if a != b}
+
+
+def test_a_game_is_chosen_by_its_lead(tmp_path):
+    # wit alone, the first dimension, would give 3, the mean of a
+    assert shelf_of(played(tmp_path))['a', 'b']['value'] == 2.0
+
+
+def test_without_a_tournament_nobody_wins(tmp_path):
+    assert shelf_of(played(tmp_path), games=False)['a', 'b']['won'] is None
+
+
+@pytest.mark.skipif(BROWSER is None, reason='no browser found')
+def test_a_dialogue_is_found_under_its_second_speaker_too(tmp_path):
+    run = played(tmp_path / 'run')
+    page = write_report(run, rank_run(run, SCORER, bootstraps=20)).read_text('utf-8')
+    document = opened(tmp_path / 'out', with_tail(without_policy(page), CHOOSES_C))
+    seen = document[document.index('<pre id="chosen">') :]
+    rows = seen[len('<pre id="chosen">') : seen.index('</pre>')].split('; ')
+    # a-c and c-a: a wins wit; b-c and c-b: one dimension each
+    starts = [row[:4] + row[4:].split('with ')[1][:1] for row in rows]
+    assert starts == ['a1–0c', 'b1–1c', 'c0–1a', 'c1–1b']
+
+
+def rated(values, spreads, rating='openskill'):
+    one = {'values': values, 'spreads': spreads, 'reason': None}
+    found = {'rating': rating, 'systems': list(values), 'n_games': 6}
+    return {'tournament': {**found, 'ratings': {rating: one}}}
+
+
+def test_who_is_first_says_whose_rating_is_near():
+    # 1.96 deviations of a difference are 1.96 * sqrt(3² + 4²) = 9.8
+    ranking = rated({'a': 30.0, 'b': 20.3, 'c': 20.1}, {'a': 3.0, 'b': 4.0, 'c': 4.0})
+    assert leader(ranking) == (
+        'By openskill, a comes first of 3 systems in 6 games (30.0 ± 3.0); its lead '
+        'over b is within 1.96 standard deviations.'
+    )
+
+
+def test_a_rating_without_deviations_says_nothing_of_them():
+    assert leader(rated({'a': 6.0, 'b': 1.0}, {}, '3-1-0')).endswith('(6.0).')
+
+
+def test_whole_points_are_shown_whole(tmp_path):
+    rule = {**RULE, 'rating': 'openskill'}
+    data = page_data(rank_run(played(tmp_path, rule=rule), SCORER, bootstraps=20))
+    place = data['others'].index('3-1-0')
+    # a wins both matches, b and c tie theirs
+    shown = {row['system']: row['others'][place] for row in data['rows']}
+    assert shown == {'a': '6', 'b': '1', 'c': '1'}

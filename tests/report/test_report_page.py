@@ -1,0 +1,213 @@
+import base64
+import hashlib
+import json
+import re
+import unicodedata
+from html.parser import HTMLParser
+
+import pytest
+
+from parlai_ext.report.browse import fill_shelf
+from parlai_ext.report.page import render_page, script_safe_json
+from tests.support.report_example import (
+    DIMENSIONS,
+    LABELS,
+    LINES,
+    SCORER,
+    example_ranking,
+    example_run,
+)
+
+# attributes through which a page could load or send something
+LOADING = (
+    'src',
+    'href',
+    'xlink:href',
+    'srcset',
+    'action',
+    'formaction',
+    'data',
+    'poster',
+    'background',
+    'ping',
+)
+BREAKING = [
+    '</script><script>1</script>',
+    '<!--<script>',
+    ']]>',
+    '\u2028\u2029',
+    '\\u003c/script>',
+    '"\'&amp;',
+    'half \ud83d',
+]
+
+
+class Page(HTMLParser):
+    """
+    The page as a browser's parser sees it, more or less.
+    """
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.scripts, self.styles, self.text = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if self.lasttag == 'script' and data.strip():
+            self.scripts.append(data)
+        elif self.lasttag == 'style' and data.strip() and not self.styles:
+            self.styles.append(data)
+        else:
+            self.text.append(data)
+
+    @property
+    def policy(self):
+        found = [a for t, a in self.tags if t == 'meta' and 'http-equiv' in a]
+        return {d.split()[0]: d.split()[1:] for d in found[0]['content'].split(';')}
+
+    @property
+    def data(self):
+        return json.loads(self.scripts[0])
+
+
+def rendered(folder, ranking=None, **about):
+    run = example_run(folder, **about)
+    ranking = ranking or example_ranking()
+    shelf = fill_shelf(run, SCORER, DIMENSIONS[::-1])
+    return render_page(ranking, run.manifest, shelf)
+
+
+@pytest.fixture(scope='module')
+def page(tmp_path_factory):
+    return Page(rendered(tmp_path_factory.mktemp('run') / 'r'))
+
+
+def test_same_run_gives_the_same_bytes_in_any_folder(tmp_path):
+    assert rendered(tmp_path / 'one') == rendered(tmp_path / 'two')
+
+
+def test_page_loads_nothing(page):
+    for tag, attributes in page.tags:
+        for name in LOADING:
+            assert attributes.get(name, '#').startswith('#'), (tag, attributes)
+        assert tag not in ('link', 'iframe', 'object', 'embed', 'base', 'img')
+    assert '@import' not in page.styles[0] and 'url(' not in page.styles[0]
+
+
+def test_page_names_no_address(tmp_path):
+    text = rendered(tmp_path / 'r')
+    assert 'http://' not in text and 'https://' not in text
+
+
+def test_policy_allows_only_this_style_and_this_script(page):
+    def hashed(text):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        return [f"'sha256-{digest}'"]
+
+    assert page.policy['default-src'] == ["'none'"]
+    assert page.policy['style-src'] == hashed(page.styles[0])
+    assert page.policy['script-src'] == hashed(page.scripts[1])
+
+
+def test_no_element_carries_a_handler_or_a_style(page):
+    for _, attributes in page.tags:
+        assert not any(n == 'style' or n.startswith('on') for n in attributes)
+
+
+@pytest.mark.parametrize('text', BREAKING)
+def test_data_cannot_leave_its_script_element(text):
+    written = script_safe_json({text: [text]})
+    assert not set('<>&') & set(written)
+    assert written.encode('utf-8')
+
+
+def test_data_reads_back_as_it_was():
+    data = {'text': '</script> & "q" \\u003c', 'numbers': [1.5, None, -0.25]}
+    assert json.loads(script_safe_json(data)) == data
+
+
+def test_page_carries_utterances_scores_and_evidence(page):
+    shown = page.data['dialogues']
+    assert page.data['labels'] == list(LABELS)
+    assert len(shown) == 8
+    turn = next(d for d in shown if d['ended_by'] is None)['turns'][2]
+    assert turn['text'] in LINES and not turn['given']
+    assert all(isinstance(v, float) for v in turn['scores'])
+    assert len(turn['evidence']) == len(LABELS)
+
+
+def test_given_utterances_are_marked(page):
+    for dialogue in page.data['dialogues']:
+        assert [t['given'] for t in dialogue['turns']][:3] == [True, True, False]
+
+
+def test_missing_score_is_a_reason_never_a_number(page):
+    broken = [d for d in page.data['dialogues'] if d['ended_by'] is not None]
+    assert broken
+    for dialogue in broken:
+        assert dialogue['value'] is None
+        assert dialogue['turns'][2]['scores'] == ['the reply was empty'] * 2
+
+
+def test_nothing_is_nan(tmp_path):
+    ranking = example_ranking(unranked=('alpha', 'beta'))
+    ranking['dimensions']['Overall'][0]['low'] = float('nan')
+    assert not re.search(r'\bnan\b', rendered(tmp_path / 'r', ranking), re.IGNORECASE)
+
+
+def test_best_target_comes_first_and_its_best_dialogue(page):
+    shown = page.data['dialogues']
+    assert shown[0]['target'] == 'beta'
+    values = [d['value'] for d in shown if d['target'] == 'beta']
+    known = [v for v in values if v is not None]
+    assert values == sorted(known, reverse=True) + [None] * (len(values) - len(known))
+
+
+def test_unranked_system_is_listed_and_marked(tmp_path):
+    ranking = example_ranking(unranked=('alpha',), dimensions=('Overall',))
+    text = rendered(tmp_path / 'r', ranking)
+    board = text[text.index('<table class="board">') :]
+    board = board[: board.index('</table>')]
+    row = next(r for r in board.split('<tr')[1:] if 'alpha' in r)
+    assert 'not ranked' in row and '1 of its 4 dialogues failed' in row
+    assert board.index('beta') < board.index('alpha')
+
+
+def test_floors_and_guessed_systems_are_marked(tmp_path):
+    names = ('floor-generic', 'beta')
+    ranking = {**example_ranking(names), 'guessed': ['beta']}
+    text = rendered(tmp_path / 'r', ranking, targets=names)
+    rows = text.split('<tr')
+    assert any('floor-generic' in r and '>floor</span>' in r for r in rows)
+    assert any('beta' in r and '>guessed</span>' in r for r in rows)
+
+
+def test_page_says_how_many_of_how_many_dialogues_it_shows(tmp_path, monkeypatch):
+    monkeypatch.setattr('parlai_ext.report.browse.MAX_DIALOGUES', 14)
+    openers = [f'hello {n}' for n in range(10)]
+    text = rendered(tmp_path / 'r', openers=openers)
+    assert '14 of 40 dialogues are on this page' in text
+    assert len(Page(text).data['dialogues']) == 14
+
+
+def test_folders_of_this_machine_are_left_out(tmp_path):
+    text = rendered(tmp_path / 'r')
+    assert 'someone' not in text and str(tmp_path) not in text
+    assert '…/model' in text
+
+
+def test_hidden_characters_become_visible(tmp_path):
+    hidden = 'a\x1b[31m\u202eb\u200b\x00\x85'
+    text = rendered(tmp_path / 'r', lines=[hidden], openers=[hidden])
+    bad = {c for c in text if unicodedata.category(c) in ('Cc', 'Cf', 'Cs')} - {'\n'}
+    assert not bad
+    assert 'a␛[31m⟨U+202E⟩b⟨U+200B⟩␀⟨U+0085⟩' in text
+
+
+def test_very_long_utterances_are_cut_and_say_so(tmp_path):
+    text = rendered(tmp_path / 'r', lines=['x' * 100_000])
+    assert '(96000 more characters)' in text
+    assert 'x' * 4001 not in text

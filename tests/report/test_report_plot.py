@@ -1,0 +1,47 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parlai_ext.report.plot import axis_for, mark, round_step
+from tests.support.report_example import standing
+
+numbers = st.floats(-1e6, 1e6)
+
+
+def place(text):
+    return float(text.removesuffix('%'))
+
+
+@given(st.lists(numbers, min_size=1, max_size=8))
+def test_marks_are_on_the_plot_and_in_order(scores):
+    rows = [standing(str(i), 1, s) for i, s in enumerate(scores)]
+    axis = axis_for(rows)
+    for row in rows:
+        found = mark(axis, row)
+        places = [found.low, found.low_fixed, found.score, found.high_fixed, found.high]
+        assert all(0 <= place(p) <= 100 for p in places)
+        assert sorted(map(place, places)) == list(map(place, places))
+
+
+@given(numbers, st.floats(1e-3, 1e6))
+def test_axis_has_a_few_ticks_within_it(score, width):
+    row = {**standing('a', 1, score), 'low': score - width, 'high': score + width}
+    axis = axis_for([row])
+    assert 1 <= len(axis.ticks) <= 6
+    slack = 1e-9 * (1 + abs(score))  # of adding steps in floating point
+    assert all(axis.low - slack <= t <= axis.high + slack for t in axis.ticks)
+
+
+@pytest.mark.parametrize(
+    'about, step', [(0.9, 1), (1.0, 1), (1.2, 2), (3, 5), (6, 10), (0.03, 0.05)]
+)
+def test_steps_are_one_two_or_five_times_a_power_of_ten(about, step):
+    assert round_step(about) == pytest.approx(step)
+
+
+def test_what_does_not_exist_has_no_place():
+    axis = axis_for([standing('a', None, None)])
+    assert axis.place(None) is None
+    assert axis.place(math.nan) is None

@@ -1,0 +1,155 @@
+import csv
+import io
+import unicodedata
+
+import pytest
+
+from parlai_ext.report.table import (
+    COLUMNS,
+    leaderboard_csv,
+    leaderboard_rows,
+    terminal_table,
+)
+from tests.support.report_example import example_ranking
+
+HEADER = (
+    'dimension,system,rank,rank_low,rank_high,score,low,high,low_fixed,high_fixed,'
+    'n_dialogues,n_unscored,n_unplayed,guessed,truncated_share,not_comparable'
+)
+HOSTILE = [
+    'a' * 500,
+    '\x1b[31mred\x1b[0m',
+    'line\nbreak\r\ttab',
+    '名前' * 40,
+    '\u202eevil',
+    'half \ud800 pair',
+    'e\u0301' * 30,
+    'a word ' * 60,
+]
+
+
+def cells(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def columns_of(line):
+    wide = {'W': 2, 'F': 2}
+    return sum(
+        0 if unicodedata.combining(c) else wide.get(unicodedata.east_asian_width(c), 1)
+        for c in line
+    )
+
+
+def test_csv_has_exactly_the_columns_of_the_ranking():
+    assert leaderboard_csv(example_ranking()).split('\n')[0] == HEADER
+
+
+def test_a_guessed_system_is_marked():
+    ranking = {**example_ranking(), 'guessed': ['nobody']}
+    assert not leaderboard_rows(ranking).guessed.any()
+    name = leaderboard_rows(ranking).system[0]
+    frame = leaderboard_rows({**ranking, 'guessed': [name]})
+    assert set(frame[frame.guessed].system) == {name}
+
+
+def test_a_target_that_lacks_dialogues_is_told_from_a_complete_one():
+    ranking = {**example_ranking(('a', 'b')), 'unplayed': {'b': 3}}
+    rows = cells(leaderboard_csv(ranking))
+    assert {(row['system'], row['n_unplayed']) for row in rows} == {
+        ('a', '0'),
+        ('b', '3'),
+    }
+
+
+def test_rankings_of_early_runs_do_not_tell_what_is_lacking():
+    rows = cells(leaderboard_csv(example_ranking()))
+    assert {row['n_unplayed'] for row in rows} == {''}
+
+
+def test_data_frame_has_a_row_for_each_system_and_dimension():
+    ranking = example_ranking(('a', 'b', 'c'), dimensions=('x', 'y'))
+    frame = leaderboard_rows(ranking)
+    assert list(frame.columns) == list(COLUMNS)
+    assert {(d, s) for d in 'xy' for s in 'abc'} == set(
+        zip(frame['dimension'], frame['system'], strict=True)
+    )
+
+
+def test_csv_numbers_read_back_as_they_were():
+    ranking = example_ranking()
+    ranking['dimensions']['Overall'][0]['score'] = 0.1 + 0.2
+    found = {(r['dimension'], r['system']): r for r in cells(leaderboard_csv(ranking))}
+    for dimension, rows in ranking['dimensions'].items():
+        for row in rows:
+            cell = found[dimension, row['system']]
+            assert float(cell['score']) == row['score']
+            assert int(cell['rank']) == row['rank']
+
+
+def test_csv_leaves_empty_what_does_not_exist():
+    ranking = example_ranking(('a', 'b'), unranked=('b',))
+    row = next(r for r in cells(leaderboard_csv(ranking)) if r['system'] == 'b')
+    assert row['rank'] == row['score'] == row['low'] == ''
+
+
+@pytest.mark.parametrize('name', ['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', ' =1', '＝1'])
+def test_no_cell_of_text_is_a_formula(name):
+    ranking = example_ranking((name, 'b'), dimensions=(name,))
+    for row in cells(leaderboard_csv(ranking)):
+        for cell in (row['dimension'], row['system']):
+            assert not cell.strip().startswith(('=', '+', '-', '@', '＝'))
+            assert name.strip()[1:] in cell or cell == 'b'
+
+
+def test_table_lists_every_system():
+    names = ('mary', 'tom', 'liz')
+    text = terminal_table(example_ranking(names, unranked=('tom',)))
+    assert all(name in text for name in names)
+
+
+def test_system_without_rank_is_below_the_others_with_the_reason():
+    text = terminal_table(example_ranking(('mary', 'tom'), unranked=('tom',)))
+    lines = [line for line in text.split('\n') if 'tom' in line]
+    assert lines[0] == '  not ranked: tom (1 of its 4 dialogues failed)'
+    assert text.index('mary') < text.index('tom')
+
+
+@pytest.mark.parametrize('name', HOSTILE)
+def test_table_fits_and_holds_no_control_character(name):
+    ranking = example_ranking((name, 'b', 'c'), ('c',), name, dimensions=(name,))
+    ranking['notes'] = [name]
+    for line in terminal_table(ranking).split('\n'):
+        assert columns_of(line) <= 88
+        assert not any(unicodedata.category(c) in ('Cc', 'Cf', 'Cs') for c in line)
+
+
+def test_reference_that_is_not_known_is_said_with_its_reason():
+    ranking = example_ranking(dimensions=('Overall',))
+    ranking['reference']['Overall'] = {
+        'kind': 'human',
+        'spearman': {'value': None, 'low': None, 'high': None},
+        'kendall': {'value': None, 'low': None, 'high': None},
+        'n': 2,
+        'reason': 'two systems only',
+    }
+    text = terminal_table(ranking)
+    assert 'agreement with people is not known (two systems only)' in text
+
+
+def test_table_gives_correlation_of_scorer_and_of_baselines():
+    text = terminal_table(example_ranking(dimensions=('Overall',)))
+    assert 'agreement with the planted order: Spearman 0.90 [0.40, 1.00]' in text
+    assert 'trivial: mean length 0.90 [0.40, 1.00], distinct-2 –' in text
+
+
+def test_an_address_in_a_note_can_be_copied():
+    ranking = example_ranking()
+    url = 'http://127.0.0.1:39381/v1/chat/completions/of/a/server'
+    ranking['notes'] = [f'a system somewhere at {url} cannot be reached today']
+    assert url in terminal_table(ranking)
+
+
+def test_nothing_is_nan():
+    ranking = example_ranking(('a', 'b'), unranked=('a', 'b'))
+    text = terminal_table(ranking) + leaderboard_csv(ranking)
+    assert 'nan' not in text.lower() and '<NA>' not in text

@@ -1,0 +1,244 @@
+"""
+From a scored run folder to `ranking.json`, on numbers that fit on a sheet of paper.
+"""
+
+import json
+
+import pytest
+from scipy import stats
+
+from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import (
+    Dialogue,
+    HumanJudgement,
+    Opener,
+    Protocol,
+    Roster,
+    Score,
+    ScoredDialogue,
+    System,
+    Utterance,
+)
+from parlai_ext.core.schedule import dialogue_id, pairings
+from parlai_ext.results.chosen_scores import choose_scores
+from parlai_ext.results.rank import rank_run
+from parlai_ext.store import RunFolder
+
+SCORER = 'made-up|v:1'
+TARGETS, PARTNERS = ('a', 'b', 'c', 'd'), ('p', 'q')
+OPENERS = [Opener.of([f'Hello {i}.', f'Hi {i}.'], 'test') for i in range(4)]
+# what a target is worth, and what a partner adds
+WORTH = {'a': 1.0, 'b': 2.0, 'c': 4.0, 'd': 3.0}
+ADDS = {'p': 0.0, 'q': 0.5}
+
+
+def scored_run(root, *, silent: str | None = None, silences: int = 0) -> RunFolder:
+    """
+    Write a run whose dialogues score WORTH + ADDS on their two utterances, -1 and +1
+    around it; ``silent`` breaks off its first ``silences`` dialogues with each partner.
+    """
+    roster = Roster(
+        tuple(System(n, {'model': n}) for n in TARGETS),
+        tuple(System(n, {'model': n}) for n in PARTNERS),
+    )
+    identities = {n: n for n in TARGETS + PARTNERS}
+    protocol = Protocol('paper', num_dialogues=4, num_turns=6, roster=roster)
+    pairs = pairings(roster, 'bipartite', identities)
+    run = RunFolder.open(
+        root, build_manifest(protocol, pairs, OPENERS, identities, 4, ())
+    )
+    for pairing in pairs:
+        dialogues, scores = [], []
+        for j, opener in enumerate(OPENERS):
+            broken = pairing.first == silent and j < silences
+            dialogues.append(talk(pairing, opener, broken))
+            scores.append(judged(pairing, dialogues[-1]))
+        run.write_dialogues(pairing.id, 0, dialogues)
+        run.scores(SCORER).write(pairing.id, 0, scores)
+    return run
+
+
+def talk(pairing, opener, broken):
+    said = [*opener.utterances, 'one two three', 'yes', 'four five', 'no']
+    utterances = tuple(
+        Utterance((pairing.first, pairing.second)[i % 2], text, i < 2)
+        for i, text in enumerate(said[: 4 if broken else 6])
+    )
+    why = (pairing.first, 'empty reply') if broken else (None, None)
+    id_ = dialogue_id(pairing.id, opener.id)
+    return Dialogue(id_, pairing.id, opener.id, utterances, *why)
+
+
+def judged(pairing, dialogue):
+    middle = WORTH[pairing.first] + ADDS[pairing.second]
+    places = [i for i in range(2, len(dialogue.utterances), 2)]
+    return ScoredDialogue(
+        dialogue.id,
+        tuple(
+            Score(dialogue.id, i, pairing.first, 'Overall', middle + sign)
+            for i, sign in zip(places, (-1, 1), strict=False)
+        ),
+    )
+
+
+def rows(ranking, name='Overall', part='dimensions'):
+    return {row['system']: row for row in ranking[part][name]}
+
+
+def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
+    found = rows(rank_run(scored_run(tmp_path), SCORER, bootstraps=50))
+    # each dialogue mean is worth + adds; over p and q that is worth + 0.25
+    assert {n: r['score'] for n, r in found.items()} == pytest.approx(
+        {'a': 1.25, 'b': 2.25, 'c': 4.25, 'd': 3.25}
+    )
+    assert [found[n]['n_dialogues'] for n in TARGETS] == [8, 8, 8, 8]
+
+
+def test_the_same_difference_everywhere_is_significant(tmp_path):
+    found = rows(rank_run(scored_run(tmp_path), SCORER, bootstraps=50))
+    assert {n: r['rank'] for n, r in found.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
+
+
+def test_the_trivial_baselines_are_ranked_beside(tmp_path):
+    ranking = rank_run(scored_run(tmp_path), SCORER, bootstraps=50)
+    lengths = rows(ranking, 'mean_length', 'baselines')
+    # 'one two three' and 'four five': 2.5 words, given ones and the partner's left out
+    assert {r['score'] for r in lengths.values()} == {2.5}
+
+
+def test_a_dialogue_that_a_target_broke_off_has_no_score(tmp_path):
+    run = scored_run(tmp_path, silent='a', silences=1)
+    ranking = rank_run(run, SCORER, bootstraps=50, max_failed_share=0.5)
+    row = rows(ranking)['a']
+    assert (row['n_dialogues'], row['n_unscored']) == (8, 2)
+    assert row['score'] == pytest.approx(1.25)  # not the half-told dialogues' 0.25
+    bound = ranking['bounds']['Overall']['a']
+    assert bound['unscored_share'] == pytest.approx(2 / 8)
+    # six dialogues of mean 1.25, two at the lowest (1.0) or highest (4.5) seen
+    assert bound['worst'] == pytest.approx((6 * 1.25 + 2 * 1.0) / 8)
+    assert bound['best'] == pytest.approx((6 * 1.25 + 2 * 4.5) / 8)
+
+
+def test_a_target_that_fails_too_often_is_listed_and_not_ranked(tmp_path):
+    run = scored_run(tmp_path, silent='a', silences=1)
+    ranking = rank_run(run, SCORER, bootstraps=50)
+    found = rows(ranking)
+    assert found['a']['rank'] is None and found['a']['score'] is not None
+    assert {n: found[n]['rank'] for n in 'bcd'} == {'c': 1, 'd': 2, 'b': 3}
+    failed = ranking['failures']['a']
+    assert (failed['n_failed'], failed['n_dialogues']) == (2, 8)
+    assert failed['ranked'] is False and failed['reasons'] == {'empty reply': 2}
+
+
+def test_human_scores_replace_the_reference(tmp_path):
+    run = scored_run(tmp_path)
+    people = {'a': 1.0, 'b': 3.0, 'c': 4.0, 'd': 2.0}
+    human = [HumanJudgement(n, 'Overall', v) for n, v in people.items()]
+    found = rank_run(run, SCORER, human=human, bootstraps=50)['reference']['Overall']
+    expected = stats.spearmanr([1, 2, 4, 3], [1, 3, 4, 2]).statistic
+    assert found['spearman']['value'] == pytest.approx(expected)
+    assert (found['kind'], found['n']) == ('human', 4)
+
+
+def test_rank_systems_writes_what_it_returns(tmp_path, capsys):
+    scored_run(tmp_path)
+    ranking = RankSystems.main(run_dir=str(tmp_path), bootstraps=50)
+    written = json.loads((tmp_path / 'ranking.json').read_text())
+    assert written == ranking
+    assert 'Overall' in capsys.readouterr().out
+
+
+OWN, OTHER = {'name': 'fed'}, {'name': 'fed', 'polarity': 'both'}
+
+
+@pytest.mark.parametrize('order', [(OWN, OTHER), (OTHER, OWN)])
+def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
+    run = scored_run(tmp_path)
+    run.manifest['protocol']['scorer'] = OWN
+    for config in order:
+        name = f'made-up|polarity:{config.get("polarity", "negative")}'
+        store = run.scores(name)
+        for shard in run.dialogue_shards():
+            place = (shard.pairing_id, shard.index)
+            store.write(*place, run.scores(SCORER).read(*place))
+        about = {'signature': name, 'config': config, 'given': False}
+        run.write_json(f'scores/{store.root.name}/scorer.json', about)
+    plain = run.scores(SCORER).root.name
+    about = {'signature': SCORER, 'config': {'name': 'else'}, 'given': False}
+    run.write_json(f'scores/{plain}/scorer.json', about)
+    other = run.scores('made-up|polarity:both').root.name
+    assert choose_scores(run, None) == ('made-up|polarity:negative', '')
+    folder = f'rankings/{other}/'
+    assert choose_scores(run, other) == ('made-up|polarity:both', folder)
+    with pytest.raises(UserError, match='choose one of'):
+        choose_scores(run, 'nonsense')
+
+
+def test_scores_are_also_named_by_their_scorer_where_one_has_it(tmp_path):
+    run = scored_run(tmp_path)
+    for name in ('scorer:chatmatch|reading:paper', 'scorer:fed|v:1', 'scorer:fed|v:2'):
+        store = run.scores(name)
+        for shard in run.dialogue_shards():
+            place = (shard.pairing_id, shard.index)
+            store.write(*place, run.scores(SCORER).read(*place))
+        about = {'signature': name, 'config': {'name': name}, 'given': False}
+        run.write_json(f'scores/{store.root.name}/scorer.json', about)
+    games = run.scores('scorer:chatmatch|reading:paper').root.name
+    assert choose_scores(run, 'chatmatch') == choose_scores(run, games)
+    with pytest.raises(UserError, match=r'--scores: fed; choose one of .* \(fed\)'):
+        choose_scores(run, 'fed')
+
+
+def test_human_scores_that_fit_nothing_are_refused(tmp_path):
+    run = scored_run(tmp_path)
+    for wrong, hint in (('overall', 'Overall'), ('Fluency', 'Overall')):
+        human = [HumanJudgement('a', wrong, 1.0)]
+        with pytest.raises(UserError, match=f'{wrong}.*{hint}'):
+            rank_run(run, SCORER, human=human, bootstraps=50)
+    with pytest.raises(UserError, match="no target 'A'"):
+        rank_run(run, SCORER, human=[HumanJudgement('A', 'Overall', 1.0)])
+
+
+def test_human_scores_of_strangers_are_named(tmp_path):
+    human = [HumanJudgement(n, 'Overall', i) for i, n in enumerate('abcdz')]
+    ranking = rank_run(scored_run(tmp_path), SCORER, human=human, bootstraps=50)
+    assert ranking['reference']['Overall']['n'] == 4
+    assert any(note.endswith('of no target: z') for note in ranking['notes'])
+
+
+def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypatch):
+    run = scored_run(tmp_path)
+    # a repeats itself most and is the worst: lower is better, so they agree fully
+    share = {'a': 0.9, 'b': 0.5, 'c': 0.1, 'd': 0.3}
+    from parlai_ext.results import rank
+
+    read = rank.read_tables
+
+    def read_tables(*args):
+        tables = read(*args)
+        for name, value in share.items():
+            tables.baselines['repeated_share'][tables.systems.index(name)] = value
+        return tables
+
+    monkeypatch.setattr(rank, 'read_tables', read_tables)
+    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
+    ranking = rank_run(run, SCORER, human=human, bootstraps=50)
+    found = ranking['baseline_reference']['repeated_share']['Overall']
+    assert found['spearman']['value'] == pytest.approx(1.0)
+
+
+def test_a_floor_is_no_part_of_the_correlation(tmp_path, monkeypatch):
+    from parlai_ext.results import rank
+
+    monkeypatch.setattr(rank, 'is_floor', lambda name: name == 'a')
+    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
+    ranking = rank_run(scored_run(tmp_path), SCORER, human=human, bootstraps=50)
+    assert ranking['reference']['Overall']['n'] == 3
+    assert len(ranking['dimensions']['Overall']) == 4
+
+
+def test_rank_systems_asks_for_a_run_folder():
+    with pytest.raises(UserError, match='--run-dir is needed'):
+        RankSystems.main(bootstraps=50)

@@ -1,0 +1,280 @@
+"""
+A tournament as the ranking rule: games, points and ratings that fit on paper.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import (
+    Dialogue,
+    HumanJudgement,
+    Opener,
+    Protocol,
+    Roster,
+    Score,
+    ScoredDialogue,
+    System,
+    Utterance,
+)
+from parlai_ext.core.schedule import dialogue_id, pairings
+from parlai_ext.files.protocol_file import load_protocol
+from parlai_ext.report.summary import scorer_of, sentences
+from parlai_ext.report.table import leaderboard_csv, terminal_table
+from parlai_ext.results.rank import rank_run
+from parlai_ext.results.tournament import split
+from parlai_ext.store import RunFolder
+
+SCORER = 'made-up|v:1'
+NAMES = ('a', 'b', 'c')
+OPENER = Opener.of(['How are you?'], 'test')
+RULE = {'rule': 'tournament', 'rating': '3-1-0'}
+# what each is worth on each dimension, in every game: a beats b beats c on wit, c beats
+# b on joy, and a and c are equal there
+WORTH = {
+    'wit': {'a': 3.0, 'b': 2.0, 'c': 1.0},
+    'joy': {'a': 2.0, 'b': 1.0, 'c': 2.0},
+}
+
+
+def played(root, *, rule=RULE, worth=WORTH, names=NAMES, silent=(), reference=None):
+    """
+    Write a run in which every ordered pair has one scored game.
+
+    :param silent: pairs whose games were not scored.
+    """
+    roster = Roster(tuple(System(name, {'model': name}) for name in names))
+    identities = {name: name for name in names}
+    protocol = Protocol(
+        'test',
+        pairing='all_play_all',
+        num_dialogues=1,
+        num_turns=3,
+        score='both',
+        ranking=rule,
+        roster=roster,
+        reference=reference or {},
+        reference_kind='planted' if reference else None,
+    )
+    pairs = pairings(roster, 'all_play_all', identities)
+    manifest = build_manifest(protocol, pairs, [OPENER], identities, 1, ())
+    run = RunFolder.open(root, manifest)
+    for pair in pairs:
+        said = ['How are you?', 'one two', f'{pair.first} says three words']
+        turns = tuple(
+            Utterance((pair.first, pair.second)[i % 2], text, i == 0)
+            for i, text in enumerate(said)
+        )
+        one = Dialogue(dialogue_id(pair.id, OPENER.id), pair.id, OPENER.id, turns)
+        run.write_dialogues(pair.id, 0, [one])
+        if (pair.first, pair.second) not in silent:
+            run.scores(SCORER).write(pair.id, 0, [judged(one, pair, worth)])
+    return run
+
+
+def judged(dialogue, pair, worth):
+    whole = [
+        Score(dialogue.id, None, name, dimension, of[name])
+        for dimension, of in worth.items()
+        for name in (pair.first, pair.second)
+    ]
+    # turns say something else: their mean must not enter the game
+    turns = [Score(dialogue.id, 2, pair.first, d, -50.0) for d in worth]
+    return ScoredDialogue(dialogue.id, tuple(turns + whole), {2: (0.0, None)})
+
+
+def overall(ranking):
+    return {row['system']: row for row in ranking['dimensions']['Overall']}
+
+
+def test_points_of_matches_are_those_on_paper(tmp_path):
+    found = rank_run(played(tmp_path), SCORER, bootstraps=20)['tournament']
+    # two games a pair. a-b: a wins wit and joy, 2 points a game; a-c: wit, joy is
+    # equal; b-c: one dimension each
+    assert found['cross_table'] == {
+        'a': {'a': None, 'b': 4, 'c': 2},
+        'b': {'a': 0, 'b': None, 'c': 2},
+        'c': {'a': 0, 'b': 2, 'c': None},
+    }
+    assert found['dimension_points']['c'] == {'wit': 0, 'joy': 2}
+
+
+def test_rating_ranks_as_on_paper(tmp_path):
+    rows = overall(rank_run(played(tmp_path), SCORER, bootstraps=20))
+    # a wins both matches: 6; b and c tie theirs: 1 each
+    assert {n: (r['score'], r['rank']) for n, r in rows.items()} == {
+        'a': (6.0, 1),
+        'b': (1.0, 2),
+        'c': (1.0, 2),
+    }
+
+
+def test_whoever_answers_is_judged_too(tmp_path):
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20)
+    rows = {row['system']: row for row in ranking['dimensions']['wit']}
+    # two opponents, each once as first and once as second
+    assert [rows[name]['n_dialogues'] for name in NAMES] == [4, 4, 4]
+    assert {n: rows[n]['score'] for n in NAMES} == pytest.approx(WORTH['wit'])
+
+
+def test_mean_scores_stay_the_default(tmp_path):
+    ranking = rank_run(played(tmp_path, rule={}), SCORER, bootstraps=20)
+    assert set(ranking['dimensions']) == {'wit', 'joy'}
+    assert 'tournament' not in ranking
+    assert ranking['signature'].endswith(f' || {SCORER}')
+
+
+def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
+    run = played(tmp_path)
+    lines = {
+        rank_run(run, SCORER, bootstraps=20, rating='openskill', shuffles=n)[
+            'signature'
+        ]
+        for n in (1, 2)
+    }
+    assert len(lines) == 2
+    assert all('rating:openskill' in line and 'seed:0' in line for line in lines)
+
+
+def test_scorer_is_found_in_either_signature(tmp_path):
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20)
+    plain = rank_run(played(tmp_path / 'plain', rule={}), SCORER, bootstraps=20)
+    assert scorer_of(ranking) == scorer_of(plain) == SCORER
+
+
+def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating='openskill')
+    row = overall(ranking)['a']
+    spread = ranking['tournament']['ratings']['openskill']['spreads']['a']
+    assert row['high'] - row['score'] == pytest.approx(1.96 * spread)
+    assert row['rank_low'] <= row['rank'] <= row['rank_high']
+
+
+def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):
+    reference = {'Overall': {'a': 3, 'b': 2, 'c': 1}}
+    ranking = rank_run(played(tmp_path, reference=reference), SCORER, bootstraps=20)
+    found = ranking['reference']['Overall']
+    # a-b and a-c agree, b and c tie in the rating: 2 / sqrt(2 * 3)
+    assert found['kendall']['value'] == pytest.approx(2 / 6**0.5)
+    assert set(ranking['baseline_reference']) == set(ranking['baselines'])
+    # all speak alike
+    length = ranking['baseline_reference']['mean_length']['Overall']
+    assert length['kendall']['value'] is None and length['reason']
+
+
+def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
+    said = [
+        HumanJudgement(name, 'rank', rank, rater)
+        for rater, ranks in {'r': (1, 2, 3), 's': (2, 1, 3)}.items()
+        for name, rank in zip(NAMES, ranks, strict=True)
+    ]
+    rest, target = split({'rank': said, 'wit': said}, RULE)
+    assert set(rest) == {'wit'}
+    assert target == {'a': -1.5, 'b': -1.5, 'c': -3.0}
+
+
+def test_missing_human_rank_is_named(tmp_path):
+    said = [HumanJudgement(n, 'rank', k, 'r') for k, n in enumerate(('a', 'b'), 1)]
+    ranking = rank_run(played(tmp_path), SCORER, human=said, bootstraps=20)
+    own = ranking['tournament']['ratings']['3-1-0']['tau']
+    assert own['n'] == 2 and 'no human rank: c' in own['notes']
+
+
+def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
+    silent = [(x, y) for x in NAMES for y in NAMES if 'a' in (x, y)]
+    rows = overall(rank_run(played(tmp_path, silent=silent), SCORER, bootstraps=20))
+    # b wins on wit and c on joy: a tie, one point each
+    places = {n: (row['rank'], row['score']) for n, row in rows.items()}
+    assert places == {'a': (None, None), 'b': (1, 1), 'c': (1, 1)}
+    assert rows['a']['why'] == 'undefined: none of its games has a result'
+
+
+def test_what_is_no_tournament_has_a_reason(tmp_path):
+    run = played(tmp_path, silent=[('a', 'b'), ('b', 'a')])
+    ranking = rank_run(run, SCORER, bootstraps=20)
+    assert all(row['rank'] is None for row in overall(ranking).values())
+    assert 'never met: a and b' in next(iter(overall(ranking).values()))['why']
+    json.dumps(ranking, allow_nan=False)
+    assert 'nan' not in terminal_table(ranking).casefold().split()
+
+
+def test_ties_everywhere_are_a_shared_first_place(tmp_path):
+    worth = {d: dict.fromkeys(NAMES, 1.0) for d in WORTH}
+    ranking = rank_run(
+        played(tmp_path, worth=worth, reference={'Overall': {'a': 2, 'b': 1, 'c': 3}}),
+        SCORER,
+        bootstraps=20,
+    )
+    assert {row['rank'] for row in overall(ranking).values()} == {1}
+    found = ranking['reference']['Overall']
+    assert found['kendall']['value'] is None and found['reason']
+    assert 'are all equal' in sentences(ranking)[0]
+
+
+def test_leaderboard_has_points_and_uncertainty(tmp_path):
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating='openskill')
+    head, *lines = leaderboard_csv(ranking).split('\n')
+    rows = [
+        dict(zip(head.split(','), line.split(','), strict=True))
+        for line in lines
+        if line
+    ]
+    points = {(r['dimension'], r['system']): r['points'] for r in rows}
+    # a: 4 points against b, 2 against c
+    assert points['Overall', 'a'] == '6' and points['wit', 'a'] == '4'
+    spreads = {r['dimension']: r['rating_sd'] for r in rows if r['system'] == 'a'}
+    assert float(spreads['Overall']) > 0 and spreads['wit'] == ''
+
+
+def test_command_line_chooses_the_rule(tmp_path, capsys):
+    run = played(tmp_path, rule={})
+    RankSystems.main(run_dir=str(run.root), rating='2-1-0', bootstraps=20)
+    written = json.loads((tmp_path / 'ranking.json').read_text())
+    assert written['tournament']['rating'] == '2-1-0'
+    assert 'points of each match' in capsys.readouterr().out
+
+
+def test_unknown_rating_is_one_line(tmp_path):
+    run = played(tmp_path, rule={})
+    with pytest.raises(UserError, match="--rating: 'elo' is none of openskill"):
+        RankSystems.main(run_dir=str(run.root), rating='elo')
+
+
+@pytest.mark.parametrize(
+    'lines, right',
+    [
+        ('pairing: bipartite\nscore: both', 'pairing: all_play_all'),
+        ('pairing: all_play_all\nscore: target', 'score: both'),
+    ],
+)
+def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
+    path = tmp_path / 'p.yaml'
+    path.write_text(f'{lines}\nroster: mini\nranking: {{rule: tournament}}\n')
+    with pytest.raises(UserError, match=f'p.yaml.*a tournament needs {right}'):
+        load_protocol(str(path))
+
+
+def test_bot_named_twice_is_refused(tmp_path):
+    path = tmp_path / 'p.yaml'
+    path.write_text(
+        'pairing: all_play_all\nscore: both\nranking: {rule: tournament}\n'
+        'roster:\n  targets:\n    - {name: x, opt: {model: fixed_response}}\n'
+        '    - {name: x, opt: {model: fixed_response}}\n'
+    )
+    with pytest.raises(UserError, match="'x'"):
+        load_protocol(str(path))
+
+
+def test_tables_fit_a_terminal(tmp_path):
+    names = tuple(f'system {i} of a long name 対話' for i in range(9))
+    worth = {
+        f'dimension {d}': {n: float(n < names[d]) for n in names} for d in range(7)
+    }
+    run = played(tmp_path, names=names, worth=worth, rule={'rule': 'tournament'})
+    lines = terminal_table(rank_run(run, SCORER, bootstraps=5)).split('\n')
+    assert any('points of each match' in line for line in lines)
+    # a wide character takes two columns
+    assert max(sum(1 + (c in '対話') for c in line) for line in lines) <= 88

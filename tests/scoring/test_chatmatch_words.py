@@ -1,0 +1,231 @@
+"""
+Where names and concepts come from: lists, taggers, pipelines, files.
+"""
+
+import json
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.scoring.chatmatch.dictionaries import (
+    by_function_words,
+    by_tags,
+    load_dictionaries,
+)
+from parlai_ext.scoring.chatmatch.entities import by_capitals, by_list, load_recogniser
+from parlai_ext.scoring.chatmatch.gazetteer import NAMES
+from tests.support.chatmatch_samples import (
+    DATA,
+    game,
+    needs_games,
+    read_concepts,
+    read_games,
+)
+
+
+def entity(text, label):
+    return SimpleNamespace(text=text, label_=label, type=label)
+
+
+# what a pipeline finds: dates and numbers are not counted
+FOUND = (entity('Rome', 'GPE'), entity('May 4', 'DATE'), entity('7', 'CARDINAL'))
+FOUND += (entity('noon', 'TIME'), entity('first', 'ORDINAL'), entity('Ann', 'PERSON'))
+
+
+def test_listed_names_are_found_however_they_are_written():
+    said = 'i love New York and PARIS , and star wars'
+    assert by_list([said]) == [['new york', 'paris', 'star wars']]
+
+
+def test_the_longest_name_is_found():
+    assert by_list(['new york city is in north america']) == [
+        ['new york city', 'north america']
+    ]
+
+
+def test_dates_and_numbers_are_no_names():
+    assert by_list(['on monday , 4th of july at noon , twenty of us']) == [[]]
+
+
+def test_every_listed_name_is_found_as_it_is_listed():
+    texts = [' '.join(name) for name in NAMES]
+    assert by_list(texts) == [[text] for text in texts]
+
+
+def test_capitals_are_names_inside_sentences_only():
+    said = "Well I met Ann Lee. She was in Oslo, I think. I'm sure"
+    assert by_capitals([said]) == [['Ann Lee', 'Oslo']]
+
+
+def test_no_recogniser():
+    assert load_recogniser('none') is None
+
+
+@pytest.mark.parametrize('name', ['spacy', 'stanza'])
+def test_a_missing_library_is_one_line_that_says_how_to_install_it(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        UserError, match=f'{name} is not installed; `pip install {name}`'
+    ):
+        load_recogniser(name)
+
+
+def fake_spacy(pipes=('ner',)):
+    def load(model):
+        if model != 'en_core_web_sm':
+            raise OSError(f"can't find model {model}")
+        return SimpleNamespace(
+            pipe_names=pipes,
+            meta={'version': '3.8'},
+            pipe=lambda texts: [SimpleNamespace(ents=FOUND) for _ in texts],
+        )
+
+    module = ModuleType('spacy')
+    module.__version__, module.load = '3.9', load
+    return module
+
+
+def test_spacy_without_dates_and_numbers(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'spacy', fake_spacy())
+    found = load_recogniser('spacy')
+    assert found.find(['a', 'b']) == [['Rome', 'Ann']] * 2
+    assert found.signature == 'spacy-3.9-en_core_web_sm-3.8'
+
+
+def test_a_missing_spacy_pipeline_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'spacy', fake_spacy())
+    with pytest.raises(UserError, match='python -m spacy download de_core'):
+        load_recogniser('spacy:de_core')
+
+
+def test_a_spacy_pipeline_without_entities_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'spacy', fake_spacy(pipes=('tagger',)))
+    with pytest.raises(UserError, match='finds no entities'):
+        load_recogniser('spacy')
+
+
+def fake_stanza():
+    def pipeline(language, **_):
+        if language != 'en':
+            raise FileNotFoundError('resources.json')
+        return lambda text: SimpleNamespace(entities=FOUND)
+
+    module = ModuleType('stanza')
+    module.__version__, module.Pipeline = '1.1', pipeline
+    return module
+
+
+def test_stanza_without_dates_and_numbers(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'stanza', fake_stanza())
+    found = load_recogniser('stanza')
+    assert found.find(['a', '']) == [['Rome', 'Ann'], []]
+    assert found.signature == 'stanza-1.1-en'
+
+
+def test_a_missing_stanza_pipeline_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'stanza', fake_stanza())
+    with pytest.raises(UserError, match=r"stanza\.download\('xx'\)"):
+        load_recogniser('stanza:xx')
+
+
+def test_content_words_are_all_but_function_words():
+    dialogue = game(['Do you like big dogs ?', "yes , i ' m sure they like us"])
+    assert by_function_words(dialogue) == {'like': 'like', 'big': 'big', 'dogs': 'dog'}
+
+
+def test_tagged_words_are_nouns_verbs_and_adjectives():
+    tags = {'dogs': 'NNS', 'the': 'DT', 'bark': 'VBP', 'rome': 'NNP', 's': 'POS'}
+    dialogue = game(["the dogs bark , rome ' s"])
+    found = by_tags(dialogue, lambda said: [(word, tags[word]) for word in said])
+    assert found == {'dogs': 'dog', 'bark': 'bark'}
+
+
+def test_of_a_word_twice_in_a_turn_the_last_tag_holds():
+    def tagger(said):
+        return list(zip(said, ['NN', 'DT'], strict=True))
+
+    assert by_tags(game(['so so']), tagger) == {}
+
+
+def test_a_tagger_without_weights_is_one_line(monkeypatch):
+    import nltk.tag.perceptron
+
+    def absent():
+        raise LookupError('a banner\nof many lines')
+
+    monkeypatch.setattr(nltk.tag.perceptron, 'PerceptronTagger', absent)
+    with pytest.raises(
+        UserError, match='nltk.downloader averaged_perceptron'
+    ) as caught:
+        load_dictionaries('nltk')
+    assert '\n' not in str(caught.value)
+
+
+def write(folder, **dictionaries):
+    for name, found in dictionaries.items():
+        (folder / f'{name}.jsonl').write_text(json.dumps(found))
+    return str(folder)
+
+
+def test_a_file_is_found_by_the_speakers(tmp_path):
+    found = load_dictionaries(write(tmp_path, ann_bob={'a': 'x'}, bob_ann={'a': 'y'}))
+    assert found.of(game(['hi', 'hi'])) == {'a': 'x'}
+    assert found.of(game(['hi', 'hi'], names=('bob', 'ann'))) == {'a': 'y'}
+
+
+def test_either_order_of_speakers_will_do(tmp_path):
+    found = load_dictionaries(write(tmp_path, ann_bob={'a': 'x'}))
+    assert found.of(game(['hi', 'hi'], names=('bob', 'ann'))) == {'a': 'x'}
+
+
+def test_a_self_chats_file_may_number_its_halves(tmp_path):
+    found = load_dictionaries(write(tmp_path, ann_1_ann_2={'a': 'x'}))
+    assert found.of(game(['hi', 'hi'], names=('ann',))) == {'a': 'x'}
+
+
+def test_one_file_is_for_every_game(tmp_path):
+    write(tmp_path, all={'a': 'x'})
+    found = load_dictionaries(str(tmp_path / 'all.jsonl'))
+    assert found.of(game(['hi', 'hi'])) == {'a': 'x'}
+
+
+def test_a_game_without_a_file_has_no_concepts(tmp_path):
+    assert load_dictionaries(write(tmp_path, x_y={})).of(game(['hi', 'hi'])) is None
+
+
+def test_what_the_files_hold_is_signed(tmp_path):
+    one = load_dictionaries(write(tmp_path, ann_bob={'a': 'x'})).signature
+    assert load_dictionaries(write(tmp_path, ann_bob={'a': 'z'})).signature != one
+
+
+@pytest.mark.parametrize('text', ['{', '[1]', '{"a": 1}'])
+def test_a_broken_file_is_named(tmp_path, text):
+    (tmp_path / 'ann_bob.jsonl').write_text(text)
+    with pytest.raises(UserError, match=r'concepts .*ann_bob\.jsonl'):
+        load_dictionaries(str(tmp_path))
+
+
+def test_an_empty_folder_is_one_line(tmp_path):
+    with pytest.raises(UserError, match=r'no \*\.jsonl in this folder'):
+        load_dictionaries(str(tmp_path))
+
+
+@needs_games
+def test_the_authors_dictionaries_are_found_for_every_game():
+    for folder in ('original', 'selfchat'):
+        found = load_dictionaries(str(DATA / f'lemma_{folder}'))
+        for name, dialogue in read_games(folder).items():
+            assert found.of(dialogue) == read_concepts(f'lemma_{folder}', name)
+
+
+@needs_games
+def test_most_of_the_authors_concepts_are_content_words_of_ours():
+    # theirs hold what their tagger took "i" or "is" for; three of four must be in ours
+    both = theirs = 0
+    for name, dialogue in read_games('original').items():
+        concepts = set(read_concepts('lemma_original', name).values())
+        both += len(concepts & set(by_function_words(dialogue).values()))
+        theirs += len(concepts)
+    assert both > 0.75 * theirs

@@ -1,0 +1,114 @@
+"""
+One run, several scorers: each has its own scores and its own ranking.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext.commands.import_dialogues import ImportDialogues
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.report_run import ReportRun
+from parlai_ext.commands.score_dialogues import ScoreDialogues
+from parlai_ext.core.errors import UserError
+
+GAMES = {
+    'A_B': 'A: do you like tea ?\nB: i like tea\nA: why ?\nB: it is hot\n',
+    'B_A': 'B: what is new ?\nA: i read a book\nB: me too\nA: a long book\n',
+}
+CHATS = {'A_A': 'A_1: do you like tea ?\nA_2: i like tea\nA_1: why ?\n'}
+CHATMATCH = """
+pairing: all_play_all
+score: both
+scorer: {name: chatmatch, judge_model_file: none}
+ranking: {rule: tournament, rating: 3-1-0, bootstraps: 20}
+roster: mini
+"""
+
+
+@pytest.fixture
+def chatmatch(tmp_path):
+    path = tmp_path / 'chatmatch.yaml'
+    path.write_text(CHATMATCH)
+    return str(path)
+
+
+def imported(folder, games, **options):
+    (folder / 'games').mkdir()
+    for name, text in games.items():
+        (folder / 'games' / f'{name}.txt').write_text(text)
+    run = folder / 'run'
+    ImportDialogues.main(
+        dialogues=[str(folder / 'games')], run_dir=str(run), format=None, **options
+    )
+    return run
+
+
+def test_fed_and_then_chatmatch_lie_side_by_side(tmp_path, chatmatch):
+    run = imported(tmp_path, GAMES)
+    ScoreDialogues.main(run_dir=str(run))
+    RankSystems.main(run_dir=str(run), bootstraps=20)
+    before = (run / 'ranking.json').read_bytes()
+    ScoreDialogues.main(run_dir=str(run), scorer=chatmatch)
+    (other,) = (
+        path.parent.name
+        for path in run.glob('scores/*/signature.txt')
+        if 'chatmatch' in path.read_text()
+    )
+    RankSystems.main(run_dir=str(run), scores=other)
+    page = ReportRun.main(run_dir=str(run), scores=other)
+    assert (run / 'ranking.json').read_bytes() == before
+    assert page == run / 'rankings' / other / 'report.html'
+    ranking = json.loads(page.with_name('ranking.json').read_text())
+    # the protocol's rule came with its scorer
+    assert ranking['tournament']['rating'] == '3-1-0'
+    assert '<h2>Tournament</h2>' in page.read_text()
+
+
+def test_a_scorer_by_its_name_alone(tmp_path):
+    run = imported(tmp_path, GAMES)
+    report = ScoreDialogues.main(
+        run_dir=str(run), scorer='chatmatch', judge_model_file='none'
+    )
+    assert report.signature.startswith('scorer:chatmatch|')
+    assert report.n_dialogues == 2
+
+
+def test_an_unknown_scorer_is_one_line(tmp_path):
+    run = imported(tmp_path, GAMES)
+    with pytest.raises(UserError, match="--scorer 'chatmath': .*fed, chatmatch"):
+        ScoreDialogues.main(run_dir=str(run), scorer='chatmath')
+
+
+def test_one_bot_is_no_tournament(tmp_path, chatmatch, capsys):
+    run = imported(tmp_path, CHATS, config=chatmatch)
+    ScoreDialogues.main(run_dir=str(run))
+    ranking = RankSystems.main(run_dir=str(run))
+    (row,) = ranking['dimensions']['Overall']
+    assert row['rank'] is None and row['score'] is None
+    assert '1 system; a tournament needs two' in capsys.readouterr().out
+    page = ReportRun.main(run_dir=str(run)).read_text()
+    assert '1 self-chats are no games of two systems' in page
+    assert 'NaN' not in page.split('<script')[0]
+
+
+def test_self_chats_rank_by_sums_of_ranks(tmp_path, chatmatch):
+    # B asks once more than A, all else that counts is equal or better for one of them
+    chats = {**CHATS, 'B_B': 'B_1: what is new ?\nB_2: tea ?\nB_1: why ?\n'}
+    run = imported(tmp_path, chats, config=chatmatch)
+    ScoreDialogues.main(run_dir=str(run))
+    ranking = RankSystems.main(run_dir=str(run), rating='sum_of_ranks')
+    raw = {
+        d: {row['system']: row['score'] for row in ranking['dimensions'][d]}
+        for d in ('knowledge', 'proactivity', 'specificity', 'diversity')
+        + ('consistency', 'relevance')
+    }
+    sums = dict.fromkeys('AB', 0.0)
+    for of in raw.values():
+        better = 'A' if of['A'] > of['B'] else 'B'
+        for name in 'AB':
+            tied = of['A'] == of['B']
+            sums[name] -= 1.5 if tied else 1.0 if name == better else 2.0
+    rows = {row['system']: row['score'] for row in ranking['dimensions']['Overall']}
+    assert rows == sums
+    assert raw['proactivity']['B'] > raw['proactivity']['A']

@@ -1,0 +1,198 @@
+"""
+The scoring stage: what is there is kept, what is missing is done, byte for byte.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.commands.score_dialogues import ScoreDialogues
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import content_id
+from parlai_ext.scoring.fed import Fed
+from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.scoring.score_run import score_run, scorer_config
+from tests.support.scoring_samples import FIRST, SECOND, KnownJudge, small_run
+from tests.support.tiny_models import make_generator
+
+SETS = FollowUps({'Wit': Sides((), ('dull', 'dim')), 'Joy': Sides((), ('sad',))})
+
+
+def tell(context, continuation):
+    """
+    A number that depends on all of context and continuation.
+    """
+    return (-int(content_id(context, continuation)[:6], 16) / 2**20,)
+
+
+def fed():
+    return Fed(KnownJudge(tell), SETS)
+
+
+def files(root: Path):
+    return {
+        str(p.relative_to(root)): p.read_bytes()
+        for p in sorted(root.rglob('*'))
+        if p.is_file() and p.name != '.lock'
+    }
+
+
+def scores(run, signature):
+    return [
+        (s.dialogue_id, s.utterance_index, s.system, s.dimension, s.value, s.reason)
+        for shard in run.dialogue_shards()
+        for one in run.scores(signature).read(shard.pairing_id, shard.index)
+        for s in one.scores
+    ]
+
+
+def test_every_judged_utterance_has_every_dimension(tmp_path):
+    run = small_run(tmp_path)
+    report = score_run(run, fed(), progress=False)
+    found = {row[:4] for row in scores(run, report.signature) if row[1] is not None}
+    judged = [('d0', 2), ('d0', 4), ('d1', 2), ('d1', 4), ('d2', 2)]
+    assert found == {(*place, FIRST, d) for place in judged for d in ('Wit', 'Joy')}
+
+
+def test_values_are_those_of_the_scorer_on_the_dialogue_alone(tmp_path):
+    run = small_run(tmp_path)
+    report = score_run(run, fed(), progress=False)
+    first = next(run.iter_dialogues())
+    context = tuple(u.text for u in first.utterances[:5])
+    expected = -tell(context, 'dull')[0] - tell(context, 'dim')[0]
+    assert ('d0', 4, FIRST, 'Wit', expected, None) in scores(run, report.signature)
+
+
+def test_system_that_broke_off_has_no_score_and_a_reason(tmp_path):
+    run = small_run(tmp_path)
+    report = score_run(run, fed(), progress=False)
+    rows = [row for row in scores(run, report.signature) if row[0] == 'd3']
+    reason = 'it broke the dialogue off: empty reply'
+    assert rows == [('d3', None, FIRST, d, None, reason) for d in ('Wit', 'Joy')]
+
+
+def test_both_are_scored_when_the_protocol_says_so(tmp_path):
+    run = small_run(tmp_path, score='both')
+    report = score_run(run, fed(), progress=False)
+    rows = scores(run, report.signature)
+    judged = {(row[0], row[1], row[2]) for row in rows if row[3] == 'Wit'}
+    assert judged == {
+        *(('d0', i, (FIRST, SECOND)[i % 2]) for i in (2, 3, 4, 5)),
+        *(('d1', i, (FIRST, SECOND)[i % 2]) for i in (2, 3, 4, 5)),
+        ('d2', 2, FIRST),
+        ('d2', None, SECOND),
+        ('d3', 3, SECOND),
+        ('d3', None, FIRST),
+    }
+
+
+def test_report_counts(tmp_path):
+    report = score_run(small_run(tmp_path), fed(), progress=False)
+    assert (report.n_shards, report.n_shards_scored, report.n_dialogues) == (2, 2, 4)
+    assert (report.n_utterances, report.n_unscored) == (5, 2)
+
+
+def test_scored_shards_are_not_scored_again(tmp_path):
+    run = small_run(tmp_path)
+    score_run(run, fed(), progress=False)
+    again = fed()
+    report = score_run(run, again, progress=False)
+    assert (report.n_shards_scored, again.likelihood.questions) == (0, [])
+
+
+class Dies(Exception):
+    pass
+
+
+@pytest.mark.parametrize('deaths', [[0], [1], [0, 1, 1]])
+def test_a_broken_off_stage_ends_in_the_same_files(tmp_path, deaths):
+    whole = small_run(tmp_path / 'whole')
+    score_run(whole, fed(), progress=False)
+    broken = small_run(tmp_path / 'broken')
+    for limit in deaths:
+        scorer = fed()
+        answer, left = scorer.likelihood.answer, [limit]
+
+        def dying(questions, with_context=False, answer=answer, left=left):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Dies
+            return answer(questions)
+
+        scorer.likelihood.answer = dying
+        with pytest.raises(Dies):
+            score_run(broken, scorer, progress=False)
+            raise Dies  # the last part had less to do
+    score_run(broken, fed(), progress=False)
+    assert files(tmp_path / 'broken') == files(tmp_path / 'whole')
+
+
+def test_given_utterances_are_other_scores(tmp_path):
+    run = small_run(tmp_path)
+    plain = score_run(run, fed(), progress=False)
+    given = score_run(run, fed(), include_given=True, progress=False)
+    judged = {row[:2] for row in scores(run, given.signature)}
+    assert ('d0', 0) in judged
+    assert ('d0', 0) not in {row[:2] for row in scores(run, plain.signature)}
+
+
+def test_labels_of_the_evidence_lie_beside_the_scores(tmp_path):
+    run = small_run(tmp_path)
+    report = score_run(run, fed(), progress=False)
+    folder = run.scores(report.signature).root
+    about = json.loads((folder / 'scorer.json').read_text())
+    assert about['evidence_labels'] == ['dull', 'dim', 'sad']
+    [scored, _] = run.scores(report.signature).read('p', 0)
+    assert all(len(row) == 3 for row in scored.evidence.values())
+
+
+def test_options_replace_parts_of_the_protocols_scorer():
+    section = {'name': 'fed', 'judge_model_file': 'a', 'polarity': 'both'}
+    opt = {'judge_model_file': 'b', 'fed_tokens': 'sum', 'fed_polarity': None}
+    assert scorer_config(section, opt) == {
+        'name': 'fed',
+        'judge_model_file': 'b',
+        'polarity': 'both',
+        'token_reduction': 'sum',
+    }
+
+
+def test_command_scores_a_run_and_other_options_lie_beside(tmp_path, capsys):
+    run = small_run(tmp_path / 'run')
+    model_file = make_generator(tmp_path)
+    common = {'run_dir': str(run.root), 'judge_model_file': model_file}
+    one = ScoreDialogues.main(**common)
+    other = ScoreDialogues.main(**common, fed_polarity='both')
+    assert 'scored 5 utterances of 4 dialogues' in capsys.readouterr().out
+    assert run.scores(one.signature).root != run.scores(other.signature).root
+    assert (one.n_shards_scored, other.n_shards_scored) == (2, 2)
+
+
+def test_command_needs_a_run():
+    with pytest.raises(UserError, match='--run-dir is needed'):
+        ScoreDialogues.main()
+
+
+def test_command_names_a_missing_judge(tmp_path):
+    run = small_run(tmp_path / 'run')
+    with pytest.raises(UserError, match='there is no file nowhere'):
+        ScoreDialogues.main(run_dir=str(run.root), judge_model_file='nowhere')
+
+
+def test_command_names_an_unknown_followup_set(tmp_path):
+    run = small_run(tmp_path / 'run')
+    with pytest.raises(UserError, match="did you mean 'default'"):
+        ScoreDialogues.main(
+            run_dir=str(run.root), judge_model_file='nowhere', followups='defaut'
+        )
+
+
+def test_the_bar_tells_how_much_the_judge_has_read(tmp_path, capsys):
+    small_run(tmp_path / 'run')
+    judge = make_generator(tmp_path)
+    ScoreDialogues.main(
+        run_dir=str(tmp_path / 'run'), judge_model_file=judge, no_cuda=True
+    )
+    # two utterances of d0 and of d1, one of d2; d3 is broken off
+    assert '5 contexts read' in capsys.readouterr().err

@@ -1,0 +1,174 @@
+"""
+Follow-up sets: two shapes, one mistake a line, and the authors' set on request.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.scoring import fed_2020
+from parlai_ext.scoring.followups import Sides, load_followups
+
+SHARED = Path(__file__).parents[3] / 'shared' / 'data' / 'fed'
+
+
+def written(folder, text, name='own.yaml'):
+    path = folder / name
+    path.write_text(text, encoding='utf-8')
+    return str(path)
+
+
+def test_shipped_set_has_the_papers_dimensions():
+    found = load_followups('default').dimensions
+    assert list(found) == ['Fluency', 'Specificity', 'Sensibleness', 'Overall']
+
+
+def test_shipped_sensibleness_has_no_positives():
+    assert load_followups('default').dimensions['Sensibleness'].positive == ()
+
+
+def test_own_file(tmp_path):
+    path = written(tmp_path, 'dimensions: {Wit: {positive: [Ha!], negative: [Oh.]}}')
+    assert load_followups(path).dimensions == {'Wit': Sides(('Ha!',), ('Oh.',))}
+
+
+def test_levels_in_json(tmp_path):
+    data = {
+        'turn': {'kind': {'positive': ['Nice.'], 'negative': []}},
+        'dialogue': {'deep': {'negative': ['Flat.']}},
+    }
+    path = written(tmp_path, json.dumps(data, indent='\t'), 'own.json')
+    assert load_followups(path).dimensions == {
+        'kind': Sides(('Nice.',), ()),
+        'deep': Sides((), ('Flat.',)),
+    }
+
+
+def test_quality_of_both_levels_is_told_apart(tmp_path):
+    side = {'negative': ['Flat.']}
+    data = {'turn': {'deep': side, 'dry': side}, 'dialogue': {'deep': side}}
+    path = written(tmp_path, json.dumps(data), 'own.json')
+    assert list(load_followups(path).dimensions) == [
+        'turn deep',
+        'dry',
+        'dialogue deep',
+    ]
+
+
+def test_fed_file_has_the_counts_of_the_paper():
+    path = SHARED / 'followups_fed_2020.json'
+    if not path.is_file():
+        pytest.skip(f'{path} is not there')
+    sides = load_followups(str(path)).dimensions.values()
+    texts = [text for s in sides for text in (*s.positive, *s.negative)]
+    assert (len(sides), len(texts), len(set(texts))) == (18, 73, 63)
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        ('dimension: {}', "own.yaml:1: dimension: .*did you mean 'dimensions'"),
+        ('dimensions: {A: {negativ: [x]}}', "did you mean 'negative'"),
+        (
+            'dimensions:\n  A:\n    negative: [x, x]',
+            "own.yaml:3: .*'x' is there already",
+        ),
+        ('dimensions: {A: {negative: [" "]}}', 'an empty follow-up'),
+        ('dimensions: {A: {negative: [3]}}', 'text is expected, not 3'),
+        ('dimensions: {A: {negative: []}}', 'needs positive or negative'),
+        ('dimensions: {}', 'at least one dimension'),
+        ('', 'at least one dimension'),
+        ('turn: {A: {negative: [x]}}\nextra: 1', 'own.yaml:2: extra: unknown key'),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, text, problem):
+    with pytest.raises(UserError, match=problem) as e:
+        load_followups(written(tmp_path, text))
+    assert '\n' not in str(e.value)
+
+
+def test_unknown_name_gets_the_nearest():
+    with pytest.raises(UserError, match="did you mean 'fed_2020'"):
+        load_followups('fed_2002')
+
+
+def test_missing_file_is_named():
+    with pytest.raises(UserError, match='nowhere.json'):
+        load_followups('nowhere.json')
+
+
+def test_hash_depends_on_texts_and_sides(tmp_path):
+    texts = ('[x], negative: [y]', '[x, y]', '[y], negative: [x]', '[x], negative: [z]')
+    hashes = {
+        load_followups(
+            written(tmp_path, f'dimensions: {{A: {{positive: {text}}}}}')
+        ).hash
+        for text in texts
+    }
+    assert len(hashes) == len(texts)
+
+
+def test_hash_does_not_depend_on_the_file(tmp_path):
+    one = written(tmp_path, 'dimensions: {A: {negative: [x]}}')
+    other = written(tmp_path, '{"turn": {"A": {"negative": ["x"]}}}', 'other.json')
+    assert load_followups(one).hash == load_followups(other).hash
+
+
+PROGRAM = """
+import os
+
+def evaluate():
+  os.abort()
+  turn_level_utts = {"kind": {"positive": ["Nice."], "negative": []}}
+  dialog_level_utts = {"deep": {"positive": [], "negative": ["Flat."]}}
+"""
+
+
+def served(folder, monkeypatch, text=PROGRAM, expected=PROGRAM):
+    """
+    Let the authors' address be a file, and its checksum that of ``expected``.
+    """
+    url = Path(written(folder, text, 'served.py')).as_uri()
+    monkeypatch.setattr(fed_2020, 'URL', url)
+    monkeypatch.setattr(
+        fed_2020, 'SHA256', hashlib.sha256(expected.encode()).hexdigest()
+    )
+
+
+def test_authors_lists_are_read_and_nothing_is_run(tmp_path, monkeypatch):
+    served(tmp_path, monkeypatch)
+    assert load_followups('fed_2020', str(tmp_path)).dimensions == {
+        'kind': Sides(('Nice.',), ()),
+        'deep': Sides((), ('Flat.',)),
+    }
+
+
+def test_fetched_once(tmp_path, monkeypatch):
+    served(tmp_path, monkeypatch)
+    first = load_followups('fed_2020', str(tmp_path))
+    (tmp_path / 'served.py').unlink()
+    assert load_followups('fed_2020', str(tmp_path)) == first
+
+
+def test_other_checksum_is_refused(tmp_path, monkeypatch):
+    served(tmp_path, monkeypatch, text=PROGRAM + '#')
+    with pytest.raises(UserError, match='another checksum'):
+        load_followups('fed_2020', str(tmp_path))
+
+
+def test_damaged_cache_is_fetched_again(tmp_path, monkeypatch):
+    served(tmp_path, monkeypatch)
+    first = load_followups('fed_2020', str(tmp_path))
+    [cached] = (tmp_path / 'followups').iterdir()
+    cached.write_text('damaged')
+    assert load_followups('fed_2020', str(tmp_path)) == first
+
+
+def test_offline_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(fed_2020, 'URL', 'http://localhost:9/fed.py')
+    with pytest.raises(UserError, match='cannot be reached .*--followups FILE') as e:
+        load_followups('fed_2020', str(tmp_path))
+    assert '\n' not in str(e.value)

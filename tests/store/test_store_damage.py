@@ -1,0 +1,175 @@
+"""
+No damage to a shard goes unnoticed, and the message says where it is.
+"""
+
+import json
+import random
+import re
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.store import RunFolder
+from parlai_ext.store.lines import decode, encode
+from tests.support.store_samples import SIGNATURE, sample_manifest, whole_run
+
+FLIPS = 400
+
+
+@pytest.fixture(scope='module')
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp('damage') / 'run'
+    whole_run(root)
+    return root
+
+
+@pytest.fixture(params=['dialogues', 'scores'])
+def shard(request, root):
+    """
+    A shard's path and how it is read; it is mended afterwards.
+    """
+    run = RunFolder.existing(root)
+    name = run.pairings[0].id
+    [path] = (root / request.param).rglob(f'{name}/00000.jsonl')
+    whole = path.read_bytes()
+    reader = {
+        'dialogues': run.read_dialogues,
+        'scores': run.scores(SIGNATURE).read,
+    }[request.param]
+    yield path, lambda: reader(name, 0)
+    path.write_bytes(whole)
+
+
+def refusal(path, read, data):
+    path.write_bytes(data)
+    with pytest.raises(UserError) as raised:
+        read()
+    return str(raised.value)
+
+
+def test_every_flipped_bit_is_found_and_its_line_is_named(shard):
+    path, read = shard
+    whole = path.read_bytes()
+    rng = random.Random(0)
+    for _ in range(FLIPS):
+        at, bit = rng.randrange(len(whole)), rng.randrange(8)
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << bit
+        message = refusal(path, read, bytes(flipped))
+        line = whole[:at].count(b'\n') + 1
+        assert f'{path}: line {line} ' in message
+        assert 'delete this file and run again' in message
+        assert '\n' not in message
+
+
+def test_every_truncation_is_found_and_its_line_is_named(shard):
+    path, read = shard
+    whole = path.read_bytes()
+    for length in {*range(0, len(whole), 3), len(whole) - 1}:
+        message = refusal(path, read, whole[:length])
+        line = whole[:length].count(b'\n') + 1
+        assert f'{path}: line {line} ' in message
+
+
+def spoilt(whole):
+    first, second, _ = whole.split(b'\n')
+    record = {**json.loads(first), 'reason': 'another'}
+    return {
+        'a line gone at the end': first + b'\n',
+        'a line gone at the start': second + b'\n',
+        'lines exchanged': second + b'\n' + first + b'\n',
+        'a line twice': whole + second + b'\n',
+        'a blank line more': whole + b'\n',
+        'a value changed by hand': json.dumps(record).encode() + b'\n' + second + b'\n',
+        'spelled otherwise': whole.replace(b'": ', b'":', 1),
+        'windows line ends': whole.replace(b'\n', b'\r\n'),
+        'zeros, as after a crash': bytes(len(whole)),
+        'no record': b'[]\n',
+        'deeply nested': b'[' * 100_000 + b'\n',
+        'not utf-8': b'\xff' + whole,
+    }
+
+
+@pytest.mark.parametrize('how', spoilt(b'{}\n{}\n'))
+def test_other_damage_is_found(shard, how):
+    path, read = shard
+    message = refusal(path, read, spoilt(path.read_bytes())[how])
+    assert re.search(rf'{re.escape(str(path))}: line [123] ', message)
+
+
+def test_a_record_spelled_otherwise_is_no_line_of_ours():
+    line = encode({'dialog': ['a, b: "c" \\', 5e-324, 0.5], 'end': None}).encode()
+    gaps = [at for at, char in enumerate(line) if char == ord(' ')]
+    others = [line[:at] + line[at + 1 :] for at in gaps]
+    others += [line[:at] + b' ' + line[at:] for at in gaps]
+    others += [line.replace(b'5e-', b'5E-'), line.replace(b'0.5', b'0.50')]
+    others += [line + b' ', b' ' + line, line.replace(b'a,', b'\\u0061,')]
+    for other in others:
+        with pytest.raises(ValueError):
+            decode(other)
+
+
+@pytest.mark.parametrize('kind', ['dialogues', 'scores'])
+def test_a_shard_under_another_name_is_found(root, kind):
+    run = RunFolder.existing(root)
+    name = run.pairings[0].id
+    read = {'dialogues': run.read_dialogues, 'scores': run.scores(SIGNATURE).read}[kind]
+    first, second = sorted((root / kind).rglob(f'{name}/*.jsonl'))
+    whole = second.read_bytes()
+    try:
+        message = refusal(second, lambda: read(name, 1), first.read_bytes())
+    finally:
+        second.write_bytes(whole)
+    assert f'{second}: line 1 belongs to another place' in message
+
+
+def test_a_shard_of_another_pairing_is_found(root):
+    run = RunFolder.existing(root)
+    one, other = (run.root / 'dialogues' / pair.id for pair in run.pairings[:2])
+    path = other / '00000.jsonl'
+    whole = path.read_bytes()
+    try:
+        data = (one / '00000.jsonl').read_bytes()
+        read = run.read_dialogues
+        message = refusal(path, lambda: read(run.pairings[1].id, 0), data)
+    finally:
+        path.write_bytes(whole)
+    assert 'another pairing' in message
+
+
+def test_a_deleted_shard_is_made_again_as_it_was(tmp_path):
+    whole_run(tmp_path / 'run')
+    [path] = (tmp_path / 'run' / 'dialogues').glob('a--p2-*/00001.jsonl')
+    before = path.read_bytes()
+    path.unlink()
+    whole_run(tmp_path / 'run')
+    assert path.read_bytes() == before
+
+
+def test_a_missing_shard_is_named(tmp_path):
+    run = RunFolder.open(tmp_path, sample_manifest())
+    with pytest.raises(UserError, match=r'00000\.jsonl is missing'):
+        run.read_dialogues(run.pairings[0].id, 0)
+
+
+def test_scores_of_changed_dialogues_are_refused(tmp_path):
+    whole_run(tmp_path)
+    run = RunFolder.existing(tmp_path)
+    name = run.pairings[0].id
+    path = tmp_path / 'dialogues' / name / '00001.jsonl'
+    record = json.loads(path.read_bytes())
+    del record['checksum']
+    record['dialog'][0][0]['text'] = 'changed, with a fitting checksum'
+    path.write_text(encode(record) + '\n')
+    assert run.read_dialogues(name, 1)[0].utterances[0].text.startswith('changed')
+    with pytest.raises(UserError, match='scores of other dialogues'):
+        run.scores(SIGNATURE).read(name, 1)
+
+
+@pytest.mark.parametrize('change', [b'"seed": 1', b'"seed": [', b'"s\xffed": 0'])
+def test_a_damaged_manifest_is_named(tmp_path, change):
+    RunFolder.open(tmp_path, sample_manifest())
+    path = tmp_path / 'manifest.json'
+    path.write_bytes(path.read_bytes().replace(b'"seed": 0', change))
+    with pytest.raises(UserError, match=r'manifest\.json is damaged'):
+        RunFolder.existing(tmp_path)

@@ -1,0 +1,56 @@
+"""
+Disks that cannot do what the store asks of them: one line that names the place.
+"""
+
+import errno
+import fcntl
+import os
+
+import pytest
+
+from parlai_ext.commands.command import Command
+from parlai_ext.store.atomic import locked, write_file
+
+
+class Write(Command):
+    """
+    Writes a file under the lock of its folder.
+    """
+
+    def run(self):
+        with locked(self.opt['folder'] / '.lock'):
+            write_file(self.opt['folder'] / 'ranking.json', b'{}')
+
+
+@pytest.mark.parametrize('step', ['write', 'fsync'])
+@pytest.mark.parametrize('number', [errno.EFBIG, errno.ESTALE, errno.EIO])
+def test_a_failing_disk_is_one_line_with_the_files_name(
+    tmp_path, monkeypatch, capsys, step, number
+):
+    def fail(*args):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(SystemExit) as left:
+        Write.execute({'folder': tmp_path})
+    assert left.value.code == 1
+    path = tmp_path / 'ranking.json'
+    assert capsys.readouterr().err == f'error: {os.strerror(number)}: {path}\n'
+
+
+@pytest.mark.parametrize('number', [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_told_in_one_line(
+    tmp_path, monkeypatch, capsys, number
+):
+    def fail(*args):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, 'flock', fail)
+    with pytest.raises(SystemExit) as left:
+        Write.execute({'folder': tmp_path})
+    assert left.value.code == 1
+    assert capsys.readouterr().err == (
+        f'error: {tmp_path}/.lock cannot be locked: {os.strerror(number)}; '
+        'use a --run-dir on another file system\n'
+    )
+    assert not (tmp_path / 'ranking.json').exists()

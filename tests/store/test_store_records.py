@@ -1,0 +1,231 @@
+"""
+What is written can be read again: by us exactly, and by ParlAI's own readers.
+"""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parlai_ext.core.nouns import Opener, ScoredDialogue, Utterance
+from parlai_ext.store import RunFolder, lines
+from parlai_ext.store.lines import decode, encode
+from tests.support.store_samples import (
+    SIGNATURE,
+    files_under,
+    sample_dialogue,
+    sample_manifest,
+    sample_scores,
+    whole_run,
+)
+
+HARD_TEXTS = {
+    'next line': 'a\x85b',
+    'line separators': 'a\u2028b\u2029c',
+    'newlines': 'a\nb\r\nc\rd\x0b\x0c\x1c\x1d\x1e',
+    'nul': 'a\0b',
+    'right to left': 'שלום\u202e \u200fabc',
+    'emoji': '\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f1e9',
+    'lone high surrogate': 'a\ud83d',
+    'lone low surrogate': '\ude00\ud83d b',
+    'not normalised': 'e\u0301 \u00e9 \ufeff',
+    'json inside': '{"text": "\\u2028\\\\n"}',
+    'empty': '',
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder.open(tmp_path / 'run', sample_manifest())
+
+
+def said(run, text, **changes):
+    """
+    Return the first shard's dialogues, their last utterance being ``text``.
+    """
+    pairing = run.pairings[0]
+    dialogues = [sample_dialogue(pairing, opener) for opener in run.openers[:2]]
+    last = Utterance(pairing.first, text)
+    return [
+        replace(one, utterances=one.utterances[:-1] + (last,), **changes)
+        for one in dialogues
+    ]
+
+
+@pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
+def test_hard_texts_come_back_as_they_were(run, text):
+    dialogues = said(run, text, ended_by='a', reason=f'said {text}')
+    run.write_dialogues(run.pairings[0].id, 0, dialogues)
+    assert run.read_dialogues(run.pairings[0].id, 0) == dialogues
+
+
+@pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
+def test_every_reader_of_lines_sees_one_line_a_dialogue(run, text):
+    run.write_dialogues(run.pairings[0].id, 0, said(run, text))
+    [path] = run.root.rglob('00000.jsonl')
+    assert len(path.read_text('utf-8').splitlines()) == 2
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_comes_back_surrogate_pairs_as_their_character(text):
+    # two lone surrogates that form a pair are one character in JSON, as in UTF-16
+    joined = text.encode('utf-16', 'surrogatepass').decode('utf-16', 'surrogatepass')
+    assert decode(encode({'text': text}).encode()) == {'text': joined}
+
+
+@pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
+def test_a_line_is_read_without_writing_its_record_again(text, monkeypatch):
+    texts = {'id': text, text or 'none': [text, {'say': f'"{text}\\": , '}]}
+    line = encode({'dialog': texts, 'value': 5e-324}).encode()
+    monkeypatch.delattr(lines, 'encode')
+    read = decode(line)
+    assert read == {k: v for k, v in json.loads(line).items() if k != 'checksum'}
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_any_number_comes_back_bit_for_bit(value):
+    back = decode(encode({'value': value}).encode())['value']
+    assert math.copysign(1, back) == math.copysign(1, value)
+    assert back == value
+
+
+@pytest.mark.parametrize('value', [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_refused_and_nothing_is_written(run, value):
+    pairing = run.pairings[0]
+    run.write_dialogues(pairing.id, 0, said(run, 'fine'))
+    before = files_under(run.root)
+    scored = [sample_scores(one) for one in run.read_dialogues(pairing.id, 0)]
+    score = replace(scored[1].scores[0], value=value)
+    scored[1] = replace(scored[1], scores=(score,))
+    with pytest.raises(ValueError):
+        run.scores(SIGNATURE).write(pairing.id, 0, scored)
+    assert files_under(run.root) == before
+
+
+def test_scores_come_back_as_they_were(run):
+    pairing = run.pairings[0]
+    dialogues = said(run, 'fine')
+    run.write_dialogues(pairing.id, 0, dialogues)
+    scored = [sample_scores(one) for one in dialogues]
+    run.scores(SIGNATURE).write(pairing.id, 0, scored)
+    assert run.scores(SIGNATURE).read(pairing.id, 0) == scored
+
+
+def test_the_signature_lies_beside_the_scores(run):
+    pairing = run.pairings[0]
+    run.write_dialogues(pairing.id, 0, said(run, 'fine'))
+    scored = [sample_scores(one) for one in run.read_dialogues(pairing.id, 0)]
+    for signature in ('one', 'another'):
+        run.scores(signature).write(pairing.id, 0, scored)
+    found = {path.read_text() for path in run.root.glob('scores/*/signature.txt')}
+    assert found == {'one\n', 'another\n'}
+
+
+def test_the_same_run_makes_the_same_bytes(tmp_path):
+    whole_run(tmp_path / 'one')
+    whole_run(tmp_path / 'elsewhere' / 'two')
+    one = files_under(tmp_path / 'one')
+    assert one == files_under(tmp_path / 'elsewhere' / 'two')
+    # 2 targets x 2 partners x 2 shards: dialogues, metadata, scores; and four more
+    assert len(one) == 8 * 3 + len(['manifest', 'signature', 'ranking', '.lock'])
+
+
+def test_a_shard_that_is_there_is_never_changed(run):
+    pairing = run.pairings[0]
+    run.write_dialogues(pairing.id, 0, said(run, 'first'))
+    before = files_under(run.root)
+    with pytest.raises(ValueError, match='with other dialogues'):
+        run.write_dialogues(pairing.id, 0, said(run, 'second'))
+    assert files_under(run.root) == before
+
+
+def test_dialogues_over_other_openers_are_refused(run):
+    pairing = run.pairings[0]
+    with pytest.raises(ValueError, match='other openers'):
+        run.write_dialogues(pairing.id, 0, said(run, 'fine')[::-1])
+
+
+def test_dialogues_of_another_pairing_are_refused(run):
+    with pytest.raises(ValueError, match='another pairing'):
+        run.write_dialogues(run.pairings[1].id, 0, said(run, 'fine'))
+
+
+def test_scores_of_other_dialogues_are_refused(run):
+    pairing = run.pairings[0]
+    run.write_dialogues(pairing.id, 0, said(run, 'fine'))
+    with pytest.raises(ValueError, match='other dialogues'):
+        run.scores(SIGNATURE).write(pairing.id, 0, [ScoredDialogue('x', ())] * 2)
+
+
+@pytest.mark.parametrize('name', ['../outside', '/tmp/outside', 'a/../../b', ''])
+def test_no_file_is_written_outside_the_run_folder(run, name):
+    with pytest.raises(ValueError, match='within the run folder'):
+        run.write_text(name, 'text')
+
+
+def test_a_pairing_id_that_is_a_path_is_refused(tmp_path):
+    manifest = sample_manifest()
+    manifest['pairings'][0]['id'] = '../../x'
+    with pytest.raises(Exception, match='cannot be a pairing id'):
+        RunFolder.open(tmp_path, manifest)
+
+
+def test_json_of_the_run_keeps_the_order_of_its_keys(run):
+    run.write_json('deep/er/ranking.json', {'schema': 1, 'b': [0.1], 'a': '\u2028ü'})
+    text = (run.root / 'deep/er/ranking.json').read_text('utf-8')
+    assert list(json.loads(text)) == ['schema', 'b', 'a']
+    assert run.read_json('deep/er/ranking.json') == json.loads(text)
+
+
+def test_text_of_the_run_is_utf8_even_with_lone_surrogates(run):
+    run.write_text('report.html', 'ü\r\n\ud83d')
+    assert (run.root / 'report.html').read_bytes() == b'\xc3\xbc\r\n\\ud83d'
+
+
+# -- ParlAI's own readers
+
+
+def test_parlai_reads_our_conversations(run):
+    conversations = pytest.importorskip('parlai.utils.conversations').Conversations
+    pairing = run.pairings[0]
+    for text in HARD_TEXTS.values():
+        for path in run.root.rglob('00000.*'):
+            path.unlink()
+        dialogues = said(run, text)
+        run.write_dialogues(pairing.id, 0, dialogues)
+        found = conversations(str(next(run.root.rglob('00000.jsonl'))))
+        assert [[(turn.id, turn.text) for turn in one.turns] for one in found] == [
+            [(act.speaker, act.text) for act in one.utterances] for one in dialogues
+        ]
+
+
+def test_parlai_reads_our_metadata(run):
+    conversations = pytest.importorskip('parlai.utils.conversations').Conversations
+    run.write_dialogues(run.pairings[0].id, 0, said(run, 'fine'))
+    metadata = conversations(str(next(run.root.rglob('00000.jsonl')))).metadata
+    assert metadata.speakers == ['a', 'p1']
+    assert metadata.opt == {'seed': 0, 'num_turns': 5}
+    assert metadata.self_chat is False
+    assert 'seed: 0' in metadata.read()
+
+
+def test_parlais_jsonfile_task_reads_our_dialogues(run):
+    agents = pytest.importorskip('parlai.tasks.jsonfile.agents')
+    run.write_dialogues(run.pairings[0].id, 0, said(run, 'bye\u2028'))
+    opt = {
+        'task': 'jsonfile',
+        'datatype': 'valid',
+        'label_turns': 'secondspeaker',
+        'jsonfile_datapath': str(next(run.root.rglob('00000.jsonl'))),
+        'jsonfile_datatype_extension': False,
+    }
+    teacher = agents.DefaultTeacher(opt)
+    # five utterances: the second and the fourth are the second speaker's
+    assert teacher.num_episodes() == 2
+    assert teacher.num_examples() == 4
+    opener = Opener(**run.manifest['openers'][0])
+    assert teacher.get(0, 0)['text'] == opener.utterances[0]
+    assert teacher.get(0, 1)['labels'] == [f'p1 says 1 to {opener.id}']

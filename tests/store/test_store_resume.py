@@ -1,0 +1,274 @@
+"""
+The same run goes on, targets are added, anything else is refused; one at a time.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.store import RunFolder
+from tests.support.store_samples import (
+    SIGNATURE,
+    files_under,
+    play,
+    sample_manifest,
+    whole_run,
+)
+
+
+def refused(root, manifest):
+    before = files_under(root)
+    with pytest.raises(UserError) as raised:
+        RunFolder.open(root, manifest)
+    assert files_under(root) == before
+    assert '\n' not in str(raised.value)
+    return str(raised.value)
+
+
+# -- going on
+
+
+def test_a_run_opened_again_is_the_same_run(tmp_path):
+    first = RunFolder.open(tmp_path, sample_manifest())
+    before = files_under(tmp_path)
+    assert RunFolder.open(tmp_path, sample_manifest()).manifest == first.manifest
+    assert RunFolder.existing(tmp_path).manifest == first.manifest
+    assert files_under(tmp_path) == before
+
+
+def test_added_targets_leave_every_other_file_as_it_is(tmp_path):
+    run = RunFolder.open(tmp_path, sample_manifest(['a', 'b']))
+    play(run)
+    before = files_under(tmp_path)
+    play(RunFolder.open(tmp_path, sample_manifest(['a', 'b', 'c'])))
+    after = files_under(tmp_path)
+    changed = {name for name in before if after[name] != before[name]}
+    assert changed == {'manifest.json', 'ranking.json'}
+    added = {Path(name).parent.name[:3] for name in after.keys() - before.keys()}
+    assert added == {'c--'}
+
+
+def test_an_extended_run_keeps_the_old_order_and_appends(tmp_path):
+    RunFolder.open(tmp_path, sample_manifest(['b', 'a']))
+    run = RunFolder.open(tmp_path, sample_manifest(['c', 'a']))
+    assert list(run.manifest['targets']) == ['b', 'a', 'c']
+    assert [pair.first for pair in run.pairings] == ['b', 'b', 'a', 'a', 'c', 'c']
+    assert RunFolder.existing(tmp_path).manifest == run.manifest
+
+
+def test_shards_are_listed_in_the_order_of_the_manifest(tmp_path):
+    run = RunFolder.open(tmp_path, sample_manifest(['b', 'a']))
+    play(run)
+    found = [
+        (key.pairing_id[:5], key.index, key.start, key.stop)
+        for key in run.dialogue_shards()
+    ]
+    assert found == [
+        (pair, index, start, stop)
+        for pair in ('b--p1', 'b--p2', 'a--p1', 'a--p2')
+        for index, start, stop in ((0, 0, 2), (1, 2, 3))
+    ]
+
+
+def test_a_moved_run_goes_on(tmp_path):
+    whole_run(tmp_path / 'one')
+    before = files_under(tmp_path / 'one')
+    shutil.move(tmp_path / 'one', tmp_path / 'two')
+    whole_run(tmp_path / 'two')
+    assert files_under(tmp_path / 'two') == before
+
+
+def test_other_versions_are_told_and_those_of_the_start_are_kept(tmp_path, caplog):
+    RunFolder.open(tmp_path, sample_manifest())
+    run = RunFolder.open(
+        tmp_path, {**sample_manifest(), 'versions': {'parlai_ext': '0.2.0'}}
+    )
+    assert run.manifest['versions'] == {'parlai_ext': '0.1.0'}
+    assert '0.2.0' in caplog.text
+
+
+# -- refusing
+
+
+def test_every_differing_key_is_named_with_both_values(tmp_path):
+    RunFolder.open(tmp_path, sample_manifest(beam=1))
+    other = sample_manifest(seed=7, nucleus=0.9)
+    other['score'] = {'scorer': 'fed'}
+    message = refused(tmp_path, other)
+    assert 'collect.seed: 0 → 7' in message
+    assert 'collect.beam: 1 → (absent)' in message
+    assert 'collect.nucleus: (absent) → 0.9' in message
+    assert 'score.scorer: "length" → "fed"' in message
+    assert 'num_turns' not in message
+
+
+def test_changed_partners_openers_and_shard_size_are_refused(tmp_path):
+    RunFolder.open(tmp_path, sample_manifest())
+    other = sample_manifest()
+    other['partners'] = {'p1': other['partners']['p1'], 'p3': {'identity': 'x'}}
+    other['openers'] = other['openers'][:2]
+    other['shard_size'] = 5
+    message = refused(tmp_path, other)
+    for words in ('partners.p2: ', 'partners.p3: (absent)', '3 openers', '2 → 5'):
+        assert words in message
+
+
+def test_a_target_that_is_something_else_now_is_refused_with_its_options(tmp_path):
+    first = {**sample_manifest(), 'systems': {'a': {'beam_size': 1, 'model': 'm'}}}
+    RunFolder.open(tmp_path, first)
+    other = {**sample_manifest(), 'systems': {'a': {'beam_size': 10, 'model': 'm'}}}
+    other['targets'] = {**other['targets'], 'a': {'identity': 'other'}}
+    message = refused(tmp_path, other)
+    assert 'targets.a.beam_size: 1 → 10' in message
+    assert 'targets.a.identity: ' in message
+    assert 'targets.a.model' not in message
+
+
+def test_a_pair_with_another_id_is_refused(tmp_path):
+    RunFolder.open(tmp_path, sample_manifest())
+    other = sample_manifest()
+    other['pairings'][0]['id'] = 'a--p1-0123456789ab'
+    assert 'pairings.bipartite.a--p1' in refused(tmp_path, other)
+
+
+def test_long_values_are_shortened_and_still_differ(tmp_path):
+    RunFolder.open(tmp_path, sample_manifest(prompt='x' * 5000))
+    message = refused(tmp_path, sample_manifest(prompt='x' * 4999 + '\ny'))
+    old, new = message.split('collect.prompt: ')[1].split('. Set')[0].split(' → ')
+    assert old != new
+    assert len(message) < 400 + len(str(tmp_path))
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(UserError, match='not a run folder'):
+        RunFolder.existing(tmp_path)
+    with pytest.raises(UserError, match='not a run folder'):
+        RunFolder.existing(tmp_path / 'absent')
+    assert not (tmp_path / 'absent').exists()
+
+
+def test_a_file_in_the_folders_place_is_refused(tmp_path):
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(UserError, match='is a file'):
+        RunFolder.open(tmp_path / 'file' / 'run', sample_manifest())
+    with pytest.raises(UserError, match='not a run folder'):
+        RunFolder.existing(tmp_path / 'file')
+
+
+def test_results_that_lost_their_manifest_are_not_taken_over(tmp_path):
+    whole_run(tmp_path)
+    (tmp_path / 'manifest.json').unlink()
+    assert 'no manifest.json' in refused(tmp_path, sample_manifest())
+
+
+def test_a_newer_schema_names_the_version_it_needs(tmp_path):
+    RunFolder.open(tmp_path, sample_manifest())
+    path = tmp_path / 'manifest.json'
+    manifest = json.loads(path.read_text())
+    path.write_text(
+        json.dumps({**manifest, 'schema': 2, 'versions': {'parlai_ext': '3.1'}})
+    )
+    with pytest.raises(UserError, match=r'schema 2.*schema 1.*parlai_ext 3\.1'):
+        RunFolder.existing(tmp_path)
+
+
+def test_another_signature_under_the_same_hash_is_refused(tmp_path):
+    whole_run(tmp_path)
+    run = RunFolder.existing(tmp_path)
+    scores = run.scores(SIGNATURE)
+    (scores.root / 'signature.txt').write_text('another')
+    key = run.dialogue_shards()[0]
+    read = scores.read(key.pairing_id, key.index)
+    with pytest.raises(UserError, match=r'signature\.txt'):
+        scores.write(key.pairing_id, key.index, read)
+
+
+# -- one at a time
+
+
+HOLD = """
+import sys, time
+from parlai_ext.store import RunFolder
+with RunFolder.existing(sys.argv[1]).lock():
+    print('held', flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """
+    Another process that holds the lock of a run.
+    """
+    RunFolder.open(tmp_path, sample_manifest())
+    process = subprocess.Popen(
+        [sys.executable, '-c', HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == 'held\n'
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_second_process_is_refused_and_told_who_holds_the_run(tmp_path, holder):
+    run = RunFolder.existing(tmp_path)
+    message = refused(tmp_path, sample_manifest())
+    assert f'process {holder.pid} on {socket.gethostname()}' in message
+    with pytest.raises(UserError, match='in use by'), run.lock():
+        pass
+
+
+def test_a_killed_process_leaves_the_run_free(tmp_path, holder):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with RunFolder.open(tmp_path, sample_manifest()).lock():
+        lock = json.loads((tmp_path / '.lock').read_text())
+    assert lock['pid'] == os.getpid()
+
+
+def test_a_lock_may_be_entered_again_within_itself(tmp_path):
+    run = RunFolder.open(tmp_path, sample_manifest())
+    with run.lock():
+        with run.lock():
+            pass
+        assert 'in use by' in refused(tmp_path, sample_manifest())
+    assert RunFolder.open(tmp_path, sample_manifest()).pairings == run.pairings
+
+
+def test_a_lock_is_given_back_when_the_work_fails(tmp_path):
+    run = RunFolder.open(tmp_path, sample_manifest())
+    with pytest.raises(ZeroDivisionError), run.lock():
+        raise ZeroDivisionError
+    with run.lock():
+        pass
+
+
+def test_leftovers_of_killed_runs_are_cleared_and_nothing_else(tmp_path):
+    run = RunFolder.open(tmp_path, sample_manifest())
+    play(run)
+    before = files_under(tmp_path)
+    (tmp_path / 'dialogues' / '.00000.jsonl.unfinished').write_text('half')
+    (tmp_path / '.manifest.json.unfinished').write_text('half')
+    (tmp_path / 'my notes.txt').write_text('keep')
+    RunFolder.open(tmp_path, sample_manifest())
+    assert files_under(tmp_path) == {**before, 'my notes.txt': b'keep'}
+
+
+def test_the_store_needs_neither_torch_nor_parlai():
+    check = (
+        'import sys, parlai_ext.store, parlai_ext.core.schedule; '
+        "print({'torch', 'parlai', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', check], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == 'set()\n'

@@ -1,0 +1,188 @@
+"""
+A real HTTP server on this machine that misbehaves on request, and a zoo that asks it.
+"""
+
+import io
+import re
+import tarfile
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from parlai_ext.systems.fetch.answers import Limits
+
+HASTY = Limits(connect=5, stall=5, least=1024, tries=2, pause=0.01)
+
+
+@dataclass
+class Server:
+    """
+    What is served and how; every request is written down.
+
+    :param statuses: answered instead, one a request, until the list is empty.
+    :param cuts: bytes after which the connection is closed, one a request.
+    :param holds: bytes after which nothing comes any more.
+    :param drips: bytes after which the rest comes one by one.
+    """
+
+    files: dict = field(default_factory=dict)
+    statuses: list = field(default_factory=list)
+    cuts: list = field(default_factory=list)
+    holds: 'int | None' = None
+    drips: 'int | None' = None
+    slow_head: bool = False  # a header that never ends
+    ranges: bool = True
+    etag: 'str | None' = '"one"'
+    modified: 'str | None' = None
+    length: str = 'true'  # or none, chunked
+    location: str = ''
+    port: int = 0
+    asked: list = field(default_factory=list)  # (path, Range or None)
+    sent: list = field(default_factory=list)  # bytes of each answer
+    half: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def url(self):
+        return f'http://127.0.0.1:{self.port}'
+
+    def ranges_asked(self):
+        return [asked for _, asked in self.asked]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    disable_nagle_algorithm = True
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        serve = self.server.spec
+        self.close_connection = True
+        wanted = self.headers.get('Range')
+        serve.asked.append((self.path, wanted))
+        if serve.slow_head:
+            return self.dawdle(serve)
+        status = serve.statuses.pop(0) if serve.statuses else 200
+        body = serve.files.get(self.path)
+        if body is None:
+            status = 404
+        if status != 200:
+            body = b'<!DOCTYPE html><p>an error page'
+        start = 0
+        if status == 200 and wanted and serve.ranges:
+            start = self.first(wanted, serve)
+        self.send_response(206 if start else status)
+        if start:
+            whole = len(body)
+            self.send_header('Content-Range', f'bytes {start}-{whole - 1}/{whole}')
+        if status in (301, 302, 307):
+            self.send_header('Location', serve.location)
+        for name, value in (('ETag', serve.etag), ('Last-Modified', serve.modified)):
+            if value:
+                self.send_header(name, value)
+        self.send_header('Connection', 'close')
+        self.body(body[start:], serve)
+
+    def first(self, wanted, serve):
+        known = {serve.etag, serve.modified} - {None}
+        if self.headers.get('If-Range', serve.etag) not in known:
+            return 0
+        return int(re.fullmatch(r'bytes=(\d+)-', wanted)[1])
+
+    def body(self, rest, serve):
+        if serve.length == 'true':
+            self.send_header('Content-Length', str(len(rest)))
+        if serve.length == 'chunked':
+            self.send_header('Transfer-Encoding', 'chunked')
+        self.end_headers()
+        cut = serve.cuts.pop(0) if serve.cuts else None
+        part = rest[: cut if cut is not None else serve.holds or serve.drips]
+        serve.sent.append(len(part))
+        if serve.length == 'chunked':
+            part = b'%x\r\n%b\r\n0\r\n\r\n' % (len(part), part)
+        try:
+            self.wfile.write(part)
+            self.wfile.flush()
+            serve.half.set()
+            if serve.holds:
+                serve.over.wait(30)
+            if serve.drips:
+                self.drip(rest[serve.drips :], serve)
+        except OSError:
+            pass  # the client has had enough
+
+    def dawdle(self, serve):
+        self.wfile.write(b'HTTP/1.1 200 OK\r\nX-Long: ')
+        while not serve.over.wait(0.05):
+            try:
+                self.wfile.write(b'x')
+            except OSError:
+                return
+
+    def drip(self, rest, serve):
+        for byte in rest:
+            if serve.over.is_set():
+                return
+            self.wfile.write(bytes([byte]))
+            self.wfile.flush()
+            time.sleep(0.02)
+
+
+@contextmanager
+def serving():
+    """
+    Serve on a port of this machine until the end of the block.
+    """
+    spec = Server()
+    server = ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+    server.daemon_threads = True
+    server.spec = spec
+    spec.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield spec
+    finally:
+        spec.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+def tar_of(files, mode='w:gz'):
+    """
+    Return a tar file with these contents, by name.
+    """
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+ZOO_MODULE = """
+from parlai.core.build_data import download_models
+
+def download(datapath):
+    opt = {{'datapath': datapath, 'model_type': {name!r}}}
+    download_models(
+        opt, {files!r}, 'fake', version={version!r}, path={url!r}, flatten_tar={flat!r}
+    )
+"""
+
+
+def add_model(home, server, name, files=('m.tgz',), version='v1.0', flat=False):
+    """
+    Write a zoo module as ParlAI's are, its files on our server.
+    """
+    (home / 'fake').mkdir(exist_ok=True)
+    (home / 'fake' / '__init__.py').touch()
+    text = ZOO_MODULE.format(
+        name=name, files=list(files), version=version, url=f'{server.url}/a', flat=flat
+    )
+    (home / 'fake' / f'{name}.py').write_text(text)

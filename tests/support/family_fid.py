@@ -1,0 +1,169 @@
+"""
+Small FiD and RAG models of the true classes, with passages, an exact index and a tiny
+query encoder: everything that they need lies in one folder, nothing is downloaded.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from parlai.core.agents import create_agent
+from parlai.core.params import ParlaiParser
+
+from parlai_ext import compat
+from parlai_ext.compat import rag
+from tests.support.tiny_models import SIZES, WORDS, draw_weights, make_model, sentences
+
+N_PASSAGES = 30
+WIDTH = 16
+BART: dict[str, Any] = {
+    **SIZES,
+    'n_positions': 64,
+    'truncate': 64,
+    'n_encoder_layers': 2,
+    'n_decoder_layers': 2,
+    'variant': 'bart',
+    'embeddings_scale': False,
+    'fp16': False,
+    'force_fp16_tokens': False,
+    'label_truncate': 8,
+    'beam_block_ngram': 1,
+}
+# so short that passages are cut in longer dialogues
+RETRIEVER: dict[str, Any] = {
+    'generation_model': 'bart',
+    'indexer_type': 'exact',
+    'retriever_embedding_size': WIDTH,
+    'n_docs': 3,
+    'min_doc_token_length': 16,
+}
+
+
+def build_fid(folder: Path) -> dict[str, Any]:
+    """
+    Fusion in decoder, as in `zoo:hallucination/bart_fid_dpr`.
+    """
+    return build(folder, 'fid', 'fid', 21)
+
+
+def build_rag(folder: Path) -> dict[str, Any]:
+    """
+    RAG-Token, as in `zoo:hallucination/bart_rag_token`.
+    """
+    return build(folder, 'rag', 'rag', 22)
+
+
+FAMILIES: dict[str, Callable[[Path], dict[str, Any]]] = {
+    'fid': build_fid,
+    'rag': build_rag,
+}
+
+
+def build(
+    folder: Path, name: str, model: str, seed: int, **more: Any
+) -> dict[str, Any]:
+    """
+    Make a model out of a plain BART, as FiD and RAG come about, and save it.
+
+    :param more: options that go into its `.opt` file.
+    :return: the options of a roster entry.
+    """
+    compat.apply()
+    checkpoint = query_encoder(folder, seed)
+    passages = write_passages(folder / f'{name}.tsv', paragraphs(N_PASSAGES, seed))
+    index = write_index(folder, name, passages, checkpoint)
+    bart = make_model(folder, f'{name}_bart', seed, {**BART, 'model': 'bart'})
+    where = {
+        'model': model,
+        'path_to_index': str(index),
+        'path_to_dpr_passages': str(passages),
+        'indexer_type': 'exact',
+    }
+    path = str(folder / name)
+    given = {
+        **{**BART, **RETRIEVER, **where, **more},
+        'model_file': path,
+        'init_model': bart,
+        'dict_file': f'{bart}.dict',
+        'dict_tokenizer': 'space',
+        'dpr_model_file': str(checkpoint),
+        'datatype': 'valid',
+        'no_cuda': True,
+    }
+    agent = create_agent(ParlaiParser(True, True).parse_kwargs(**given))
+    draw_weights(agent.model, seed)
+    agent.save(path)
+    checkpoint.unlink()  # the query encoder is in the model file
+    return {**where, 'model_file': path}
+
+
+def paragraphs(n: int, seed: int) -> list[str]:
+    """
+    Return ``n`` texts that are longer than a passage may be in a longer dialogue.
+    """
+    lines = sentences(4 * n, seed)
+    return [' '.join(lines[i::n]) for i in range(n)]
+
+
+def write_passages(path: Path, texts: list[str]) -> Path:
+    """
+    Write passages as ParlAI reads them, numbered from 1.
+    """
+    rows = [f'{i}\t{text}\t{text.split()[0]}' for i, text in enumerate(texts, start=1)]
+    path.write_text('\n'.join(['id\ttext\ttitle', *rows, '']), encoding='utf-8')
+    return path
+
+
+def query_encoder(folder: Path, seed: int) -> Path:
+    """
+    Write a tiny BERT's vocabulary and configuration, and a checkpoint of DPR over it.
+    """
+    from transformers import BertConfig, BertModel
+
+    home = folder / rag.files.BERT_FOLDER
+    home.mkdir(exist_ok=True)
+    words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *WORDS]
+    (home / 'vocab.txt').write_text('\n'.join([*words, '']), encoding='utf-8')
+    size = {'hidden_size': WIDTH, 'intermediate_size': 2 * WIDTH}
+    layers = {'num_hidden_layers': 2, 'num_attention_heads': 2}
+    config = BertConfig(vocab_size=len(words), **size, **layers)
+    (home / 'config.json').write_text(json.dumps(config.to_dict()), encoding='utf-8')
+    states = {}
+    for i, prefix in enumerate(('question_model', 'ctx_model')):
+        bert = BertModel(config)
+        draw_weights(bert, 2 * seed + i)
+        states |= {f'{prefix}.{key}': v for key, v in bert.state_dict().items()}
+    path = folder / f'dpr{seed}.cp'
+    torch.save({'model_dict': states}, path)
+    return path
+
+
+def write_index(folder: Path, name: str, passages: Path, checkpoint: Path) -> Path:
+    """
+    Encode the passages and index them with ParlAI's own classes and script.
+    """
+    from parlai.agents.rag.dpr import DprDocumentEncoder
+    from parlai.agents.rag.retrievers import load_passages_list
+    from parlai.agents.rag.scripts.index_dense_embeddings import Indexer
+    from transformers import BertTokenizerFast
+
+    bert = rag.files.bert_home({'datapath': folder})
+    tokenizer = BertTokenizerFast.from_pretrained(str(bert))
+    encoder = DprDocumentEncoder(
+        {'datapath': str(folder)}, pretrained_path=str(checkpoint)
+    )
+    rows = load_passages_list(str(passages))
+    tokens = [tokenizer.encode(f'{title} {text}') for _, text, title in rows]
+    home = folder / f'{name}_index'
+    home.mkdir()
+    with torch.no_grad():
+        vectors = torch.cat([encoder.eval()(torch.tensor([row])) for row in tokens])
+    torch.save(vectors, home / 'passages_0.pt')
+    torch.save([row[0] for row in rows], home / 'ids_0')
+    kind = {'indexer_type': 'exact', 'retriever_embedding_size': WIDTH}
+    index = home / 'passages.index'  # left out, the script would download another
+    where = {'embeddings_dir': str(home), 'embeddings_name': 'passages'}
+    Indexer.main(path_to_index=str(index), **where, **kind)
+    return index

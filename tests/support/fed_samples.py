@@ -1,0 +1,95 @@
+"""
+A tiny GPT-2 with a byte-level tokenizer, and FED worked out the long way.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
+
+from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.scoring.followups import FollowUps
+from tests.support.tiny_models import draw_weights, sentences
+
+END = '<|endoftext|>'
+
+
+def make_gpt2(folder: Path, positions: int = 512, seed: int = 3) -> Path:
+    """
+    Write a tiny GPT-2 with a tokenizer that learned a few words.
+    """
+    learner = ByteLevelBPETokenizer()
+    learner.train_from_iterator(
+        [*sentences(40), "That's what I don't understand at all!"],
+        vocab_size=400,
+        special_tokens=[END],
+        show_progress=False,
+    )
+    learner.save(str(folder / 'tokenizer.json'))
+    tokenizer = GPT2TokenizerFast(tokenizer_file=str(folder / 'tokenizer.json'))
+    tokenizer.save_pretrained(folder)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=positions,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        bos_token_id=tokenizer.eos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    model = GPT2LMHeadModel(config)
+    draw_weights(model, seed)
+    model.save_pretrained(folder)
+    return folder
+
+
+def gpt2(folder: Path) -> tuple[GPT2LMHeadModel, GPT2TokenizerFast]:
+    """
+    Return the model of a folder in float64, and its tokenizer.
+    """
+    model = GPT2LMHeadModel.from_pretrained(folder).double().eval()
+    return model, GPT2TokenizerFast.from_pretrained(folder)
+
+
+def judge(folder: Path) -> Causal:
+    """
+    Return the model as a judge of token ids.
+    """
+    model, tokenizer = gpt2(folder)
+    vectorizer = SimpleNamespace(tokenizer=tokenizer)
+    return Causal(model, vectorizer, 'tiny gpt2')
+
+
+def string_loss(model: GPT2LMHeadModel, ids: list[int], after: int = 0) -> float:
+    """
+    Return a string's mean loss from one pass; its first ``after`` tokens are only read.
+
+    Hugging Face's own ``loss`` is that, rounded to float32.
+    """
+    first = max(1, after)
+    with torch.no_grad():
+        logits = model(torch.tensor([ids])).logits[0, first - 1 : -1]
+    return float(torch.nn.functional.cross_entropy(logits, torch.tensor(ids[first:])))
+
+
+def by_hand(
+    folder: Path, utterances: list[str], followups: FollowUps, scope: str = 'whole'
+) -> dict[str, float]:
+    """
+    Return the 2020 program's scores: mean loss of complaints less that of praise.
+    """
+    model, tokenizer = gpt2(folder)
+    said = ' '.join(f'{END} {text}' for text in utterances) + f' {END}'
+    read = len(tokenizer.encode(said)) if scope == 'followup' else 0
+
+    def mean_loss(texts: tuple[str, ...]) -> float:
+        ids = [tokenizer.encode(f'{said} {text}') for text in texts]
+        losses = [string_loss(model, one, read) for one in ids]
+        return sum(losses) / max(1, len(losses))
+
+    return {
+        name: mean_loss(sides.negative) - mean_loss(sides.positive)
+        for name, sides in followups.dimensions.items()
+    }

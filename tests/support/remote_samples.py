@@ -1,0 +1,76 @@
+"""
+A server for the tests of remote systems, and what they say to it.
+"""
+
+import pytest
+
+from parlai_ext.systems.chat.messages import Turn
+from parlai_ext.systems.remote.endpoint import Endpoint
+from parlai_ext.systems.remote.settings import Settings
+from tests.support.chat_server import words_for
+from tests.support.family_remote import control, make_remote, running_server
+
+NAME = 'tiny-2024-05-13'
+PINNED = {'remote_dated_model': NAME}
+NO_CACHE = {'remote_cache': 'none', **PINNED}
+
+
+@pytest.fixture(scope='module')
+def process():
+    """
+    A server that runs as long as a file of tests does.
+    """
+    with running_server() as url:
+        yield url
+
+
+@pytest.fixture
+def url(process):
+    """
+    The address of a server that has seen nothing yet.
+    """
+    control(process)
+    return process
+
+
+@pytest.fixture
+def waits():
+    """
+    The seconds that an `endpoint` waited, or would have.
+    """
+    return []
+
+
+@pytest.fixture
+def endpoint(tmp_path, url, waits):
+    """
+    Makes systems on the server that wait for nothing.
+    """
+
+    def make(**opt):
+        settings = Settings.of(make_remote(tmp_path, url, **opt).opt)
+        return Endpoint(settings, wait=waits.append)
+
+    return make
+
+
+def talk(*texts):
+    """
+    Return a conversation in which the other speaks last.
+    """
+    mine = [(len(texts) - i) % 2 == 0 for i in range(len(texts))]
+    return tuple(Turn(*turn) for turn in zip(mine, texts, strict=True))
+
+
+def hellos(n):
+    """
+    Return ``n`` different conversations of one turn.
+    """
+    return [talk(f'hello {i}') for i in range(n)]
+
+
+def chat_reply(text):
+    """
+    Return what the server replies to a conversation of this turn alone.
+    """
+    return words_for([('user', text)])

@@ -1,0 +1,211 @@
+"""
+A made-up run and ranking for tests of the report: no model, any text.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Opener,
+    Pairing,
+    Roster,
+    Score,
+    ScoredDialogue,
+    System,
+    Utterance,
+    content_id,
+)
+from parlai_ext.core.schedule import pairings
+from parlai_ext.store import RunFolder
+
+SCORER = 'fed|v:1|judge:tiny'
+LABELS = ('That makes no sense!', 'You are boring.', 'What are you talking about?')
+DIMENSIONS = ('Fluency', 'Overall')
+LINES = (
+    'I went hiking up at the lake on Sunday.',
+    'Oh nice, was it busy? I always wanted to see that place.',
+    'Not at all, we only met two dogs and a very wet photographer.',
+    'My brother takes photographs too, mostly of bridges.',
+    'I do not know.',
+    'Bridges are a good subject. Which one does he like best?',
+)
+
+
+def example_run(
+    folder: Path,
+    targets: Sequence[str] = ('alpha', 'beta'),
+    partners: Sequence[str] = ('mary', 'tom'),
+    openers: Sequence[str] = ('hello there', 'good morning'),
+    lines: Sequence[str] = LINES,
+    num_turns: int = 6,
+    reason: str = 'the reply was empty',
+) -> RunFolder:
+    """
+    Make a run folder with dialogues and scores; each first dialogue of a pairing
+    with the last partner is broken off by the target.
+    """
+    given = [Opener.of([text, f'Hi! You said: {text}'], 'made up') for text in openers]
+    roster = Roster(tuple(map(System, targets)), tuple(map(System, partners)))
+    identities = {name: content_id(name) for name in (*targets, *partners)}
+    pairs = pairings(roster, 'bipartite', identities)
+    run = RunFolder.open(folder, _manifest(roster, identities, pairs, given, num_turns))
+    about = {'evidence_labels': list(LABELS)}
+    run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
+    rng = random.Random(0)
+    for pair in pairs:
+        found = [
+            _dialogue(pair, one, lines, num_turns, k) for k, one in enumerate(given)
+        ]
+        if pair.second == partners[-1]:
+            found[0] = _broken(found[0], pair.first, reason)
+        run.write_dialogues(pair.id, 0, found)
+        level = 1.0 + targets.index(pair.first)
+        scored = [_scored(d, pair.first, level, rng, reason) for d in found]
+        run.scores(SCORER).write(pair.id, 0, scored)
+    return run
+
+
+def standing(name: str, rank: int | None, score: float | None) -> dict[str, Any]:
+    """
+    Return a row of `ranking.json`; its intervals are 0.2 and 0.5 to each side.
+    """
+    around = [None if score is None else score + d for d in (-0.5, 0.5, -0.2, 0.2)]
+    return {
+        'system': name,
+        'rank': rank,
+        'rank_low': rank,
+        'rank_high': None if rank is None else rank + 1,
+        'score': score,
+        'low': around[0],
+        'high': around[1],
+        'low_fixed': around[2],
+        'high_fixed': around[3],
+        'n_dialogues': 4,
+        'n_unscored': 1,
+    }
+
+
+def example_ranking(
+    names: Sequence[str] = ('alpha', 'beta'),
+    unranked: Sequence[str] = (),
+    reason: str = 'the reply was empty',
+    dimensions: Sequence[str] = DIMENSIONS,
+) -> dict[str, Any]:
+    """
+    Return what `ranking.json` could hold: the last of ``names`` is the best.
+    """
+    best_first = [n for n in reversed(names) if n not in unranked]
+    rows = [standing(n, k + 1, -1.0 - 0.4 * k) for k, n in enumerate(best_first)]
+    rows += [standing(n, None, None) for n in unranked]
+    one = {'value': 0.9, 'low': 0.4, 'high': 1.0}
+    found = {'kind': 'planted', 'spearman': one, 'kendall': one, 'n': len(best_first)}
+    nothing = {'value': None, 'low': None, 'high': None}
+    unknown = {**found, 'spearman': nothing, 'kendall': nothing, 'reason': reason}
+    return {
+        'schema': 1,
+        'signature': f'example || {SCORER}',
+        'protocol': 'example',
+        'dimensions': {d: rows for d in dimensions},
+        'baselines': {'mean_length': rows, 'distinct_2': rows},
+        'reference': {d: found for d in dimensions},
+        'baseline_reference': {
+            'mean_length': {d: found for d in dimensions},
+            'distinct_2': {d: unknown for d in dimensions},
+        },
+        'bounds': {
+            dimensions[0]: {
+                n: {'unscored_share': 0.25, 'worst': -2.0, 'best': 0.0} for n in names
+            }
+        },
+        'failures': {n: _failure(n in unranked, reason) for n in unranked},
+        'notes': ['2 of 4 planned dialogues are collected'],
+    }
+
+
+def _failure(unranked: bool, reason: str) -> dict[str, Any]:
+    return {
+        'role': 'target',
+        'n_dialogues': 4,
+        'n_failed': 1,
+        'share': 0.25,
+        'ranked': not unranked,
+        'reasons': {reason: 1},
+    }
+
+
+def _manifest(
+    roster: Roster,
+    identities: Mapping[str, str],
+    pairs: Sequence[Pairing],
+    openers: Sequence[Opener],
+    num_turns: int,
+) -> dict[str, Any]:
+    names = [s.name for s in roster.targets + roster.partners]
+    return {
+        'schema': 1,
+        'protocol': {
+            'name': 'example',
+            'pairing': 'bipartite',
+            'openers': 'ext:smalltalk',
+            'num_dialogues': len(openers),
+            'num_turns': num_turns,
+            'score': 'target',
+            'scorer': {'name': 'fed', 'judge_model_file': '/home/someone/m/model'},
+            'seed': 0,
+        },
+        'collect': {'seed': 0},
+        'score': {'score': 'target'},
+        'targets': {s.name: {'identity': identities[s.name]} for s in roster.targets},
+        'partners': {s.name: {'identity': identities[s.name]} for s in roster.partners},
+        'systems': {n: {'model_file': f'zoo:mini/{n}/model'} for n in names},
+        'pairings': [asdict(p) for p in pairs],
+        'openers': [asdict(o) for o in openers],
+        'shard_size': len(openers),
+        'versions': {'python': '3.11', 'parlai_ext': '0.1.0'},
+        'signature': 'example',
+    }
+
+
+def _dialogue(
+    pair: Pairing,
+    opener: Opener,
+    lines: Sequence[str],
+    num_turns: int,
+    shift: int,
+) -> Dialogue:
+    speakers = (pair.first, pair.second)
+    said = [
+        Utterance(speakers[i % 2], text, True)
+        for i, text in enumerate(opener.utterances)
+    ]
+    while len(said) < num_turns:
+        text = lines[(len(said) - 2 + shift) % len(lines)]
+        said.append(Utterance(speakers[len(said) % 2], text))
+    name = content_id(pair.id, opener.id)
+    return Dialogue(name, pair.id, opener.id, tuple(said))
+
+
+def _broken(dialogue: Dialogue, who: str, reason: str) -> Dialogue:
+    kept = dialogue.utterances[:4]
+    return Dialogue(
+        dialogue.id, dialogue.pairing_id, dialogue.opener_id, kept, who, reason
+    )
+
+
+def _scored(
+    dialogue: Dialogue, target: str, level: float, rng: random.Random, reason: str
+) -> ScoredDialogue:
+    scores, evidence = [], {}
+    for i in range(2, len(dialogue.utterances), 2):
+        evidence[i] = tuple(-rng.uniform(2, 6) for _ in LABELS)
+        for d in DIMENSIONS:
+            value = None if dialogue.ended_by else level + rng.gauss(0, 0.4)
+            why = reason if value is None else None
+            scores.append(Score(dialogue.id, i, target, d, value, why))
+    return ScoredDialogue(dialogue.id, tuple(scores), evidence)

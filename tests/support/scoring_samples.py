@@ -1,0 +1,99 @@
+"""
+A small run folder of made-up dialogues, and judges with known answers.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.nouns import (
+    Answer,
+    Dialogue,
+    Opener,
+    Pairing,
+    Question,
+    Utterance,
+    to_json,
+)
+from parlai_ext.store import RunFolder
+from tests.support.tiny_models import sentences
+
+FIRST, SECOND = 'target', 'partner'
+
+
+class KnownJudge:
+    """
+    A `Likelihood` whose token log-probabilities come from a function.
+    """
+
+    signature = 'known'
+
+    def __init__(self, tell: Callable[[tuple[str, ...], str], Sequence[float]]):
+        self.tell = tell
+        self.questions: list[Question] = []
+
+    def answer(
+        self, questions: Sequence[Question], with_context: bool = False
+    ) -> list[Answer]:
+        self.questions += questions
+        return [
+            Answer(tuple(tuple(self.tell(q.context, c)) for c in q.continuations))
+            for q in questions
+        ]
+
+
+def dialogue(
+    texts: Sequence[str],
+    given: int = 2,
+    name: str = 'd',
+    ended_by: str | None = None,
+    reason: str | None = None,
+    **fields: Any,
+) -> Dialogue:
+    """
+    Return a dialogue in which the target speaks first.
+    """
+    utterances = tuple(
+        Utterance((FIRST, SECOND)[i % 2], text, i < given)
+        for i, text in enumerate(texts)
+    )
+    ids = {'pairing_id': 'p', 'opener_id': 'o', **fields}
+    return Dialogue(
+        name, **ids, utterances=utterances, ended_by=ended_by, reason=reason
+    )
+
+
+def small_run(
+    root: Path, n_dialogues: int = 4, n_turns: int = 6, score: str = 'target'
+) -> RunFolder:
+    """
+    Write a run of one pairing in shards of two; its last dialogue is broken off by the
+    target, the one before by the partner.
+    """
+    texts = sentences(n_dialogues * n_turns)
+    said = [texts[i * n_turns : (i + 1) * n_turns] for i in range(n_dialogues)]
+    openers = [Opener.of(one[:2], 'made up') for one in said]
+    manifest = {
+        'protocol': {'score': score, 'scorer': {'name': 'fed'}},
+        'pairings': [to_json(Pairing('p', FIRST, SECOND, 'bipartite'))],
+        'openers': [to_json(one) for one in openers],
+        'shard_size': 2,
+    }
+    run = RunFolder.open(root, manifest)
+    ends = {n_dialogues - 1: (FIRST, 5), n_dialogues - 2: (SECOND, 3)}
+    made = []
+    for i, one in enumerate(said):
+        who, length = ends.get(i, (None, n_turns))
+        reason = 'empty reply' if who else None
+        made.append(
+            dialogue(
+                one[:length],
+                name=f'd{i}',
+                opener_id=openers[i].id,
+                ended_by=who,
+                reason=reason,
+            )
+        )
+    for shard in range(0, n_dialogues // 2):
+        run.write_dialogues('p', shard, made[2 * shard : 2 * shard + 2])
+    return run

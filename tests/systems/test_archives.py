@@ -1,0 +1,297 @@
+"""
+An archive is unpacked whole, inside the target, or not at all.
+"""
+
+import gzip
+import io
+import shutil
+import stat
+import tarfile
+import warnings
+import zipfile
+from types import SimpleNamespace
+
+import pytest
+from parlai.core import build_data
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.fetch import archives
+from parlai_ext.systems.fetch.archives import BadArchive, unpack, unpack_gzip
+from parlai_ext.systems.fetch.moving import move_into
+from tests.support.download_server import tar_of
+
+GOOD = {'./model': b'weights', './sub/model.opt': b'{}', 'sub/deep/x.dict': b'a\t1'}
+MODES = {'x.tar': 'w:', 'x.tgz': 'w:gz', 'x.tar.bz2': 'w:bz2', 'x.tar.xz': 'w:xz'}
+
+
+def zip_of(files):
+    out = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(out, 'w') as archive:
+        warnings.simplefilter('ignore')  # of names that are there twice
+        for name, content in files:
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def special(name, kind, target='', size=0):
+    """
+    Return a tar file with a good member and one of another kind.
+    """
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode='w:gz') as tar:
+        tar.addfile(tarfile.TarInfo('model'))
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname, info.size = kind, target, size
+        tar.addfile(info)
+    return out.getvalue()
+
+
+def twice(name, other):
+    return tar_of({name: b'a'}, 'w:')[:1024] + tar_of({other: b'b'}, 'w:')
+
+
+def zip_link():
+    info = zipfile.ZipInfo('link')
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return zip_of([('model', 'x'), (info, '/etc/passwd')])
+
+
+def zip_nul():
+    data = zip_of([('model_a', 'x')])
+    return data.replace(b'model_a', b'mod\0l_a')
+
+
+def tree(folder):
+    """
+    Return every file below a folder with its content.
+    """
+    return {
+        str(p.relative_to(folder)): p.read_bytes()
+        for p in folder.rglob('*')
+        if p.is_file()
+    }
+
+
+@pytest.fixture
+def target(tmp_path):
+    """
+    Give a folder inside another that must not change, with a file of its own.
+    """
+    (tmp_path / 'outside.txt').write_text('mine')
+    folder = tmp_path / 'in' / 'target'
+    folder.mkdir(parents=True)
+    (folder / 'old').write_text('old')
+    return folder
+
+
+def put(target, name, data):
+    path = target / name
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize('flatten', [False, True])
+@pytest.mark.parametrize('name', [*MODES, 'x.zip'])
+def test_what_parlai_unpacks_is_what_we_unpack(target, tmp_path, name, flatten):
+    data = zip_of(GOOD.items()) if name == 'x.zip' else tar_of(GOOD, MODES[name])
+    theirs = tmp_path / 'theirs'
+    shutil.copytree(target, theirs)
+    if name == 'x.zip' or not flatten:  # ParlAI wants these folders to be there
+        (theirs / 'sub' / 'deep').mkdir(parents=True)
+    build_data.untar(str(theirs), put(theirs, name, data).name, flatten_tar=flatten)
+    archive = put(target, name, data)
+    unpack(archive, target, flatten=flatten)
+    archive.unlink()
+    assert tree(target) == tree(theirs)
+
+
+EVIL = {
+    'up.tgz': (tar_of({'model': b'', '../outside.txt': b'evil'}), 'outside the target'),
+    'mid.tgz': (tar_of({'a/../../outside.txt': b'evil'}), 'outside the target'),
+    'abs.tgz': (tar_of({'/tmp/evil': b'evil'}), 'an absolute path'),
+    'drive.tgz': (tar_of({'C:/evil': b'evil'}), 'an absolute path'),
+    'back.tgz': (tar_of({'a\\..\\evil': b'evil'}), 'a path of another system'),
+    'line.tgz': (tar_of({'a\nb': b'evil'}), 'control characters'),
+    'long.tgz': (tar_of({'a' * 300: b'evil'}), 'too long a name'),
+    'sym.tgz': (special('s', tarfile.SYMTYPE, '../../outside.txt'), 'a link'),
+    'in.tgz': (special('s', tarfile.SYMTYPE, 'model'), 'a link'),
+    'hard.tgz': (special('h', tarfile.LNKTYPE, '../../outside.txt'), 'a link'),
+    'char.tgz': (special('d', tarfile.CHRTYPE), 'a device'),
+    'block.tgz': (special('d', tarfile.BLKTYPE), 'a device'),
+    'fifo.tgz': (special('f', tarfile.FIFOTYPE), 'a device'),
+    'twice.tar': (twice('model', 'model'), 'twice'),
+    'dots.tar': (twice('model', './model'), 'twice'),
+    'both.tar': (twice('model', 'model/x'), 'as file and as folder'),
+    'up.zip': (zip_of([('model', ''), ('../outside.txt', 'evil')]), 'outside'),
+    'abs.zip': (zip_of([('/tmp/evil', 'evil')]), 'an absolute path'),
+    'drive.zip': (zip_of([('C:\\evil', 'evil')]), 'an absolute path'),
+    'back.zip': (zip_of([('..\\evil', 'evil')]), 'a path of another system'),
+    'link.zip': (zip_link(), 'a link'),
+    'nul.zip': (zip_nul(), 'control characters'),
+    'twice.zip': (zip_of([('model', 'a'), ('model', 'b')]), 'twice'),
+    'both.zip': (zip_of([('model', 'a'), ('model/x', 'b')]), 'as file and as folder'),
+}
+
+
+@pytest.mark.parametrize('name', EVIL)
+def test_a_member_that_is_not_to_be_trusted_is_named(target, tmp_path, name):
+    data, words = EVIL[name]
+    archive = put(target, name, data)
+    before = tree(tmp_path)
+    with pytest.raises(BadArchive, match=words) as caught:
+        unpack(archive, target)
+    assert '\n' not in str(caught.value) and name in str(caught.value)
+    assert tree(tmp_path) == before
+    assert sorted(p.name for p in target.iterdir()) == sorted(['old', name])
+
+
+def damaged(data, at):
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def good_tgz():
+    return gzip.compress(tar_of(GOOD, 'w:'), mtime=0)
+
+
+DAMAGED = {
+    'cut.tgz': good_tgz()[:-30],
+    'crc.tgz': damaged(good_tgz(), -6),  # the last 8 bytes: checksum and length
+    'tail.tgz': good_tgz()[:-8],
+    'not.tgz': b'\x1f\x8bnothing',
+    'page.tgz': b'<html>',
+    'empty.tgz': b'',
+    'crc.zip': zip_of([('model', b'weights')]).replace(b'weights', b'Weights'),
+    'cut.zip': zip_of(GOOD.items())[:-10],
+    'cut.tar': tar_of({'model': bytes(5000)}, 'w:')[:3000],
+}
+
+
+@pytest.mark.parametrize('name', DAMAGED)
+def test_a_damaged_archive_leaves_nothing(target, name):
+    archive = put(target, name, DAMAGED[name])
+    with pytest.raises(BadArchive, match=f'{name} is damaged: '):
+        unpack(archive, target)
+    assert tree(target) == {'old': b'old', name: DAMAGED[name]}
+
+
+@pytest.mark.parametrize('name', ['b.tgz', 'b.zip'])
+def test_a_bomb_is_refused_before_anything_is_written(target, name, monkeypatch):
+    monkeypatch.setattr(archives, 'ALWAYS_FINE', 1000)
+    out = io.BytesIO()
+    if name == 'b.zip':
+        with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr('zeros', bytes(10**7))
+    data = out.getvalue() or tar_of({'zeros': bytes(10**7)})
+    with pytest.raises(BadArchive, match='10,000,000 bytes; .* may come out of it'):
+        unpack(put(target, name, data), target)
+    assert sorted(tree(target)) == [name, 'old']
+
+
+def test_what_does_not_fit_on_the_disk_is_not_begun(target, monkeypatch):
+    usage = SimpleNamespace(free=archives.SPARE + 99)
+    monkeypatch.setattr(shutil, 'disk_usage', lambda path: usage)
+    with pytest.raises(BadArchive, match='at least 100 bytes; 99 may come out'):
+        unpack(put(target, 'x.tgz', tar_of({'model': bytes(100)})), target)
+
+
+def test_a_size_that_is_a_lie_is_not_believed(target):
+    data = special('big', tarfile.REGTYPE, size=10**15)
+    with pytest.raises(BadArchive, match='holds at least 1,000,000,000,000,000 bytes'):
+        unpack(put(target, 'x.tgz', data), target)
+
+
+def test_a_million_members_are_refused(target, monkeypatch):
+    monkeypatch.setattr(archives, 'MEMBERS', 10)
+    data = tar_of({str(n): b'' for n in range(11)})
+    with pytest.raises(BadArchive, match='more than 10 members'):
+        unpack(put(target, 'x.tgz', data), target)
+
+
+@pytest.mark.parametrize(
+    'kind', [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XGLTYPE]
+)
+def test_a_name_of_gigabytes_is_not_read(target, kind):
+    with pytest.raises(BadArchive, match='a header of 5,000,000,000 bytes'):
+        unpack(put(target, 'x.tgz', special('x', kind, size=5 * 10**9)), target)
+
+
+def test_an_encrypted_zip_is_refused(target):
+    data = bytearray(zip_of([('model', b'weights')]))
+    data[6] |= 1
+    data[data.index(b'PK\x01\x02') + 8] |= 1
+    with pytest.raises(BadArchive, match='which is encrypted'):
+        unpack(put(target, 'x.zip', bytes(data)), target)
+
+
+def test_a_flat_unpacking_does_not_overwrite_one_file_by_another(target):
+    data = tar_of({'a/model': b'1', 'b/model': b'2'})
+    with pytest.raises(BadArchive, match='twice'):
+        unpack(put(target, 'x.tgz', data), target, flatten=True)
+
+
+def test_what_is_replaced_is_replaced_and_the_rest_stays(target):
+    unpack(put(target, 'x.tgz', tar_of({'old': b'new', 'more': b''})), target)
+    found = tree(target)
+    del found['x.tgz']
+    assert found == {'old': b'new', 'more': b''}
+
+
+def test_modes_of_an_archive_do_not_count(target):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode='w:gz') as tar:
+        info = tarfile.TarInfo('model')
+        info.mode = 0o6777
+        tar.addfile(info)
+    unpack(put(target, 'x.tgz', out.getvalue()), target)
+    assert (target / 'model').stat().st_mode & 0o7111 == 0
+
+
+def test_leftovers_of_a_killed_unpacking_are_no_part_of_the_next(target):
+    left = target / '.x.tgz.unpacked'
+    left.mkdir()
+    (left / 'half').write_text('half')
+    archive = put(target, 'x.tgz', tar_of(GOOD))
+    unpack(archive, target)
+    assert not left.exists() and not (target / 'half').exists()
+
+
+def test_the_mark_of_what_is_built_comes_last(tmp_path, monkeypatch):
+    source = tmp_path / 'source'
+    source.mkdir()
+    for name in ('.a', '.built', 'z'):
+        (source / name).touch()
+    order = []
+    monkeypatch.setattr(archives.os, 'replace', lambda a, b: order.append(a.name))
+    move_into(source, tmp_path / 'target')
+    assert order == ['.a', 'z', '.built']
+
+
+def test_a_compressed_file_is_expanded_as_gzip_does(tmp_path):
+    (tmp_path / 'x.gz').write_bytes(gzip.compress(b'plain' * 1000))
+    unpack_gzip(tmp_path / 'x.gz', tmp_path / 'x')
+    assert (tmp_path / 'x').read_bytes() == b'plain' * 1000
+
+
+@pytest.mark.parametrize('bomb', [True, False])
+def test_a_bad_compressed_file_leaves_nothing(tmp_path, monkeypatch, bomb):
+    monkeypatch.setattr(archives, 'ALWAYS_FINE', 1000)
+    data = gzip.compress(bytes(10**6))
+    (tmp_path / 'x.gz').write_bytes(data if bomb else data[:-9])
+    with pytest.raises(BadArchive):
+        unpack_gzip(tmp_path / 'x.gz', tmp_path / 'x')
+    assert [p.name for p in tmp_path.iterdir()] == ['x.gz']
+
+
+@pytest.mark.parametrize('name', ['model/part', 'model'])
+def test_a_file_and_a_folder_of_one_name_leave_all_as_it_was(tmp_path, name):
+    source, there = tmp_path / 'came', tmp_path / 'there'
+    for place in (source / 'a', source / name):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text('new')
+    old = there / ('model' if '/' in name else 'model/part')
+    old.parent.mkdir(parents=True)
+    old.write_text('old')
+    with pytest.raises(UserError, match='is a (file|folder) here, and a '):
+        move_into(source, there)
+    assert [p for p in there.rglob('*') if p.is_file()] == [old]
+    assert old.read_text() == 'old' and (source / 'a').is_file()

@@ -1,0 +1,234 @@
+"""
+Loading a system: whose options win, what is shared, and what one clear line says.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2Model
+
+from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.systems.chat.options import chat_style
+from parlai_ext.systems.parlai_agents import load_system, model_path, samples
+from parlai_ext.systems.players import acts_in_batches
+from tests.support import family_hf as hf_family
+from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp('models')
+
+
+@pytest.fixture(scope='module')
+def generator(folder):
+    return make_generator(folder, 'generator', inference='beam', beam_size=4)
+
+
+@pytest.fixture(scope='module')
+def ranker(folder):
+    return make_ranker(folder, 'ranker')
+
+
+def test_a_systems_options_win_over_the_models_own(generator):
+    opt = {'model_file': generator, 'beam_size': 2}
+    agent = load_system(System('a', opt), no_cuda=True).agent
+    assert (agent.opt['inference'], agent.beam_size) == ('beam', 2)
+
+
+def test_nothing_is_built_for_training(folder, generator):
+    path = Path(generator + '.opt')
+    own = json.loads(path.read_text())
+    own['datatype'], own['interactive_mode'] = 'train', False
+    copy = folder / 'trained'
+    copy.write_bytes(Path(generator).read_bytes())
+    Path(f'{copy}.opt').write_text(json.dumps(own))
+    agent = load_system(System('a', {'model_file': str(copy)})).agent
+    assert agent.opt['datatype'] == 'valid'
+    assert not hasattr(agent, 'optimizer')
+
+
+def test_another_agent_may_read_the_model_file(generator):
+    opt = {'model_file': generator, 'model': 'fixed_response', 'fixed_response': 'ok'}
+    player = load_system(System('a', opt))
+    assert player.respond([player.voice()])[0].text == 'ok'
+
+
+def test_voices_share_the_weights(generator):
+    player = load_system(System('a', {'model_file': generator}))
+    assert player.voice().agent.model is player.agent.model
+    # ParlAI counts 15,840 parameters; its start token is one int64 more
+    assert player.n_bytes == 15840 * 4 + 8
+
+
+def test_options_that_are_none_are_not_given(generator):
+    player = load_system(System('a', {'model_file': generator, 'beam_size': None}))
+    assert player.agent.beam_size == 4
+
+
+def test_a_ranker_reads_a_changed_candidate_file(folder, ranker):
+    path = folder / 'replies.txt'
+    said = []
+    for n in (1, 2):
+        path.write_text('\n'.join(sentences(20, seed=n)))
+        opt = {'model_file': ranker, 'fixed_candidates_path': str(path)}
+        player = load_system(System('a', opt))
+        voice = player.voice()
+        voice.hear('you saw the rain', 'b')
+        said.append(player.respond([voice])[0].text)
+    assert said[0] in sentences(20, seed=1)
+    assert said[1] in sentences(20, seed=2)
+
+
+def test_a_ranker_scores_candidates_with_its_own_vectors(folder, ranker):
+    # what ParlAI would have read: vectors of other candidates under this name
+    stale = torch.zeros(40, 3, dtype=torch.long)
+    torch.save(stale, folder / 'ranker.ranker.candidates.vecs')
+    agent = load_system(System('a', {'model_file': ranker})).agent
+    texts = [agent.dict.vec2txt(v[v != 0].tolist()) for v in agent.fixed_candidate_vecs]
+    assert texts == [f'__start__ {c} __end__' for c in agent.fixed_candidates]
+
+
+def test_loading_a_ranker_writes_nothing(folder, ranker):
+    before = sorted(folder.iterdir())
+    load_system(System('a', {'model_file': ranker}))
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    'opt, line',
+    [
+        ({}, r'model_file: not given, and no model either'),
+        ({'model': 'nobody'}, r"model: no agent 'nobody': .*parlai.agents.nobody"),
+        ({'model_file': '/no/model'}, r'model_file: there is no file /no/model'),
+        ({'model_file': 'zoo:no/model'}, r'model_file: the zoo has no zoo:no/model'),
+        ({'beam_sise': 3}, r"beam_sise: unknown; did you mean 'beam_size'\?"),
+        ({'beam_size': 'three'}, r"beam_size: invalid int value: 'three'"),
+        ({'inference': 'gready'}, r"inference: invalid choice: 'gready'"),
+        ({'n_layers': 7}, r'model_file: \S+ is no transformer/generator with'),
+        ({'datatype': 'train'}, r'datatype: train builds an optimizer'),
+    ],
+)
+def test_one_line_names_system_and_option(generator, opt, line):
+    if 'model' not in opt and opt:
+        opt = {'model_file': generator, **opt}
+    with pytest.raises(UserError, match=f"^system 'mine': {line}") as caught:
+        load_system(System('mine', opt))
+    assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    'opt, line',
+    [
+        ({'fixed_candidates_path': '/no/file'}, 'fixed_candidates_path: there is no f'),
+        ({'fixed_candidate_vecs': '/no/file'}, 'fixed_candidate_vecs: no file of vec'),
+    ],
+)
+def test_one_line_about_candidates(ranker, opt, line):
+    with pytest.raises(UserError, match=f"^system 'mine': {line}"):
+        load_system(System('mine', {'model_file': ranker, **opt}))
+
+
+def test_a_ranker_without_candidates_is_refused(folder):
+    path = make_ranker(folder, 'bare')
+    own = json.loads(Path(path + '.opt').read_text())
+    own['fixed_candidates_path'] = None
+    Path(path + '.opt').write_text(json.dumps(own))
+    with pytest.raises(UserError, match='fixed_candidates_path: not given'):
+        load_system(System('mine', {'model_file': path}))
+
+
+@pytest.mark.parametrize(
+    'opt, expected',
+    [
+        ({}, False),
+        ({'inference': 'greedy'}, False),
+        ({'inference': 'nucleus'}, True),
+        ({'inference': 'topk'}, True),
+        ({'inference': 'delayedbeam'}, True),
+    ],
+)
+def test_options_tell_whether_a_system_draws(generator, opt, expected):
+    assert samples(System('a', {'model_file': generator, **opt})) is expected
+
+
+def test_a_models_own_options_tell_whether_it_draws(folder):
+    path = make_generator(folder, 'drawing', inference='topk')
+    assert samples(System('a', {'model_file': path})) is True
+
+
+def test_where_a_zoo_model_will_be():
+    system = System('a', {'model_file': 'zoo:blender/blender_90M/model'})
+    expected = Path('/data/models/blender/blender_90M/model')
+    assert model_path(system, '/data') == expected
+
+
+def test_an_agent_with_its_own_act_speaks_alone(generator):
+    agent = load_system(System('a', {'model_file': generator})).agent
+    assert acts_in_batches(agent)
+    own = type('Own', (type(agent),), {'act': lambda self: {'text': 'mine'}})
+    assert not acts_in_batches(agent.clone().__class__.__new__(own))
+
+
+def tiny_dialogpt(home):
+    """
+    Write a DialoGPT with random weights where a relative path finds it.
+    """
+    place = home / 'microsoft' / 'DialoGPT-small'
+    place.mkdir(parents=True)
+    letters = [*'abcdefghijklmnopqrstuvwxyz.,!?', 'Ġ', '<|endoftext|>']
+    (place / 'vocab.json').write_text(json.dumps({w: i for i, w in enumerate(letters)}))
+    (place / 'merges.txt').write_text('#version: 0.2\n')
+    config = GPT2Config(
+        vocab_size=len(letters),
+        n_positions=512,
+        n_embd=16,
+        n_layer=2,
+        n_head=2,
+        initializer_range=0.5,
+        bos_token_id=len(letters) - 1,
+        eos_token_id=len(letters) - 1,
+    )
+    torch.manual_seed(4)
+    GPT2Model(config).save_pretrained(place)
+    return {
+        'model': 'hugging_face/dialogpt',
+        'gpt2_size': 'small',
+        'add_special_tokens': False,
+        'inference': 'beam',
+        'beam_size': 3,
+        'beam_min_length': 4,
+        'label_truncate': 10,
+        'text_truncate': 400,
+    }
+
+
+def test_dialogpt_without_a_model_file_batches_its_clones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    player = load_system(System('dialogpt', tiny_dialogpt(tmp_path)), no_cuda=True)
+    in_float64(player.agent)
+    openers = [Opener.of(pair, 'test') for pair in (('hi!', 'you'), ('so', 'a b c d'))]
+    pairing = Pairing('p', 'dialogpt', 'dialogpt', 'self_play')
+    lanes = [Lane(pairing, opener) for opener in openers]
+    together = play(lanes, {'dialogpt': player}, 6)
+    assert [d.ended_by for d in together] == [None, None]
+    assert together == [play([one], {'dialogpt': player}, 6)[0] for one in lanes]
+
+
+def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(os.environ, 'HF_HUB_OFFLINE', '1')
+    opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="^system 'far': it cannot be built: raised"):
+        load_system(System('far', opt), datapath=str(tmp_path))
+
+
+def test_a_list_of_stop_strings_is_taken_as_it_is(tmp_path):
+    opt = {**hf_family.FAMILIES['hf_causal_plain'](tmp_path), 'stop': ['A, b', 'c']}
+    agent = load_system(System('a', opt)).agent
+    assert chat_style(agent.opt).stop == ('A, b', 'c')

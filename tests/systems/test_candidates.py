@@ -1,0 +1,293 @@
+"""
+What a retriever may say: every label of a task, collected once, never stale.
+"""
+
+import json
+import os
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems import candidates
+from parlai_ext.systems.candidates import candidates_file, parsed, to_download
+from parlai_ext.systems.identity import candidates_hash, identity
+from parlai_ext.systems.resolve import resolve
+
+SMALLTALK = 'task:ext:smalltalk'
+
+
+@pytest.fixture(autouse=True)
+def no_data_path(monkeypatch):
+    monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
+
+
+@pytest.fixture
+def talk(tmp_path):
+    """
+    Return a writer of one dialogue's lines, and the spec of the task that reads it.
+    """
+    path = tmp_path / 'talk.jsonl'
+    spec = f'task:jsonfile:jsonfile_datapath={path}:label_turns=secondspeaker'
+
+    def write(*lines):
+        acts = [{'id': 'ab'[i % 2], 'text': line} for i, line in enumerate(lines)]
+        turns = [acts[i : i + 2] for i in range(0, len(acts), 2)]
+        path.write_text(json.dumps({'dialog': turns}) + '\n')
+        told = {'date': '', 'opt': {}, 'self_chat': False, 'speakers': ['a', 'b']}
+        path.with_suffix('.metadata').write_text(json.dumps({**told, 'version': ''}))
+
+    return write, spec
+
+
+def lines_of(path):
+    text = path.read_text(encoding='utf-8')
+    assert text.endswith('\n')
+    return text.removesuffix('\n').split('\n')
+
+
+def test_all_labels_once_in_order(talk, tmp_path):
+    write, spec = talk
+    write('hi', 'yes', 'so?', 'no', 'well?', 'yes')
+    assert lines_of(candidates_file(spec, str(tmp_path))) == ['no', 'yes']
+
+
+def test_they_are_the_labels_that_parlais_own_script_finds(tmp_path):
+    from parlai.scripts.build_candidates import BuildCandidates
+
+    theirs = tmp_path / 'theirs.txt'
+    BuildCandidates.main(task='ext:smalltalk', outfile=str(theirs))
+    ours = lines_of(candidates_file(SMALLTALK, str(tmp_path)))
+    assert set(ours) == set(theirs.read_text(encoding='utf-8').split('\n'))
+    assert ours == sorted(set(ours))
+
+
+@pytest.mark.parametrize(
+    'label, line',
+    [
+        ('one\ntwo', 'one two'),
+        ('one\r\ntwo', 'one two'),
+        ('one\u2028two', 'one two'),
+        ('  one ', 'one'),
+        ('\u00e4', '\u00e4'),
+    ],
+)
+def test_a_label_is_one_line(talk, tmp_path, label, line):
+    write, spec = talk
+    write('hi', label)
+    assert lines_of(candidates_file(spec, str(tmp_path))) == [line]
+
+
+@pytest.mark.parametrize(
+    'spec, task, datatype',
+    [
+        ('task:blended_skill_talk', 'blended_skill_talk', 'train:evalmode'),
+        ('task:convai2:normalized', 'convai2:normalized', 'train:evalmode'),
+        ('task:convai2:normalized@valid', 'convai2:normalized', 'valid'),
+        ('task:a,b@train', 'a,b', 'train:evalmode'),
+        ('task:a@train:evalmode', 'a', 'train:evalmode'),
+    ],
+)
+def test_a_spec_names_task_and_datatype(spec, task, datatype):
+    assert parsed(spec) == (task, datatype)
+
+
+@pytest.mark.parametrize(
+    'spec', ['task:', 'task:@valid', 'task:a@all', 'task:a@train:x']
+)
+def test_a_spec_that_cannot_be_meant_is_refused(spec):
+    with pytest.raises(UserError, match='task:TASK'):
+        parsed(spec)
+
+
+def test_two_ways_to_say_the_same_share_a_file_and_others_do_not(tmp_path):
+    def name(spec):
+        return candidates_file(spec, str(tmp_path), build=False).name
+
+    assert name('task:a') == name('task:a@train') == name('task:a@train:evalmode')
+    assert len({name(s) for s in ('task:a', 'task:a@valid', 'task:b', 'task:a:c')}) == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_made_once_and_used_again(talk, tmp_path, monkeypatch):
+    write, spec = talk
+    write('hi', 'yes')
+    made = candidates_file(spec, str(tmp_path))
+    monkeypatch.setattr(candidates, '_build', None)
+    assert candidates_file(spec, str(tmp_path)) == made
+
+
+def test_changed_data_make_another_file_and_another_system(talk, tmp_path):
+    write, spec = talk
+    system = System('A', {'model': 'ir_baseline', 'fixed_candidates_path': spec})
+    write('hi', 'yes')
+    before = identity(system, str(tmp_path)), candidates_hash(system, str(tmp_path))
+    write('hi', 'no!')
+    assert lines_of(candidates_file(spec, str(tmp_path))) == ['no!']
+    after = identity(system, str(tmp_path)), candidates_hash(system, str(tmp_path))
+    assert before[0] != after[0] and before[1] != after[1]
+
+
+def test_a_task_that_reads_no_file_is_asked_anew(tmp_path, monkeypatch):
+    before = lines_of(candidates_file(SMALLTALK, str(tmp_path)))
+    from parlai_ext.tasks.smalltalk import agents
+
+    def other_talk(texts):
+        yield ('hi', 'another'), True
+
+    monkeypatch.setattr(agents, 'pairs', other_talk)
+    assert lines_of(candidates_file(SMALLTALK, str(tmp_path))) == ['another'] != before
+
+
+@pytest.mark.parametrize('left', ['', 'a', 'yes'])
+def test_a_truncated_leftover_is_made_again(talk, tmp_path, left):
+    write, spec = talk
+    write('hi', 'a', 'so?', 'yes')
+    path = candidates_file(spec, str(tmp_path))
+    path.write_text(left)
+    assert lines_of(candidates_file(spec, str(tmp_path))) == ['a', 'yes']
+
+
+@pytest.mark.parametrize('note', [None, '', '{}', '[]', '{"sha256": 3, "data": 4}'])
+def test_a_file_without_a_good_note_is_made_again(talk, tmp_path, note):
+    write, spec = talk
+    write('hi', 'yes')
+    path = candidates_file(spec, str(tmp_path))
+    path.write_text('from elsewhere\n')
+    told = path.with_suffix('.json')
+    told.unlink() if note is None else told.write_text(note)
+    assert lines_of(candidates_file(spec, str(tmp_path))) == ['yes']
+
+
+def test_an_interrupted_build_leaves_nothing_that_is_read(talk, tmp_path, monkeypatch):
+    write, spec = talk
+    write('hi', 'yes')
+
+    def killed(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as cut:
+        cut.setattr(os, 'replace', killed)
+        with pytest.raises(KeyboardInterrupt):
+            candidates_file(spec, str(tmp_path))
+    assert not candidates_file(spec, str(tmp_path), build=False).exists()
+    assert lines_of(candidates_file(spec, str(tmp_path))) == ['yes']
+
+
+def test_data_that_is_gone_since_are_not_fetched_again(talk, tmp_path):
+    write, spec = talk
+    write('hi', 'yes')
+    made = candidates_file(spec, str(tmp_path))
+    (tmp_path / 'talk.jsonl').unlink()
+    assert candidates_file(spec, str(tmp_path)) == made
+
+
+def test_a_task_without_replies_is_refused(talk, tmp_path):
+    write, spec = talk
+    write('hi', ' ')
+    with pytest.raises(UserError, match='has no replies'):
+        candidates_file(spec, str(tmp_path))
+
+
+def test_an_unknown_task_names_the_nearest():
+    with pytest.raises(UserError, match="no task 'convai3'; did you mean 'convai2'"):
+        to_download('task:convai3')
+    system = System('A', {'model': 'ir_baseline', 'fixed_candidates_path': 'task:nix'})
+    assert resolve(system).reason.startswith("fixed_candidates_path: no task 'nix'; ")
+    with pytest.raises(UserError, match="system 'A': fixed_candidates_path: no task"):
+        identity(system)
+
+
+def test_data_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
+    import requests
+
+    def offline(*args, **kwargs):
+        raise requests.exceptions.ConnectTimeout('no\nroute')
+
+    monkeypatch.setattr(requests.Session, 'request', offline)
+    with pytest.raises(
+        UserError, match="data of task 'convai2' cannot be had"
+    ) as caught:
+        candidates_file('task:convai2', str(tmp_path))
+    assert '\n' not in str(caught.value)
+    assert not (tmp_path / 'parlai_ext').exists()
+
+
+def built(home, folder, version, **files):
+    """
+    Put a task's data where ParlAI's own build would have put them.
+    """
+    (home / folder).mkdir(parents=True)
+    (home / folder / '.built').write_text(f'2022-01-01\n{version}')
+    for name, text in files.items():
+        path = home / folder / name.replace('__', '/').replace('_csv', '.csv')
+        path = path.with_name(path.name.replace('_txt', '.txt'))
+        path = path.with_name(path.name.replace('_json', '.json'))
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+
+WIZARD = {
+    'chosen_topic': 'tea', 'persona': 'p', 'wizard_eval': 5,
+    'chosen_topic_passage': ['Tea is hot.'],
+    'dialog': [
+        {'speaker': '0_Apprentice', 'text': 'hi', 'retrieved_topics': [],
+         'retrieved_passages': []},
+        {'speaker': '1_Wizard', 'text': 'Tea, please.', 'retrieved_topics': [],
+         'retrieved_passages': [], 'checked_sentence': {'s': 'Tea is hot.'},
+         'checked_passage': {'p': 'tea'}},
+    ],
+}  # fmt: skip
+EMPATHETIC = (
+    'conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags\n'
+    'h:1,1,glad,I won,1,I won_comma_ at last,5,\n'
+    'h:1,2,glad,I won,2,Good for you,5,\n'
+)
+MADE_UP = {
+    'blended_skill_talk': (
+        ('blended_skill_talk', 'v1.5'),
+        {'train_txt': 'text:hi\tlabels:Tea, please.\tepisode_done:True\n'},
+        ['Tea, please.'],
+    ),
+    'convai2:normalized': (
+        ('ConvAI2', 'v5.0'),
+        {'train_self_original_txt': '1 hi\ti like tea .\t\ti like tea .|no\n'},
+        ['I like tea.'],
+    ),
+    'empathetic_dialogues': (
+        ('empatheticdialogues', '1.0'),
+        {'empatheticdialogues__train_csv': EMPATHETIC},
+        ['Good for you'],
+    ),
+    'wizard_of_wikipedia': (
+        ('wizard_of_wikipedia', '1.0'),
+        {'train_json': json.dumps([WIZARD]), 'data_json': json.dumps([WIZARD])},
+        ['Tea, please.'],
+    ),
+}
+
+
+@pytest.mark.parametrize('task', MADE_UP)
+def test_of_the_papers_tasks_data_are_known_and_need_no_network(task, tmp_path):
+    place, files, replies = MADE_UP[task]
+    built(tmp_path, *place, **files)
+    assert to_download(f'task:{task}', str(tmp_path)) == []
+    path = candidates_file(f'task:{task}', str(tmp_path))
+    assert lines_of(path) == replies
+    # known, so that the file need not be made again
+    assert list(json.loads(path.with_suffix('.json').read_text())['data'])
+
+
+def test_a_retriever_says_what_is_in_the_file(tmp_path):
+    from parlai_ext.systems.parlai_agents import load_system
+
+    spec = 'task:ext:smalltalk:smalltalk_dialogues=3'
+    opt = {
+        'model_file': 'zoo:mini/retrieval/model',
+        'model': 'transformer/polyencoder',
+        'fixed_candidates_path': spec,
+    }
+    player = load_system(System('A', opt), datapath=str(tmp_path), no_cuda=True)
+    lines = lines_of(candidates_file(spec, str(tmp_path)))
+    assert player.agent.fixed_candidates == lines
+    assert len(lines) < 50  # three dialogues, not the task's thousand

@@ -1,0 +1,178 @@
+"""
+Chat messages, worked out with a pencil for every first-turn policy; and what of a
+model's text is its reply.
+"""
+
+import pytest
+
+from parlai_ext.commands import plugin
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.chat.messages import (
+    ChatStyle,
+    Turn,
+    ends_at,
+    messages,
+    reply_of,
+)
+from parlai_ext.systems.chat.options import add_chat_options, chat_style, stop_strings
+
+ME, YOU = True, False
+FIRST = [Turn(ME, 'my dog died'), Turn(YOU, 'oh no')]
+SECOND = [Turn(YOU, 'hi'), Turn(ME, 'hello'), Turn(YOU, 'you ok?')]
+
+
+def said(role, content):
+    return {'role': role, 'content': content}
+
+
+@pytest.mark.parametrize(
+    'policy, expected',
+    [
+        (
+            'ask',
+            [
+                said('user', 'Begin!'),
+                said('assistant', 'my dog died'),
+                said('user', 'oh no'),
+            ],
+        ),
+        (
+            'system',
+            [
+                said('system', 'You began this conversation by saying: my dog died'),
+                said('user', 'oh no'),
+            ],
+        ),
+        ('drop', [said('user', 'oh no')]),
+        ('keep', [said('assistant', 'my dog died'), said('user', 'oh no')]),
+    ],
+)
+def test_a_first_turn_of_ones_own(policy, expected):
+    assert messages(FIRST, ChatStyle(first_turn=policy, ask='Begin!')) == expected
+
+
+@pytest.mark.parametrize('policy', ['ask', 'system', 'drop', 'keep'])
+def test_no_policy_touches_a_conversation_that_the_other_began(policy):
+    expected = [
+        said('system', 'Be brief.'),
+        said('user', 'hi'),
+        said('assistant', 'hello'),
+        said('user', 'you ok?'),
+    ]
+    assert messages(SECOND, ChatStyle('Be brief.', policy)) == expected
+
+
+def test_a_moved_first_turn_follows_the_system_prompt():
+    style = ChatStyle('Be brief.', 'system')
+    assert messages(FIRST, style)[0] == said(
+        'system', 'Be brief.\n\nYou began this conversation by saying: my dog died'
+    )
+
+
+@pytest.mark.parametrize('policy', ['ask', 'system', 'drop', 'keep'])
+def test_there_always_is_a_users_message(policy):
+    style = ChatStyle(first_turn=policy, ask='Begin!')
+    for turns in ([], FIRST[:1]):
+        assert said('user', 'Begin!') in messages(turns, style)
+
+
+def test_neighbours_of_one_role_are_one_message():
+    turns = [Turn(YOU, 'a'), Turn(YOU, 'b'), Turn(ME, 'c'), Turn(ME, 'd')]
+    assert messages(turns, ChatStyle()) == [
+        said('user', 'a\nb'),
+        said('assistant', 'c\nd'),
+    ]
+
+
+@pytest.mark.parametrize(
+    'text, reply',
+    [
+        (' fine, and you? ', 'fine, and you?'),
+        ('fine\nUser: hi', 'fine'),
+        ('fine User: hi\nbye', 'fine'),
+        ('User: hi', ''),
+        ('<think>User: sad?\n</think>\n\nfine\nbye', 'fine'),
+        ('<think>sad? User: </think>fine\nUser: hi', 'fine'),
+        ('so the User: is sad</think> fine', 'fine'),
+        ('<think>and so on, until the cap', ''),
+        ('I <think> so', 'I <think> so'),
+    ],
+)
+def test_a_reply_ends_at_the_first_stop_string_after_the_thoughts(text, reply):
+    assert reply_of(text, ChatStyle(stop=('\n', 'User:'))) == reply
+
+
+def test_without_stop_strings_nothing_ends_a_reply():
+    assert ends_at('a\nb', ()) is None
+    assert reply_of('a\nb', ChatStyle()) == 'a\nb'
+
+
+def parsed(**opt):
+    from parlai.core.params import ParlaiParser
+
+    plugin.register()
+    parser = ParlaiParser(False, False)
+    add_chat_options(parser)
+    return parser.parse_kwargs(**opt)
+
+
+@pytest.mark.parametrize(
+    'given, stop',
+    [
+        (['\n', 'User:'], ('\n', 'User:')),
+        ('User:', ('User:',)),
+        ('["Oh, no", "--"]', ('Oh, no', '--')),
+        ('[INST]', ('[INST]',)),
+    ],
+)
+def test_stop_strings_of_a_roster_file(given, stop):
+    assert chat_style(parsed(stop=given)).stop == stop
+
+
+def test_stop_can_be_repeated_on_a_command_line():
+    from parlai.core.params import ParlaiParser
+
+    parser = ParlaiParser(False, False)
+    add_chat_options(parser)
+    opt = parser.parse_args(['--stop', 'A:', '--stop', 'B:'])
+    assert chat_style(opt).stop == ('A:', 'B:')
+
+
+def test_options_become_a_style():
+    opt = parsed(system_prompt='- Be brief.', first_turn='drop', first_turn_ask='Go!')
+    assert chat_style(opt) == ChatStyle('- Be brief.', 'drop', 'Go!', ())
+
+
+def test_without_options_the_style_is_the_default():
+    assert chat_style(parsed()) == chat_style({}) == ChatStyle()
+
+
+@pytest.mark.parametrize(
+    'opt, line',
+    [
+        ({'first_turn': 'never'}, "first_turn: 'never' is none of ask, system, drop"),
+        ({'first_turn_ask': ' '}, 'first_turn_ask: empty'),
+        ({'stop': ['a', '']}, 'stop: an empty stop string ends every reply'),
+    ],
+)
+def test_a_style_that_cannot_be_meant_is_refused(opt, line):
+    with pytest.raises(UserError, match=f'^{line}'):
+        chat_style(opt)
+
+
+@pytest.mark.parametrize(
+    'opt, words',
+    [
+        ({'reply_max_tokens': 0}, '--reply-max-tokens: a number from 1 is expected'),
+        ({'reply_max_tokens': 'x'}, '--reply-max-tokens: a number from 1 is expected'),
+        ({'stop': 'a,,b'}, '--stop: an empty stop string'),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused_by_the_parser(opt, words):
+    with pytest.raises(ValueError, match=words):
+        parsed(**opt)
+
+
+def test_a_bracket_begins_a_list_only_if_it_is_one():
+    assert stop_strings('[/INST]') == ['[/INST]']
+    assert stop_strings('["[/INST]"]') == ['[/INST]']

@@ -1,0 +1,73 @@
+"""
+The lock file says what an address gave first, and is never half a file.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.fetch.lock import Entry, LockFile
+
+A, B = Entry('a' * 64, 1), Entry('b' * 64, 2)
+
+
+def test_what_is_recorded_is_read(tmp_path):
+    lock = LockFile(tmp_path / 'new' / 'lock.json')
+    assert lock.entries() == {}
+    lock.record({'http://x': A})
+    lock.record({'http://y': B})
+    assert lock.entries() == {'http://x': A, 'http://y': B}
+
+
+def test_the_bytes_do_not_depend_on_the_order(tmp_path):
+    one, two = LockFile(tmp_path / '1.json'), LockFile(tmp_path / '2.json')
+    one.record({'http://x': A, 'http://y': B})
+    two.record({'http://y': B})
+    two.record({'http://x': A})
+    assert one.path.read_bytes() == two.path.read_bytes()
+
+
+def test_what_is_recorded_stays(tmp_path):
+    lock = LockFile(tmp_path / 'lock.json')
+    lock.record({'http://x': A})
+    with pytest.raises(UserError, match=f'{B.sha256}, but .* has {A.sha256}'):
+        lock.record({'http://x': B, 'http://y': B})
+    assert lock.entries() == {'http://x': A}
+
+
+def test_nothing_to_record_makes_no_file(tmp_path):
+    LockFile(tmp_path / 'lock.json').record({})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_else_is_left_beside_it(tmp_path):
+    LockFile(tmp_path / 'lock.json').record({'http://x': A})
+    assert [p.name for p in tmp_path.iterdir()] == ['lock.json']
+
+
+ENTRY = {'sha256': 'a' * 64, 'size': 1}
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        '',
+        '[]',
+        '{"version": 1}',
+        json.dumps({'version': 1, 'files': []}),
+        json.dumps({'version': 1, 'files': {'u': {**ENTRY, 'sha256': 'a'}}}),
+        json.dumps({'version': 1, 'files': {'u': {**ENTRY, 'size': '1'}}}),
+        json.dumps({'version': 1, 'files': {'u': {'size': 1}}}),
+        json.dumps({'version': 1, 'files': {'u': None}}),
+        json.dumps({'version': 2, 'files': {}}),
+    ],
+)
+def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / 'lock.json'
+    path.write_text(content)
+    for use in (LockFile(path).entries, lambda: LockFile(path).record({'u': A})):
+        with pytest.raises(UserError, match='lock.json') as caught:
+            use()
+        assert '\n' not in str(caught.value)
+    assert path.read_text() == content

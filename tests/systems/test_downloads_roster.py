@@ -1,0 +1,238 @@
+"""
+`check_roster --download` fetches what it can, and says of the rest why not.
+"""
+
+import hashlib
+import socket
+
+import pytest
+import requests
+from parlai.core import build_data
+
+from parlai_ext.commands.check_roster import CheckRoster
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems import hub
+from parlai_ext.systems.fetch.downloads import download_systems
+from parlai_ext.systems.fetch.lock import Entry, LockFile
+from parlai_ext.systems.fetch.trusted import trusted_downloads
+from tests.support.download_fixtures import seen
+from tests.support.download_server import HASTY, add_model, tar_of
+
+pytest_plugins = ['tests.support.download_fixtures']
+AGENT = 'repeat_query'
+LOCK = 'models/parlai_ext.lock.json'
+
+
+@pytest.fixture
+def models(server, zoo_home):
+    """
+    Put a good and a forbidden model into the zoo.
+    """
+    server.files['/a/good.tgz'] = tar_of({'model': b'weights'})
+    add_model(zoo_home, server, 'good', ['good.tgz'])
+    add_model(zoo_home, server, 'bad', ['bad.tgz'])
+
+
+def system(name, model, **opt):
+    path = f'zoo:fake/{model}/model'
+    return System(name, {'model_file': path, 'model': AGENT, **opt})
+
+
+def fetch(systems, data, **options):
+    return download_systems(systems, str(data), progress=False, limits=HASTY, **options)
+
+
+def test_one_failure_stops_no_other(models, data):
+    found = fetch([system('A', 'bad'), system('B', 'good')], data)
+    assert found[0].reason.startswith(
+        "system 'A': model_file: zoo:fake/bad/model cannot be downloaded: http"
+    )
+    assert found[0].reason.endswith('bad.tgz answers 404 Not Found')
+    assert (found[1].files, found[1].reason) == (('zoo:fake/good/model',), None)
+
+
+def test_what_failed_is_not_asked_for_again(models, data, server):
+    found = fetch([system('A', 'bad'), system('B', 'bad')], data)
+    assert len(server.asked) == 1
+    assert [f.reason.partition(': ')[2] for f in found][0] in found[1].reason
+
+
+def test_a_silent_server_is_asked_once(models, data, server, monkeypatch):
+    asked = []
+
+    def refuse(self, url, **kwargs):
+        asked.append(url)
+        raise requests.exceptions.ConnectTimeout
+
+    monkeypatch.setattr(requests.Session, 'get', refuse)
+    found = fetch([system('A', 'bad'), system('B', 'good')], data)
+    assert len(asked) == 1
+    assert all('cannot be reached' in f.reason for f in found)
+
+
+def test_another_option_is_fetched_and_named_too(models, data):
+    found = fetch([system('A', 'good', dict_file='zoo:fake/bad/model')], data)
+    assert found[0].files == ('zoo:fake/good/model',)
+    assert found[0].reason.startswith("system 'A': dict_file: zoo:fake/bad/model")
+
+
+def test_an_archive_without_the_model_is_said(models, data):
+    path = 'zoo:fake/good/modle'
+    found = fetch([System('A', {'model_file': path, 'model': AGENT})], data)
+    assert f'{path}: what came has no file' in found[0].reason
+
+
+def test_a_local_system_needs_nothing(data, tmp_path):
+    found = fetch([System('A', {'model': AGENT})], data)
+    assert (found[0].files, found[0].reason) == ((), None)
+    assert not data.exists()
+
+
+def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch):
+    folder = tmp_path / 'models--a--b' / 'snapshots' / 'abc'
+    folder.mkdir(parents=True)
+    here = []
+    monkeypatch.setattr(hub, 'cached_weights', lambda *a: here[0] if here else None)
+
+    def bring(repo, revision=None):
+        (folder / 'model.safetensors').write_bytes(b'weights')
+        here.append(folder / 'model.safetensors')
+        return here[0]
+
+    monkeypatch.setattr(hub, 'fetched_weights', bring)
+    opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
+    assert fetch([System('A', opt)], data)[0].files == ('microsoft/DialoGPT-small',)
+    url = (
+        'https://huggingface.co/microsoft/DialoGPT-small/resolve/abc/model.safetensors'
+    )
+    assert LockFile(data / LOCK).entries() == {url: Entry(sha256(b'weights'), 7)}
+
+
+def roster(path, *models):
+    lines = [
+        f'  - name: {name}\n    opt: {{model_file: "zoo:fake/{m}/model", '
+        f'model: {AGENT}}}\n'
+        for name, m in models
+    ]
+    path.write_text('targets:\n' + ''.join(lines))
+    return str(path)
+
+
+def run(file, data, *more):
+    return CheckRoster.parser().parse_args(
+        ['--roster', file, '--datapath', str(data), *more]
+    )
+
+
+def test_the_command_fetches_and_shows_the_systems_as_present(
+    models, data, tmp_path, capsys
+):
+    file = roster(tmp_path / 'r.yaml', ('A', 'good'))
+    options = vars(run(file, data, '--download'))
+    assert [r.status for r in CheckRoster.execute(options)] == ['present']
+    printed = capsys.readouterr().out
+    assert 'A: downloaded zoo:fake/good/model' in printed
+    assert '1 in all: 1 present, 0 to download' in printed
+
+
+def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, capsys):
+    file = roster(tmp_path / 'r.yaml', ('A', 'good'), ('B', 'bad'))
+    lock = tmp_path / 'lock.json'
+    with pytest.raises(SystemExit) as caught:
+        CheckRoster.execute(vars(run(file, data, '--download', '--lock', str(lock))))
+    assert caught.value.code == 1
+    printed = capsys.readouterr().out
+    assert "system 'B': model_file: zoo:fake/bad/model cannot be downl" in printed
+    assert 'good.tgz' in lock.read_text() and 'bad.tgz' not in lock.read_text()
+    assert seen(data)[1] == []
+
+
+def test_without_download_nobody_is_asked(monkeypatch, tmp_path, capsys):
+    attempts = []
+
+    def attempt(*args, **kwargs):
+        attempts.append(args)
+        raise OSError('no network here')
+
+    monkeypatch.setattr(socket.socket, 'connect', attempt)
+    monkeypatch.setattr(socket.socket, 'connect_ex', attempt)
+    monkeypatch.setattr(socket.socket, 'sendto', attempt)
+    for name in ('getaddrinfo', 'gethostbyname', 'create_connection'):
+        monkeypatch.setattr(socket, name, attempt)
+    found = CheckRoster.main(config='bipartite_2022', datapath=str(tmp_path / 'data'))
+    assert len(found) == 11 + 24 + 1
+    assert attempts == []
+
+
+# ---- what a task downloads, in the same hands
+
+
+def resource(server, content, hashcode, **options):
+    server.files['/a/d.tgz'] = content
+    url = f'{server.url}/a/d.tgz'
+    return build_data.DownloadableFile(url, 'd.tgz', hashcode, **options)
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_task_data_comes_with_parlais_own_checksum(server, data, tmp_path):
+    content = tar_of({'d/train.csv': b'a,b'})
+    with trusted_downloads(str(data), progress=False, limits=HASTY):
+        resource(server, content, sha256(content)).download_file(str(tmp_path / 'd'))
+    assert (tmp_path / 'd/d/train.csv').read_bytes() == b'a,b'
+    assert sha256(content) in (data / LOCK).read_text()
+    assert not (tmp_path / 'd/d.tgz').exists()
+
+
+def test_task_data_with_another_checksum_is_refused(server, data, tmp_path):
+    content = tar_of({'d/train.csv': b'a,b'})
+    with (
+        pytest.raises(
+            UserError, match=f'{sha256(content)}, but ParlAI expects {"0" * 64}'
+        ),
+        trusted_downloads(str(data), progress=False, limits=HASTY),
+    ):
+        resource(server, content, '0' * 64).download_file(str(tmp_path / 'd'))
+    assert not (tmp_path / 'd').exists()
+    assert seen(data) == ([], [])
+
+
+def test_half_an_archive_of_another_program_is_fetched_anew(server, data, tmp_path):
+    content = tar_of({'d/train.csv': b'a,b'})
+    (tmp_path / 'd').mkdir()
+    (tmp_path / 'd/d.tgz').write_bytes(content[:50])
+    with trusted_downloads(str(data), progress=False, limits=HASTY):
+        resource(server, content, sha256(content)).download_file(str(tmp_path / 'd'))
+    assert (tmp_path / 'd/d/train.csv').read_bytes() == b'a,b'
+
+
+def test_an_evil_data_set_stays_outside(server, data, tmp_path):
+    content = tar_of({'../evil': b''})
+    with (
+        pytest.raises(UserError, match='outside the target'),
+        trusted_downloads(str(data), progress=False, limits=HASTY),
+    ):
+        resource(server, content, sha256(content)).download_file(str(tmp_path / 'd'))
+    assert list((tmp_path / 'd').iterdir()) == []
+    assert seen(data) == ([], [])
+
+
+@pytest.mark.parametrize(
+    'call',
+    [
+        lambda path: build_data.download_from_google_drive('abc', path),
+        lambda path: build_data.DownloadableFile(
+            'abc', 'x', 'y', from_google=True
+        ).download_file(path),
+        lambda path: build_data.download_multiprocess(['http://x'], path),
+    ],
+)
+def test_other_ways_are_refused(call, data, tmp_path):
+    with (
+        pytest.raises(UserError, match='Google Drive|way of its own'),
+        trusted_downloads(str(data)),
+    ):
+        call(str(tmp_path))

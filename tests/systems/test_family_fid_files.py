@@ -1,0 +1,288 @@
+"""
+The files of a system that looks passages up: what is read, what it is, and the one
+line that says what is missing.
+"""
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+import torch
+from parlai.agents.rag import retrievers
+from parlai.core.build_data import mark_done
+
+from parlai_ext.compat.rag import files
+from parlai_ext.compat.rag.files import index_files
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems import rag
+from parlai_ext.systems.identity import identity
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support.family_fid import (
+    N_PASSAGES,
+    build_fid,
+    query_encoder,
+    write_passages,
+)
+from tests.support.malicious_pickles import gadget, in_zip
+from tests.support.tiny_models import sentences
+
+QUERY = 'retriever.query_encoder.'
+WORD_VECTORS = 'embeddings.word_embeddings.weight'
+NAME = 'with passages'
+
+
+@pytest.fixture(scope='module')
+def built(tmp_path_factory):
+    return build_fid(tmp_path_factory.mktemp('fid'))
+
+
+@pytest.fixture
+def opt(built, tmp_path):
+    """
+    Return the options of a copy, in which files may be changed.
+    """
+    home = Path(built['model_file']).parent
+    shutil.copytree(home, tmp_path / 'fid')
+    moved = {
+        k: str(v).replace(str(home), str(tmp_path / 'fid')) for k, v in built.items()
+    }
+    return {**moved, 'datapath': str(tmp_path / 'data')}
+
+
+def load(opt, **more):
+    return load_system(System(NAME, {**opt, **more})).agent
+
+
+def line(opt, **more):
+    with pytest.raises(UserError) as caught:
+        load(opt, **more)
+    start = f'system {NAME!r}: '
+    found = str(caught.value)
+    assert found.startswith(start) and '\n' not in found
+    return found.removeprefix(start)
+
+
+def test_nothing_is_asked_of_the_network(opt, monkeypatch):
+    asked = []
+    monkeypatch.setattr(socket, 'getaddrinfo', lambda host, *_: asked.append(host))
+    load(opt)
+    assert asked == []
+
+
+def test_nothing_is_printed(opt, capfd):
+    agent = load(opt)
+    agent.observe({'text': 'tea', 'episode_done': False})
+    agent.act()
+    assert capfd.readouterr() == ('', '')
+
+
+def test_queries_are_read_with_the_words_beside_the_model(opt):
+    # five special tokens, then the words; 'tea' is the fifth of them, 'rain' the sixth
+    assert load(opt).model.tokenize_query('Tea rain nowhere') == [2, 9, 10, 1, 3]
+
+
+def test_words_may_lie_in_the_data_folder(opt):
+    home = Path(opt['model_file']).parent / 'bert_base_uncased'
+    shutil.move(home, Path(opt['datapath'], 'bert_base_uncased'))
+    assert load(opt).model.tokenize_query('tea') == [2, 9, 3]
+
+
+def test_the_query_encoder_is_that_of_the_model_file(opt):
+    assert 'dpr_model_file' not in opt
+    agent = load(opt)
+    states = torch.load(opt['model_file'])['model']
+    saved = {k.removeprefix(QUERY): v for k, v in states.items() if QUERY in k}
+    loaded = agent.model.retriever.query_encoder.state_dict()
+    assert len(saved) > 30 and saved.keys() == loaded.keys()
+    assert all(torch.equal(loaded[key], saved[key]) for key in saved)
+
+
+def test_a_checkpoint_that_is_named_wins_over_it(opt, tmp_path):
+    checkpoint = query_encoder(tmp_path, 77)
+    agent = load(opt, dpr_model_file=str(checkpoint))
+    words = torch.load(checkpoint)['model_dict'][f'question_model.{WORD_VECTORS}']
+    encoder = agent.model.retriever.query_encoder
+    assert torch.equal(encoder.embeddings.weight, words)
+
+
+def test_a_plain_bart_gets_the_query_encoder_of_the_zoo(opt):
+    home = Path(opt['datapath'], 'models', 'hallucination', 'multiset_dpr')
+    home.mkdir(parents=True)
+    checkpoint = query_encoder(Path(opt['datapath']), 78)
+    shutil.move(checkpoint, home / 'hf_bert_base.cp')
+    mark_done(str(home), 'v1.0')
+    bart = Path(opt['model_file']).with_name('fid_bart')
+    more = {'generation_model': 'bart', 'retriever_embedding_size': 16}
+    agent = load(opt, model_file=str(bart), **more)
+    states = torch.load(home / 'hf_bert_base.cp')['model_dict']
+    encoder = agent.model.retriever.query_encoder
+    words = states[f'question_model.{WORD_VECTORS}']
+    assert torch.equal(encoder.embeddings.weight, words)
+    plain = torch.load(bart)['model']
+    assert torch.equal(agent.model.embeddings.weight, plain['embeddings.weight'])
+
+
+def test_the_index_is_only_read(opt):
+    home = Path(opt['path_to_index']).parent
+    before = {p.name: p.read_bytes() for p in home.iterdir()}
+    load(opt)
+    assert {p.name: p.read_bytes() for p in home.iterdir()} == before
+
+
+@pytest.mark.parametrize('form', ['file', 'beginning', 'folder'])
+def test_an_index_may_be_given_in_three_ways(opt, form, tmp_path):
+    index, *numbers = index_files(opt['path_to_index'])
+    home = tmp_path / 'index'
+    home.mkdir()
+    name = 'index' if form == 'folder' else 'exact.index'
+    shutil.copy(index, home / name)
+    torch.save(torch.load(numbers[0]), home / f'{name}_meta')
+    path = {'file': home / name, 'beginning': home / 'exact', 'folder': home}[form]
+    agent = load(opt, path_to_index=str(path))
+    assert len(agent.model.retriever.indexer.index_id_to_db_id) == N_PASSAGES
+
+
+def test_no_faiss(opt, monkeypatch):
+    monkeypatch.setattr(rag, 'find_spec', lambda name: None)
+    found = line(opt)
+    assert found == "path_to_index: needs faiss: pip install 'parlai_ext[rag]'"
+
+
+def test_no_passages(opt):
+    Path(opt['path_to_dpr_passages']).unlink()
+    assert line(opt) == (
+        f'path_to_dpr_passages: there is no file {opt["path_to_dpr_passages"]}; '
+        'it is tab-separated: id, text, title'
+    )
+
+
+def test_packed_passages(opt):
+    found = line(opt, path_to_dpr_passages='psgs_w100.tsv.gz')
+    assert found.startswith('path_to_dpr_passages: psgs_w100.tsv.gz is packed')
+
+
+def test_no_index(opt):
+    Path(opt['path_to_index']).unlink()
+    found = line(opt)
+    assert found.startswith(f'path_to_index: there is no file {opt["path_to_index"]};')
+
+
+def test_nothing_numbers_the_passages(opt):
+    Path(opt['path_to_index']).with_name('ids_0').unlink()
+    found = line(opt)
+    assert found.startswith(f'path_to_index: there is no file {opt["path_to_index"]}_')
+
+
+def test_numbers_of_another_index(opt):
+    torch.save(['1', '2'], Path(opt['path_to_index']).with_name('ids_0'))
+    found = line(opt)
+    assert found.startswith(f'path_to_index: {opt["path_to_index"]} has 30 passages,')
+    assert ' 2 are numbered in ' in found
+
+
+def test_fewer_passages_than_wanted(opt):
+    found = line(opt, n_docs=N_PASSAGES + 1)
+    assert found == 'n_docs: 31 passages are wanted, but the index has 30'
+
+
+def test_passages_of_another_index(opt):
+    write_passages(Path(opt['path_to_dpr_passages']), sentences(N_PASSAGES - 2))
+    found = line(opt)
+    assert found.startswith('path_to_dpr_passages: passage 29 of the index is not in ')
+
+
+def test_no_tokenizer(opt, monkeypatch):
+    import huggingface_hub
+
+    def offline(*args, **kwargs):
+        raise ConnectionError
+
+    monkeypatch.setattr(huggingface_hub, 'hf_hub_download', offline)
+    monkeypatch.setattr(huggingface_hub, 'try_to_load_from_cache', lambda *_: None)
+    shutil.rmtree(Path(opt['model_file']).parent / 'bert_base_uncased')
+    assert line(opt) == (
+        'query_model: the tokenizer of bert-base-uncased is not here and cannot be '
+        'downloaded; put its config.json and vocab.txt into '
+        f'{opt["datapath"]}/bert_base_uncased'
+    )
+
+
+def test_a_polyencoder_that_is_not_there(opt):
+    kind = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8}
+    found = line(opt, **kind, polyencoder_init_model='nowhere')
+    assert found == 'polyencoder_init_model: there is no file nowhere'
+
+
+def test_turns_that_parlai_cannot_add_up(opt):
+    kind = {'model': 'rag', 'rag_model_type': 'turn'}
+    found = line(opt, **kind)
+    assert found == 'rag_turn_marginalize: ParlAI can generate with doc_only alone'
+
+
+@pytest.mark.parametrize('change', ['index', 'ids_0', 'tsv', 'vocab.txt'])
+def test_what_it_reads_is_what_it_is(opt, change):
+    before = identity(System(NAME, opt))
+    home = Path(opt['model_file']).parent
+    [file] = [p for p in home.rglob('*') if p.is_file() and p.name.endswith(change)]
+    file.write_bytes(file.read_bytes() + b' ')
+    assert identity(System(NAME, opt)) != before
+
+
+def test_where_it_lies_is_not(built, opt):
+    assert identity(System(NAME, built)) == identity(System(NAME, opt))
+
+
+def test_an_index_that_only_the_model_names_is_part_of_it(built, opt):
+    own = Path(f'{opt["model_file"]}.opt')
+    home, there = (Path(o['model_file']).parent for o in (built, opt))
+    own.write_text(own.read_text().replace(str(home), str(there)))
+    short = {key: opt[key] for key in ('model', 'model_file')}
+    before = identity(System(NAME, short))
+    assert load(short).opt['path_to_index'] == opt['path_to_index']
+    index = Path(opt['path_to_index'])
+    index.write_bytes(index.read_bytes() + b' ')
+    assert identity(System(NAME, short)) != before
+
+
+@pytest.mark.skipif(
+    os.environ.get('HF_HUB_OFFLINE') != '1' or any(files._cached()),
+    reason='needs a machine that has no BERT and asks for none',
+)
+def test_parlai_needs_the_fix_of_words():
+    # without the network, transformers has no words and no error for it
+    stock = retrievers.BertTokenizer.kind.from_pretrained('bert-base-uncased')
+    assert len(stock) == 5
+    assert set(stock.encode('tea rain', add_special_tokens=False)) == {
+        stock.unk_token_id
+    }
+
+
+def test_an_index_reaches_no_file_elsewhere(opt, tmp_path):
+    import faiss
+
+    path = opt['path_to_index']
+    exact = faiss.read_index(path)
+    vectors = exact.reconstruct_n(0, exact.ntotal)
+    split = faiss.IndexIVFFlat(faiss.IndexFlatIP(exact.d), exact.d, 1)
+    split.train(vectors)
+    lists = tmp_path / 'elsewhere' / 'lists'
+    lists.parent.mkdir()
+    on_disk = faiss.OnDiskInvertedLists(1, split.code_size, str(lists))
+    split.replace_invlists(on_disk)
+    split.add(vectors)
+    faiss.write_index(split, path)
+    assert faiss.read_index(path).ntotal == exact.ntotal  # faiss itself goes there
+    assert 'lists' in line(opt)
+    shutil.move(lists, Path(path).parent)
+    load(opt)
+
+
+def test_what_numbers_the_passages_is_data(opt, tmp_path):
+    marker = tmp_path / 'marker'
+    numbers = Path(opt['path_to_index']).parent / 'ids_0'
+    numbers.write_bytes(in_zip(gadget('exec', marker)))
+    assert 'refused: it wants to run builtins.exec' in line(opt)
+    assert not marker.exists()

@@ -1,0 +1,163 @@
+"""
+Openers through ParlAI: our task, ParlAI's own, and tasks that there are not.
+"""
+
+import logging
+
+import pytest
+import requests
+from parlai.core.params import ParlaiParser
+from parlai.core.teachers import create_task_agent_from_taskname
+from parlai.tasks.empathetic_dialogues.agents import EmpatheticDialoguesTeacher
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Opener
+from parlai_ext.systems.openers import load_openers
+
+# written for this test, in the manner of the official files: no quoting, candidates
+# in a ninth cell of test rows
+ROWS = """\
+conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags
+hit:1_conv:2,1,proud,won,1,I won a race_comma_ the first in years,5,
+hit:1_conv:2,2,proud,won,2,"Great" is too weak a word!,5,,"Great" is too weak a word!|x
+hit:1_conv:2,3,proud,won,1,Thanks_comma_ I trained a lot,5,
+hit:3_conv:4,1,lonely,alone,7,It is quiet here,5,
+hit:5_conv:6,1,afraid,a noise,8,I heard a "bang",5,
+hit:5_conv:6,2,afraid,a noise,9,What was it?,5,
+"""
+EXPECTED = [
+    ('I won a race, the first in years', '"Great" is too weak a word!'),
+    ('I heard a "bang"', 'What was it?'),
+]
+
+
+@pytest.fixture
+def datapath(tmp_path):
+    """
+    Return a data folder in which EmpatheticDialogues is built already.
+    """
+    folder = tmp_path / 'empatheticdialogues'
+    (folder / 'empatheticdialogues').mkdir(parents=True)
+    (folder / '.built').write_text('2022-01-01\n1.0')
+    for split in ('test', 'train'):
+        (folder / 'empatheticdialogues' / f'{split}.csv').write_text(ROWS)
+    return str(tmp_path)
+
+
+def teacher(task, **options):
+    opt = ParlaiParser(True, False).parse_kwargs(task=task, **options)
+    return create_task_agent_from_taskname(opt)[0]
+
+
+def first_acts(source):
+    acts = []
+    first = True
+    while not source.epoch_done():
+        act = source.act()
+        if first:
+            acts.append((act['text'], act['eval_labels'][0]))
+        first = act['episode_done']
+    return acts
+
+
+def test_our_task_gives_the_pairs_of_the_official_file(datapath, caplog):
+    with caplog.at_level(logging.WARNING):
+        found = load_openers('ext:empathetic_openers', datapath=datapath)
+    assert [o.utterances for o in found] == EXPECTED
+    assert 'hit:3_conv:4' in caplog.text
+
+
+def test_our_task_agrees_with_parlais_own_teacher(datapath):
+    opt = ParlaiParser(True, False).parse_kwargs(
+        task='empathetic_dialogues', datatype='test', datapath=datapath
+    )
+    assert first_acts(EmpatheticDialoguesTeacher(opt)) == EXPECTED
+
+
+def test_any_parlai_task_can_open(datapath):
+    found = load_openers('empathetic_dialogues', datapath=datapath)
+    assert [o.utterances for o in found] == EXPECTED
+
+
+def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path):
+    (tmp_path / 'mine.csv').write_text(ROWS)
+    found = load_openers('ext:empathetic_openers', str(tmp_path / 'mine.csv'))
+    downloaded = load_openers('ext:empathetic_openers', datapath=datapath)
+    assert [o.id for o in found] == [o.id for o in downloaded]
+    assert found[0] == Opener.of(EXPECTED[0], 'ext:empathetic_openers hit:1_conv:2')
+
+
+def test_one_example_an_episode(datapath):
+    load_openers('ext:empathetic_openers', datapath=datapath)  # registers the prefix
+    found = teacher('ext:empathetic_openers', datatype='test', datapath=datapath)
+    assert (found.num_episodes(), found.num_examples()) == (2, 2)
+
+
+def test_the_split_option_wins_over_the_datatype(datapath):
+    load_openers('ext:empathetic_openers', datapath=datapath)
+    found = teacher(
+        'ext:empathetic_openers',
+        datatype='valid',
+        datapath=datapath,
+        openers_split='test',
+    )
+    assert first_acts(found) == EXPECTED
+
+
+def test_the_train_split_is_gone_through_once_in_order(datapath):
+    found = load_openers('ext:empathetic_openers', datapath=datapath, split='train')
+    assert [o.utterances for o in found] == EXPECTED
+
+
+def test_the_task_reads_a_file_too(tmp_path, datapath):
+    load_openers('ext:empathetic_openers', datapath=datapath)
+    (tmp_path / 'mine.csv').write_text(
+        'conv_id,utterance_idx,utterance\nc,1,hi\nc,2,ho\n'
+    )
+    found = teacher(
+        'ext:empathetic_openers',
+        datatype='valid',
+        openers_file=str(tmp_path / 'mine.csv'),
+    )
+    assert first_acts(found) == [('hi', 'ho')]
+
+
+def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
+    def offline(*args, **kwargs):
+        raise requests.exceptions.ConnectTimeout('no route')
+
+    monkeypatch.setattr(requests.Session, 'get', offline)
+    with pytest.raises(UserError, match='--openers-file') as caught:
+        load_openers('ext:empathetic_openers', datapath=str(tmp_path))
+    assert '\n' not in str(caught.value)
+    assert not list(tmp_path.rglob('*.tar.gz'))
+
+
+@pytest.mark.parametrize(
+    'task, words',
+    [
+        ('ext:smaltalk', "did you mean 'ext:smalltalk'?"),
+        ('empathetic_dialogue', "did you mean 'empathetic_dialogues'?"),
+        ('empathetic_dialogues:Foo', 'FooTeacher'),
+        ('no_package.tasks.agents', 'no_package'),
+        ('', 'the name of a task'),
+    ],
+)
+def test_an_unknown_task_is_one_line(task, words, tmp_path):
+    with pytest.raises(UserError) as caught:
+        load_openers(task, datapath=str(tmp_path))
+    assert words in str(caught.value) and '\n' not in str(caught.value)
+
+
+def test_a_file_for_a_task_that_reads_none_is_refused():
+    with pytest.raises(UserError, match='add --openers ext:empathetic_openers'):
+        load_openers('ext:smalltalk', 'mine.csv')
+
+
+def test_only_the_last_line_of_a_text_was_said(tmp_path):
+    path = tmp_path / 'talk.txt'
+    path.write_text(
+        'text:your persona: I ski.\\nhello \tlabels:hi you\tepisode_done:True\n'
+    )
+    found = load_openers(f'fromfile:parlaiformat:fromfile_datapath={path}')
+    assert [o.utterances for o in found] == [('hello', 'hi you')]

@@ -1,0 +1,86 @@
+"""
+When to ask again, and how long to wait before.
+"""
+
+import random
+import time
+from email.utils import formatdate
+
+import pytest
+
+from parlai_ext.systems.remote.patience import Pace, asked_wait, delay, is_transient
+
+
+@pytest.mark.parametrize('attempt, longest', [(1, 1), (2, 2), (3, 4), (6, 32), (9, 60)])
+def test_waits_double_up_to_a_minute(attempt, longest):
+    found = [delay(attempt) for _ in range(200)]
+    assert longest / 2 <= min(found) <= max(found) <= longest
+
+
+def test_waits_differ_so_that_many_do_not_come_back_at_once():
+    assert len({delay(5) for _ in range(20)}) > 10
+
+
+def test_waiting_draws_no_number_of_those_that_are_seeded():
+    random.seed(1)
+    state = random.getstate()
+    delay(3)
+    assert random.getstate() == state
+
+
+def test_what_the_endpoint_asks_for_is_the_least():
+    assert delay(1, asked=30.0) == 30.0
+    assert delay(9, asked=3.0) >= 30.0
+
+
+def test_retry_after_in_seconds():
+    assert asked_wait('7') == 7.0
+
+
+def test_retry_after_as_a_date():
+    later = formatdate(time.time() + 3600, usegmt=True)
+    assert 3000 < asked_wait(later) <= 3600
+
+
+@pytest.mark.parametrize(
+    'header, seconds',
+    [(None, None), ('soon', None), ('-3', 0.0), ('Thu, 01 Jan 1970 00:00:00 GMT', 0.0)],
+)
+def test_retry_after_that_says_nothing(header, seconds):
+    assert asked_wait(header) == seconds
+
+
+@pytest.mark.parametrize('status', [408, 409, 429, 500, 502, 503, 529])
+def test_statuses_that_mean_later(status):
+    assert is_transient(status)
+
+
+@pytest.mark.parametrize('status', [400, 401, 403, 404, 413, 422])
+def test_statuses_that_mean_no(status):
+    assert not is_transient(status)
+
+
+def test_thirty_a_minute_is_one_every_two_seconds():
+    waits = []
+    pace = Pace(30, clock=lambda: 100.0)
+    for _ in range(4):
+        pace.take(1, waits.append)
+    assert waits == [2.0, 4.0, 6.0]
+
+
+def test_after_a_pause_the_turn_is_now():
+    clock = iter([0.0, 50.0])
+    waits = []
+    pace = Pace(30, clock=lambda: next(clock))
+    pace.take(1, waits.append)
+    pace.take(1, waits.append)
+    assert waits == []
+
+
+def test_tokens_take_their_share_of_a_minute():
+    # 100 of 600 tokens a minute are ten seconds
+    waits = []
+    pace = Pace(600, clock=lambda: 0.0)
+    pace.take(100, waits.append)
+    pace.take(1, waits.append)
+    assert waits == [10.0]

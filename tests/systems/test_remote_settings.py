@@ -1,0 +1,183 @@
+"""
+Options of a remote system: what cannot be meant, or is not safe, is one line.
+"""
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.remote.names import resolve_remote
+from parlai_ext.systems.remote.settings import Settings
+
+LOCAL = {'remote_url': 'http://localhost:8000/v1', 'remote_model': 'm'}
+KEY = 'sk-proj-0123456789abcdef'
+
+
+def settings(**opt):
+    return Settings.of({**LOCAL, **opt})
+
+
+@pytest.mark.parametrize(
+    'url, posted',
+    [
+        ('https://api.example/v1', 'https://api.example/v1/chat/completions'),
+        ('https://api.example/v1/', 'https://api.example/v1/chat/completions'),
+        (
+            'https://api.example/v1/chat/completions',
+            'https://api.example/v1/chat/completions',
+        ),
+        ('http://[::1]:1/v1?v=2', 'http://[::1]:1/v1/chat/completions?v=2'),
+    ],
+)
+def test_the_chat_path_is_added_once(url, posted):
+    assert settings(remote_url=url).endpoint == posted
+
+
+def test_a_plain_url_is_posted_to_as_it_is():
+    found = Settings.of({'remote_url': 'http://b.example/r', 'remote_format': 'plain'})
+    assert found.endpoint == 'http://b.example/r'
+
+
+@pytest.mark.parametrize(
+    'opt, begins',
+    [
+        ({'remote_url': None}, 'remote_url: not given'),
+        ({'remote_url': 'file:///etc/passwd'}, 'remote_url: file:///etc/passwd is no'),
+        ({'remote_url': 'ftp://host/x'}, 'remote_url: ftp://host/x is no address'),
+        ({'remote_url': 'localhost:8000/v1'}, 'remote_url: localhost:8000/v1 is no'),
+        ({'remote_url': 'http://host:99999/'}, 'remote_url: http://host:99999/ is no'),
+        ({'remote_url': 'http://'}, 'remote_url: http:// is no address'),
+        ({'remote_model': None}, 'remote_model: not given'),
+        ({'remote_format': 'grpc'}, "remote_format: 'grpc' is none of openai, plain"),
+        ({'remote_temperature': -1}, 'remote_temperature: -1 is not a number from 0'),
+        ({'remote_temperature': 'nan'}, "remote_temperature: 'nan' is not a number"),
+        ({'remote_timeout': 0}, 'remote_timeout: 0 is not a number above 0'),
+        ({'remote_concurrency': 0}, 'remote_concurrency: 0 is not a whole number'),
+        ({'remote_retries': 1.5}, 'remote_retries: 1.5 is not a whole number'),
+        ({'remote_seed': True}, 'remote_seed: True is not a whole number'),
+        ({'remote_extra': '[1]'}, 'remote_extra: a JSON object is expected'),
+        ({'remote_extra': '{'}, 'remote_extra: a JSON object is expected'),
+        ({'remote_extra': {'x': float('nan')}}, 'remote_extra: it is no JSON'),
+        ({'remote_insecure': 'maybe'}, "remote_insecure: 'maybe' is neither"),
+        ({'max_cost': 1}, 'max_cost: needs remote_price_prompt'),
+        ({'reply_max_tokens': 0}, 'reply_max_tokens: 0 is not a whole number from 1'),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line_with_its_option(opt, begins):
+    with pytest.raises(UserError) as error:
+        settings(**opt)
+    assert str(error.value).startswith(begins)
+    assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('spelled', ['{"a": null, "b": 2}', "{'b': 2, 'a': None}"])
+def test_extra_is_json_or_what_parlai_makes_of_a_mapping(spelled):
+    assert settings(remote_extra=spelled) == settings(remote_extra={'a': None, 'b': 2})
+
+
+@pytest.mark.parametrize(
+    'url',
+    [
+        'https://me:secret@api.example/v1',
+        'https://api.example/v1?api_key=secret',
+        'https://api.example/v1?x=1&access_token=secret',
+    ],
+)
+def test_a_secret_in_the_url_is_refused_and_not_repeated(url):
+    with pytest.raises(UserError, match='remote_url: there is a key') as error:
+        settings(remote_url=url)
+    assert 'secret' not in str(error.value)
+
+
+@pytest.mark.parametrize('place', ['none', 'None'])
+def test_no_cache_can_be_asked_for(place):
+    assert settings(remote_cache=place, datapath='/data').cache is None
+
+
+def test_the_cache_is_in_the_data_folder():
+    found = settings(datapath='/data').cache
+    assert found == '/data/parlai_ext/remote_cache.sqlite'
+
+
+def test_the_key_comes_from_the_environment(monkeypatch):
+    monkeypatch.setenv('TRY_KEY', f'{KEY}\n')
+    assert settings(remote_key_env='TRY_KEY').key() == KEY
+
+
+def test_a_variable_that_is_not_set_is_one_line(monkeypatch):
+    monkeypatch.delenv('TRY_KEY', raising=False)
+    with pytest.raises(UserError, match=r'remote_key_env: \$TRY_KEY is not set'):
+        settings(remote_key_env='TRY_KEY')
+
+
+@pytest.mark.parametrize('key', ['sk-proj-123456', 'gsk_abcDEF123456', 'abcdef'])
+def test_a_key_in_the_place_of_its_variable_is_not_repeated(key):
+    with pytest.raises(UserError, match='remote_key_env') as error:
+        settings(remote_key_env=key)
+    assert key not in str(error.value)
+
+
+@pytest.mark.parametrize('key', ['two words', 'línea', 'tab\tbed'])
+def test_a_key_that_no_header_can_hold_is_not_repeated(monkeypatch, key):
+    monkeypatch.setenv('TRY_KEY', key)
+    with pytest.raises(UserError, match='holds no key') as error:
+        settings(remote_key_env='TRY_KEY')
+    assert key not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    'url, insecure, fine',
+    [
+        ('https://api.example/v1', False, True),
+        ('http://localhost/v1', False, True),
+        ('http://127.0.0.5:1/v1', False, True),
+        ('http://[::1]/v1', False, True),
+        ('http://api.example/v1', False, False),
+        ('http://10.0.0.7/v1', False, False),
+        ('http://localhost.example/v1', False, False),
+        ('http://api.example/v1', True, True),
+    ],
+)
+def test_the_key_leaves_the_machine_encrypted(monkeypatch, url, insecure, fine):
+    monkeypatch.setenv('TRY_KEY', KEY)
+    opt = {'remote_url': url, 'remote_key_env': 'TRY_KEY', 'remote_insecure': insecure}
+    status, _, reason = resolve_remote({**LOCAL, **opt})
+    assert (status == 'present') == fine
+    assert fine or 'remote_insecure: true' in reason
+
+
+def test_a_remote_system_resolves_without_the_network():
+    # nobody listens there
+    found = resolve_remote({'remote_url': 'http://localhost:9/v1', 'remote_model': 'm'})
+    where = 'http://localhost:9/v1/chat/completions (not contacted)'
+    assert found == ('present', where, None)
+
+
+def test_the_key_is_no_part_of_the_settings(monkeypatch):
+    monkeypatch.setenv('TRY_KEY', KEY)
+    assert KEY not in repr(settings(remote_key_env='TRY_KEY'))
+
+
+@pytest.mark.parametrize(
+    'extra, name',
+    [
+        ({'api_key': 'x'}, 'api_key'),
+        ({'a': [{'headers': {'Authorization': 'Bearer x'}}]}, 'Authorization'),
+        ({'headers': {'X-API-Key': 'x'}}, 'X-API-Key'),
+        ({'password': 'x'}, 'password'),
+        ({'client_secret': 'x'}, 'client_secret'),
+        ({'token': 'x'}, 'token'),
+        ({'accessToken': 'x'}, 'accessToken'),
+    ],
+)
+def test_a_secret_is_no_extra(extra, name):
+    with pytest.raises(UserError) as caught:
+        settings(remote_extra=extra)
+    line = str(caught.value)
+    assert line.startswith(f'remote_extra: {name} would be written to the run folder')
+    assert 'remote_key_env' in line and 'Bearer x' not in line
+
+
+def test_words_like_a_secrets_are_extras():
+    extra = {'max_tokens': 5, 'eos_token': 'x', 'logit_bias': {'1': 2}, 'api_key': None}
+    extra |= {'max_completion_tokens': 5, 'stop_token_ids': [1], 'keyword': 'x'}
+    assert settings(remote_extra=extra).extra

@@ -1,0 +1,261 @@
+"""
+A model's own `.opt` runs no code but ParlAI's and ours, unless the user names it.
+"""
+
+import json
+import pickle
+import struct
+import sys
+
+import pytest
+import torch
+from parlai.core.opt import Opt
+
+from parlai_ext.commands import plugin
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.safe.load import Refused, guarded, read_opt
+from parlai_ext.systems.safe.own_options import is_ours, without_strange_tasks
+from tests.support.malicious_pickles import gadget, in_zip
+from tests.support.tiny_models import make_generator, make_ranker, with_options
+
+FOREIGN = (
+    'import pathlib\n'
+    'from parlai.agents.transformer.transformer import TransformerGeneratorAgent\n'
+    'from parlai.core.teachers import DialogTeacher\n'
+    'pathlib.Path({marker!r}).touch()\n'
+    'class MineAgent(TransformerGeneratorAgent):\n'
+    '    pass\n'
+)
+
+
+@pytest.fixture
+def marker(tmp_path, monkeypatch):
+    """
+    A file that appears when a module of a stranger is imported.
+    """
+    plugin.register()
+    found = tmp_path / 'marker'
+    home = tmp_path / 'home' / 'strange_one'
+    home.mkdir(parents=True)
+    (home / '__init__.py').write_text(FOREIGN.format(marker=str(found)))
+    (home / 'agents.py').write_text('')
+    monkeypatch.syspath_prepend(str(home.parent))
+    yield found
+    for name in [n for n in sys.modules if n.startswith('strange_one')]:
+        del sys.modules[name]
+
+
+def loaded(path, **opt):
+    return load_system(System('x', {'model_file': path, **opt}), no_cuda=True)
+
+
+@pytest.mark.parametrize(
+    'agent',
+    [
+        'strange_one:MineAgent',
+        'ext:strange_one:MineAgent',
+        'internal:strange_one:MineAgent',
+        'ext:strange_one.agents:MineAgent',
+        'parlai.agents.transformer.transformer:X:strange_one',  # no class is called X
+    ],
+)
+def test_a_models_own_options_import_no_strange_module(agent, tmp_path, marker):
+    path = with_options(make_generator(tmp_path), model=agent)
+    with pytest.raises(UserError, match="^system 'x': "):
+        loaded(path)
+    assert not marker.exists()
+
+
+def test_a_refused_agent_is_told_with_both_ways_to_have_it(tmp_path, marker):
+    path = with_options(make_generator(tmp_path), model='strange_one:MineAgent')
+    with pytest.raises(UserError) as caught:
+        loaded(path)
+    assert str(caught.value) == (
+        "system 'x': model_file: refused: it wants to run the agent "
+        'strange_one:MineAgent when read; if you know it: '
+        '`model: strange_one:MineAgent` in the roster entry, '
+        f'or --trust-model-code {path}.opt'
+    )
+
+
+def test_an_agent_that_the_roster_names_is_the_users_own(tmp_path, marker):
+    agent = 'strange_one:MineAgent'
+    path = with_options(make_generator(tmp_path), model=agent, override={})
+    player = loaded(path, model=agent)
+    assert type(player.agent).__name__ == 'MineAgent' and marker.exists()
+
+
+def test_another_agent_than_the_rosters_is_refused(tmp_path, marker):
+    path = with_options(make_generator(tmp_path), model='strange_one:MineAgent')
+    with pytest.raises(UserError, match='refused: .*strange_one:MineAgent'):
+        loaded(path, model='transformer/generator')
+    assert not marker.exists()
+
+
+def test_options_that_the_user_trusts_name_any_agent(tmp_path, marker):
+    path = with_options(make_generator(tmp_path), model='strange_one:MineAgent')
+    with guarded([f'{path}.opt']):
+        player = loaded(path)
+    assert type(player.agent).__name__ == 'MineAgent'
+
+
+def test_a_task_in_a_models_own_options_is_not_imported(tmp_path, marker):
+    # a ranker without a file of candidates makes one of its task
+    path = make_ranker(tmp_path)
+    task = 'strange_one.agents:DefaultTeacher'
+    given = {'candidates': 'fixed', 'interactive_candidates': 'inline'}
+    with_options(path, task=task, fixed_candidates_path='', **given)
+    with pytest.raises(UserError, match="^system 'x': "):
+        loaded(path)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    'task, stays',
+    [
+        ('blended_skill_talk', True),
+        ('fromfile:parlaiformat', True),
+        ('parlai.tasks.babi.agents:DefaultTeacher,babi:task10k:1', True),
+        ('ext:smalltalk', True),
+        ('babi,strange.agents:T', False),
+        ('internal:babi', False),
+        ('ext:strange.agents:T', False),
+    ],
+)
+def test_tasks_of_parlai_and_ours_stay(task, stays):
+    plugin.register()
+    assert ('task' in without_strange_tasks({'task': task, 'model': 'x'})) is stays
+
+
+@pytest.mark.parametrize(
+    'agent, ours',
+    [
+        # every spelling of core/loader.py: full, short, half-short, projects, prefixes
+        ('parlai.agents.seq2seq.seq2seq:Seq2seqAgent', True),
+        ('seq2seq', True),
+        ('transformer/generator', True),
+        ('hugging_face/dialogpt', True),
+        ('projects:personachat:kvmemnn', True),
+        ('projects.msc.fid:MscFid', True),
+        ('ext:long_context', True),
+        ('ext:long_context/long_context', True),
+        ('parlai_ext.agents.long_context.long_context:LongContextAgent', True),
+        ('rag_tfidf_retriever', True),
+        ('os:PathLike', False),
+        ('os.path:x', False),
+        ('parlai:x', False),
+        ('parlaix.y:Z', False),
+        ('parlai_ext.systems.parlai_agents:X', False),
+        ('parlai..x:Y', False),
+        ('internal:seq2seq', False),
+        ('internal:projects:a:b', False),
+        ('fb:x/y', False),
+        ('light:x', False),
+        ('ext:os:PathLike', False),
+        ('ext:ext:hf', False),
+        ('ext:hf', False),
+        ('ext:hf/hf', False),
+        ('ext:remote', False),
+        ('ext:remote/remote', False),
+        ('ext:parlai_ext.agents.hf.hf:HfAgent', False),
+        ('parlai_ext.agents.hf:HfAgent', False),
+        ('parlai_ext.agents.remote.remote:RemoteAgent', False),
+        (' strange:X', False),
+    ],
+)
+def test_every_spelling_of_an_agent_is_known(agent, ours):
+    plugin.register()
+    assert is_ours(agent) is ours
+
+
+@pytest.mark.parametrize(
+    'opt',
+    [
+        {'model': 'ext:hf', 'hf_model': 'x', 'hf_trust_code': True},
+        {'model': 'transformer/generator', 'hf_trust_code': True},
+        {'model': 'ext:remote', 'remote_key_env': 'HOME', 'remote_url': 'http://h'},
+        {'model': 'transformer/generator', 'remote_key_env': 'HOME'},
+        {'model': 'transformer/generator', 'remote_cache': '/tmp/mine'},
+        {'model': 'transformer/generator', 'override': {'model': 'strange:X'}},
+        {'model': 'transformer/generator', 'deep': [{'a': {'hf_trust_code': 1}}]},
+        {'model': ['strange:X']},
+    ],
+)
+def test_what_only_a_roster_may_ask_for_is_refused(opt, tmp_path):
+    plugin.register()
+    path = tmp_path / 'model.opt'
+    path.write_text(json.dumps(opt))
+    with pytest.raises(Refused):
+        read_opt(path)
+    with pytest.raises(Refused), guarded():
+        Opt.load(str(path))
+
+
+def test_what_the_roster_says_itself_is_taken(tmp_path):
+    path = tmp_path / 'model.opt'
+    path.write_text(json.dumps({'model': 'ext:hf', 'hf_trust_code': True}))
+    given = {'model': 'ext:hf', 'hf_trust_code': False}
+    assert read_opt(path, given=given)['hf_trust_code'] is True
+
+
+def test_options_in_a_circle_end(tmp_path):
+    opt = {'model': 'seq2seq'}
+    opt['self'] = opt
+    path = tmp_path / 'model.opt'
+    path.write_bytes(pickle.dumps(opt))
+    assert read_opt(path)['model'] == 'seq2seq'
+
+
+@pytest.mark.parametrize(
+    'data',
+    [
+        b'[' * 200_000,
+        b'{"a":' * 200_000,
+        b'\x80\x05\x96' + struct.pack('<Q', 1 << 61) + b'.',
+        b'\x80\x04\x8e' + struct.pack('<Q', 1 << 61) + b'.',
+    ],
+    ids=['lists', 'dicts', 'bytearray', 'bytes'],
+)
+def test_options_that_no_memory_holds_are_one_line(data, tmp_path):
+    path = tmp_path / 'model.opt'
+    path.write_bytes(data)
+    with pytest.raises(UserError, match='cannot be read') as caught:
+        read_opt(path)
+    assert '\n' not in str(caught.value)
+
+
+def test_a_roster_shows_a_model_that_will_be_refused_as_missing(tmp_path, marker):
+    path = make_generator(tmp_path)
+    before = resolve(System('x', {'model_file': path}))
+    assert (before.status, before.reason) == ('present', None)
+    with open(path, 'wb') as file:
+        file.write(in_zip(gadget('exec', marker)))
+    found = resolve(System('x', {'model_file': path}))
+    assert found.status == 'missing' and not marker.exists()
+    assert found.reason.startswith('model_file: refused: it wants to run builtins.exec')
+    with guarded([path]):  # what the user trusts will play
+        assert resolve(System('x', {'model_file': path})).status == 'present'
+    assert not marker.exists()
+
+
+def test_a_roster_shows_an_agent_that_it_names_itself_as_present(tmp_path, marker):
+    agent = 'strange_one:MineAgent'
+    path = with_options(make_generator(tmp_path), model=agent)
+    found = resolve(System('x', {'model_file': path}))
+    assert found.status == 'missing' and not marker.exists()
+    assert '`model: strange_one:MineAgent` in the roster entry' in found.reason
+    assert resolve(System('x', {'model_file': path, 'model': agent})).reason is None
+
+
+def test_a_file_that_torch_refuses_for_good_is_not_said_to_be_trustable(tmp_path):
+    path = tmp_path / 'pytorch_model.bin'
+    path.write_bytes(in_zip(gadget('exec', tmp_path / 'marker')))
+    with pytest.raises(Refused) as caught, guarded():
+        torch.load(path, weights_only=True)  # as transformers reads a .bin
+    assert 'trust-model-code' not in str(caught.value)
+    assert str(caught.value).endswith('when read; weights as safetensors would do')
+    with pytest.raises(pickle.UnpicklingError), guarded([str(path)]):
+        torch.load(path, weights_only=True)

@@ -1,0 +1,60 @@
+"""
+`--trust-model-code`: one file may run code when it is read, and the run says which.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.core.errors import UserError
+from tests.support.malicious_pickles import reduced
+from tests.support.small_run import small_config
+from tests.support.tiny_models import make_generator
+
+
+def with_code(folder: Path, marker: Path) -> str:
+    """
+    Write a generator whose old pickled `.opt` touches a file when it is read.
+    """
+    path = make_generator(folder, 'knows')
+    own = json.loads(Path(f'{path}.opt').read_text())
+    code = f'open({str(marker)!r}, "w").close() or {own!r}'
+    Path(f'{path}.opt').write_bytes(reduced('builtins', 'eval', code) + b'.')
+    return path
+
+
+def collected(tmp_path, model_file, **more):
+    return CollectDialogues.main(
+        config=small_config(tmp_path, targets=1, partners=1),
+        run_dir=str(tmp_path / 'run'),
+        num_dialogues=1,
+        add_target=[f'mine={model_file}'],
+        no_cuda=True,
+        **more,
+    )
+
+
+def test_nothing_is_trusted_unless_it_is_named(tmp_path):
+    marker = tmp_path / 'marker'
+    path = with_code(tmp_path, marker)
+    with pytest.raises(UserError, match=r"^system 'mine': .*refused.*builtins\.eval"):
+        collected(tmp_path, path)
+    assert not marker.exists()
+    assert not (tmp_path / 'run' / 'dialogues').exists()
+
+
+def test_a_trusted_file_runs_and_is_in_the_manifest(tmp_path):
+    marker = tmp_path / 'marker'
+    path = with_code(tmp_path, marker)
+    report = collected(tmp_path, path, trust_model_code=[path])
+    assert (report.n_played, report.problems) == (2, ())
+    assert marker.exists()
+    manifest = json.loads((tmp_path / 'run' / 'manifest.json').read_text())
+    assert list(manifest['trusted']) == ['knows']
+
+
+def test_what_is_trusted_must_be_there(tmp_path):
+    with pytest.raises(UserError, match='--trust-model-code: there is no file /no/m'):
+        collected(tmp_path, '/no/m', trust_model_code=['/no/m'])
