@@ -12,7 +12,7 @@ import pytest
 
 from parlai_ext.compat import full_task_path
 
-TRIALS = Path(__file__).with_name('compat_trials.py')
+TRIALS = Path(__file__).parents[1] / 'support' / 'compat_trials.py'
 
 
 def run_trials(kind, folder):
