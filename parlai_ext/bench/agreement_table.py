@@ -10,8 +10,13 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from parlai_ext.core.display import number, one_line
-from parlai_ext.report.table import fitted_lines, neutral, padded
+from parlai_ext.core.display import (
+    number,
+    one_line,
+    pad_cell,
+    spreadsheet_text,
+    wrap_lines,
+)
 
 COEFFICIENTS = {'spearman': 'Spearman', 'pearson': 'Pearson'}
 COLUMNS = ('level', 'dimension', 'variant', 'n', 'dropped')
@@ -29,7 +34,7 @@ def agreement_table(found: Mapping[str, Any]) -> str:
         lines += [*_level(level, list(rows)), '']
     lines.append('in brackets: 95 % interval')
     for note in found['notes']:
-        lines += fitted_lines(f'note: {note}')
+        lines += wrap_lines(f'note: {note}')
     return '\n'.join(lines)
 
 
@@ -41,12 +46,12 @@ def _level(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
     for dimension, own in groupby(rows, key=lambda row: row['dimension']):
         cells = {row['variant']: row for row in own}
         items = max(row['n'] for row in cells.values())
-        yield f'{padded(one_line(dimension), 40).rstrip()} (n {items})'
+        yield f'{pad_cell(one_line(dimension), 40).rstrip()} (n {items})'
         for key, word in COEFFICIENTS.items():
             said = (f'  {_cell(cells[v][key]):<{CELL - 2}}' for v in variants)
             yield f'  {word:<10}{"".join(said)}'.rstrip()
         for reason in dict.fromkeys(_reasons(cells)):
-            yield from fitted_lines(reason, '  ')
+            yield from wrap_lines(reason, '  ')
 
 
 def _cell(found: Mapping[str, float | None]) -> str:
@@ -77,6 +82,8 @@ def agreement_csv(found: Mapping[str, Any]) -> str:
     for row in found['rows']:
         numbers = [row[key][bound] for key in COEFFICIENTS for bound in BOUNDS]
         cells = [row[c] for c in COLUMNS]
-        words = [neutral(one) if isinstance(one, str) else one for one in cells]
+        words = [
+            spreadsheet_text(one) if isinstance(one, str) else one for one in cells
+        ]
         writer.writerow([*words, *numbers, row.get('reason', '')])
     return out.getvalue()

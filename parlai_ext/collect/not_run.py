@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from parlai_ext.collect.plan import Plan
+from parlai_ext.collect.plan import Plan, judged_sides
 from parlai_ext.core.schedule import shards
-from parlai_ext.results.tables import sides
 from parlai_ext.store import RunFolder
 
 NAME = 'not_run.json'
@@ -56,7 +55,7 @@ def of_targets(run: RunFolder, plan: Plan) -> dict[str, int]:
     missing = unplayed(run)
     found: Counter[str] = Counter()
     for pairing in plan.pairings:
-        for judged in sides(plan, pairing):
+        for judged in judged_sides(plan, pairing):
             found[judged.first] += missing.get((pairing.first, pairing.second), 0)
     targets = [system.name for system in plan.roster.targets]
     return {name: found[name] for name in sorted(targets) if found[name]}

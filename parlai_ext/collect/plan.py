@@ -140,6 +140,23 @@ def plan_of_run(run: RunFolder) -> Plan:
     )
 
 
+def plays_swapped_roles(protocol: Protocol) -> bool:
+    """
+    True if both speakers are judged and every pair also plays with the roles swapped.
+    """
+    return protocol.pairing == 'all_play_all' and protocol.score == 'both'
+
+
+def judged_sides(plan: Plan, pairing: Pairing) -> tuple[Pairing, ...]:
+    """
+    Return a pairing once for each judged speaker, with that speaker as ``first``.
+    """
+    if plays_swapped_roles(plan.protocol) and pairing.first != pairing.second:
+        back = replace(pairing, first=pairing.second, second=pairing.first)
+        return pairing, back
+    return imported.sides(pairing)
+
+
 def protocol_of(manifest: Mapping[str, Any]) -> Protocol:
     """
     Return the protocol of a manifest, its roster with it.

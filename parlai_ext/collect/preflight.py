@@ -17,9 +17,9 @@ from parlai_ext.collect.plan import Plan, make_plan
 from parlai_ext.collect.playing import Stage
 from parlai_ext.collect.replies import Verdict, replies_of, verdict
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, content_id
 from parlai_ext.core.schedule import Block, ShardKey
-from parlai_ext.report.summary import is_floor
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.systems.players import Player

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 # joiners that emoji and several scripts need, and the two harmless blanks
@@ -18,6 +18,9 @@ HIDDEN = frozenset({'Cc', 'Cf', 'Cs', 'Zl', 'Zp'})
 DASH = '–'
 # no page has to carry more of one utterance than this
 MAX_CHARACTERS = 4000
+WIDTH = 88  # columns of every table for the terminal
+# a spreadsheet takes a cell that starts so for a formula
+FORMULA_STARTS = ('=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠')
 
 
 def visible(text: str, limit: int = MAX_CHARACTERS) -> str:
@@ -95,6 +98,77 @@ def digits_for(values: list[float | None]) -> int:
     if spread <= 0:
         return 2
     return min(6, max(0, 2 - math.floor(math.log10(spread))))
+
+
+def join_names(names: Sequence[str], word: str = 'and') -> str:
+    """
+    Return names as an English list.
+
+    >>> join_names(['a', 'b', 'c'])
+    'a, b and c'
+    """
+    if len(names) < 2:
+        return ''.join(names)
+    return f'{", ".join(names[:-1])} {word} {names[-1]}'
+
+
+def spreadsheet_text(text: str) -> str:
+    """
+    Return the text of a CSV cell so that no spreadsheet takes it for a formula.
+    """
+    shown = one_line(text)
+    return f"'{shown}" if text.lstrip(' ').startswith(FORMULA_STARTS) else shown
+
+
+def wrap_lines(text: str, indent: str = '') -> list[str]:
+    """
+    Return ``text`` as lines of at most `WIDTH` columns, hidden characters made visible.
+    """
+    lines = [indent]
+    for word in _split_long_words(one_line(text, 2000)):
+        room = WIDTH - terminal_width(lines[-1]) - 1
+        if terminal_width(word) > room and lines[-1].strip():
+            lines.append(indent + '  ')
+        lines[-1] += (' ' if lines[-1].strip() else '') + word
+    return lines
+
+
+def pad_cell(text: str, width: int) -> str:
+    """
+    Return ``text`` cut or filled to ``width`` columns of a terminal.
+    """
+    if terminal_width(text) > width:
+        while terminal_width(text) > width - 1:
+            text = text[:-1]
+        text += '…'
+    return text + ' ' * (width - terminal_width(text))
+
+
+def terminal_width(text: str) -> int:
+    """
+    Return how many columns a terminal needs for ``text``.
+    """
+    return sum(map(_character_width, text))
+
+
+def _character_width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in 'WF' else 1
+
+
+def _split_long_words(text: str) -> Iterator[str]:
+    """
+    Yield the words of ``text``; one that is wider than a line comes in pieces.
+    """
+    for word in text.split(' '):
+        piece = ''
+        for char in word:
+            if terminal_width(piece + char) > WIDTH - 4:
+                yield piece
+                piece = ''
+            piece += char
+        yield piece
 
 
 def _is_plain(char: str) -> bool:

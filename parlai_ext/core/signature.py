@@ -1,8 +1,9 @@
 """
 The one-line string that makes a number reproducible.
 
-It has two parts: how dialogues arise and how they are scored. Targets belong to
-neither: runs with the same signature compare.
+It has two parts, how dialogues arise and how they are scored, and for a tournament a
+third, how they are rated. Targets belong to none of them: runs with the same signature
+compare.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from parlai_ext.core.nouns import content_id
+
+# between the parts: how dialogues arise, how they are scored, how they are rated
+PART_SEPARATOR = ' || '
 
 
 def signature_line(fields: Mapping[str, Any]) -> str:

@@ -25,6 +25,8 @@ from parlai_ext.ranking.table import plain, settled
 from parlai_ext.ranking.tournament import Tournament
 
 SHUFFLES = 3
+# standard deviations to each side that hold 95 % of a normal distribution
+NORMAL_BOUND = 1.96
 FOOTBALL = {'3-1-0': 3, '2-1-0': 2}
 INSTALL = {
     'openskill': 'pip install openskill',

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue
 from parlai_ext.report.marks import marks, numeric
 from parlai_ext.report.sample import Candidate, Pick, choose
-from parlai_ext.results.dialogue_means import dialogue_means
 
 if TYPE_CHECKING:
     from parlai_ext.store import RunFolder

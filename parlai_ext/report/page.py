@@ -28,6 +28,7 @@ from parlai_ext.core.display import (
     visible,
     visible_data,
 )
+from parlai_ext.core.floors import is_floor
 from parlai_ext.report import summary, tournament
 from parlai_ext.report.browse import Shelf
 from parlai_ext.report.plot import axis_for, mark
@@ -202,7 +203,7 @@ def _drawn(
         {
             **row,
             'mark': mark(axis, row),
-            'floor': summary.is_floor(row['system']),
+            'floor': is_floor(row['system']),
             'guessed': row['system'] in guessed,
             'unequal': row['system'] in unequal,
             'why': None if row['rank'] is not None else why_unranked(ranking, row),

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parlai_ext.core.display import number, percent
+from parlai_ext.core.display import join_names, number, percent
+from parlai_ext.core.floors import is_floor
+from parlai_ext.core.signature import PART_SEPARATOR
+from parlai_ext.report import tournament
 
-FLOOR = 'floor-'
-# between the parts of a signature: how dialogues arose, how they are scored, rated
-MARK = ' || '
 Row = Mapping[str, Any]
 
 
@@ -22,17 +22,10 @@ def scorer_of(ranking: Mapping[str, Any]) -> str:
     """
     Return the scorer's part of a ranking's signature.
     """
-    scorer = str(ranking['signature']).partition(MARK)[2]
+    scorer = str(ranking['signature']).partition(PART_SEPARATOR)[2]
     if 'tournament' in ranking:
-        return scorer.rpartition(MARK)[0]
+        return scorer.rpartition(PART_SEPARATOR)[0]
     return scorer
-
-
-def is_floor(name: str) -> bool:
-    """
-    Say whether a system is a floor: shown, but no part of the claim.
-    """
-    return name.startswith(FLOOR)
 
 
 def not_comparable(ranking: Mapping[str, Any]) -> frozenset[str]:
@@ -93,8 +86,6 @@ def sentences(ranking: Mapping[str, Any]) -> list[str]:
 
 
 def _first(ranking: Mapping[str, Any], main: str) -> str:
-    from parlai_ext.report import tournament
-
     if (ranking.get('tournament') or {}).get('name') == main:
         return tournament.leader(ranking)
     return leader(ranking['dimensions'][main], main)
@@ -113,7 +104,7 @@ def leader(rows: Sequence[Row], dimension: str) -> str:
     start = f'On {dimension}, {top["system"]} comes first of {len(ranked)} systems'
     tied = [r['system'] for r in rest if r['rank'] == top['rank']]
     if tied:
-        return f'{start}; this run cannot tell it apart from {listed(tied, "or")}.'
+        return f'{start}; this run cannot tell it apart from {join_names(tied, "or")}.'
     if top['rank_high'] == top['rank']:
         return f'{start}, and its lead over every other is more than chance explains.'
     return f'{start}, and no other shares its rank.'
@@ -130,7 +121,9 @@ def warnings(ranking: Mapping[str, Any]) -> list[str]:
         for pair in _floors_above(ranking['dimensions'][dimension]):
             where.setdefault(pair, []).append(dimension)
     for (floor, systems), places in where.items():
-        found.append(f'On {listed(places)} the floor {floor} scores above {systems}.')
+        found.append(
+            f'On {join_names(places)} the floor {floor} scores above {systems}.'
+        )
     as_good = [one for d in dimensions if (one := _baselines_as_good(ranking, d))]
     if as_good:
         found.append(
@@ -173,15 +166,6 @@ def coefficient(one: Mapping[str, Any]) -> str:
     return f'{number(one["value"])} [{number(one["low"])}, {number(one["high"])}]'
 
 
-def listed(names: Sequence[str], word: str = 'and') -> str:
-    """
-    Return names as an English list.
-    """
-    if len(names) < 2:
-        return ''.join(names)
-    return f'{", ".join(names[:-1])} {word} {names[-1]}'
-
-
 def words(name: str) -> str:
     """
     Return a baseline's name as words.
@@ -198,7 +182,7 @@ def _elsewhere(ranking: Mapping[str, Any], dimensions: Sequence[str]) -> str:
         ranked = [r for r in ordered(ranking['dimensions'][dimension]) if r['rank']]
         name = ranked[0]['system'] if ranked else 'nobody'
         firsts.setdefault(name, []).append(dimension)
-    said = '; '.join(f'{name} on {listed(where)}' for name, where in firsts.items())
+    said = '; '.join(f'{name} on {join_names(where)}' for name, where in firsts.items())
     return f'First on the other dimensions, alone or tied: {said}.'
 
 
@@ -216,7 +200,7 @@ def _floors_above(rows: Sequence[Row]) -> list[tuple[str, str]]:
             if not is_floor(r['system']) and r['score'] < floor['score']
         ]
         if below:
-            found.append((floor['system'], listed(below)))
+            found.append((floor['system'], join_names(below)))
     return found
 
 
@@ -237,7 +221,7 @@ def _baselines_as_good(ranking: Mapping[str, Any], dimension: str) -> str:
             as_good.append(f'{words(name)} {number(value)}')
     if not as_good:
         return ''
-    return f'on {dimension} {listed(as_good)} against {number(mine)}'
+    return f'on {dimension} {join_names(as_good)} against {number(mine)}'
 
 
 def leading_coefficient(ranking: Mapping[str, Any], dimension: str) -> str:

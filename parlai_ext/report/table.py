@@ -4,17 +4,25 @@ The leaderboard as a data frame, as CSV and as a table for the terminal.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core.display import digits_for, number, one_line
+from parlai_ext.core.display import (
+    WIDTH,
+    digits_for,
+    number,
+    one_line,
+    pad_cell,
+    spreadsheet_text,
+    terminal_width,
+    wrap_lines,
+)
+from parlai_ext.core.floors import is_floor
 from parlai_ext.report import tournament
 from parlai_ext.report.summary import (
     agreement,
     coefficient,
     dimension_order,
-    is_floor,
     leading_coefficient,
     not_comparable,
     ordered,
@@ -48,10 +56,7 @@ COUNTS = (
     *('rank', 'rank_low', 'rank_high'),
     *('n_dialogues', 'n_unscored', 'n_unplayed'),
 )
-WIDTH = 88
 NAME_WIDTH = 34
-# a spreadsheet takes a cell that starts so for a formula
-FORMULA_STARTS = ('=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠')
 
 
 def leaderboard_rows(ranking: Mapping[str, Any]) -> pandas.DataFrame:
@@ -94,16 +99,8 @@ def leaderboard_csv(ranking: Mapping[str, Any]) -> str:
     """
     frame = tournament.with_points(leaderboard_rows(ranking), ranking)
     for column in ('dimension', 'system'):
-        frame[column] = [neutral(text) for text in frame[column]]
+        frame[column] = [spreadsheet_text(text) for text in frame[column]]
     return frame.to_csv(index=False, lineterminator='\n', na_rep='')
-
-
-def neutral(text: str) -> str:
-    """
-    Return a text cell that no spreadsheet takes for a formula.
-    """
-    shown = one_line(text)
-    return f"'{shown}" if text.lstrip(' ').startswith(FORMULA_STARTS) else shown
 
 
 def terminal_table(ranking: Mapping[str, Any]) -> str:
@@ -116,7 +113,7 @@ def terminal_table(ranking: Mapping[str, Any]) -> str:
     if 'tournament' in ranking:
         lines += [*tournament.terminal_lines(ranking), '']
         said = tournament.notes(ranking)
-        lines += [line for one in said for line in fitted_lines(f'note: {one}')]
+        lines += [line for one in said for line in wrap_lines(f'note: {one}')]
     lines += _closing(ranking)
     return '\n'.join(lines).rstrip('\n')
 
@@ -125,8 +122,8 @@ def in_words(ranking: Mapping[str, Any]) -> str:
     """
     Return the table, and below it what to take home from it.
     """
-    said = [fitted(line) for line in sentences(ranking)[:1]]
-    return '\n'.join([terminal_table(ranking), '', *said])
+    lines = [line for first in sentences(ranking)[:1] for line in wrap_lines(first)]
+    return '\n'.join([terminal_table(ranking), '', *lines])
 
 
 def _dimension(ranking: Mapping[str, Any], dimension: str) -> Iterator[str]:
@@ -137,25 +134,25 @@ def _dimension(ranking: Mapping[str, Any], dimension: str) -> Iterator[str]:
     digits = digits_for([row['score'] for row in rows])
     unequal = not_comparable(ranking)
     names = {row['system']: _name(row, unequal) for row in rows}
-    width = max([6, *map(_columns, names.values())])
+    width = max([6, *map(terminal_width, names.values())])
     width = min(width, NAME_WIDTH)
-    yield padded(one_line(dimension), WIDTH).rstrip()
-    head = padded('system', width)
+    yield pad_cell(one_line(dimension), WIDTH).rstrip()
+    head = pad_cell('system', width)
     yield f'  rank        {head}  {"score":>9}  95 % interval'
     for row in rows:
         if row['rank'] is not None:
-            yield '  ' + _line(row, padded(names[row['system']], width), digits)
+            yield '  ' + _line(row, pad_cell(names[row['system']], width), digits)
     found = ranking.get('reference', {}).get(dimension)
     if found:
-        yield from fitted_lines(agreement(found), '  ')
+        yield from wrap_lines(agreement(found), '  ')
     if found and ranking.get('baseline_reference'):
         which = leading_coefficient(ranking, dimension)
         said = _trivial(ranking, dimension, which)
         kind = 'trivial, Kendall' if which == 'kendall' else 'trivial'
-        yield from fitted_lines(f'{kind}: {said}', '  ')
+        yield from wrap_lines(f'{kind}: {said}', '  ')
     for row in rows:
         if row['rank'] is None:
-            yield from fitted_lines(f'not ranked: {_unranked(ranking, row)}', '  ')
+            yield from wrap_lines(f'not ranked: {_unranked(ranking, row)}', '  ')
 
 
 def _line(row: Mapping[str, Any], name: str, digits: int) -> str:
@@ -216,65 +213,7 @@ def _closing(ranking: Mapping[str, Any]) -> Iterator[str]:
     if not_comparable(ranking):
         yield '† not comparable: the judge read its contexts in part only'
     for note in ranking.get('notes', []):
-        yield from fitted_lines(f'note: {note}')
+        yield from wrap_lines(f'note: {note}')
     for warning in warnings(ranking):
         if 'is not ranked' not in warning:  # listed above already
-            yield from fitted_lines(f'caution: {warning}')
-
-
-def fitted(text: str) -> str:
-    """
-    Return one paragraph broken into lines that fit.
-    """
-    return '\n'.join(fitted_lines(text))
-
-
-def fitted_lines(text: str, indent: str = '') -> list[str]:
-    """
-    Return ``text`` as lines that fit, hidden characters made visible.
-    """
-    lines = [indent]
-    for word in _short_words(one_line(text, 2000)):
-        room = WIDTH - _columns(lines[-1]) - 1
-        if _columns(word) > room and lines[-1].strip():
-            lines.append(indent + '  ')
-        lines[-1] += (' ' if lines[-1].strip() else '') + word
-    return lines
-
-
-def _short_words(text: str) -> Iterator[str]:
-    """
-    Yield words, in pieces where a line cannot hold one (an address can be copied).
-    """
-    for word in text.split(' '):
-        piece = ''
-        for char in word:
-            if _columns(piece + char) > WIDTH - 4:
-                yield piece
-                piece = ''
-            piece += char
-        yield piece
-
-
-def padded(text: str, width: int) -> str:
-    """
-    Return ``text`` cut or filled to ``width`` columns of a terminal.
-    """
-    if _columns(text) > width:
-        while _columns(text) > width - 1:
-            text = text[:-1]
-        text += '…'
-    return text + ' ' * (width - _columns(text))
-
-
-def _columns(text: str) -> int:
-    """
-    Return how many columns a terminal needs for ``text``.
-    """
-    return sum(map(_char_columns, text))
-
-
-def _char_columns(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in 'WF' else 1
+            yield from wrap_lines(f'caution: {warning}')

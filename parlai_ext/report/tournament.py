@@ -10,8 +10,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core.display import number, one_line
-from parlai_ext.report.summary import listed
+from parlai_ext.core.display import (
+    join_names,
+    number,
+    one_line,
+    pad_cell,
+    wrap_lines,
+)
+from parlai_ext.ranking.ratings import NORMAL_BOUND
 
 if TYPE_CHECKING:
     import pandas
@@ -19,7 +25,6 @@ if TYPE_CHECKING:
 # what fits into a terminal
 MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7
 NAME = 18
-NORMAL = 1.96  # standard deviations that hold 95 % of a normal distribution
 
 
 def by_rating(ranking: Mapping[str, Any]) -> list[str]:
@@ -92,7 +97,9 @@ def leader(ranking: Mapping[str, Any]) -> str:
     said = f'By {found["rating"]}, {names[0]} comes first {of} ({shown})'
     near = [n for n in names[1:] if _near(best, names[0], one, n)]
     within = 'within 1.96 standard deviations'
-    return f'{said}; its lead over {listed(near)} is {within}.' if near else f'{said}.'
+    return (
+        f'{said}; its lead over {join_names(near)} is {within}.' if near else f'{said}.'
+    )
 
 
 def _near(best: float, first: str, rating: Mapping[str, Any], other: str) -> bool:
@@ -100,7 +107,7 @@ def _near(best: float, first: str, rating: Mapping[str, Any], other: str) -> boo
     if value is None or not {first, other} <= set(spreads):
         return False
     spread = math.hypot(spreads[first], spreads[other])
-    return bool(best - value <= NORMAL * spread)
+    return bool(best - value <= NORMAL_BOUND * spread)
 
 
 def notes(ranking: Mapping[str, Any]) -> list[str]:
@@ -122,10 +129,8 @@ def terminal_lines(ranking: Mapping[str, Any]) -> Iterator[str]:
     Yield the cross-table and the points by dimension, where they fit into 88 columns.
     """
     found = ranking['tournament']
-    from parlai_ext.report.table import fitted_lines
-
     names = by_rating(ranking)
-    yield from fitted_lines(in_short(ranking))
+    yield from wrap_lines(in_short(ranking))
     if len(names) > MOST_SYSTEMS or len(found['dimensions']) > MOST_DIMENSIONS:
         yield '  its tables are too wide for a terminal: see report.html'
         return
@@ -152,9 +157,7 @@ ENDS = ('won', 'drawn', 'lost')
 
 
 def _name(name: str) -> str:
-    from parlai_ext.report.table import padded
-
-    return padded(one_line(name), NAME)
+    return pad_cell(one_line(name), NAME)
 
 
 def _cell(points: int | None) -> str:

@@ -12,13 +12,14 @@ import numpy as np
 from parlai_ext.collect import not_run
 from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import HumanJudgement, Standing
+from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.files.protocol_file import CHOICES
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.bounds import unscored_bounds
 from parlai_ext.ranking.correlation import with_reference
 from parlai_ext.ranking.rank import standings
-from parlai_ext.report.summary import is_floor
 from parlai_ext.results import tournament, tournament_rows
 from parlai_ext.results.reference import Reference, fitting, reference_of
 from parlai_ext.results.tables import Tables, read_tables
@@ -66,7 +67,7 @@ def rank_run(
     truncated = truncation(tables, settings['max_truncated_share'])
     return {
         'schema': SCHEMA,
-        'signature': f'{not_run.signature(run)} || {scorer_signature}'
+        'signature': f'{not_run.signature(run)}{PART_SEPARATOR}{scorer_signature}'
         + tournament.signed(played),
         'protocol': plan.protocol.name,
         'partners': partners,

@@ -6,16 +6,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.collect.plan import Plan, plan_of_run
+from parlai_ext.collect.plan import (
+    Plan,
+    judged_sides,
+    plan_of_run,
+    plays_swapped_roles,
+)
+from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
 from parlai_ext.core.progress import bar_of
 from parlai_ext.ranking.baselines import BASELINES
 from parlai_ext.ranking.tournament import Game
-from parlai_ext.results.dialogue_means import dialogue_means
 from parlai_ext.store import RunFolder, imported
 
 
@@ -66,11 +71,13 @@ def read_tables(run: RunFolder, scorer_signature: str, games: bool = False) -> T
         if games and scored is not None:
             tables.games.append(game_of(pairing, dialogue, scored))
         opener = place[dialogue.opener_id]
-        for k, judged in enumerate(sides(plan, pairing)):
+        for k, judged in enumerate(judged_sides(plan, pairing)):
             if judged.first in rows:
                 column = columns.get(judged.second, 0)
                 # a game that somebody else began is another one than his own
-                later = k * len(plan.openers) if turns_round(plan) else 0
+                later = (
+                    k * len(plan.openers) if plays_swapped_roles(plan.protocol) else 0
+                )
                 cell = (rows[judged.first], column, opener + later)
                 _enter(tables, cell, judged, dialogue, scored)
     return tables
@@ -83,24 +90,6 @@ def game_of(pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue) -> Gam
     names = dict.fromkeys((pairing.first, pairing.second))
     raw = {name: dialogue_means(dialogue, scored, name) for name in names}
     return Game(pairing.first, pairing.second, raw, dialogue.id)
-
-
-def turns_round(plan: Plan) -> bool:
-    """
-    Tell whether whoever answers is judged as whoever begins is, and meets him again.
-    """
-    protocol = plan.protocol
-    return protocol.pairing == 'all_play_all' and protocol.score == 'both'
-
-
-def sides(plan: Plan, pairing: Pairing) -> tuple[Pairing, ...]:
-    """
-    Return a pairing as each judged speaker sees it; whoever is judged comes first.
-    """
-    if turns_round(plan) and pairing.first != pairing.second:
-        back = replace(pairing, first=pairing.second, second=pairing.first)
-        return pairing, back
-    return imported.sides(pairing)
 
 
 def judged_contexts(scored: ScoredDialogue, judged: str) -> set[int]:
@@ -125,7 +114,7 @@ def _empty(plan: Plan) -> Tables:
         'all_play_all': systems,
         imported.NAME: imported.opponents(plan.roster, plan.pairings),
     }[plan.protocol.pairing]
-    games = len(plan.openers) * (2 if turns_round(plan) else 1)
+    games = len(plan.openers) * (2 if plays_swapped_roles(plan.protocol) else 1)
     shape = (len(systems), len(opponents), games)
     return Tables(
         systems,

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.ranking.agreement import mean_ranks
 from parlai_ext.ranking.ratings import SHUFFLES, ranked, sum_of_ranks
 from parlai_ext.ranking.tournament import mean_raw, tournament
 from parlai_ext.ranking.tournament_summary import METHODS, rating_data, summary
-from parlai_ext.report.summary import MARK, is_floor
 from parlai_ext.results.tables import Tables
 
 RULE, RATING = 'tournament', 'openskill'
@@ -56,7 +57,7 @@ def signed(found: Crown | None) -> str:
     """
     Return what of the rating belongs into a ranking's signature.
     """
-    return '' if found is None else f'{MARK}{found.chosen["signature"]}'
+    return '' if found is None else f'{PART_SEPARATOR}{found.chosen["signature"]}'
 
 
 def kept(found: Crown | None) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from parlai_ext.core.floors import is_floor
 from parlai_ext.ranking.agreement import tau
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.correlation import NOTHING, spearman
+from parlai_ext.ranking.ratings import NORMAL_BOUND
 from parlai_ext.ranking.table import plain
-from parlai_ext.report.summary import is_floor
-from parlai_ext.report.tournament import NORMAL
 from parlai_ext.results.tables import Tables
 from parlai_ext.results.tournament import Crown, Values, claimed_ranks
 
@@ -55,7 +55,9 @@ def _row(
         places = [1 + above, *(open_ or (1 + above, 1 + above))]
     limits: list[float | None] = [None, None]
     if value is not None and name in spreads:
-        limits = [plain(value + sign * NORMAL * spreads[name]) for sign in (-1, 1)]
+        limits = [
+            plain(value + sign * NORMAL_BOUND * spreads[name]) for sign in (-1, 1)
+        ]
     row = {
         'system': name,
         **dict(zip(('rank', 'rank_low', 'rank_high'), places, strict=True)),
@@ -79,7 +81,8 @@ def _open_ranks(name: str, there: Values, spreads: Values) -> tuple[int, int] | 
     far = [
         math.copysign(1, value - there[name])
         for other, value in there.items()
-        if abs(value - there[name]) > NORMAL * math.hypot(spreads[name], spreads[other])
+        if abs(value - there[name])
+        > NORMAL_BOUND * math.hypot(spreads[name], spreads[other])
     ]
     return 1 + far.count(1), len(there) - far.count(-1)
 

@@ -10,7 +10,6 @@ A file appears under its name only when it is complete and on the disk, every re
 carries a checksum, and the same content gives the same bytes.
 """
 
-from parlai_ext.store.folder import RunFolder
-from parlai_ext.store.scores import ScoreStore
+from parlai_ext.store.folder import RunFolder, ScoreStore
 
 __all__ = ['RunFolder', 'ScoreStore']

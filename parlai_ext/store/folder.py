@@ -1,5 +1,5 @@
 """
-The run folder as an object.
+The run folder as an object: its dialogues, and the scores that each scorer gave them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,26 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Opener,
+    Pairing,
+    ScoredDialogue,
+    content_id,
+)
 from parlai_ext.core.schedule import ShardKey
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder, remove_leftovers, write_file
 from parlai_ext.store.lines import damaged, decode_shard, dumps, encode_shard
-from parlai_ext.store.scores import ScoreStore
-from parlai_ext.store.shards import dialogue_of, dialogue_record, metadata
+from parlai_ext.store.shards import (
+    dialogue_of,
+    dialogue_record,
+    metadata,
+    scored_of,
+    scored_record,
+)
+
+SCORER_FILE = 'scorer.json'
 
 
 class RunFolder:
@@ -126,7 +139,7 @@ class RunFolder:
         :raises UserError: when they are missing or damaged in any way.
         """
         path = self._shard(pairing_id, index)
-        records = decode_shard(self._bytes(pairing_id, index), index, path)
+        records = decode_shard(_read_bytes(path, 'collect it'), index, path)
         if any(record['pairing_id'] != pairing_id for record in records):
             raise damaged(path, 'line 1 is of another pairing')
         return [dialogue_of(record) for record in records]
@@ -152,7 +165,7 @@ class RunFolder:
         """
         Return 16 hex digits of a shard's bytes.
         """
-        data = self._bytes(pairing_id, index)
+        data = _read_bytes(self._shard(pairing_id, index), 'collect it')
         return hashlib.sha256(data).hexdigest()[:16]
 
     def scores(self, scorer_signature: str) -> ScoreStore:
@@ -215,13 +228,6 @@ class RunFolder:
         folder = self.root / 'dialogues' / self.pairing(pairing_id).id
         return folder / f'{index:05d}.jsonl'
 
-    def _bytes(self, pairing_id: str, index: int) -> bytes:
-        path = self._shard(pairing_id, index)
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            raise UserError(f'{path} is missing; run again to collect it') from None
-
     def _indices(self, pairing_id: str) -> list[int]:
         folder = self.root / 'dialogues' / pairing_id
         if not folder.is_dir():
@@ -253,6 +259,104 @@ class RunFolder:
         wanted = [opener.id for opener in self.openers[key.start : key.stop]]
         if self.openers and [one.opener_id for one in dialogues] != wanted:
             raise ValueError(f'dialogues over other openers for {where}')
+
+
+class ScoreStore:
+    """
+    ``RUN/scores/<hash of the scorer's signature>``.
+    """
+
+    def __init__(self, run: RunFolder, signature: str):
+        self.run = run
+        self.signature = signature
+        self.root = run.root / 'scores' / content_id(signature)
+
+    def has(self, pairing_id: str, index: int) -> bool:
+        """
+        Tell whether this shard is scored.
+        """
+        return self._path(pairing_id, index).exists()
+
+    def write(
+        self, pairing_id: str, index: int, scored: Sequence[ScoredDialogue]
+    ) -> None:
+        """
+        Keep the scores of one shard: one entry for each of its dialogues, in order.
+        """
+        dialogues = self.run.read_dialogues(pairing_id, index)
+        if [one.dialogue_id for one in scored] != [one.id for one in dialogues]:
+            raise ValueError(f'scores of other dialogues than {pairing_id} {index}')
+        source = self.run.dialogues_checksum(pairing_id, index)
+        records = [scored_record(one, source) for one in scored]
+        data = encode_shard(records, index)
+        self._sign()
+        write_file(self._path(pairing_id, index), data)
+
+    def read(self, pairing_id: str, index: int) -> list[ScoredDialogue]:
+        """
+        Return the scores of one shard.
+
+        :raises UserError: when they are damaged, or of dialogues that have changed.
+        """
+        path = self._path(pairing_id, index)
+        records = decode_shard(_read_bytes(path, 'have it scored'), index, path)
+        source = self.run.dialogues_checksum(pairing_id, index)
+        if any(record['dialogues'] != source for record in records):
+            self.run.read_dialogues(pairing_id, index)  # which may be damaged
+            raise UserError(
+                f'{path}: these are scores of other dialogues than the run has now; '
+                'delete this file and run again to have it redone'
+            )
+        return [scored_of(record) for record in records]
+
+    def by_dialogue(self, pairing_id: str, index: int) -> dict[str, ScoredDialogue]:
+        """
+        Return the scores of one shard by dialogue; none when it is not scored.
+        """
+        if not self.has(pairing_id, index):
+            return {}
+        return {one.dialogue_id: one for one in self.read(pairing_id, index)}
+
+    def about(self) -> dict[str, Any]:
+        """
+        Return what was written down of the scorer; nothing when nothing was.
+        """
+        there = (self.root / SCORER_FILE).exists()
+        return dict(self.run.read_json(self._name)) if there else {}
+
+    def write_about(self, data: Mapping[str, Any]) -> None:
+        """
+        Write down what a reader of the scores needs to know of their scorer.
+        """
+        self.run.write_json(self._name, dict(data))
+
+    @property
+    def _name(self) -> str:
+        return f'scores/{self.root.name}/{SCORER_FILE}'
+
+    def _path(self, pairing_id: str, index: int) -> Path:
+        return self.root / self.run.pairing(pairing_id).id / f'{index:05d}.jsonl'
+
+    def _sign(self) -> None:
+        """
+        Write the signature down before the first score.
+        """
+        path = self.root / 'signature.txt'
+        text = (self.signature + '\n').encode('utf-8', 'backslashreplace')
+        if not path.exists():
+            write_file(path, text)
+        elif path.read_bytes() != text:
+            raise UserError(f'{path} is not the signature {self.signature!r}')
+
+
+def _read_bytes(path: Path, purpose: str) -> bytes:
+    """
+    Return a shard's bytes.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f'{path} is missing; run again to {purpose}') from None
 
 
 @contextlib.contextmanager

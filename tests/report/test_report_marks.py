@@ -6,11 +6,11 @@ import html
 
 import pytest
 
+from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
 from parlai_ext.report.browse import as_data
 from parlai_ext.report.marks import marks
 from parlai_ext.report.write import write_report
-from parlai_ext.results.dialogue_means import dialogue_means
 from parlai_ext.results.rank import rank_run
 from tests.report.test_report_browser import (
     BROWSER,
