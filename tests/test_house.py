@@ -47,8 +47,7 @@ KNOWN: set[str] = {
     'agents.fed.fed imports commands.options',
     'agents.hf.hf imports commands.options',
     'circle of folders: bench collect commands models models.likelihood '
-    'results scoring systems systems.chat systems.fetch systems.remote '
-    'systems.safe',
+    'results scoring systems systems.chat systems.remote',
     'circle of folders: compat compat.rag',
     'collect.import_run imports tqdm.tqdm',
     'collect.playing imports commands.options',
@@ -59,7 +58,7 @@ KNOWN: set[str] = {
     'scoring.score_run imports commands.options',
     'scoring.score_run imports tqdm.tqdm',
     'systems.chat.options imports commands.options',
-    'systems.fetch.downloads imports commands.plugin',
+    'systems.downloads imports commands.plugin',
     'systems.openers imports commands.plugin',
     'systems.openers imports tasks',
     'systems.parlai_agents imports commands.plugin',

@@ -82,17 +82,18 @@ def existing(
     """
     Return where the file is that an option names.
     """
+    from parlai_ext.files.option_files import missing_file
     from parlai_ext.systems import zoo
-    from parlai_ext.systems.existing import nearest_file
+    from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 
     if not path:
         raise UserError(f'{option} is needed')
-    if zoo.is_zoo(path) and zoo.needed_downloads(path, datapath):
+    if is_zoo_path(path) and zoo.needed_downloads(path, datapath):
         fetch = f'parlai check_roster --download --add-target it={path}'
         raise UserError(f'{option}: {path} is not on disk; download it first: {fetch}')
-    found = zoo.place_of(path, datapath)
+    found = local_path(path, datapath)
     if not found.is_file():
-        raise UserError(f'{option}: {nearest_file(str(found))}')
+        raise UserError(f'{option}: {missing_file(str(found))}')
     return found
 
 
@@ -174,7 +175,7 @@ def companions(
     """
     Return the files that belong to the model, by what follows its name.
     """
-    from parlai_ext.systems import zoo
+    from parlai_ext.systems.fetch.data_folder import local_path
 
     found = {}
     for path in sorted(source.parent.iterdir()):
@@ -184,7 +185,7 @@ def companions(
             found[suffix] = path
     dictionary = str((opt or {}).get('dict_file') or '')
     if '.dict' not in found and dictionary:
-        dictionary = str(zoo.place_of(dictionary, datapath))
+        dictionary = str(local_path(dictionary, datapath))
         for end in OF_DICTIONARY:
             if Path(f'{dictionary}{end}').is_file():
                 found.setdefault(f'.dict{end}', Path(f'{dictionary}{end}'))

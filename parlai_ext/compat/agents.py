@@ -9,6 +9,21 @@ import warnings
 from functools import wraps
 from typing import Any
 
+# repositories by agent and `gpt2_size`, as parlai/agents/hugging_face loads them
+HUB_REPOSITORIES = {
+    'hugging_face/dialogpt': {
+        'small': 'microsoft/DialoGPT-small',
+        'medium': 'microsoft/DialoGPT-medium',
+        'large': 'microsoft/DialoGPT-large',
+    },
+    'hugging_face/gpt2': {
+        'small': 'gpt2',
+        'medium': 'gpt2-medium',
+        'large': 'gpt2-large',
+        'xl': 'gpt2-xl',
+    },
+}
+
 
 def gpt2_encoder_reordering(module: Any) -> None:
     """

@@ -11,6 +11,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.signature import signature_line
+from parlai_ext.files.option_files import sha256
 from parlai_ext.files.yaml_file import nearest
 from parlai_ext.models.hf_turns import (
     Form,
@@ -24,7 +25,6 @@ from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal, reserved
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.systems import hub
-from parlai_ext.systems.content import sha256
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
     chosen_device,

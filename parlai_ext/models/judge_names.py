@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.roster_file import parse_target_and_info
@@ -50,6 +51,6 @@ def is_hugging_face(system: System) -> bool:
     """
     Return whether a judge is a model of Hugging Face's.
     """
-    return str(system.opt.get('model')) in (hub.AGENT, *hub.REPOSITORIES) and not (
+    return str(system.opt.get('model')) in (hub.AGENT, *HUB_REPOSITORIES) and not (
         system.opt.get('model_file')
     )

@@ -19,13 +19,13 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.signature import signature_line
+from parlai_ext.files.option_files import sha256
 from parlai_ext.models.cross_attention import CrossAttention, foreign_part
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.threads import fit_threads
-from parlai_ext.systems.content import sha256
 from parlai_ext.systems.parlai_agents import load_system, model_path
 
 # options, beside weights and dictionary, that change what a judge reads or computes

@@ -36,7 +36,7 @@ def check_scorer(section: Mapping[str, Any], datapath: str | None = None) -> Non
     :raises UserError: for what building it would raise: an unknown name, key or set of
         follow-ups, a judge that is not there or cannot be downloaded.
     """
-    from parlai_ext.systems.fetch.downloads import download_systems
+    from parlai_ext.systems.downloads import download_systems
     from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
 
     def enough(model_file: str) -> NoReturn:

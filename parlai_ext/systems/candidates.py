@@ -25,9 +25,10 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import content_id
+from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems import openers, zoo
-from parlai_ext.systems.content import sha256
+from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.task_data import data_urls, teacher_module
 
 PREFIX = 'task:'
@@ -72,7 +73,7 @@ def candidates_file(
     task, datatype = parsed(spec)
     slug = re.sub(r'[^A-Za-z0-9_-]+', '-', task)[:60].strip('-')
     name = f'{slug}-{content_id("candidates", task, datatype, RULE)[:8]}.txt'
-    path = Path(zoo.data_folder(datapath), 'parlai_ext', 'candidates', name)
+    path = Path(data_folder(datapath), 'parlai_ext', 'candidates', name)
     if build and not _is_fresh(path):
         _build(path, task, datatype, datapath)
     return path
@@ -130,7 +131,7 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
     Collect a task's replies into a file, and note beside it what they came from.
     """
     try:
-        with zoo.quick_to_give_up(datapath):
+        with zoo.ensure_checked_downloads(datapath):
             teachers = openers.teachers_of(task, datatype, datapath)
             replies = sorted({line for one in teachers for line in _replies(one)})
     except Exception as e:  # whatever network, archive and teacher come up with

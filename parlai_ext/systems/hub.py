@@ -11,25 +11,12 @@ from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
 
+from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.content import sha256
+from parlai_ext.files.option_files import sha256
 
 AGENT = 'ext:hf'
-# agent -> repository by `gpt2_size`, as parlai/agents/hugging_face asks for it
-REPOSITORIES = {
-    'hugging_face/dialogpt': {
-        'small': 'microsoft/DialoGPT-small',
-        'medium': 'microsoft/DialoGPT-medium',
-        'large': 'microsoft/DialoGPT-large',
-    },
-    'hugging_face/gpt2': {
-        'small': 'gpt2',
-        'medium': 'gpt2-medium',
-        'large': 'gpt2-large',
-        'xl': 'gpt2-xl',
-    },
-}
 DEFAULT_SIZE = {'hugging_face/dialogpt': 'medium', 'hugging_face/gpt2': 'small'}
 # the first that is there holds the weights; an index names the files that do
 WEIGHTS = (
@@ -64,12 +51,12 @@ def repository(system: System) -> str | None:
             for near in get_close_matches('hf_model', system.opt, 1, cutoff=0.85):
                 raise UserError(f"{near}: unknown; did you mean 'hf_model'?")
         return checked_repository(system.opt.get('hf_model'))
-    if agent not in REPOSITORIES or system.opt.get('model_file'):
+    if agent not in HUB_REPOSITORIES or system.opt.get('model_file'):
         return None
     if system.opt.get('model_name'):
         return str(system.opt['model_name'])
     size = str(system.opt.get('gpt2_size') or DEFAULT_SIZE[agent])
-    sizes = REPOSITORIES[agent]
+    sizes = HUB_REPOSITORIES[agent]
     if size not in sizes:
         raise UserError(f'gpt2_size {size!r} is none of {", ".join(sizes)}')
     return sizes[size]

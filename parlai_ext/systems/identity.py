@@ -12,10 +12,10 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
+from parlai_ext.files.option_files import escaped, files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.systems import hub, rag, zoo
 from parlai_ext.systems.candidates import candidates_file, is_spec
-from parlai_ext.systems.content import escaped, files_at, sha256
 from parlai_ext.systems.remote import names
 
 CANDIDATES = 'fixed_candidates_path'
@@ -88,12 +88,12 @@ def _contents(key: str, value: str, datapath: str | None) -> dict[str, str]:
     """
     Return the hashes of an option's files and, for a model, of its companions.
     """
-    find = candidates_file if is_spec(value) else zoo.fetched
+    find = candidates_file if is_spec(value) else zoo.fetch_path
     try:
         path = find(value, datapath)
     except UserError as e:
         raise UserError(f'{key}: {e}') from None
-    found = files_at(path, beginning=key in INDEX_OPTIONS)
+    found = files_at(path, is_prefix=key in INDEX_OPTIONS)
     if not found or (path.is_dir() and key not in INDEX_OPTIONS):
         raise UserError(f'{key}: there is no file {value}')
     if key == 'model_file':

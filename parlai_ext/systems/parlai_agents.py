@@ -20,6 +20,7 @@ from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.yaml_file import nearest
 from parlai_ext.systems.candidates import candidates_file, is_spec
+from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 from parlai_ext.systems.misfit import check_reader, why_unfit
 from parlai_ext.systems.players import (
     Player,
@@ -32,7 +33,7 @@ from parlai_ext.systems.remote.names import samples_remotely
 from parlai_ext.systems.safe.load import BadModelFile, guarded, read_opt
 from parlai_ext.systems.tokenizer_files import missing_urls
 from parlai_ext.systems.torch_memory import is_out_of_memory
-from parlai_ext.systems.zoo import fetched, is_zoo, place_of, quick_to_give_up
+from parlai_ext.systems.zoo import ensure_checked_downloads, fetch_path
 
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
@@ -76,7 +77,7 @@ def _built(
     for key, value in _ours(opt, given, no_cuda, fp16).items():
         opt[key] = opt['override'][key] = value
     try:
-        with quick_to_give_up(datapath), fresh_candidates(), _few_words():
+        with ensure_checked_downloads(datapath), fresh_candidates(), _few_words():
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError as error:
         if any(url in str(error) for url in missing_urls(whole, datapath)):
@@ -131,7 +132,7 @@ def model_path(system: System, datapath: str | None = None) -> Path | None:
     Return where the system's model file is, or would be after a download.
     """
     path = str(system.opt.get('model_file') or '')
-    return place_of(path, datapath) if path else None
+    return local_path(path, datapath) if path else None
 
 
 def _given(system: System, datapath: str | None) -> dict[str, Any]:
@@ -183,11 +184,11 @@ def _found(system: System, path: str, datapath: str | None) -> str:
     """
     try:
         with _few_words():
-            found = fetched(path, datapath)
+            found = fetch_path(path, datapath)
     except UserError as error:
         raise _bad(system)('model_file', str(error)) from error
     if not found.is_file():
-        where = f' ({path})' if is_zoo(path) else ''
+        where = f' ({path})' if is_zoo_path(path) else ''
         raise _bad(system)('model_file', f'there is no file {found}{where}')
     return str(found)
 

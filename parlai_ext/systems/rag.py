@@ -15,6 +15,7 @@ from typing import Any
 from parlai_ext.compat.rag.files import BERT_FILES, bert_home, index_files
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems import zoo
+from parlai_ext.systems.fetch.data_folder import data_folder, local_path
 
 # kinds of retriever that read an index (rag/args.py:80)
 WITH_INDEX = ('dpr', 'dpr_then_poly', 'poly_faiss', 'search_term_faiss')
@@ -86,7 +87,7 @@ def _missing(
         'path_to_index': '; parlai.agents.rag.scripts.index_dense_embeddings writes it',
         'path_to_dpr_passages': '; it is tab-separated: id, text, title',
     }
-    files = _files(key, zoo.fetched(path, datapath), opt, datapath)
+    files = _files(key, zoo.fetch_path(path, datapath), opt, datapath)
     lost = next((file for file in files if not file.is_file()), None)
     return f'there is no file {lost}{hints.get(key, "")}' if lost else None
 
@@ -102,7 +103,7 @@ def _files(
     if key != 'path_to_index':
         return [place]
     vectors = opt.get('path_to_dense_embeddings')
-    return index_files(place, zoo.place_of(str(vectors), datapath) if vectors else None)
+    return index_files(place, local_path(str(vectors), datapath) if vectors else None)
 
 
 def retrieval_files(opt: Mapping[str, Any], datapath: str | None) -> dict[str, Path]:
@@ -117,7 +118,7 @@ def retrieval_files(opt: Mapping[str, Any], datapath: str | None) -> dict[str, P
     found: dict[str, Path] = {}
     datapath = opt.get('datapath') or datapath
     for key, path in retrieval_paths(opt).items():
-        files = _files(key, zoo.fetched(path, datapath), opt, datapath)
+        files = _files(key, zoo.fetch_path(path, datapath), opt, datapath)
         found |= {f'{key}.{i}' if i else key: file for i, file in enumerate(files)}
     if found and _bert(opt):
         home = bert_home(_placed(opt, datapath))
@@ -134,5 +135,5 @@ def _placed(opt: Mapping[str, Any], datapath: str | None) -> dict[str, Any]:
     Return the options with the model file and the data folder of this machine.
     """
     model_file = str(opt.get('model_file') or '')
-    place = str(zoo.place_of(model_file, datapath)) if model_file else None
-    return {**opt, 'model_file': place, 'datapath': zoo.data_folder(datapath)}
+    place = str(local_path(model_file, datapath)) if model_file else None
+    return {**opt, 'model_file': place, 'datapath': data_folder(datapath)}

@@ -14,11 +14,11 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
+from parlai_ext.files.option_files import existing_file, files_at
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems
 from parlai_ext.files.yaml_file import nearest
 from parlai_ext.systems import candidates, hub, tokenizer_files, zoo
-from parlai_ext.systems.content import files_at
-from parlai_ext.systems.existing import existing
+from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 from parlai_ext.systems.misfit import check_reader
 from parlai_ext.systems.remote import names
 from parlai_ext.systems.safe.load import Refused, count_parameters
@@ -91,12 +91,12 @@ def _weights(system: System, datapath: str | None) -> tuple[str, str]:
     if path is None:
         return _without_model_file(system)
     path = str(path)
-    if not zoo.is_zoo(path):
-        return PRESENT, str(existing(path, 'model_file').absolute())
+    if not is_zoo_path(path):
+        return PRESENT, str(existing_file(path, 'model_file').absolute())
     urls = _zoo_urls('model_file', path, datapath)
     if urls:
         return DOWNLOAD, ' '.join(urls)
-    return PRESENT, str(zoo.place_of(path, datapath).absolute())
+    return PRESENT, str(local_path(path, datapath).absolute())
 
 
 def _without_model_file(system: System) -> tuple[str, str]:
@@ -133,8 +133,8 @@ def _zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
         raise UserError(f'{key}: {e}') from None
     if urls:
         return urls
-    file = zoo.place_of(path, datapath)
-    if not files_at(file, beginning=key in INDEX_OPTIONS):
+    file = local_path(path, datapath)
+    if not files_at(file, is_prefix=key in INDEX_OPTIONS):
         raise UserError(f'{key}: {path}: there is no file {file}; {zoo.like(path)}')
     return []
 
@@ -153,12 +153,12 @@ def _besides(
             continue
         if candidates.is_spec(value):
             yield f'{key}: {_replies(key, value, datapath)}'
-        elif zoo.is_zoo(value):
+        elif is_zoo_path(value):
             urls = _zoo_urls(key, value, datapath)
             if urls:
                 yield f'{key}: {" ".join(urls)}'
         else:
-            existing(value, key)
+            existing_file(value, key)
     urls = tokenizer_files.missing_urls({**own, **system.opt}, datapath)
     if urls:
         yield f'dict_tokenizer: {" ".join(urls)}'

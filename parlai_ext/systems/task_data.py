@@ -13,6 +13,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import nearest
 from parlai_ext.systems import openers, zoo
+from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.hands import replaced
 
 
@@ -49,7 +50,7 @@ def data_urls(module: str, datapath: str | None) -> list[str]:
     resources = getattr(build, 'RESOURCES', None)
     if not isinstance(resources, list) or not hasattr(build, 'build'):
         return []
-    opt = {'datapath': zoo.data_folder(datapath), 'datatype': 'train:evalmode'}
+    opt = {'datapath': data_folder(datapath), 'datatype': 'train:evalmode'}
     try:
         with _no_hands(), zoo.hushed():
             build.build(opt)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from parlai_ext.systems import zoo
+from parlai_ext.systems.fetch.data_folder import data_folder
 
 # agents whose parser sets `dict_tokenizer` (agents/bart/bart.py:65)
 AGENTS = ('bart',)
@@ -51,4 +51,4 @@ def _wanted(opt: Mapping[str, Any]) -> bool:
 
 
 def _home(opt: Mapping[str, Any], datapath: str | None) -> Path:
-    return Path(zoo.data_folder(opt.get('datapath') or datapath))
+    return Path(data_folder(opt.get('datapath') or datapath))

@@ -16,29 +16,17 @@ from typing import Any
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.files.yaml_file import nearest
 from parlai_ext.systems.fetch.answers import LIMITS, Limits
+from parlai_ext.systems.fetch.data_folder import (
+    data_folder,
+    is_zoo_path,
+    local_path,
+)
 from parlai_ext.systems.fetch.file import Unreachable
 from parlai_ext.systems.fetch.hands import replaced
-from parlai_ext.systems.fetch.staging import Stage, data_folder, staged
+from parlai_ext.systems.fetch.staging import Stage, staged
 from parlai_ext.systems.fetch.trusted import trusted_downloads, under_way_now
 
-ZOO = ('zoo:', 'models:')
 SHIPPED = 'mini/'  # comes with us
-
-
-def is_zoo(path: str) -> bool:
-    """
-    Tell whether a model path is one of ParlAI's zoo.
-    """
-    return path.startswith(ZOO)
-
-
-def place_of(path: str, datapath: str | None) -> Path:
-    """
-    Return where a model's file is; one of the zoo, where it would be after a download.
-    """
-    if not is_zoo(path):
-        return Path(path)
-    return Path(data_folder(datapath), 'models', path.partition(':')[2])
 
 
 def needed_downloads(path: str, datapath: str | None) -> list[str]:
@@ -119,7 +107,7 @@ def zoo_paths() -> list[str]:
     shipped = Path(__file__).parent.parent / 'mini' / 'zoo'
     for opt in shipped.rglob('*.opt'):
         found.add(f'zoo:mini/{opt.relative_to(shipped).with_suffix("")}')
-    return sorted(p for p in found if is_zoo(p))
+    return sorted(p for p in found if is_zoo_path(p))
 
 
 @contextlib.contextmanager
@@ -169,7 +157,7 @@ def hushed() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def fetched(
+def fetch_path(
     path: str,
     datapath: str | None,
     *,
@@ -186,17 +174,17 @@ def fetched(
     :raises Unreachable: when there is no network.
     :raises UserError: when it cannot be had.
     """
-    if not is_zoo(path):
+    if not is_zoo_path(path):
         return Path(path)
     home = Path(data_folder(datapath))
     if not needed_downloads(path, str(home)):
-        return place_of(path, str(home))
+        return local_path(path, str(home))
     try:
         _build(path, home, lock, progress, limits)
     except Exception as e:  # whatever network, archive, disk and zoo come up with
         kind = Unreachable if isinstance(e, Unreachable) else UserError
         raise kind(f'{path} cannot be downloaded: {first_line(e)}') from e
-    return place_of(path, str(home))
+    return local_path(path, str(home))
 
 
 def _build(
@@ -220,7 +208,7 @@ def _build(
 
 
 @contextlib.contextmanager
-def quick_to_give_up(datapath: str | None = None) -> Iterator[None]:
+def ensure_checked_downloads(datapath: str | None = None) -> Iterator[None]:
     """
     Let whatever a model or a task fetches while it is built be fetched by us.
 

@@ -61,7 +61,7 @@ def fetch_model(data):
 
     def fetched(name, **options):
         options = {'progress': False, 'limits': HASTY, **options}
-        return zoo.fetched(f'zoo:fake/{name}/model', str(data), **options)
+        return zoo.fetch_path(f'zoo:fake/{name}/model', str(data), **options)
 
     return fetched
 

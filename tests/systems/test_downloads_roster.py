@@ -13,7 +13,7 @@ from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import hub
-from parlai_ext.systems.fetch.downloads import download_systems
+from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.fetch.lock import Entry, LockFile
 from parlai_ext.systems.fetch.trusted import trusted_downloads
 from tests.support.download_fixtures import seen

@@ -7,7 +7,7 @@ from parlai.utils.bpe import Gpt2BpeHelper
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.fetch.downloads import download_systems
+from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from tests.support import families

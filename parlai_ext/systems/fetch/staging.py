@@ -26,21 +26,6 @@ STAGE = 'stage-'
 log = logging.getLogger(__name__)
 
 
-def data_folder(datapath: str | None) -> str:
-    """
-    Return ParlAI's data folder: the one given, or ParlAI's own choice.
-    """
-    if datapath:
-        return datapath
-    if os.environ.get('PARLAI_DATAPATH'):
-        return os.environ['PARLAI_DATAPATH']
-    from parlai.core.params import ParlaiParser
-
-    found = ParlaiParser(False, False)._infer_datapath({})['datapath']
-    del os.environ['PARLAI_DATAPATH']  # which that call sets
-    return str(found)
-
-
 def under_way(datapath: Path) -> Path:
     """
     Return the folder of what is under way.

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.content import sha256
+from parlai_ext.files.option_files import sha256
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.answers import LIMITS, Limits
+from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.file import fetch
 from parlai_ext.systems.fetch.hands import replaced
 from parlai_ext.systems.fetch.lock import Entry, LockFile, differs
-from parlai_ext.systems.fetch.staging import Stage, data_folder, folder_of, held
+from parlai_ext.systems.fetch.staging import Stage, folder_of, held
 
 LOCK = 'parlai_ext.lock.json'
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292

@@ -16,8 +16,8 @@ from typing import Any
 
 from parlai.core.loader import AGENT_REGISTRY, REGISTERED_REPOS
 
-from parlai_ext.systems.fetch.staging import data_folder
-from parlai_ext.systems.hub import REPOSITORIES
+from parlai_ext.compat.agents import HUB_REPOSITORIES
+from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.safe.places import Elsewhere, elsewhere
 from parlai_ext.systems.safe.unpickle import Refused
 
@@ -30,7 +30,7 @@ ROSTER_ONLY = re.compile(
 )
 ASKED_ONLY = re.compile(r'hf_trust_code|remote_\w+|search_server|model_name')
 # repositories that ParlAI takes its own models from
-PUBLISHED = [name for sizes in REPOSITORIES.values() for name in sizes.values()]
+PUBLISHED = [name for sizes in HUB_REPOSITORIES.values() for name in sizes.values()]
 OUR_REPOS = ('parlai', 'parlai_ext')
 TASKS = ('task', 'evaltask', 'pytorch_teacher_task')
 # what began a training, or would convert other weights: BART writes those where

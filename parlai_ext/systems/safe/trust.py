@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.content import sha256
+from parlai_ext.files.option_files import sha256
+from parlai_ext.systems.fetch.data_folder import local_path
 from parlai_ext.systems.safe.load import guarded
-from parlai_ext.systems.zoo import place_of
 
 
 def trusting(opt: Mapping[str, Any]) -> AbstractContextManager[None]:
@@ -36,7 +36,7 @@ def trusted(opt: Mapping[str, Any]) -> dict[str, str]:
 def _files(opt: Mapping[str, Any]) -> Sequence[Path]:
     found = []
     for name in opt.get('trust_model_code') or ():
-        file = place_of(name, opt.get('datapath'))
+        file = local_path(name, opt.get('datapath'))
         if not file.is_file():
             raise UserError(f'--trust-model-code: there is no file {file}')
         found.append(file)

@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
+from parlai_ext.files.option_files import files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.systems import candidates, hub, tokenizer_files, zoo
-from parlai_ext.systems.content import files_at, sha256
 from parlai_ext.systems.fetch.answers import LIMITS, Limits
+from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 from parlai_ext.systems.fetch.file import Unreachable
 from parlai_ext.systems.fetch.lock import Entry, LockFile
 from parlai_ext.systems.fetch.trusted import default_lock, trusted_downloads
@@ -74,7 +75,7 @@ class Means:
 
         :raises UserError: when it cannot be had.
         """
-        if zoo.is_zoo(value):
+        if is_zoo_path(value):
             return self.fetch_from_zoo(key, value)
         if candidates.is_spec(value) and candidates.to_download(value, self.datapath):
             with trusted_downloads(self.datapath, **self.how()):
@@ -100,8 +101,8 @@ class Means:
         for host in sorted(hosts & self.silent):
             raise UserError(f'{path} cannot be downloaded: {host} cannot be reached')
         try:
-            found = zoo.fetched(path, self.datapath, **self.how())
-            if not files_at(found, beginning=key in INDEX_OPTIONS):
+            found = zoo.fetch_path(path, self.datapath, **self.how())
+            if not files_at(found, is_prefix=key in INDEX_OPTIONS):
                 raise UserError(f'{path}: what came has no file {found}')
         except UserError as e:
             if isinstance(e, Unreachable):
@@ -117,7 +118,7 @@ class Means:
         :raises UserError: when it cannot be had.
         """
         path = str(system.opt.get('model_file') or '')
-        model = zoo.place_of(path, self.datapath)
+        model = local_path(path, self.datapath)
         opt = {
             **(own_options(model, system.opt, self.datapath) if path else {}),
             **system.opt,

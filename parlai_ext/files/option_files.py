@@ -1,0 +1,92 @@
+"""
+The files that a path in a system's options stands for: which, their hashes, their near
+misses.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.roster_file import INDEX_OPTIONS
+
+
+def sha256(path: Path) -> str:
+    """
+    Return the SHA-256 of a file, which is read once while its size and date stay.
+    """
+    stat = path.stat()
+    return _sha256(str(path), stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=1024)
+def _sha256(path: str, mtime: int, size: int) -> str:
+    with open(path, 'rb') as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()
+
+
+def files_at(path: Path, *, is_prefix: bool = False) -> dict[str, Path]:
+    """
+    Return the files that a path stands for, by what their names add to it.
+
+    :param is_prefix: the path may be a prefix of names, as an index is given by what
+        ``exact.index`` and ``exact.index_meta`` share.
+    """
+    if path.is_file():
+        return {'': path}
+    if path.is_dir():
+        inside = sorted(p for p in path.rglob('*') if p.is_file())
+        return {f'/{p.relative_to(path).as_posix()}': p for p in inside}
+    if not is_prefix or not path.parent.is_dir():
+        return {}
+    named = sorted(path.parent.glob(f'{escaped(path.name)}.*'))
+    return {p.name.removeprefix(path.name): p for p in named if p.is_file()}
+
+
+def escaped(name: str) -> str:
+    """
+    Return a glob pattern that matches this file name only.
+    """
+    return ''.join(f'[{c}]' if c in '*?[' else c for c in name)
+
+
+def existing_file(path: str, option: str) -> Path:
+    """
+    Return the path that an option names; of an index, the prefix of its files' names.
+
+    :raises UserError: when there is no such file; it names the nearest one.
+    """
+    is_index = option in INDEX_OPTIONS
+    if os.path.isfile(path) or (is_index and files_at(Path(path), is_prefix=True)):
+        return Path(path)
+    raise UserError(f'{option}: {missing_file(path)}')
+
+
+def missing_file(path: str) -> str:
+    """
+    Return a message that there is no such file, with the nearest name if there is one.
+    """
+    wanted = Path(path)
+    if wanted.is_dir():
+        inside = wanted / 'model'
+        hint = f'; did you mean {str(inside)!r}?' if inside.is_file() else ''
+        return f'{path} is a folder, not a file{hint}'
+    parent = wanted.parent
+    if not parent.is_dir():
+        while not parent.is_dir():
+            wanted, parent = parent, parent.parent
+        return f'there is no file {path}: no folder {wanted}{_hint(wanted)}'
+    return f'there is no file {path}{_hint(wanted)}'
+
+
+def _hint(wanted: Path) -> str:
+    try:
+        names = os.listdir(wanted.parent)
+    except OSError:
+        return ''
+    close = difflib.get_close_matches(wanted.name, names, n=1)
+    return f'; did you mean {str(wanted.with_name(close[0]))!r}?' if close else ''
