@@ -45,26 +45,20 @@ FOLDERS = {
 KNOWN: set[str] = {
     'agents.chatmatch.chatmatch imports commands.options',
     'agents.fed.fed imports commands.options',
-    'agents.hf.hf imports commands.options',
-    'circle of folders: bench collect commands models models.likelihood '
-    'results scoring systems systems.chat systems.remote',
+    'circle of folders: bench collect commands models models.likelihood results '
+    'scoring systems',
     'circle of folders: compat compat.rag',
     'collect.import_run imports tqdm.tqdm',
-    'collect.playing imports commands.options',
     'collect.preflight imports tqdm.tqdm',
-    'collect.sampler imports commands.options',
     'collect.sampler imports tqdm.tqdm',
     'data.gather imports tqdm.tqdm',
-    'scoring.score_run imports commands.options',
     'scoring.score_run imports tqdm.tqdm',
-    'systems.chat.options imports commands.options',
     'systems.downloads imports commands.plugin',
     'systems.openers imports commands.plugin',
     'systems.openers imports tasks',
     'systems.parlai_agents imports commands.plugin',
     'systems.resolve imports commands.plugin',
     'systems.task_data imports commands.plugin',
-    'tasks.dialogues.agents imports commands.options',
 }
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.write report.page'

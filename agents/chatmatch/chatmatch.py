@@ -12,8 +12,9 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.commands.options import add_options, machine_of
+from parlai_ext.commands.options import add_options
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue, Utterance
+from parlai_ext.core.options import machine_options
 from parlai_ext.models.scorer_acts import is_asked, put_scores
 from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT as CONCEPTS
 from parlai_ext.scoring.chatmatch.entities import DEFAULT as ENTITIES
@@ -154,6 +155,6 @@ def load_scorer(opt: Opt) -> Any:
     given = {key: opt.get(PREFIX + key) for key in CHOICES}
     return build_scorer(
         {'name': 'chatmatch', 'judge_model_file': opt.get('judge_model_file'), **given},
-        **machine_of(opt),
+        **machine_options(opt),
         batchsize=max(64, opt.get('batchsize') or 1),
     )

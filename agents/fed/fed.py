@@ -14,7 +14,8 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.utils import logging
 
-from parlai_ext.commands.options import add_options, machine_of
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.options import machine_options
 from parlai_ext.models.scorer_acts import is_asked, put_scores
 from parlai_ext.scoring.fed import Fed, Verdict
 from parlai_ext.scoring.fed_options import CHOICES
@@ -103,7 +104,7 @@ def load_fed(opt: Opt) -> Any:
     """
     fed = build_scorer(
         scorer_config({'name': 'fed'}, opt),
-        **machine_of(opt),
+        **machine_options(opt),
         batchsize=max(64, opt.get('batchsize') or 1),
     )
     logging.info(f'scorer {fed.signature}')

@@ -24,7 +24,7 @@ from parlai_ext.agents.hf.talk import (
     Talker,
     make_talker,
 )
-from parlai_ext.commands.options import positive
+from parlai_ext.core.options import positive
 from parlai_ext.systems.chat.conversation import (
     Conversation,
     ConversationAgent,

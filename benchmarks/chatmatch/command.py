@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options, machine_of, positive
+from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import machine_options, positive
 
 if TYPE_CHECKING:
     from benchmarks.chatmatch.tables import RawOf, Table
@@ -263,7 +264,7 @@ class ChatmatchTables(Command):
         if name == 'none':
             return None
         tokens = (self.opt['batchsize'] or 64) * CONTEXT
-        return Remembered(load_judge(name, **machine_of(self.opt), tokens=tokens))
+        return Remembered(load_judge(name, **machine_options(self.opt), tokens=tokens))
 
     def built(self, reading: str, entities: str, games: str = 'original') -> ChatMatch:
         """

@@ -14,10 +14,9 @@ from math import fsum
 from typing import Any
 
 from parlai_ext.core.dialogue_means import dialogue_means
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
-from parlai_ext.files.yaml_file import nearest
 from parlai_ext.ranking.items import item_agreement
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.fed_variants import VARIANTS, rescored

@@ -18,8 +18,8 @@ import torch
 from parlai_ext.collect.lockstep import Lane, play_on
 from parlai_ext.collect.plan import Plan
 from parlai_ext.collect.seats import drawing_systems
-from parlai_ext.commands.options import machine_of
 from parlai_ext.core.nouns import Dialogue, Pairing, System
+from parlai_ext.core.options import machine_options
 from parlai_ext.core.schedule import Block, ShardKey, blocks
 from parlai_ext.models.threads import fit_threads
 from parlai_ext.store import RunFolder
@@ -62,7 +62,7 @@ class Stage:
         :param load: builds a system, if it is not `load_system` that does.
         :param spent: is filled with what each system has used, however this ends.
         """
-        where, datapath = machine_of(opt), opt.get('datapath')
+        where, datapath = machine_options(opt), opt.get('datapath')
         systems = plan.roster.targets + plan.roster.partners
         fit_threads(model_path(system, datapath) for system in systems)
         budget = memory_for_weights(where['no_cuda'], opt.get('max_gpu_memory'))

@@ -22,8 +22,8 @@ from parlai_ext.collect.rates import (
     pace,
     typical_width,
 )
-from parlai_ext.commands.options import machine_of
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, System
+from parlai_ext.core.options import machine_options
 from parlai_ext.core.schedule import Block
 from parlai_ext.systems.model_cache import Residents
 from parlai_ext.systems.parlai_agents import load_system
@@ -238,7 +238,9 @@ class Sampler:
 
     def _load(self, system: System) -> Player:
         start = self.clock()
-        timed = TimedPlayer(load_system(system, **machine_of(self.opt)), self.clock)
+        timed = TimedPlayer(
+            load_system(system, **machine_options(self.opt)), self.clock
+        )
         self.load_seconds[system.name] = self.clock() - start
         self.n_bytes[system.name] = timed.n_bytes
         return timed

@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.options import truth
 
 COMMANDS = {
     'evaluate_systems': 'parlai_ext.commands.evaluate_systems:EvaluateSystems',
@@ -80,7 +81,7 @@ class Command:
             description=cls.description,
             allow_abbrev=False,
         )
-        parser.register('type', 'bool', as_bool)
+        parser.register('type', 'bool', truth)
         cls.add_arguments(parser)
         return parser
 
@@ -161,17 +162,6 @@ def print_anywhere() -> None:
         'surrogateescape',
     ):
         out.reconfigure(errors='backslashreplace')
-
-
-def as_bool(text: str) -> bool:
-    """
-    Read a truth value as ParlAI does.
-    """
-    if text.lower() in ('yes', 'true', 't', '1', 'y'):
-        return True
-    if text.lower() in ('no', 'false', 'f', 'n', '0'):
-        return False
-    raise argparse.ArgumentTypeError(f'true or false expected, not {text!r}')
 
 
 def run_directly(name: str, args: Sequence[str]) -> Any:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import SWITCH, add_options
-from parlai_ext.core.errors import UserError
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import SWITCH
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import Protocol
@@ -137,7 +138,6 @@ def rules_of(opt: Mapping[str, Any]) -> Any:
     Return what the options ask to be done to dialogues.
     """
     from parlai_ext.data.two_speakers import EMPTY_TURNS, Rules
-    from parlai_ext.files.yaml_file import nearest
 
     if opt['empty_turns'] not in EMPTY_TURNS:
         hint = nearest(opt['empty_turns'], EMPTY_TURNS)

@@ -7,73 +7,11 @@ A default of `None` means "not given": the protocol file's value holds.
 from __future__ import annotations
 
 import argparse
-import math
 import os
-from collections.abc import Mapping
 from typing import Any
 
+from parlai_ext.core.options import SWITCH, gigabytes, positive, share
 
-def positive(text: str) -> int:
-    """
-    Read a whole number of at least 1.
-    """
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'a number from 1 is expected, not {text!r}')
-    return int(text)
-
-
-def share(text: str) -> float:
-    """
-    Read a number between 0 and 1.
-    """
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:
-        raise argparse.ArgumentTypeError(f'a share from 0 to 1 expected, not {text!r}')
-    return found
-
-
-def gigabytes(text: str) -> float:
-    """
-    Read a size above 0.
-    """
-    try:
-        size = float(text)
-    except ValueError:
-        size = 0.0
-    if not 0 < size < math.inf:
-        raise argparse.ArgumentTypeError(f'gigabytes above 0 expected, not {text!r}')
-    return size
-
-
-class Switch(argparse._StoreTrueAction):
-    """
-    An option that is on when it is named; ParlAI's users write ``--pilot true``, too.
-
-    A `store_true`, since nothing else of the kind may be given to ParlAI's commands
-    as a keyword (core/params.py:1224).
-    """
-
-    def __init__(self, option_strings: list[str], dest: str, **options: Any):
-        super().__init__(option_strings, dest, **options)
-        self.nargs, self.type, self.metavar = '?', 'bool', 'BOOL'
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """
-        Set the value that was read, or `True` where none was given.
-        """
-        setattr(namespace, self.dest, values)
-
-
-SWITCH: dict[str, Any] = {'action': Switch}
 OPTIONS: dict[str, dict[str, Any]] = {
     '--config': {
         'metavar': 'NAME|FILE',
@@ -273,14 +211,3 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
             groups[title].add_argument(name, **OPTIONS[name])
-
-
-def machine_of(opt: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return where models are and how they compute, for what loads a system or a judge.
-    """
-    return {
-        'datapath': opt.get('datapath'),
-        'no_cuda': bool(opt.get('no_cuda')),
-        'fp16': opt.get('fp16'),
-    }

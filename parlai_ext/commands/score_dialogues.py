@@ -8,8 +8,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import SWITCH, add_options
+from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import SWITCH
 
 if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ScoreReport

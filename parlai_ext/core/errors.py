@@ -2,6 +2,11 @@
 The exceptions for a user's mistake: one line, no traceback, exit code 1.
 """
 
+import difflib
+from collections.abc import Iterable
+
+MAX_SHOWN = 20
+
 
 class UserError(Exception):
     """
@@ -24,6 +29,19 @@ def shown(text: str) -> str:
     'a\\\\x1b[2J'
     """
     return ''.join(c if c.isprintable() else _spelled(c) for c in text)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """
+    Return 'did you mean …?', or else what there is.
+    """
+    names = sorted(known)
+    folded = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
+    if close:
+        return f'did you mean {folded[close[0]]!r}?'
+    more = f', … ({len(names)} in all)' if len(names) > MAX_SHOWN else ''
+    return f'known: {", ".join(names[:MAX_SHOWN]) or "none"}{more}'
 
 
 def _spelled(char: str) -> str:

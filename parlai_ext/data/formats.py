@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.data import chatmatch_logs as chatmatch
 from parlai_ext.data import dstc9
 from parlai_ext.data import parlai_conversations
 from parlai_ext.data import dialogue_rows as rows
 from parlai_ext.data import spot_the_bot
 from parlai_ext.data.source_dialogue import Reader, Source, brief
-from parlai_ext.files.yaml_file import nearest
 
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt')
 BOM = b'\xef\xbb\xbf'

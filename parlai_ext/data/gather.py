@@ -12,12 +12,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.data.formats import FORMATS, sources
 from parlai_ext.data.parlai_conversations import judged_model
 from parlai_ext.data.two_speakers import Rules, Settled, settle
 from parlai_ext.data.source_dialogue import Problem, Source, brief
-from parlai_ext.files.yaml_file import nearest
 
 
 @dataclass

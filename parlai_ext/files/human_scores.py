@@ -12,10 +12,9 @@ import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.text_file import read_utf8
-from parlai_ext.files.yaml_file import nearest
 
 NEEDED = ('system', 'dimension', 'value')
 COLUMNS = (*NEEDED, 'rater', 'dialogue_id')

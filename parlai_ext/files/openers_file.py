@@ -16,9 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.files.text_file import read_utf8
-from parlai_ext.files.yaml_file import nearest
 
 logger = logging.getLogger(__name__)
 

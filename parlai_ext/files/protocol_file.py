@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import SCHEMES, Protocol
 from parlai_ext.files.roster_file import (
     RosterFile,
@@ -31,7 +31,7 @@ from parlai_ext.files.roster_file import (
     read_roster,
     read_shipped,
 )
-from parlai_ext.files.yaml_file import Document, Key, nearest
+from parlai_ext.files.yaml_file import Document, Key
 
 SIMPLE: dict[str, type] = {
     'name': str,

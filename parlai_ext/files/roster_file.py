@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import Roster, System
-from parlai_ext.files.yaml_file import Document, Key, nearest, read_file, read_text
+from parlai_ext.files.yaml_file import Document, Key, read_file, read_text
 
 INFO: dict[str, type] = {
     'params': int,

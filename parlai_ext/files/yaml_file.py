@@ -6,23 +6,21 @@ No duplicate keys, no tags, no merge keys; aliases are fine until they multiply.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.files.text_file import read_utf8
 
 MAX_NODES = 100_000
 MAX_DEPTH = 40
-MAX_SHOWN = 20
 COLLECTIONS = ('tag:yaml.org,2002:map', 'tag:yaml.org,2002:seq')
 Key = str | int
 KINDS: dict[type, str] = {
@@ -110,19 +108,6 @@ class Document:
                     (*where, key), f'unknown key of {what}; {nearest(key, keys)}'
                 )
         return found
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """
-    Return 'did you mean …?', or else what there is.
-    """
-    names = sorted(known)
-    folded = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
-    if close:
-        return f'did you mean {folded[close[0]]!r}?'
-    more = f', … ({len(names)} in all)' if len(names) > MAX_SHOWN else ''
-    return f'known: {", ".join(names[:MAX_SHOWN]) or "none"}{more}'
 
 
 def shown(value: Any) -> str:

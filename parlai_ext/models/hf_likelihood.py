@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.signature import signature_line
 from parlai_ext.files.option_files import sha256
-from parlai_ext.files.yaml_file import nearest
 from parlai_ext.models.hf_turns import (
     Form,
     JoinedTurns,

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.files.yaml_file import nearest
 from parlai_ext.results.tables import Tables
 
 Reference = Mapping[str, Mapping[str, float] | Sequence[HumanJudgement]]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import (
     Answer,
     Dialogue,
@@ -25,7 +25,6 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
 )
 from parlai_ext.core.signature import signature_line
-from parlai_ext.files.yaml_file import nearest
 from parlai_ext.scoring.fed_options import CHOICES, FOLLOWUPS, FedOptions
 from parlai_ext.scoring.fed_original import OriginalStrings, tells_context
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups

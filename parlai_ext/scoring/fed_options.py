@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.files.yaml_file import nearest
+from parlai_ext.core.errors import UserError, nearest
 
 CHOICES = {
     'variant': ('bipartite', 'original'),

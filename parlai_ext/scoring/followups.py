@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
-from parlai_ext.files.yaml_file import Document, Key, nearest, read_file
+from parlai_ext.files.yaml_file import Document, Key, read_file
 from parlai_ext.scoring.fed_2020 import NAME as FED_2020
 from parlai_ext.scoring.fed_2020 import fed_2020
 

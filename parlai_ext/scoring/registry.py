@@ -7,8 +7,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.files.yaml_file import nearest
+from parlai_ext.core.errors import UserError, nearest
 
 SCORERS = {
     'fed': 'parlai_ext.scoring.fed:Fed',

@@ -10,9 +10,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from parlai_ext.commands.options import machine_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Protocol, Score, ScoredDialogue, Scorer
+from parlai_ext.core.options import machine_options
 from parlai_ext.core.progress import bar_of
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.scoring.judged_utterances import judged_indices, unscored_systems
@@ -144,7 +144,7 @@ def scorer_of(section: Mapping[str, Any], opt: Mapping[str, Any]) -> Scorer:
     Return the scorer of a ``scorer:`` section, where and as fast as the options say.
     """
     size = opt.get('batchsize') or 64
-    return build_scorer(section, **machine_of(opt), batchsize=size)
+    return build_scorer(section, **machine_options(opt), batchsize=size)
 
 
 def score_signature(scorer: Scorer, include_given: bool = False) -> str:

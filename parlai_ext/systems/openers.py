@@ -9,10 +9,9 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
-from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.nouns import Opener
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
-from parlai_ext.files.yaml_file import nearest
 
 logger = logging.getLogger(__name__)
 

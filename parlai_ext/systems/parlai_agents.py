@@ -16,9 +16,8 @@ from parlai.core.params import ParlaiParser
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
-from parlai_ext.files.yaml_file import nearest
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 from parlai_ext.systems.misfit import check_reader, why_unfit

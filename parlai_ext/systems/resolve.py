@@ -12,11 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file, files_at
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems
-from parlai_ext.files.yaml_file import nearest
 from parlai_ext.systems import candidates, hub, tokenizer_files, zoo
 from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 from parlai_ext.systems.misfit import check_reader

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.files.yaml_file import nearest
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.systems import openers, zoo
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.hands import replaced

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.files.yaml_file import nearest
+from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.systems.fetch.answers import LIMITS, Limits
 from parlai_ext.systems.fetch.data_folder import (
     data_folder,

@@ -4,6 +4,7 @@ A run folder as a task: one example for each utterance that is judged.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from parlai.core.message import Message
@@ -11,7 +12,6 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.scoring.judged_utterances import judged_indices
@@ -29,7 +29,9 @@ class DefaultTeacher(FixedDialogTeacher):
     ) -> ParlaiParser:
         super().add_cmdline_args(parser, partial_opt)
         group = parser.add_argument_group('Dialogues of a run')
-        add_options(group, '--run-dir')
+        group.add_argument(
+            '--run-dir', type=os.path.expanduser, help='the folder of a run'
+        )
         group.add_argument(
             '--score-given',
             type='bool',

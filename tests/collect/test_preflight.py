@@ -12,9 +12,10 @@ from parlai_ext.collect.preflight import in_words, planned, preflight
 from parlai_ext.collect.replies import Verdict, verdict
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.commands.options import OPTIONS, gigabytes
+from parlai_ext.commands.options import OPTIONS
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core.options import gigabytes
 from parlai_ext.store import RunFolder
 from tests.support import trial_agents
 

@@ -4,8 +4,8 @@ YAML files are read strictly, and every mistake names its line.
 
 import pytest
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.files.yaml_file import nearest, read_file, read_text
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.files.yaml_file import read_file, read_text
 
 
 def mistake(text: str) -> str:

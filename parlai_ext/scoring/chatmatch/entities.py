@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.files.yaml_file import nearest
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.scoring.chatmatch.gazetteer import NAMES, names_in
 from parlai_ext.scoring.chatmatch.words import words
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.files.yaml_file import nearest
+from parlai_ext.core.errors import UserError, nearest
 
 DIMENSIONS = (
     *('fluency', 'knowledge', 'proactivity', 'specificity'),

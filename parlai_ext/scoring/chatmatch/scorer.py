@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import Dialogue, Likelihood, Score, ScoredDialogue
 from parlai_ext.core.signature import signature_line
-from parlai_ext.files.yaml_file import nearest
 from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT as CONCEPTS
 from parlai_ext.scoring.chatmatch.dictionaries import Dictionaries, load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import DEFAULT as ENTITIES

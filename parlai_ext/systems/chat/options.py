@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parlai_ext.commands.options import positive
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import positive
 from parlai_ext.systems.chat.messages import (
     ASK,
     FIRST_TURNS,

@@ -1,0 +1,500 @@
+"""
+Options that are declared once: fields of a frozen dataclass, made with `option`.
+
+    @dataclass(frozen=True)
+    class RelevanceOptions:
+        encoder: str = option('minilm', help='sentence encoder', model='embedder')
+        against: str = option('context', help='…', choices=('context', 'last_turn'))
+
+From such a class come the keys of a YAML section (`read_options`), the flags of a
+command or of a ParlAI agent (`add_flags`, `flag_values`), the part of a signature
+(`signature_values`) and the rows of a table in the docs (`option_rows`).
+
+A class may have a class method ``presets(given)``, which returns other defaults that
+follow from the values given (the presets of a variant).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
+
+from parlai_ext.core.errors import UserError, nearest
+
+T = TypeVar('T')
+MISSING = dataclasses.MISSING
+METADATA = 'option'
+KINDS: dict[type, str] = {
+    str: 'text',
+    int: 'a whole number',
+    float: 'a number',
+    bool: 'true or false',
+    tuple: 'a list',
+    dict: 'a mapping (key: value)',
+}
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """
+    What `option` says of one field; `Option` joins it with the field's name and type.
+    """
+
+    help: str
+    choices: tuple[Any, ...] | None = None
+    signed: bool | Literal['if changed'] = True
+    flag: str | None = None
+    metavar: str | None = None
+    low: float | None = None
+    high: float | None = None
+    read: Callable[[str], Any] | None = None
+    path: bool = False
+    model: str | None = None
+    group: str | None = None
+
+
+def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
+    """
+    Declare an option: a dataclass field with what is to be known about it.
+
+    :param default: the value that holds when none is given. Without one, or with an
+        empty list or mapping, give a ``tuple`` or ``None``.
+    :param choices: the only values allowed.
+    :param signed: the value is part of the signature; ``'if changed'`` leaves out a
+        value that equals the default.
+    :param flag: the name on the command line, where it is not ``--<prefix>-<name>``.
+    :param metavar: what ``--help`` shows for the value.
+    :param low, high: the range of a number, ends included.
+    :param read: reads the text of the command line; raises `ArgumentTypeError` or
+        `ValueError`. The type's own reader is the default.
+    :param path: the value may be a file; ``~`` is expanded, and in a YAML file it may
+        lie beside that file.
+    :param model: the value names a model of this kind (likelihood, embedder,
+        classifier, chat). The model's identity is signed instead of its name.
+    :param group: the title under which ``--help`` shows the flag.
+    """
+    if info.get('model'):
+        info.setdefault('signed', False)
+    if info.get('choices') is not None:
+        info['choices'] = tuple(info['choices'])
+    declared = OptionInfo(help, **info)
+    return dataclasses.field(default=default, metadata={METADATA: declared})
+
+
+@dataclass(frozen=True)
+class Option:
+    """
+    One declared option: name, type without ``| None``, default, and its `OptionInfo`.
+    """
+
+    name: str
+    type: type
+    optional: bool
+    default: Any
+    info: OptionInfo
+
+    def flag(self, prefix: str = '') -> str:
+        """
+        Return the flag on the command line.
+        """
+        kebab = f'{prefix} {self.name}'.strip().replace('_', '-').replace(' ', '-')
+        return self.info.flag or f'--{kebab}'
+
+    def dest(self, prefix: str = '') -> str:
+        """
+        Return the name under which argparse stores the value.
+        """
+        return self.flag(prefix).lstrip('-').replace('-', '_')
+
+    def problem(self, value: Any) -> str | None:
+        """
+        Return what is wrong with a value, and what would be right; `None` if nothing.
+        """
+        if value is None:
+            return None if self.optional else f'{KINDS[self.type]} is expected'
+        if self.type is float and type(value) is int:
+            value = float(value)
+        if self.type is tuple and isinstance(value, list):
+            value = tuple(value)
+        if not isinstance(value, self.type) or (
+            isinstance(value, bool) and self.type is not bool
+        ):
+            quotes = self.type is str and isinstance(value, bool | int | float)
+            hint = '; put it in quotes' if quotes else ''
+            return f'{KINDS[self.type]} is expected, not {_shown(value)}{hint}'
+        if self.info.choices is not None and value not in self.info.choices:
+            return f'{value!r}; {nearest(str(value), map(str, self.info.choices))}'
+        if isinstance(value, int | float) and not self._in_range(value):
+            return f'{value:g}: {self._range()} is expected'
+        return None
+
+    def from_text(self, text: str) -> Any:
+        """
+        Return the value that a text of the command line spells.
+
+        :raises argparse.ArgumentTypeError: when it spells none.
+        """
+        if self.info.read is not None:
+            try:
+                return self.info.read(text)
+            except ValueError as error:
+                raise argparse.ArgumentTypeError(str(error)) from None
+        try:
+            value = _READERS[self.type](text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f'{KINDS[self.type]} is expected, not {text!r}'
+            ) from None
+        if self.info.path:
+            value = os.path.expanduser(value)
+        if (problem := self.problem(value)) is not None:
+            raise argparse.ArgumentTypeError(problem)
+        return value
+
+    def _in_range(self, value: float) -> bool:
+        low = -math.inf if self.info.low is None else self.info.low
+        high = math.inf if self.info.high is None else self.info.high
+        return math.isfinite(value) and low <= value <= high
+
+    def _range(self) -> str:
+        parts = [KINDS[self.type]]
+        if self.info.low is not None:
+            parts.append(f'from {self.info.low:g}')
+        if self.info.high is not None:
+            parts.append(f'to {self.info.high:g}')
+        return ' '.join(parts)
+
+
+@lru_cache(None)
+def options_of(cls: type) -> Mapping[str, Option]:
+    """
+    Return the declared options of a dataclass by name, in order.
+    """
+    hints = typing.get_type_hints(cls)
+    return {
+        one.name: Option(
+            one.name, *_plain_type(hints[one.name]), one.default, one.metadata[METADATA]
+        )
+        for one in dataclasses.fields(cls)
+        if METADATA in one.metadata
+    }
+
+
+def read_options(
+    cls: type[T],
+    given: Mapping[str, Any],
+    where: str = '',
+    error: Callable[[str, str], Exception] | None = None,
+) -> T:
+    """
+    Return the options that a mapping gives; `None` means that a key is not given.
+
+    :param where: stands before the key in an error, such as ``scorer: ``.
+    :param error: makes the exception from key and problem, for a file that knows lines.
+    :raises UserError: for an unknown key, a wrong type, or a value that is no choice.
+    """
+
+    def plain_error(key: str, problem: str) -> Exception:
+        return UserError(f'{where}{key}: {problem}')
+
+    error = error or plain_error
+    known = options_of(cls)
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in known:
+            raise error(key, f'unknown key; {nearest(key, known)}')
+        if value is None:
+            continue
+        if (problem := known[key].problem(value)) is not None:
+            raise error(key, problem)
+        values[key] = _coerced(value, known[key].type)
+    presets = getattr(cls, 'presets', None)
+    try:
+        return cls(**{**(presets(values) if presets else {}), **values})
+    except TypeError:
+        missing = [
+            one.name
+            for one in known.values()
+            if one.default is MISSING and one.name not in values
+        ]
+        if not missing:
+            raise
+        raise error(missing[0], f'is needed: {known[missing[0]].info.help}') from None
+
+
+def add_flags(
+    parser: Any,
+    cls: type,
+    *,
+    prefix: str = '',
+    title: str | None = None,
+    not_given: bool = False,
+    skip: typing.Collection[str] = (),
+) -> None:
+    """
+    Add a flag for each option, in its group, to an argparse or a ParlAI parser.
+
+    :param prefix: stands before the names of options that do not name their flag.
+    :param title: the group of options that name none.
+    :param not_given: the default of every flag is `None`, since a file's value holds
+        where a flag is not given.
+    :param skip: flags that the parser has already.
+    """
+    groups = {group.title: group for group in getattr(parser, '_action_groups', ())}
+    for one in options_of(cls).values():
+        if one.flag(prefix) in skip:
+            continue
+        name = one.info.group or title
+        if name is not None and name not in groups:
+            groups[name] = parser.add_argument_group(name)
+        place = parser if name is None else groups[name]
+        place.add_argument(one.flag(prefix), **_argument(one, not_given))
+
+
+def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+    """
+    Return the values that flags gave, by option; options that were not given are left
+    out.
+    """
+    values = {one.name: opt.get(one.dest(prefix)) for one in options_of(cls).values()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def read_pairs(cls: type, pairs: typing.Iterable[str], where: str) -> dict[str, Any]:
+    """
+    Return the values of texts ``key=value``.
+
+    :raises UserError: for a text without ``=``, an unknown key, or a wrong value.
+    """
+    known = options_of(cls)
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition('=')
+        key = key.strip().replace('-', '_')
+        if not equals:
+            raise UserError(f'{where} {pair}: KEY=VALUE is expected')
+        if key not in known:
+            raise UserError(f'{where} {pair}: unknown key; {nearest(key, known)}')
+        try:
+            values[key] = known[key].from_text(text)
+        except argparse.ArgumentTypeError as error:
+            raise UserError(f'{where} {pair}: {error}') from None
+    return values
+
+
+def option_values(options: Any) -> dict[str, Any]:
+    """
+    Return the options as a plain dictionary.
+    """
+    return {name: getattr(options, name) for name in options_of(type(options))}
+
+
+def signature_values(options: Any) -> dict[str, Any]:
+    """
+    Return the signed options by name, in the order of their declaration.
+    """
+    values = {}
+    for name, one in options_of(type(options)).items():
+        value = getattr(options, name)
+        changed = one.info.signed == 'if changed' and value != one.default
+        if one.info.signed is True or changed:
+            values[name] = value
+    return values
+
+
+def option_rows(cls: type, prefix: str = '') -> list[dict[str, str]]:
+    """
+    Return, for a table in the docs, a row for each option: key, flag, values, default
+    and help.
+    """
+    rows = []
+    for name, one in options_of(cls).items():
+        choices = one.info.choices
+        rows.append(
+            {
+                'key': name,
+                'flag': one.flag(prefix),
+                'values': ', '.join(map(str, choices)) if choices else one._range(),
+                'default': '' if one.default in (MISSING, None) else str(one.default),
+                'help': one.info.help,
+            }
+        )
+    return rows
+
+
+def positive(text: str) -> int:
+    """
+    Read a whole number of at least 1.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'a number from 1 is expected, not {text!r}')
+    return int(text)
+
+
+def share(text: str) -> float:
+    """
+    Read a number between 0 and 1.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f'a share from 0 to 1 expected, not {text!r}')
+    return value
+
+
+def gigabytes(text: str) -> float:
+    """
+    Read a size above 0.
+    """
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        raise argparse.ArgumentTypeError(f'gigabytes above 0 expected, not {text!r}')
+    return size
+
+
+def truth(text: str) -> bool:
+    """
+    Read a truth value as ParlAI does.
+    """
+    if text.lower() in ('yes', 'true', 't', '1', 'y'):
+        return True
+    if text.lower() in ('no', 'false', 'f', 'n', '0'):
+        return False
+    raise argparse.ArgumentTypeError(f'true or false expected, not {text!r}')
+
+
+class Switch(argparse._StoreTrueAction):
+    """
+    An option that is on when it is named; ParlAI's users write ``--pilot true``, too.
+
+    A `store_true`, since nothing else of the kind may be given to ParlAI's commands
+    as a keyword (core/params.py:1224).
+    """
+
+    def __init__(self, option_strings: list[str], dest: str, **options: Any):
+        super().__init__(option_strings, dest, **options)
+        self.nargs, self.type, self.metavar = '?', truth, 'BOOL'
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """
+        Set the value that was read, or `True` where none was given.
+        """
+        setattr(namespace, self.dest, True if values is None else values)
+
+
+class Extend(argparse._StoreAction):
+    """
+    An option whose lists are joined when it is given several times.
+
+    ParlAI's `parse_kwargs` knows what to do with kinds of "store" only.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """
+        Add the values that were read to those that were given before.
+        """
+        before = getattr(namespace, self.dest, None)
+        given = () if before is None or before == self.default else before
+        setattr(namespace, self.dest, (*given, *values))
+
+
+SWITCH: dict[str, Any] = {'action': Switch}
+
+
+def machine_options(opt: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return where models are and how they compute, for what loads a system or a judge.
+    """
+    return {
+        'datapath': opt.get('datapath'),
+        'no_cuda': bool(opt.get('no_cuda')),
+        'fp16': opt.get('fp16'),
+    }
+
+
+def _argument(one: Option, not_given: bool) -> dict[str, Any]:
+    """
+    Return what argparse's ``add_argument`` is told about an option.
+    """
+    default = None if not_given or one.default is MISSING else one.default
+    help = one.info.help
+    if not_given and one.default not in (None, MISSING, ()):
+        help = f'{help} (default: {one.default})'
+    told: dict[str, Any] = {'default': default, 'help': help.replace('%', '%%')}
+    if one.type is bool and one.info.read is None:
+        return {**SWITCH, **told}
+    if one.type is tuple:
+        told['action'] = Extend
+    if one.info.choices is not None and one.type is str:
+        told['choices'] = one.info.choices
+    else:
+        told['type'] = one.from_text
+    if one.info.metavar is not None:
+        told['metavar'] = one.info.metavar
+    return told
+
+
+def _plain_type(hint: Any) -> tuple[type, bool]:
+    """
+    Return a type without parameters and without ``| None``, and whether it had that.
+    """
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        inner = [one for one in typing.get_args(hint) if one is not type(None)]
+        optional = len(inner) < len(typing.get_args(hint))
+        return _plain_type(inner[0])[0] if len(inner) == 1 else object, optional
+    plain: type = origin or hint
+    if plain is not Any and issubclass(plain, Mapping):
+        return dict, False
+    return plain, False
+
+
+def _coerced(value: Any, kind: type) -> Any:
+    if kind is float and isinstance(value, int):
+        return float(value)
+    return tuple(value) if kind is tuple else value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return KINDS[dict]
+    if isinstance(value, list | tuple):
+        return KINDS[tuple]
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + '…'
+
+
+_READERS: dict[type, Callable[[str], Any]] = {
+    str: str,
+    int: int,
+    float: float,
+    bool: truth,
+    tuple: lambda text: tuple(part for part in text.split(',') if part),
+    dict: json.loads,
+}

@@ -1,0 +1,138 @@
+"""
+Options declared once: keys, flags, signature and docs come from one dataclass.
+"""
+
+import argparse
+from dataclasses import dataclass
+
+import pytest
+from parlai.core.params import ParlaiParser
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import (
+    add_flags,
+    flag_values,
+    option,
+    option_rows,
+    option_values,
+    read_options,
+    read_pairs,
+    signature_values,
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """
+    One option of each kind.
+    """
+
+    encoder: str = option('small', help='model', model='embedder', path=True)
+    against: str = option('context', help='what', choices=('context', 'last_turn'))
+    share: float = option(0.5, help='part of it', low=0, high=1)
+    turns: int | None = option(None, help='how many', low=1, signed='if changed')
+    exact: bool = option(False, help='no rounding', signed=False)
+    words: tuple[str, ...] = option((), help='list', flag='--word-list')
+
+    @classmethod
+    def presets(cls, given):
+        return {'share': 0.25} if given.get('against') == 'last_turn' else {}
+
+
+def parsed(*args, parser=None, **kwargs):
+    parser = parser or argparse.ArgumentParser()
+    add_flags(parser, Sample, prefix='sample', title='Sample', **kwargs)
+    opt = parser.parse_args(list(args))
+    return flag_values(Sample, opt if isinstance(opt, dict) else vars(opt), 'sample')
+
+
+def test_a_mapping_is_read_with_defaults_for_what_is_not_given():
+    assert option_values(read_options(Sample, {'share': 1, 'turns': None})) == {
+        'encoder': 'small',
+        'against': 'context',
+        'share': 1.0,
+        'turns': None,
+        'exact': False,
+        'words': (),
+    }
+
+
+def test_presets_follow_from_what_is_given_and_yield_to_it():
+    assert read_options(Sample, {'against': 'last_turn'}).share == 0.25
+    assert read_options(Sample, {'against': 'last_turn', 'share': 0.1}).share == 0.1
+
+
+@pytest.mark.parametrize(
+    ('given', 'key', 'hint'),
+    [
+        ({'encodr': 'x'}, 'encodr', "'encoder'"),
+        ({'against': 'last turn'}, 'against', "'last_turn'"),
+        ({'share': 1.5}, 'share', 'from 0 to 1'),
+        ({'share': float('nan')}, 'share', 'from 0 to 1'),
+        ({'turns': 2.5}, 'turns', 'whole number'),
+        ({'turns': True}, 'turns', 'whole number'),
+        ({'encoder': 7}, 'encoder', 'quotes'),
+        ({'exact': 'yes'}, 'exact', 'true or false'),
+        ({'words': 'a'}, 'words', 'list'),
+    ],
+)
+def test_a_mistake_names_place_key_and_what_would_be_right(given, key, hint):
+    with pytest.raises(UserError) as error:
+        read_options(Sample, given, 'scorer: ')
+    assert str(error.value).startswith(f'scorer: {key}: ')
+    assert hint in str(error.value)
+
+
+def test_flags_are_kebab_case_and_know_their_types():
+    values = parsed(
+        *('--sample-share', '0.2', '--sample-turns', '3', '--sample-exact'),
+        *('--word-list', 'a,b', '--word-list', 'c'),
+        not_given=True,
+    )
+    expected = {'share': 0.2, 'turns': 3, 'exact': True, 'words': ('a', 'b', 'c')}
+    assert values == expected
+
+
+def test_flags_that_are_not_given_are_no_values():
+    assert parsed(not_given=True) == {}
+
+
+def test_agent_options_have_the_declared_defaults():
+    parser = ParlaiParser(add_parlai_args=False)
+    values = parsed('--sample-against', 'last_turn', parser=parser)
+    assert values['against'] == 'last_turn' and values['share'] == 0.5
+
+
+@pytest.mark.parametrize('args', [('--sample-share', '2'), ('--sample-against', 'x')])
+def test_a_wrong_flag_is_refused_by_the_parser(args, capsys):
+    with pytest.raises(SystemExit):
+        parsed(*args)
+    assert args[0] in capsys.readouterr().err
+
+
+def test_help_shows_group_help_and_default():
+    parser = argparse.ArgumentParser()
+    add_flags(parser, Sample, title='Sample', not_given=True)
+    text = parser.format_help()
+    assert 'Sample:' in text and 'part of it (default: 0.5)' in text
+
+
+def test_pairs_are_read_as_flags_are():
+    assert read_pairs(Sample, ['share=0.2', 'exact=true'], '--scorer-option') == {
+        'share': 0.2,
+        'exact': True,
+    }
+    for wrong in ('share', 'shar=1', 'share=x'):
+        with pytest.raises(UserError, match=f'--scorer-option {wrong}: '):
+            read_pairs(Sample, [wrong], '--scorer-option')
+
+
+def test_only_signed_options_are_in_the_signature():
+    assert list(signature_values(Sample())) == ['against', 'share', 'words']
+    assert signature_values(Sample(turns=2))['turns'] == 2
+
+
+def test_rows_for_the_docs_name_key_flag_and_choices():
+    row = option_rows(Sample, 'sample')[1]
+    assert (row['key'], row['flag']) == ('against', '--sample-against')
+    assert row['values'] == 'context, last_turn'
