@@ -34,7 +34,8 @@ from parlai_ext.core.nouns import (
     System,
     Utterance,
 )
-from parlai_ext.core.schedule import dialogue_id, pairings, shards
+from parlai_ext.core.pairings import pairings
+from parlai_ext.core.schedule import dialogue_id, shards
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder

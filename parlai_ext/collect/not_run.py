@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from parlai_ext.collect.plan import Plan, judged_sides
+from parlai_ext.collect.plan import Plan
 from parlai_ext.core.schedule import shards
 from parlai_ext.store import RunFolder
 
@@ -55,7 +55,7 @@ def of_targets(run: RunFolder, plan: Plan) -> dict[str, int]:
     missing = unplayed(run)
     found: Counter[str] = Counter()
     for pairing in plan.pairings:
-        for judged in judged_sides(plan, pairing):
+        for judged in plan.judged_sides(pairing):
             found[judged.first] += missing.get((pairing.first, pairing.second), 0)
     targets = [system.name for system in plan.roster.targets]
     return {name: found[name] for name in sorted(targets) if found[name]}

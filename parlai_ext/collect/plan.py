@@ -12,7 +12,8 @@ from parlai_ext.collect import seats
 from parlai_ext.collect.manifest import BATCHSIZE, build_manifest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, Protocol, Roster, System
-from parlai_ext.core.schedule import pairings, sample_openers, shard_size_for
+from parlai_ext.core.pairings import SCHEMES, pairings
+from parlai_ext.core.schedule import sample_openers, shard_size_for
 from parlai_ext.files.protocol_file import load_protocol_and_info
 from parlai_ext.files.roster_file import parse_target_and_info
 from parlai_ext.store import RunFolder, imported
@@ -52,6 +53,35 @@ class Plan:
     def roster(self) -> Roster:
         return self.protocol.roster
 
+    @property
+    def both_judged(self) -> bool:
+        """
+        True if both speakers are judged and every pair also plays with the roles
+        swapped.
+        """
+        scheme = SCHEMES.get(self.protocol.pairing)
+        return (
+            scheme is not None and scheme.swaps_roles and self.protocol.score == 'both'
+        )
+
+    @property
+    def opponents(self) -> tuple[str, ...]:
+        """
+        The systems that targets talk with, ``itself`` in self-play.
+        """
+        scheme = SCHEMES.get(self.protocol.pairing)
+        if scheme is None:
+            return imported.opponents(self.roster, self.pairings)
+        return scheme.opponents(self.roster)
+
+    def judged_sides(self, pairing: Pairing) -> tuple[Pairing, ...]:
+        """
+        Return the pairing once for each judged speaker, who comes first.
+        """
+        if self.both_judged and pairing.first != pairing.second:
+            return pairing, replace(pairing, first=pairing.second, second=pairing.first)
+        return imported.sides(pairing)
+
 
 def make_plan(opt: Mapping[str, Any]) -> Plan:
     """
@@ -72,6 +102,7 @@ def make_plan(opt: Mapping[str, Any]) -> Plan:
     protocol = seats.pinned(seats.without(protocol, missing), known)
     openers = _old_openers(old) if goes_on(opt, old) else _openers(protocol, opt)
     pairs = pairings(protocol.roster, protocol.pairing, identities)
+    _refuse_other_pairs(old, pairs, protocol)
     batchsize = old['batchsize'] if old else opt.get('batchsize') or BATCHSIZE
     size = old['shard_size'] if old else shard_size_for(len(openers), batchsize)
     before = {name: old['targets'][name] for name in known} if old else {}
@@ -138,23 +169,6 @@ def plan_of_run(run: RunFolder) -> Plan:
         manifest['shard_size'],
         manifest,
     )
-
-
-def plays_swapped_roles(protocol: Protocol) -> bool:
-    """
-    True if both speakers are judged and every pair also plays with the roles swapped.
-    """
-    return protocol.pairing == 'all_play_all' and protocol.score == 'both'
-
-
-def judged_sides(plan: Plan, pairing: Pairing) -> tuple[Pairing, ...]:
-    """
-    Return a pairing once for each judged speaker, with that speaker as ``first``.
-    """
-    if plays_swapped_roles(plan.protocol) and pairing.first != pairing.second:
-        back = replace(pairing, first=pairing.second, second=pairing.first)
-        return pairing, back
-    return imported.sides(pairing)
 
 
 def protocol_of(manifest: Mapping[str, Any]) -> Protocol:
@@ -224,6 +238,24 @@ def _refuse_changes(opt: Mapping[str, Any]) -> None:
         if opt.get(option) is not None:
             name = '--' + option.replace('_', '-')
             raise UserError(f'{name} needs --config; without it a run goes on as it is')
+
+
+def _refuse_other_pairs(
+    old: Mapping[str, Any] | None, pairs: Sequence[Pairing], protocol: Protocol
+) -> None:
+    """
+    Refuse targets whose coming would part pairs of the run that is there.
+    """
+    systems = {s.name for s in protocol.roster.targets + protocol.roster.partners}
+    planned = {(pair.first, pair.second) for pair in pairs}
+    for one in (old or {}).get('pairings', ()):
+        names = one['first'], one['second']
+        if systems.issuperset(names) and names not in planned:
+            raise UserError(
+                f'targets: with {protocol.pairing} pairing none can be added to a run, '
+                f'because {names[0]!r} would no longer talk with {names[1]!r}; use '
+                'another --run-dir'
+            )
 
 
 def goes_on(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:

@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 from parlai_ext.core.options import SWITCH, gigabytes, positive, share
+from parlai_ext.core.pairings import schemes_help
 
 OPTIONS: dict[str, dict[str, Any]] = {
     '--config': {
@@ -28,7 +29,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         'type': os.path.expanduser,
         'help': 'roster: a shipped name or a YAML file',
     },
-    '--pairing': {'metavar': 'NAME', 'help': 'bipartite, self_play or all_play_all'},
+    '--pairing': {'metavar': 'NAME', 'help': schemes_help()},
     '--openers': {
         'metavar': 'TASK',
         'help': 'task that gives the opening utterances (ext:smalltalk, …)',

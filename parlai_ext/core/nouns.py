@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-SCHEMES = ('bipartite', 'self_play', 'all_play_all')
-
 
 def content_id(*parts: Any) -> str:
     """

@@ -1,5 +1,5 @@
 """
-Who talks with whom, over which openers, and in which units of work.
+Over which openers systems talk, and in which units of work.
 
 All of it is pure: the plan depends on roster and protocol, never on what is already
 done, so that an interrupted run and an uninterrupted one play the same blocks.
@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import SCHEMES, Opener, Pairing, Roster, content_id
+from parlai_ext.core.nouns import Opener, Pairing, content_id
 
 logger = logging.getLogger(__name__)
 
@@ -47,79 +45,6 @@ class Block:
     """
 
     shards: tuple[ShardKey, ...]
-
-
-def pairings(
-    roster: Roster, scheme: str, identities: Mapping[str, str]
-) -> list[Pairing]:
-    """
-    Return every pairing of ``scheme``, by target and then in the roster's order.
-
-    :param identities: for each system's name, the hash of what it is (options and
-        model file): a pairing's id depends on names and on these, never on paths.
-    """
-    _check(roster, scheme)
-    targets = [system.name for system in roster.targets]
-    partners = [system.name for system in roster.partners]
-    if scheme == 'bipartite':
-        pairs = [(target, partner) for target in targets for partner in partners]
-    elif scheme == 'self_play':
-        pairs = [(target, target) for target in targets]
-    else:
-        pairs = [(one, other) for one in targets for other in targets if one != other]
-    return [
-        Pairing(_pairing_id(first, second, scheme, identities), first, second, scheme)
-        for first, second in pairs
-    ]
-
-
-def _check(roster: Roster, scheme: str) -> None:
-    """
-    Refuse a roster that the scheme cannot pair.
-    """
-    if scheme not in SCHEMES:
-        raise UserError(f'unknown pairing {scheme!r}; known: {", ".join(SCHEMES)}')
-    if not roster.targets:
-        raise UserError('the roster has no targets; it needs at least one')
-    if scheme == 'bipartite' and not roster.partners:
-        raise UserError('bipartite pairing needs partners, the roster has none')
-    if scheme == 'all_play_all' and len(roster.targets) < 2:
-        raise UserError('all_play_all pairing needs at least two targets')
-    targets = Counter(system.name for system in roster.targets)
-    partners = Counter(system.name for system in roster.partners)
-    if repeated := [name for name in targets | partners if targets[name] > 1]:
-        raise UserError(f'targets named more than once: {_listed(repeated)}')
-    if repeated := [name for name in partners if partners[name] > 1]:
-        raise UserError(f'partners named more than once: {_listed(repeated)}')
-    if both := [name for name in targets if name in partners]:
-        raise UserError(
-            f'both target and partner: {_listed(both)}; '
-            'give a system two names if it shall be both'
-        )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ', '.join(repr(name) for name in names)
-
-
-def _pairing_id(
-    first: str, second: str, scheme: str, identities: Mapping[str, str]
-) -> str:
-    """
-    Return a readable name that is also a safe file name, with 12 hex digits.
-    """
-    digest = content_id(
-        'pairing', scheme, first, identities[first], second, identities[second]
-    )
-    return f'{_slug(first)}--{_slug(second)}-{digest[:12]}'
-
-
-def _slug(name: str) -> str:
-    """
-    Return at most 24 safe characters of ``name``; the id's digits tell the rest.
-    """
-    words = re.findall('[A-Za-z0-9_]+', name)
-    return '-'.join(words)[:24].strip('-') or 'x'
 
 
 def dialogue_id(pairing_id: str, opener_id: str) -> str:

@@ -2,7 +2,7 @@
 Protocol files: one published method as one YAML file, every key checked.
 
     name: bipartite_2022                # the file's name, when it is left out
-    pairing: bipartite                  # bipartite, self_play or all_play_all
+    pairing: bipartite                  # one of parlai_ext/core/pairings.py
     openers: ext:empathetic_openers     # a ParlAI task, or say:TEXT, one utterance
     num_dialogues: 600                  # of each pairing
     num_turns: 12                       # utterances of a dialogue, given ones included
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import SCHEMES, Protocol
+from parlai_ext.core.nouns import Protocol
+from parlai_ext.core.pairings import SCHEMES
 from parlai_ext.files.roster_file import (
     RosterFile,
     beside,
@@ -44,7 +45,7 @@ SIMPLE: dict[str, type] = {
 }
 KEYS = (*SIMPLE, 'description', 'scorer', 'ranking', 'roster', 'reference')
 CHOICES = {
-    'pairing': SCHEMES,
+    'pairing': tuple(SCHEMES),
     'score': ('target', 'both'),
     'partners': ('sampled', 'fixed'),
     'rule': ('mean', 'tournament'),
@@ -204,8 +205,10 @@ def _check_rule(doc: Document, found: Mapping[str, Any]) -> None:
     ranking = found['ranking']
     if ranking.get('rule') != 'tournament' or ranking.get('rating') == 'sum_of_ranks':
         return
-    for key, needed in (('pairing', 'all_play_all'), ('score', 'both')):
-        if found.get(key) != needed:
+    swapping = [name for name, scheme in SCHEMES.items() if scheme.swaps_roles]
+    for key, known in (('pairing', swapping), ('score', ['both'])):
+        if found.get(key) not in known:
+            needed = ' or '.join(known)
             raise doc.error(
                 ('ranking', 'rule'),
                 f'a tournament needs {key}: {needed} (or rating: sum_of_ranks, which '
@@ -217,7 +220,7 @@ def _roster(
     doc: Document, data: Mapping[str, Any], given: Any, pairing: str | None
 ) -> RosterFile:
     """
-    Return the roster; outside bipartite-play it has no partners.
+    Return the roster, without partners where the pairing scheme has none.
     """
     raw = data.get('roster')
     if given is not None:
@@ -228,10 +231,11 @@ def _roster(
         found = _named_roster(doc, raw)
     else:
         found = read_roster(doc, ('roster',))
-    if pairing not in (None, 'bipartite'):
+    name = pairing or Protocol('').pairing
+    if not SCHEMES[name].has_partners:
         return replace(found, roster=replace(found.roster, partners=()))
     if not found.roster.partners:
-        raise doc.error(('roster',), 'bipartite pairing needs partners: it has none')
+        raise doc.error(('roster',), f'{name} pairing needs partners: it has none')
     return found
 
 

@@ -10,12 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.collect.plan import (
-    Plan,
-    judged_sides,
-    plan_of_run,
-    plays_swapped_roles,
-)
+from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
 from parlai_ext.core.progress import bar_of
@@ -71,13 +66,11 @@ def read_tables(run: RunFolder, scorer_signature: str, games: bool = False) -> T
         if games and scored is not None:
             tables.games.append(game_of(pairing, dialogue, scored))
         opener = place[dialogue.opener_id]
-        for k, judged in enumerate(judged_sides(plan, pairing)):
+        for k, judged in enumerate(plan.judged_sides(pairing)):
             if judged.first in rows:
                 column = columns.get(judged.second, 0)
                 # a game that somebody else began is another one than his own
-                later = (
-                    k * len(plan.openers) if plays_swapped_roles(plan.protocol) else 0
-                )
+                later = k * len(plan.openers) if plan.both_judged else 0
                 cell = (rows[judged.first], column, opener + later)
                 _enter(tables, cell, judged, dialogue, scored)
     return tables
@@ -108,13 +101,8 @@ def _empty(plan: Plan) -> Tables:
     Return tables with a place for every dialogue of the plan.
     """
     systems = tuple(s.name for s in plan.roster.targets)
-    opponents = {
-        'bipartite': tuple(s.name for s in plan.roster.partners),
-        'self_play': ('itself',),
-        'all_play_all': systems,
-        imported.NAME: imported.opponents(plan.roster, plan.pairings),
-    }[plan.protocol.pairing]
-    games = len(plan.openers) * (2 if plays_swapped_roles(plan.protocol) else 1)
+    opponents = plan.opponents
+    games = len(plan.openers) * (2 if plan.both_judged else 1)
     shape = (len(systems), len(opponents), games)
     return Tables(
         systems,

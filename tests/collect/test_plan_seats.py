@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 from parlai_ext.collect.plan import make_plan, prepare
+from parlai_ext.core import pairings
 from parlai_ext.core.errors import UserError
+from parlai_ext.files import protocol_file
 from parlai_ext.store import RunFolder
 
 
@@ -78,6 +80,20 @@ def test_outside_bipartite_play_nobody_is_a_partner(config):
     opt = config([says('t'), absent('u'), says('v')], [], pairing='all_play_all')
     plan = make_plan({**opt, 'skip_missing': True})
     assert protocol_in(plan.manifest['signature']) == 'protocol:mine'
+
+
+def test_a_target_that_would_part_a_pair_is_refused(config, tmp_path, monkeypatch):
+    def ring(targets, partners):
+        return zip(targets, [*targets[1:], targets[0]], strict=True)
+
+    monkeypatch.setitem(pairings.SCHEMES, 'ring', pairings.PairingScheme('', ring))
+    monkeypatch.setitem(protocol_file.CHOICES, 'pairing', tuple(pairings.SCHEMES))
+    run = str(tmp_path / 'run')
+    opt = {**config([says('t'), says('u')], [], pairing='ring'), 'run_dir': run}
+    prepare(opt)
+    prepare(opt)
+    with pytest.raises(UserError, match="'u' would no longer talk with 't'"):
+        prepare({**opt, 'add_target': ['v=agent:fixed_response,fixed_response=v']})
 
 
 def test_the_run_goes_on_under_that_name(config, tmp_path):

@@ -1,143 +1,20 @@
 """
-Who talks with whom, over which openers.
+Over which openers systems talk.
 """
 
-import itertools
 import logging
-import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Opener, Roster, System
-from parlai_ext.core.schedule import (
-    dialogue_id,
-    pairings,
-    sample_openers,
-)
-
-names = st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=9, unique=True)
-
-
-def roster(targets, partners=()):
-    return Roster(tuple(map(System, targets)), tuple(map(System, partners)))
-
-
-def paired(targets, partners, scheme):
-    identities = {name: 'same' for name in (*targets, *partners)}
-    return pairings(roster(targets, partners), scheme, identities)
-
-
-def pairs(targets, partners, scheme):
-    return [(one.first, one.second) for one in paired(targets, partners, scheme)]
+from parlai_ext.core.nouns import Opener
+from parlai_ext.core.schedule import sample_openers
 
 
 def openers(n):
     return [Opener.of([f'hello {i}', 'hi'], 'test') for i in range(n)]
-
-
-# -- pairings
-
-
-@given(names, st.integers(1, 8))
-def test_bipartite_has_each_target_and_partner_once_target_first(all_names, cut):
-    targets, partners = all_names[:cut], all_names[cut:]
-    if not partners:
-        targets, partners = all_names[:1], all_names[1:]
-    found = pairs(targets, partners, 'bipartite')
-    assert found == list(itertools.product(targets, partners))
-
-
-@given(names)
-def test_all_play_all_has_each_ordered_pair_once(targets):
-    found = pairs(targets, [], 'all_play_all')
-    assert sorted(found) == sorted(itertools.permutations(targets, 2))
-
-
-@given(names)
-def test_self_play_pairs_each_target_with_itself(targets):
-    assert pairs(targets, [], 'self_play') == [(name, name) for name in targets]
-
-
-@pytest.mark.parametrize(
-    'scheme, number', [('self_play', 11), ('all_play_all', 110), ('bipartite', 264)]
-)
-def test_the_papers_eleven_targets_give_its_numbers_of_pairs(scheme, number):
-    # bipartite-play paper: 11 targets, 24 partners; 11, 110 and 264 pairs
-    targets = [f't{i}' for i in range(11)]
-    partners = [f'p{i}' for i in range(24)]
-    assert len(paired(targets, partners, scheme)) == number
-
-
-@given(names)
-def test_ids_differ_and_are_safe_file_names(targets):
-    ids = [one.id for one in paired(targets, [], 'all_play_all')]
-    assert len({name.lower() for name in ids}) == len(ids)
-    for name in ids:
-        assert re.fullmatch('[A-Za-z0-9_][A-Za-z0-9_-]{0,79}', name)
-
-
-@pytest.mark.parametrize(
-    'name, slug',
-    [
-        ('mini-a', 'mini-a'),
-        ('../../etc', 'etc'),
-        ('a\0b', 'a-b'),
-        ('x' * 300, 'x' * 24),
-        ('…', 'x'),
-        ('', 'x'),
-        ('-rf', 'rf'),
-    ],
-)
-def test_an_id_is_readable_and_ends_in_twelve_digits(name, slug):
-    [one] = paired([name], ['CON'], 'bipartite')
-    assert re.fullmatch(f'{re.escape(slug)}--CON-[0-9a-f]{{12}}', one.id)
-
-
-def test_an_id_depends_on_what_a_system_is():
-    one = roster(['a'], ['p'])
-    before = pairings(one, 'bipartite', {'a': 'weights 1', 'p': 'q'})
-    after = pairings(one, 'bipartite', {'a': 'weights 2', 'p': 'q'})
-    assert before[0].id != after[0].id
-
-
-def test_an_id_does_not_depend_on_options_such_as_a_path():
-    def at(path):
-        one = Roster((System('a', {'model_file': path}),), (System('p'),))
-        return pairings(one, 'bipartite', {'a': '1', 'p': '2'})[0].id
-
-    assert at('/home/me/model') == at('/mnt/model')
-
-
-@pytest.mark.parametrize(
-    'targets, partners, scheme, words',
-    [
-        (['a'], ['p'], 'bipartit', "unknown pairing 'bipartit'"),
-        ([], ['p'], 'bipartite', 'no targets'),
-        (['a'], [], 'bipartite', 'needs partners'),
-        (['a', 'b', 'a'], ['p'], 'bipartite', "'a'"),
-        (['a'], ['p', 'p'], 'bipartite', "'p'"),
-        (['a', 'b'], ['p', 'b'], 'bipartite', "both target and partner: 'b'"),
-        (['a'], [], 'all_play_all', 'at least two'),
-    ],
-)
-def test_what_cannot_be_paired_is_refused_by_name(targets, partners, scheme, words):
-    with pytest.raises(UserError, match=re.escape(words)):
-        paired(targets, partners, scheme)
-
-
-def test_every_dialogue_of_a_run_has_its_own_id():
-    ids = {
-        dialogue_id(pair.id, opener.id)
-        for pair in paired(['a', 'b', 'c'], [], 'all_play_all')
-        for opener in openers(20)
-    }
-    assert len(ids) == 6 * 20
-
-
-# -- openers
 
 
 @given(st.integers(1, 30), st.integers(0, 30), st.integers())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from parlai_ext.core.nouns import Pairing
 from parlai_ext.core.schedule import blocks, shard_size_for, shards
-from tests.core.test_schedule import paired
+from tests.core.test_pairings import paired
 
 sizes = st.integers(1, 40)
 

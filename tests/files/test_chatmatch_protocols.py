@@ -8,7 +8,7 @@ import pytest
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.schedule import pairings
+from parlai_ext.core.pairings import pairings
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.systems.openers import load_openers
 from tests.support.small_run import files_of, small_config

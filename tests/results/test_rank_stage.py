@@ -21,7 +21,8 @@ from parlai_ext.core.nouns import (
     System,
     Utterance,
 )
-from parlai_ext.core.schedule import dialogue_id, pairings
+from parlai_ext.core.pairings import pairings
+from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder

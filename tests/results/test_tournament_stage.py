@@ -20,7 +20,8 @@ from parlai_ext.core.nouns import (
     System,
     Utterance,
 )
-from parlai_ext.core.schedule import dialogue_id, pairings
+from parlai_ext.core.pairings import pairings
+from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.report.summary import scorer_of, sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table

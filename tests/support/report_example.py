@@ -21,7 +21,7 @@ from parlai_ext.core.nouns import (
     Utterance,
     content_id,
 )
-from parlai_ext.core.schedule import pairings
+from parlai_ext.core.pairings import pairings
 from parlai_ext.store import RunFolder
 
 SCORER = 'fed|v:1|judge:tiny'
