@@ -24,8 +24,8 @@ FOLDERS = {
     'store': '',
     'ranking': 'numpy scipy',
     'data': '',
-    'compat': 'huggingface_hub transformers parlai',
     'mini': 'parlai tokenizers torch',
+    'compat': 'huggingface_hub transformers parlai',
     'systems': 'huggingface_hub numpy parlai requests safetensors torch tqdm '
     'transformers urllib3',
     'models': 'numpy parlai safetensors torch transformers',
@@ -45,20 +45,12 @@ FOLDERS = {
 KNOWN: set[str] = {
     'agents.chatmatch.chatmatch imports commands.options',
     'agents.fed.fed imports commands.options',
-    'circle of folders: bench collect commands models models.likelihood results '
-    'scoring systems',
-    'circle of folders: compat compat.rag',
     'collect.import_run imports tqdm.tqdm',
     'collect.preflight imports tqdm.tqdm',
     'collect.sampler imports tqdm.tqdm',
     'data.gather imports tqdm.tqdm',
     'scoring.score_run imports tqdm.tqdm',
-    'systems.downloads imports commands.plugin',
-    'systems.openers imports commands.plugin',
     'systems.openers imports tasks',
-    'systems.parlai_agents imports commands.plugin',
-    'systems.resolve imports commands.plugin',
-    'systems.task_data imports commands.plugin',
 }
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.write report.page'

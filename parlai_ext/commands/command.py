@@ -92,6 +92,7 @@ class Command:
 
         :raises UserError: for what the command line would print as one line.
         """
+        print_anywhere()
         parser = cls.parser()
         if not kwargs:
             return cls(vars(parser.parse_args(list(args)))).run()

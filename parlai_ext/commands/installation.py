@@ -129,7 +129,7 @@ def hidden() -> Iterator[Finding]:
     if not other:
         return
     folder = Path(other, 'scripts')
-    line = 'from parlai_ext import plugin; plugin.register()'
+    line = 'from parlai_ext.commands import plugin; plugin.register()'
     yield Finding(
         f'{other} hides our package of that name, so `parlai` lacks our commands '
         '(`python -m parlai_ext COMMAND` has them)',

@@ -1,5 +1,5 @@
 """
-The `parlai` side of the house: commands, prefix, zoo and fixes, put in place once.
+Adds our commands to the `parlai` command line, on top of `prepare_parlai`.
 
 `parlai` imports this at every start (through `parlai_internal.scripts`), so nothing
 here may be slow and nothing here may take the user's other commands down.
@@ -10,37 +10,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pkgutil import iter_modules
 from types import TracebackType
 from typing import Any, NoReturn
 
-import parlai.zoo
-from parlai.core.loader import REGISTERED_REPOS, SCRIPT_REGISTRY, register_script
+from parlai.core.loader import SCRIPT_REGISTRY, register_script
 from parlai.core.params import ParlaiParser
 from parlai.core.script import ParlaiScript
 
-from parlai_ext import compat, mini
 from parlai_ext.commands.command import COMMANDS, Command, find_command, print_anywhere
+from parlai_ext.compat.parlai_setup import PREFIX, prepare_parlai
 from parlai_ext.core.errors import UserError, shown
 
-PREFIX = 'ext:'
 ZOO_PATHS = ('model_file', 'dict_file', 'bpe_vocab', 'bpe_merge')
 
 
+@cache
 def register() -> None:
     """
-    Make `parlai` know our commands, `ext:…`, `zoo:mini/…`, and mend what it broke on.
+    Prepare ParlAI and add our commands, their help and their errors to `parlai`.
 
-    Doing it twice is doing it once.
+    Further calls do nothing.
     """
-    if PREFIX in REGISTERED_REPOS:
-        return
-    REGISTERED_REPOS[PREFIX] = {
-        'repo': 'parlai_ext',
-        'source': 'parlai_ext: python -m parlai_ext doctor',
-    }
-    compat.apply()
-    parlai.zoo.__path__.append(mini.zoo_path())
+    prepare_parlai()
     register_commands()
     ParlaiParser.error = short_error(ParlaiParser.error)
     ParlaiParser.format_help = grouped_help(ParlaiParser.format_help)

@@ -1,5 +1,5 @@
 """
-Agents of ParlAI 1.7.2 that fail, or cannot be built, where they need not.
+Fixes of agents of ParlAI 1.7.2 that crash or cannot be built.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ import os
 import warnings
 from functools import wraps
 from typing import Any
+
+from parlai_ext.compat.after_import import fixes
 
 # repositories by agent and `gpt2_size`, as parlai/agents/hugging_face loads them
 HUB_REPOSITORIES = {
@@ -25,90 +27,98 @@ HUB_REPOSITORIES = {
 }
 
 
-def gpt2_encoder_reordering(module: Any) -> None:
+@fixes('parlai.agents.hugging_face.gpt2')
+def reorder_gpt2_encoder_by_list(module: Any) -> None:
     """
-    agents/hugging_face/gpt2.py:178 is given a list of rows by ``--rank-candidates``
-    (core/torch_generator_agent.py:892) and `torch.index_select` wants a tensor.
+    ParlAI passes a list of rows (core/torch_generator_agent.py:892) to
+    `torch.index_select` (agents/hugging_face/gpt2.py:178), which takes a tensor only:
+    ``--rank-candidates`` crashes. The fix makes it a tensor.
     """
     model = module.HFGPT2Model
-    for_tensors = model.reorder_encoder_states
+    original = model.reorder_encoder_states
 
-    @wraps(for_tensors)
-    def reorder(self: Any, encoder_states: Any, indices: Any) -> Any:
+    @wraps(original)
+    def reorder_encoder_states(self: Any, encoder_states: Any, indices: Any) -> Any:
         rows = module.torch.as_tensor(indices, device=encoder_states.device)
-        return for_tensors(self, encoder_states, rows)
+        return original(self, encoder_states, rows)
 
-    model.reorder_encoder_states = reorder
+    model.reorder_encoder_states = reorder_encoder_states
 
 
-def dialogpt_from_a_folder(module: Any) -> None:
+@fixes('parlai.agents.hugging_face.dialogpt')
+def load_dialogpt_weights_by_name(module: Any) -> None:
     """
-    agents/hugging_face/dialogpt.py:51 takes ``--model-name`` and reads the weights of
-    ``--gpt2-size`` from the hub all the same.
+    ParlAI ignores ``--model-name`` and loads the weights of ``--gpt2-size`` from the
+    hub (agents/hugging_face/dialogpt.py:51). The fix loads those of ``--model-name``.
     """
     decoder = module.DialoGPTDecoder
-    by_size = decoder._init_from_pretrained
+    original = decoder._init_from_pretrained
 
-    @wraps(by_size)
+    @wraps(original)
     def _init_from_pretrained(self: Any, opt: Any) -> Any:
         if not opt.get('model_name'):
-            return by_size(self, opt)
+            return original(self, opt)
         return module.GPT2Model.from_pretrained(opt['model_name'])
 
     decoder._init_from_pretrained = _init_from_pretrained
 
 
-def dialogpt_tokens_from_a_folder(module: Any) -> None:
+@fixes('parlai.agents.hugging_face.dict')
+def load_dialogpt_tokenizer_by_name(module: Any) -> None:
     """
-    agents/hugging_face/dict.py:246, likewise for its tokens.
+    ParlAI ignores ``--model-name`` for the tokenizer too (agents/hugging_face/
+    dict.py:246). The fix loads the tokenizer of ``--model-name``.
     """
     dictionary = module.DialoGPTDictionaryAgent
-    by_size = dictionary.get_tokenizer
+    original = dictionary.get_tokenizer
 
-    @wraps(by_size)
+    @wraps(original)
     def get_tokenizer(self: Any, opt: Any) -> Any:
         if not opt.get('model_name'):
-            return by_size(self, opt)
+            return original(self, opt)
         return module.GPT2Tokenizer.from_pretrained(opt['model_name'])
 
     dictionary.get_tokenizer = get_tokenizer
 
 
-def delayed_nucleus_beam(module: Any) -> None:
+@fixes('parlai.core.torch_generator_agent')
+def complete_delayed_nucleus_beam(module: Any) -> None:
     """
-    core/torch_generator_agent.py:1966 borrows the step of nucleus sampling without the
-    two functions that it calls: ``--inference delayednucleusbeam`` always crashed.
+    ParlAI calls two methods that its class lacks (core/torch_generator_agent.py:1966):
+    ``--inference delayednucleusbeam`` crashes. The fix adds nucleus sampling's.
     """
     search = module.DelayedNucleusBeamSearch
     search.get_mask = module.NucleusSampling.get_mask
     search.update_p = module.NucleusSampling.update_p
 
 
-def word_counts_only_to_train(module: Any) -> None:
+@fixes('projects.dialogue_unlikelihood.agents')
+def need_no_word_counts_to_chat(module: Any) -> None:
     """
-    projects/dialogue_unlikelihood/agents.py:353 cannot be built without the word counts
-    of its training, whose path is its author's; talking needs none.
+    ParlAI reads the word counts of a model's training even when the model only chats
+    (projects/dialogue_unlikelihood/agents.py:353), from a path of its author's. The
+    fix reads none where they are missing and the model is not trained.
     """
     trait = module.SequenceVocabUnlikelihoodAgentTrait
     original = trait.__init__
 
     @wraps(original)
     def __init__(self: Any, opt: Any, shared: Any = None) -> None:
-        beside = os.path.join(
-            os.path.dirname(opt.get('model_file') or ''), 'counts.txt'
-        )
+        folder = os.path.dirname(opt.get('model_file') or '')
+        counts_file = opt.get('counts_file') or os.path.join(folder, 'counts.txt')
         training = 'train' in opt['datatype'] and 'evalmode' not in opt['datatype']
-        if not training and not os.path.isfile(opt.get('counts_file') or beside):
+        if not training and not os.path.isfile(counts_file):
             opt['counts_file'] = os.devnull
         original(self, opt, shared)
 
     trait.__init__ = __init__
 
 
-def replies_without_a_leading_space(module: Any) -> None:
+@fixes('parlai.utils.bpe')
+def decode_without_leading_space(module: Any) -> None:
     """
-    utils/bpe.py:236 asserts that a byte-level BPE reply begins with a space, which an
-    undertrained model's may not.
+    ParlAI asserts that a byte-level BPE reply begins with a space (utils/bpe.py:236),
+    so that a model whose reply does not crashes. The fix decodes such a reply too.
     """
     helper = module.BPEHelper
     original = helper.decode
@@ -123,9 +133,10 @@ def replies_without_a_leading_space(module: Any) -> None:
     helper.decode = decode
 
 
-def loss_without_a_warning(module: Any) -> None:
+@fixes('parlai.agents.transformer.polyencoder')
+def silence_loss_warning(module: Any) -> None:
     """
-    agents/transformer/polyencoder.py:122 builds its loss with ``reduce``, which torch
-    calls deprecated at every start; only ParlAI could do otherwise.
+    ParlAI builds its loss with an argument that torch warns of at every start
+    (agents/transformer/polyencoder.py:122). The fix hides the warning.
     """
     warnings.filterwarnings('ignore', 'size_average and reduce args', UserWarning)

@@ -1,7 +1,7 @@
 """
-Where ParlAI 1.7.2 lets the other rows of a batch change a row's reply, and the mends.
+Fixes of ParlAI 1.7.2 where the other rows of a batch change a row's reply.
 
-A row is padded to the longest one; what is computed from it must not see the padding.
+A row is padded to the length of the longest one; its reply must not depend on that.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any
 
+from parlai_ext.compat.after_import import fixes
 
-def contexts_without_padding(module: Any) -> None:
+
+@fixes('parlai.core.torch_generator_agent')
+def block_context_without_padding(module: Any) -> None:
     """
-    core/torch_generator_agent.py:1513 hands a row's context to ``--beam-context-block-
-    ngram`` with its padding: the padding token, and an n-gram that ends in it, is then
-    forbidden in the shorter rows of a batch only.
+    ParlAI gives a row's context with its padding to ``--beam-context-block-ngram``
+    (core/torch_generator_agent.py:1513): the padding token, and n-grams that end in it,
+    are forbidden in the shorter rows of a batch only. The fix removes the padding.
     """
     search = module.TreeSearch
     original = search.set_batch_context
@@ -42,10 +45,12 @@ def without_padding(tokens: list[int], pad: int) -> list[int]:
     return tokens[inside[0] : inside[-1] + 1] if inside else []
 
 
-def local_attention_row_by_row(module: Any) -> None:
+@fixes('parlai.agents.seq2seq.modules')
+def attend_to_each_rows_own_end(module: Any) -> None:
     """
-    agents/seq2seq/modules.py:683 attends to the last ``--attention-length`` positions
-    of the batch, where a shorter row has padding; here they are its own last ones.
+    ParlAI attends to the last ``--attention-length`` positions of the batch
+    (agents/seq2seq/modules.py:683), where a shorter row has padding. The fix attends to
+    the last ones of each row.
     """
     layer = module.AttentionLayer
     original = layer.forward
@@ -57,8 +62,8 @@ def local_attention_row_by_row(module: Any) -> None:
             starts = (mask.sum(dim=1) - self.max_length).clamp(min=0)
             window = module.torch.arange(self.max_length, device=states.device)
             rows = module.torch.arange(len(states), device=states.device)
-            places = rows[:, None], starts[:, None] + window
-            attn_params = states[places], mask[places]
+            positions = rows[:, None], starts[:, None] + window
+            attn_params = states[positions], mask[positions]
         return original(self, xes, hidden, attn_params)
 
     layer.forward = forward

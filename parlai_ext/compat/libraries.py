@@ -1,5 +1,5 @@
 """
-Libraries that have moved on since ParlAI 1.7.2.
+Fixes of ParlAI 1.7.2 for libraries that have changed since, and for progress bars.
 """
 
 from __future__ import annotations
@@ -9,26 +9,30 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any
 
+from parlai_ext.compat.after_import import fixes
+
 
 @contextmanager
 def without_bars() -> Iterator[None]:
     """
-    Keep transformers from progress bars of its own, which tear up that of the run.
+    Keep transformers from showing progress bars, which would tear up ours.
     """
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             logging.enable_progress_bar()
 
 
-def gpt2_weights_without_a_bar(module: Any) -> None:
+@fixes('parlai.agents.hugging_face.gpt2')
+def load_gpt2_without_bars(module: Any) -> None:
     """
-    agents/hugging_face/gpt2.py:79 and dialogpt.py:54 let transformers show one.
+    ParlAI lets transformers show a progress bar while GPT-2 and DialoGPT are loaded
+    (agents/hugging_face/gpt2.py:79, dialogpt.py:54). The fix hides it.
     """
     decoder = module.GPT2Decoder
     original = decoder.__init__
@@ -41,18 +45,22 @@ def gpt2_weights_without_a_bar(module: Any) -> None:
     decoder.__init__ = __init__
 
 
-def progress_of_what_takes_time(module: Any) -> None:
+@fixes('parlai.core.torch_ranker_agent', 'parlai.agents.rag.retrievers')
+def show_bars_after_two_seconds(module: Any) -> None:
     """
-    rag/retrievers.py:82 and core/torch_ranker_agent.py:992 show how far they are with
-    every file, however small.
+    ParlAI shows a progress bar for every file, however small
+    (core/torch_ranker_agent.py:992, agents/rag/retrievers.py:82). The fix shows it only
+    after two seconds.
     """
     module.tqdm = partial(module.tqdm, delay=2)
 
 
-def plateau_scheduler_without_verbose(module: Any) -> None:
+@fixes('parlai.nn.lr_scheduler')
+def build_plateau_scheduler_without_verbose(module: Any) -> None:
     """
-    nn/lr_scheduler.py:338 passes ``verbose``, which torch 2.7 took away: with the
-    default ``--lr-scheduler`` nothing can be trained.
+    ParlAI passes ``verbose`` to a scheduler that lost this argument with torch 2.7
+    (nn/lr_scheduler.py:338): nothing can be trained with the default
+    ``--lr-scheduler``. The fix does not pass it.
     """
     base = module.ParlAILRScheduler
 
@@ -65,27 +73,31 @@ def plateau_scheduler_without_verbose(module: Any) -> None:
     module.ReduceOnPlateauLRScheduler.__init__ = __init__
 
 
-def gpt2_cache_reordering(module: Any) -> None:
+@fixes('parlai.agents.hugging_face.gpt2')
+def reorder_gpt2_cache_object(module: Any) -> None:
     """
-    agents/hugging_face/gpt2.py:188 takes the cache apart as tuples; transformers 5 has
-    `Cache` objects, which reorder themselves: GPT-2 and DialoGPT could not generate.
+    ParlAI reorders a cache of tuples (agents/hugging_face/gpt2.py:188), but in
+    transformers 5 it is a `Cache` object: GPT-2 and DialoGPT cannot generate. The fix
+    lets the object reorder itself.
     """
     model = module.HFGPT2Model
-    for_tuples = model.reorder_decoder_incremental_state
+    original = model.reorder_decoder_incremental_state
 
-    @wraps(for_tuples)
+    @wraps(original)
     def reorder(self: Any, incremental_state: Any, inds: Any) -> Any:
         if not hasattr(incremental_state, 'reorder_cache'):
-            return for_tuples(self, incremental_state, inds)
+            return original(self, incremental_state, inds)
         incremental_state.reorder_cache(inds)
         return incremental_state
 
     model.reorder_decoder_incremental_state = reorder
 
 
-def arrays_of_token_ids(module: Any) -> None:
+@fixes('parlai.core.dict')
+def make_token_id_arrays_of_int(module: Any) -> None:
     """
-    core/dict.py:754 says ``np.int``, which numpy 1.24 took away.
+    ParlAI uses ``np.int`` (core/dict.py:754), which numpy 1.24 removed. The fix uses
+    ``int``.
     """
     agent = module.DictionaryAgent
     original = agent.txt2vec

@@ -1,5 +1,5 @@
 """
-Our tasks get their own worlds, however they are spelled.
+A fix of ParlAI 1.7.2, which does not find the worlds of our tasks.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ import sys
 from functools import wraps
 from typing import Any
 
+from parlai_ext.compat.after_import import fixes
 
-def worlds_behind_our_prefix(module: Any) -> None:
+
+@fixes('parlai.core.loader')
+def find_worlds_of_our_tasks(module: Any) -> None:
     """
-    core/loader.py:383 looks for a task's world behind ``internal:`` only, and with
-    ``:Teacher`` or ``:option=value`` under a name that nobody uses: both end in a stock
-    world, in silence. Our tasks get their own world however they are spelled.
+    ParlAI looks for a task's world behind ``internal:`` only, and for ``task:Teacher``
+    or ``task:option=value`` under a module name that does not exist
+    (core/loader.py:383): it uses a stock world without a word. The fix gives our tasks
+    their own world however they are spelled.
     """
     original = module.load_world_module
 
@@ -27,26 +31,26 @@ def worlds_behind_our_prefix(module: Any) -> None:
         default_world: Any = None,
     ) -> Any:
         task = full_task_path(taskname.strip())
-        found = None
+        world = None
         if task.startswith('parlai_ext.'):
             import_worlds(task)
             # the class named after the teacher, else the task's only one
             for spelling in (task, task.partition(':')[0]):
-                found = found or original(spelling, interactive_task, selfchat_task)
-        return found or original(
+                world = world or original(spelling, interactive_task, selfchat_task)
+        return world or original(
             taskname, interactive_task, selfchat_task, num_agents, default_world
         )
 
     # params.py and worlds.py hold the function under their own names
     for name in ('loader', 'params', 'worlds'):
-        user = sys.modules.get(f'parlai.core.{name}')
-        if user is not None and hasattr(user, 'load_world_module'):
-            user.__dict__['load_world_module'] = load_world_module
+        importer = sys.modules.get(f'parlai.core.{name}')
+        if importer is not None and hasattr(importer, 'load_world_module'):
+            importer.__dict__['load_world_module'] = load_world_module
 
 
 def full_task_path(task: str) -> str:
     """
-    Return the dotted path of one of our tasks; another's name as it is.
+    Return the dotted path of one of our tasks; the name of any other task unchanged.
 
     >>> full_task_path('ext:smalltalk:Opener')
     'parlai_ext.tasks.smalltalk.agents:Opener'
@@ -59,7 +63,10 @@ def full_task_path(task: str) -> str:
 
 def import_worlds(task: str) -> None:
     """
-    Import the worlds of our ``task``, if it has any; loader.py:418 hides why it can't.
+    Import the worlds of one of our tasks, if it has any.
+
+    ParlAI hides the error if they cannot be imported (core/loader.py:418); this raises
+    it.
     """
     package = task.partition(':')[0].removesuffix('.agents')
     if ',' not in task and importlib.util.find_spec(package + '.worlds'):

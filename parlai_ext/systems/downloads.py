@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import files_at, sha256
@@ -47,9 +48,7 @@ def download_systems(
 
     :param lock: file of hashes, if it is not ``models/parlai_ext.lock.json``.
     """
-    from parlai_ext.commands import plugin
-
-    plugin.register()
+    prepare_parlai()
     means = Means(datapath, lock, progress, limits)
     return [_download(system, means) for system in systems]
 

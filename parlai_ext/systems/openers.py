@@ -9,6 +9,7 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
+from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.nouns import Opener
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
@@ -99,9 +100,7 @@ def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
     from parlai.core.params import ParlaiParser
     from parlai.core.teachers import create_task_agent_from_taskname
 
-    from parlai_ext.commands import plugin
-
-    plugin.register()
+    prepare_parlai()
     given: dict[str, Any] = {
         'task': task,
         'datatype': 'train:evalmode' if split == 'train' else split,

@@ -15,7 +15,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.utils import logging as parlai_logging
 
-from parlai_ext.commands import plugin
+from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.candidates import candidates_file, is_spec
@@ -55,7 +55,7 @@ def load_system(
 
     :raises UserError: naming the system and the option, when it cannot be built.
     """
-    plugin.register()
+    prepare_parlai()
     with _data_only(system, datapath):
         try:
             return _built(system, datapath, no_cuda, fp16)
@@ -97,7 +97,7 @@ def check_options(system: System, datapath: str | None = None) -> None:
 
     :raises UserError: naming the system and the option that cannot be meant.
     """
-    plugin.register()
+    prepare_parlai()
     with _data_only(system, datapath):
         parsed_options(system, _given(system, datapath))
 

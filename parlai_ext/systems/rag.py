@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.compat.rag.files import BERT_FILES, bert_home, index_files
+from parlai_ext.compat.rag import BERT_FILES, bert_home, index_files
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.data_folder import data_folder, local_path

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file, files_at
@@ -48,9 +49,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
     """
     Say where the system's weights, agent and files are; the network is not touched.
     """
-    from parlai_ext.commands import plugin
-
-    plugin.register()
+    prepare_parlai()
     status, where, reason = MISSING, '', None
     besides: list[str] = []
     model: Path | None = None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
+from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.systems import openers, zoo
 from parlai_ext.systems.fetch.data_folder import data_folder
@@ -24,9 +25,7 @@ def teacher_module(task: str) -> str:
     """
     from parlai.core.loader import load_teacher_module
 
-    from parlai_ext.commands import plugin
-
-    plugin.register()
+    prepare_parlai()
     try:
         return str(load_teacher_module(task).__module__)
     except ModuleNotFoundError as e:

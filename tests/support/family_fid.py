@@ -122,7 +122,7 @@ def query_encoder(folder: Path, seed: int) -> Path:
     """
     from transformers import BertConfig, BertModel
 
-    home = folder / rag.files.BERT_FOLDER
+    home = folder / rag.BERT_FOLDER
     home.mkdir(exist_ok=True)
     words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *WORDS]
     (home / 'vocab.txt').write_text('\n'.join([*words, '']), encoding='utf-8')
@@ -149,7 +149,7 @@ def write_index(folder: Path, name: str, passages: Path, checkpoint: Path) -> Pa
     from parlai.agents.rag.scripts.index_dense_embeddings import Indexer
     from transformers import BertTokenizerFast
 
-    bert = rag.files.bert_home({'datapath': folder})
+    bert = rag.bert_home({'datapath': folder})
     tokenizer = BertTokenizerFast.from_pretrained(str(bert))
     encoder = DprDocumentEncoder(
         {'datapath': str(folder)}, pretrained_path=str(checkpoint)

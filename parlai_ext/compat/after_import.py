@@ -1,0 +1,84 @@
+"""
+Runs a fix right after the module that it changes has been imported.
+
+Nothing is imported early, and a module that is never used is never touched.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+Fix = Callable[[Any], None]
+FIXED = '_fixed_by_parlai_ext'
+FIXES: dict[str, list[Fix]] = {}  # module name -> functions that change the module
+
+
+def fixes(*modules: str) -> Callable[[Fix], Fix]:
+    """
+    Return a decorator that registers a function as a fix of these modules.
+    """
+
+    def register(fix: Fix) -> Fix:
+        for name in modules:
+            FIXES.setdefault(name, []).append(fix)
+        return fix
+
+    return register
+
+
+def apply() -> None:
+    """
+    Fix the modules that are imported already, and the others when they are imported.
+    """
+    for name in FIXES:
+        if name in sys.modules:
+            fix_module(sys.modules[name])
+    if not any(isinstance(finder, AfterImport) for finder in sys.meta_path):
+        sys.meta_path.insert(0, AfterImport())
+
+
+def fix_module(module: ModuleType) -> None:
+    """
+    Run the fixes of ``module``; a second call does nothing.
+    """
+    if hasattr(module, FIXED):
+        return
+    for fix in FIXES[module.__name__]:
+        fix(module)
+    setattr(module, FIXED, True)
+
+
+class AfterImport(MetaPathFinder):
+    """
+    Lets the other finders find a module, and fixes it once it has been executed.
+    """
+
+    def __init__(self) -> None:
+        self.searching: set[str] = set()
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in FIXES or name in self.searching:
+            return None
+        self.searching.add(name)  # so that the search below goes to the others
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.searching.discard(name)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            fix_module(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
