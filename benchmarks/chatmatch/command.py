@@ -18,7 +18,7 @@ from parlai_ext.core.options import machine_options, positive
 if TYPE_CHECKING:
     from benchmarks.chatmatch.tables import RawOf, Table
     from parlai_ext.core.nouns import Dialogue, Likelihood
-    from parlai_ext.ranking.agreement import Judges
+    from parlai_ext.ranking.agreement import AnnotatorRanks
     from parlai_ext.ranking.tournament import Tournament
     from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 
@@ -213,14 +213,14 @@ class ChatmatchTables(Command):
         return read_games(folder) if folder.is_dir() else []
 
     @cached_property
-    def said(self) -> dict[str, Judges]:
+    def said(self) -> dict[str, AnnotatorRanks]:
         from benchmarks.chatmatch.judgements import read_judgements
 
         given = self.opt['judgements']
         return read_judgements(given or self.inside('human_judgement.xlsx'))
 
     @cached_property
-    def judges(self) -> Judges:
+    def judges(self) -> AnnotatorRanks:
         if 'overall' not in self.said:
             raise UserError(
                 'the judgements have no overall ranks (dimension `overall`)'

@@ -12,8 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parlai_ext.ranking.agreement import Tau, ranged, tau
-from parlai_ext.ranking.correlation import kendall
+from parlai_ext.ranking.agreement import (
+    Correlation,
+    correlate_with_ranks,
+    kendall,
+    with_range,
+)
 from parlai_ext.ranking.ratings import ranked
 from parlai_ext.ranking.table import Floats, settled
 
@@ -43,11 +47,11 @@ def win_rates(votes: Sequence[Vote]) -> dict[str, float | None]:
 
 def crowd_tau(
     values: Mapping[str, float | None], votes: Sequence[Vote], *, seed: int = 0
-) -> Tau:
+) -> Correlation:
     """
     Return tau-b of values with win rates, and its 95 % range over people drawn anew.
     """
-    whole = tau(values, ranked(win_rates(votes)))
+    whole = correlate_with_ranks(values, ranked(win_rates(votes)))
     names = [n for n in _names(votes) if values.get(n) is not None]
     if whole.value is None:
         return whole
@@ -61,7 +65,7 @@ def crowd_tau(
         rates = settled((drawn @ wins) / (drawn @ seen))
     rates = rates[~np.isnan(rates).any(axis=1)]
     left = settled(np.array([float(values[name] or 0.0) for name in names]))
-    return ranged(whole, kendall(np.broadcast_to(left, rates.shape), rates))
+    return with_range(whole, kendall(np.broadcast_to(left, rates.shape), rates))
 
 
 def _names(votes: Sequence[Vote]) -> list[str]:

@@ -14,7 +14,7 @@ from benchmarks.chatmatch.tables import Cell, Table, baselines, cell, games_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer as Said
 from parlai_ext.core.nouns import Dialogue, Likelihood, Question
-from parlai_ext.ranking.agreement import Judges, judge_range
+from parlai_ext.ranking.agreement import AnnotatorRanks, correlate_with_annotators
 from parlai_ext.ranking.ratings import rate
 from parlai_ext.ranking.tournament import Tournament, tournament
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
@@ -74,7 +74,7 @@ def results_of(dialogues: Sequence[Dialogue], scorer: ChatMatch) -> Tournament:
 
 def grid_table(
     dialogues: Sequence[Dialogue],
-    judges: Judges,
+    judges: AnnotatorRanks,
     build: Build,
     *,
     readings: Iterable[str],
@@ -114,7 +114,7 @@ def grid_table(
 
 
 def _row(
-    name: str, rating: str, results: Tournament, judges: Judges, seed: int
+    name: str, rating: str, results: Tournament, judges: AnnotatorRanks, seed: int
 ) -> tuple[Cell, ...]:
     published = PUBLISHED.get(rating)
     try:
@@ -125,9 +125,9 @@ def _row(
 
 
 def _trivial(
-    name: str, values: Mapping[str, float | None], judges: Judges
+    name: str, values: Mapping[str, float | None], judges: AnnotatorRanks
 ) -> tuple[Cell, ...]:
-    found = judge_range(values, judges)
+    found = correlate_with_annotators(values, judges)
     return (name, '', None, cell(found), span(found.low, found.high), *[None] * 3)
 
 

@@ -16,10 +16,10 @@ from zipfile import BadZipFile
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.human_scores import read_human_scores
-from parlai_ext.ranking.agreement import Judges
+from parlai_ext.ranking.agreement import AnnotatorRanks
 
 OVERALL = 'overall'
-Said = dict[str, Judges]
+Said = dict[str, AnnotatorRanks]
 
 
 def read_judgements(path: str | Path) -> Said:

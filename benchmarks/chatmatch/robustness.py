@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from parlai_ext.ranking.agreement import (
-    Judges,
-    Tau,
-    judge_range,
+    AnnotatorRanks,
+    Correlation,
+    correlate_with_annotators,
+    correlate_with_ranks,
     mean_ranks,
-    ranged,
-    tau,
+    with_range,
 )
 from parlai_ext.ranking.ratings import Rating, rate
 from parlai_ext.ranking.tournament import GameResult, Tournament, pair_of
@@ -39,10 +39,10 @@ class Robust:
     """
 
     rating: Rating
-    judges: Tau
-    without: Mapping[str, Tau]
-    games: Tau
-    orders: Tau
+    judges: Correlation
+    without: Mapping[str, Correlation]
+    games: Correlation
+    orders: Correlation
 
     @property
     def without_range(self) -> tuple[float, float] | None:
@@ -55,7 +55,7 @@ class Robust:
 
 def robust(
     results: Tournament,
-    judges: Judges,
+    judges: AnnotatorRanks,
     method: str = 'openskill',
     *,
     seed: int = 0,
@@ -66,7 +66,7 @@ def robust(
     """
     rating = rate(results, method, seed=seed)
     ranks = mean_ranks(judges)
-    compared = judge_range(rating.values, judges, seed=seed)
+    compared = correlate_with_annotators(rating.values, judges, seed=seed)
     if rating.reason:
         compared = replace(compared, reason=rating.reason)
     return Robust(
@@ -84,12 +84,12 @@ def rated_tau(
     method: str,
     *,
     seed: int = 0,
-) -> Tau:
+) -> Correlation:
     """
     Return the tau of one rating of one tournament; why there is no rating, if none.
     """
     rating = rate(results, method, seed=seed)
-    found = tau(rating.values, ranks)
+    found = correlate_with_ranks(rating.values, ranks)
     return replace(found, reason=rating.reason) if rating.reason else found
 
 
@@ -111,7 +111,7 @@ def leave_one_out(
     method: str,
     *,
     seed: int = 0,
-) -> dict[str, Tau]:
+) -> dict[str, Correlation]:
     """
     Return, for each system, the tau of the tournament played without it.
     """
@@ -129,7 +129,7 @@ def games_range(
     *,
     seed: int = 0,
     draws: int = GAME_DRAWS,
-) -> Tau:
+) -> Correlation:
     """
     Return tau with its 95 % range over games drawn anew within each pair.
     """
@@ -145,7 +145,7 @@ def games_range(
         drawn = Tournament(results.systems, results.dimensions, tuple(chosen))
         taus.append(rated_tau(drawn, ranks, method, seed=seed).value)
     whole = rated_tau(results, ranks, method, seed=seed)
-    return ranged(whole, np.array(taus, dtype=np.float64))
+    return with_range(whole, np.array(taus, dtype=np.float64))
 
 
 def orders_range(
@@ -154,10 +154,10 @@ def orders_range(
     method: str,
     *,
     orders: int = ORDERS,
-) -> Tau:
+) -> Correlation:
     """
     Return the tau of seed 0 with the smallest and largest over the first seeds.
     """
     taus = [rated_tau(results, ranks, method, seed=seed) for seed in range(orders)]
     values = np.array([one.value for one in taus], dtype=np.float64)
-    return ranged(taus[0], values, (0.0, 1.0))
+    return with_range(taus[0], values, (0.0, 1.0))

@@ -16,12 +16,12 @@ from benchmarks.chatmatch.robustness import only, rated_tau
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.ranking.agreement import (
-    Judges,
-    Tau,
-    among_judges,
-    judge_range,
+    AnnotatorRanks,
+    Correlation,
+    agreement_among_annotators,
+    correlate_with_annotators,
+    correlate_with_ranks,
     mean_ranks,
-    tau,
 )
 from parlai_ext.ranking.baselines import mean_length, repeated_share
 from parlai_ext.ranking.ratings import sum_of_ranks
@@ -75,7 +75,7 @@ def truncated(dialogue: Dialogue, exchanges: int) -> Dialogue:
     return replace(dialogue, utterances=dialogue.utterances[: 2 * exchanges])
 
 
-def judges_table(said: Mapping[str, Judges]) -> Table:
+def judges_table(said: Mapping[str, AnnotatorRanks]) -> Table:
     """
     Return Table 4: mean tau-b over pairs of judges, by dimension.
     """
@@ -85,7 +85,7 @@ def judges_table(said: Mapping[str, Judges]) -> Table:
         if dimension not in said:
             rows.append((dimension, published, 'undefined: nobody judged it', None))
             continue
-        found = among_judges(said[dimension])
+        found = agreement_among_annotators(said[dimension])
         rows.append((dimension, published, cell(found), found.n))
     columns = ('dimension', 'paper', 'measured', 'pairs of judges')
     return Table(
@@ -94,7 +94,12 @@ def judges_table(said: Mapping[str, Judges]) -> Table:
 
 
 def groups_table(
-    results: Tournament, judges: Judges, *, size: int = 4, method: str, seed: int = 0
+    results: Tournament,
+    judges: AnnotatorRanks,
+    *,
+    size: int = 4,
+    method: str,
+    seed: int = 0,
 ) -> Table:
     """
     Return Table 6: every group of ``size`` systems, its own games ranked anew.
@@ -109,7 +114,7 @@ def groups_table(
     taus, others = [], []
     for group in combinations(results.systems, size):
         found = rated_tau(only(results, group), ranks, method, seed=seed)
-        among = among_judges(judges, group)
+        among = agreement_among_annotators(judges, group)
         published = paper.GROUPS.get(group, (None, None))
         rows.append(
             (' '.join(group), published[0], cell(found), published[1], cell(among))
@@ -135,7 +140,7 @@ def setups_table(
     results: Tournament,
     self_chats: Raw | None,
     counts: Mapping[str, Mapping[str, float | None]],
-    judges: Judges,
+    judges: AnnotatorRanks,
     *,
     method: str,
     seed: int = 0,
@@ -151,7 +156,7 @@ def setups_table(
     rating = sum_of_ranks(self_chats) if self_chats else None
     notes = [*results.notes()]
     if rating is None:
-        taus['self-chat'] = Tau(None, 0, 'no self-chats were given')
+        taus['self-chat'] = Correlation(None, 0, 'no self-chats were given')
     else:
         taus['self-chat'] = _tau_of(rating.values, ranks, rating.reason)
         notes += [f'self-chat: {note}' for note in rating.notes]
@@ -186,7 +191,7 @@ def _other_counts(counts: Mapping[str, Mapping[str, float | None]]) -> list[str]
 
 
 def ablation_table(
-    results: Tournament, judges: Judges, *, method: str, seed: int = 0
+    results: Tournament, judges: AnnotatorRanks, *, method: str, seed: int = 0
 ) -> Table:
     """
     Return Table 8: tau without each dimension, and with it alone.
@@ -215,7 +220,7 @@ def ablation_table(
 def lengths_table(
     dialogues: Sequence[Dialogue],
     raw_of: RawOf,
-    judges: Judges,
+    judges: AnnotatorRanks,
     *,
     method: str,
     seed: int = 0,
@@ -243,13 +248,13 @@ def lengths_table(
     return Table('Figure 4: number of exchanges', columns, tuple(rows), notes)
 
 
-def baselines_table(dialogues: Sequence[Dialogue], judges: Judges) -> Table:
+def baselines_table(dialogues: Sequence[Dialogue], judges: AnnotatorRanks) -> Table:
     """
     Return what tau trivial measures of the same games reach.
     """
     rows: list[tuple[Cell, ...]] = []
     for name, values in baselines(dialogues).items():
-        found = judge_range(values, judges)
+        found = correlate_with_annotators(values, judges)
         rows.append((name, cell(found), found.low, found.high))
     columns = ('baseline', 'tau', 'judges low', 'judges high')
     return Table('Trivial baselines', columns, tuple(rows))
@@ -284,7 +289,7 @@ def not_here_table() -> Table:
     return Table('Not measured', ('what', 'why'), rows)
 
 
-def cell(found: Tau) -> Cell:
+def cell(found: Correlation) -> Cell:
     """
     Return a tau's value, or ``undefined:`` and why.
     """
@@ -295,8 +300,8 @@ def _tau_of(
     values: Mapping[str, float | None],
     ranks: Mapping[str, float | None],
     reason: str | None,
-) -> Tau:
-    found = tau(values, ranks)
+) -> Correlation:
+    found = correlate_with_ranks(values, ranks)
     return replace(found, reason=reason) if reason else found
 
 

@@ -10,15 +10,17 @@ from typing import Any
 
 from benchmarks.chatmatch.tables import Cell, Table
 from parlai_ext.core.nouns import Dialogue
-from parlai_ext.ranking.agreement import Judges, unmatched
+from parlai_ext.ranking.agreement import AnnotatorRanks, unmatched_systems
 
 
-def noted(table: Table, dialogues: Sequence[Dialogue], judges: Judges) -> Table:
+def noted(table: Table, dialogues: Sequence[Dialogue], judges: AnnotatorRanks) -> Table:
     """
     Return a table that says whom its judges did not rank.
     """
     names = {turn.speaker for one in dialogues for turn in one.utterances}
-    return replace(table, notes=(*table.notes, *unmatched(sorted(names), judges)))
+    return replace(
+        table, notes=(*table.notes, *unmatched_systems(sorted(names), judges))
+    )
 
 
 def text(table: Table) -> str:

@@ -17,7 +17,7 @@ from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
-from parlai_ext.ranking.items import item_agreement
+from parlai_ext.ranking.agreement import agreement_data, correlate_items
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.fed_variants import VARIANTS, rescored
 
@@ -150,13 +150,13 @@ def correlated(
     Return the agreement over items that have both; `dropped` have no score.
     """
     items = [key for key in sorted(people) if values.get(key) is not None]
-    found = item_agreement(
+    correlations = correlate_items(
         [values[key] for key in items],  # type: ignore[misc]
         [people[key] for key in items],
         bootstraps=bootstraps,
         seed=SEED,
     )
-    return {**found, 'dropped': len(people) - len(items)}
+    return agreement_data(correlations, dropped=len(people) - len(items))
 
 
 def by_system(values: Values) -> dict[str, float | None]:

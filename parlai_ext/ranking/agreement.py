@@ -1,37 +1,68 @@
 """
-Kendall's tau between ratings and people, and among people.
+How well scores agree with people or with a reference: all correlations are made here.
 
-Judges rank systems (1 is best) or rate them (larger is better). Agreement among judges
-is the mean tau-b over all pairs of judges (Yang et al. 2022, Table 4); what a rating is
-compared with is the mean of the judges' ranks.
+A point has two sides: a score or rating, and a human or reference value. What a point
+is and what is drawn anew for the 95 % percentile interval:
+
+============================== ============================ ===========================
+function                       a point is                   drawn anew
+============================== ============================ ===========================
+`correlate_items`              an utterance or a dialogue   items, or groups of items
+                                                            (one context, one dialogue)
+`correlate_with_reference`     a system's mean score        openers, annotators, systems
+`correlate_with_annotators`    a system's rating            annotators
+`correlate_with_ranks`         a system's rating            nothing
+`agreement_among_annotators`   a system, two annotators     nothing
+============================== ============================ ===========================
+
+**Undefined values.** A point without one of its sides is left out. A coefficient is
+`None`, with a reason, when fewer than three points are left (two with ranks) or all of
+one side are equal. A resample of fewer than three different units, or without a
+coefficient, is left out; there is no interval, and a reason, when fewer than half of
+the resamples remain or when all of them give the same value. Partners are never drawn
+anew. With few systems the intervals are rough, and they cannot reach beyond an order
+that no resample upsets.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy import stats
 
-from parlai_ext.ranking.correlation import kendall
-from parlai_ext.ranking.table import Floats, plain, settled
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.ranking.intervals import draw_counts, draw_means
+from parlai_ext.ranking.table import Floats, checked, plain, settled, system_means
 
-# judge -> system -> rank or rating; `None` for a cell that was left empty
-Judges = Mapping[str, Mapping[str, float | None]]
+FEWEST = 3  # different units in a resample, and points of a correlation
+BOOTSTRAPS = 2000
+CHUNK = 256  # resamples of items in memory at once
+MAX_ENUMERATED = 50_000  # resamples of annotators that are enumerated, not drawn
+ANNOTATOR_DRAWS = 2000
+ENDS = (0.025, 0.975)
 
-FEWEST = 2
-EVERY = 50_000  # resamples of so many judges are counted one by one, not drawn
-DRAWS = 2000
+Places = npt.NDArray[np.int64]
+Resamples = Iterable[tuple[Floats, Floats]]
+# annotator -> system -> rank or rating; `None` for a cell that was left empty
+AnnotatorRanks = Mapping[str, Mapping[str, float | None]]
+# system -> value, or human judgements, whose mean by system is the value
+Reference = Mapping[str, float] | Sequence[HumanJudgement]
 
 
 @dataclass(frozen=True)
-class Tau:
+class Correlation:
     """
-    A correlation over `n` systems (or pairs of judges), or why there is none.
+    One coefficient over `n` points; `None`, or no interval, for a `reason`.
 
-    `low` and `high` are the ends of a range, whose kind the one who made it knows.
+    `low` and `high` are the ends of its interval. Among annotators `n` counts pairs of
+    annotators. `notes` name the points and resamples that were left out.
     """
 
     value: float | None
@@ -42,157 +73,508 @@ class Tau:
     notes: tuple[str, ...] = ()
 
 
-def tau(values: Mapping[str, float | None], ranks: Mapping[str, float | None]) -> Tau:
+@dataclass(frozen=True)
+class Points:
     """
-    Return Kendall's tau-b of values (larger is better) with ranks (1 is best).
+    What the points of a correlation and their two sides are called in reasons.
+    """
 
-    Systems that lack either are left out, and named.
+    unit: str
+    left: str
+    right: str
+    both: str
+    fewest: int = FEWEST
+
+
+ITEMS = Points('items', 'score', 'human value', 'a score and a human value')
+MEANS = Points('systems', 'score', 'reference value', 'a score and a reference')
+RATINGS = Points('systems', 'rating', 'human rank', 'a rating and a human rank', 2)
+
+
+def pearson(left: Floats, right: Floats) -> Floats:
     """
-    there = [n for n in sorted(values) if _there(values[n]) and _there(ranks.get(n))]
-    unranked = [n for n in sorted(values) if not _there(ranks.get(n))]
-    unrated = [n for n in sorted(values) if not _there(values[n]) and n not in unranked]
+    Return Pearson's r of each row; NaN where a side is constant.
+    """
+    # a rounded mean leaves a little spread of equal numbers: it must not count
+    flat = (np.ptp(left, axis=1) == 0) | (np.ptp(right, axis=1) == 0)
+    return np.where(flat, np.nan, _row_cosines(left, right))
+
+
+def spearman(left: Floats, right: Floats) -> Floats:
+    """
+    Return Spearman's rho of each row, ties at mean ranks; NaN where a side is constant.
+    """
+    return _row_cosines(*(stats.rankdata(side, axis=1) for side in (left, right)))
+
+
+def kendall(left: Floats, right: Floats) -> Floats:
+    """
+    Return Kendall's tau-b of each row; NaN where a side is constant.
+    """
+    agree, first, second = (np.zeros(len(left)) for _ in range(3))
+    for i in range(1, left.shape[1]):
+        a = np.sign(left[:, [i]] - left[:, :i])
+        b = np.sign(right[:, [i]] - right[:, :i])
+        agree += (a * b).sum(axis=1)
+        first += (a * a).sum(axis=1)
+        second += (b * b).sum(axis=1)
+    with np.errstate(invalid='ignore', divide='ignore'):
+        return np.clip(agree / np.sqrt(first * second), -1.0, 1.0)
+
+
+def _row_cosines(left: Floats, right: Floats) -> Floats:
+    """
+    Return the cosine of each row after its mean is taken off.
+    """
+    a, b = (side - side.mean(axis=1, keepdims=True) for side in (left, right))
+    with np.errstate(invalid='ignore', divide='ignore'):
+        cosines = (a * b).sum(axis=1) / np.sqrt(
+            (a * a).sum(axis=1) * (b * b).sum(axis=1)
+        )
+    return np.clip(cosines, -1.0, 1.0)
+
+
+COEFFICIENTS = {'pearson': pearson, 'spearman': spearman, 'kendall': kendall}
+OF_ORDER = ('spearman', 'kendall')
+
+
+def correlate(
+    left: Floats,
+    right: Floats,
+    points: Points,
+    coefficients: Sequence[str],
+    resamples: Resamples = (),
+    bootstraps: int = 0,
+) -> dict[str, Correlation]:
+    """
+    Return each coefficient of two sides ``[point]``, with intervals from resamples.
+
+    :param resamples: pairs of ``[draw, point]``; not begun when nothing is defined.
+    :param bootstraps: how many were drawn (0: no intervals).
+    """
+    if reason := undefined_reason(left, right, points):
+        return {name: Correlation(None, len(left), reason) for name in coefficients}
+    drawn: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in coefficients}
+    for a, b in resamples:
+        for name in coefficients if len(a) else ():
+            drawn[name].append(COEFFICIENTS[name](a, b))
+    result = {}
+    for name in coefficients:
+        value = plain(float(COEFFICIENTS[name](left[None], right[None])[0]))
+        one = Correlation(value, len(left))
+        draws = np.concatenate(drawn[name])
+        result[name] = (
+            _with_interval(one, draws, bootstraps, name, points) if bootstraps else one
+        )
+    return result
+
+
+def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
+    """
+    Return why there is no correlation, or `None` when there is one.
+    """
+    if len(left) < points.fewest:
+        have = f'{len(left)} {points.unit} have {points.both}'
+        return f'{have}; {points.fewest} are needed'
+    for side, what in ((left, points.left), (right, points.right)):
+        if np.ptp(side) == 0:
+            return f'all {points.unit} have the same {what}'
+    return None
+
+
+def _with_interval(
+    one: Correlation, draws: Floats, bootstraps: int, name: str, points: Points
+) -> Correlation:
+    """
+    Return a correlation with the interval of its draws, or with the reason for none.
+    """
+    draws = draws[~np.isnan(draws)]
+    if 2 * len(draws) < bootstraps or not len(draws):
+        what = f'most resamples hold too few different {points.unit}'
+        return replace(one, reason=f'no interval: {what}')
+    if np.ptp(draws) < 1e-12:
+        what = 'order' if name in OF_ORDER else 'correlation'
+        return replace(one, reason=f'no interval: no resample changes the {what}')
+    low, high = (plain(float(end)) for end in np.quantile(draws, ENDS))
+    return replace(one, low=low, high=high)
+
+
+def agreement_data(
+    correlations: Mapping[str, Correlation], **about: Any
+) -> dict[str, Any]:
+    """
+    Return correlations over the same points as plain data for a file.
+
+    :param about: more keys, such as the kind of the reference.
+    :return: ``{coefficient: {'value', 'low', 'high'}, 'n', …}`` and, where a number is
+        `None`, a ``'reason'``.
+    """
+    data: dict[str, Any] = {
+        name: {'value': one.value, 'low': one.low, 'high': one.high}
+        for name, one in correlations.items()
+    }
+    data |= {'n': next(iter(correlations.values())).n, **about}
+    if reasons := [one.reason for one in correlations.values() if one.reason]:
+        data['reason'] = reasons[-1]
+    return data
+
+
+# ---------------------------------------------------------------- utterances, dialogues
+
+
+def correlate_items(
+    scores: Sequence[float],
+    human: Sequence[float],
+    *,
+    groups: Sequence[int] | None = None,
+    coefficients: Sequence[str] = ('spearman', 'pearson'),
+    bootstraps: int = BOOTSTRAPS,
+    seed: int = 0,
+) -> dict[str, Correlation]:
+    """
+    Correlate two numbers of each item; items of a group are drawn together.
+
+    :param groups: the group of each item, because utterances of one dialogue or over
+        one context are alike; `None`: every item is a group of its own.
+    """
+    left, right = np.array([scores, human], dtype=np.float64).reshape(2, -1)
+    members = _group_members(range(len(left)) if groups is None else groups)
+    resamples = (
+        (left[chosen], right[chosen])
+        for chosen in _resampled_items(members, bootstraps, seed)
+    )
+    return correlate(left, right, ITEMS, coefficients, resamples, bootstraps)
+
+
+def _group_members(groups: Sequence[int]) -> list[Places]:
+    """
+    Return the places of the items of each group, in order of first appearance.
+    """
+    places: dict[int, list[int]] = {}
+    for place, group in enumerate(groups):
+        places.setdefault(group, []).append(place)
+    return [np.array(own) for own in places.values()]
+
+
+def _resampled_items(
+    members: Sequence[Places], bootstraps: int, seed: int
+) -> Iterator[Places]:
+    """
+    Yield ``[resample, item]`` places, without resamples of too few different groups.
+
+    Groups of one size make wide arrays; unequal ones make one resample at a time.
+    """
+    rng = np.random.default_rng([seed, 3])
+    n = len(members)
+    equal = len({len(places) for places in members}) == 1
+    for start in range(0, bootstraps, CHUNK):
+        chosen = rng.integers(n, size=(min(CHUNK, bootstraps - start), n))
+        chosen = chosen[_num_different(chosen) >= FEWEST]
+        if equal:
+            yield np.stack(members)[chosen].reshape(len(chosen), -1)
+            continue
+        for row in chosen:
+            yield np.concatenate([members[i] for i in row])[None]
+
+
+def _num_different(chosen: Places) -> Places:
+    """
+    Return how many different units each row of draws holds.
+    """
+    changes = np.diff(np.sort(chosen, axis=1), axis=1) > 0
+    return 1 + changes.sum(axis=1, dtype=np.int64)
+
+
+# --------------------------------------------------------------- systems, a reference
+
+
+def correlate_with_reference(
+    values: Floats,
+    systems: Sequence[str],
+    reference: Reference,
+    *,
+    coefficients: Sequence[str] = ('spearman', 'kendall'),
+    bootstraps: int,
+    seed: int,
+) -> dict[str, Correlation]:
+    """
+    Correlate the mean scores of systems with a reference.
+
+    Mean scores are correlated, not the ranks of a leaderboard (which tie). A system
+    without a score or without a reference value is left out.
+
+    :param values: ``[system, partner, opener]`` dialogue means, NaN for no score.
+    """
+    table = checked(values, systems)
+    chosen = _systems_with_both(system_means(table), systems, reference)
+    names = [systems[i] for i in chosen]
+    means = settled(system_means(table[chosen]))
+    panel = None
+    if isinstance(reference, Mapping):
+        target = np.array([float(reference[name]) for name in names])
+    else:
+        panel = AnnotatorPanel.from_judgements(reference, names)
+        target = settled(panel.means())
+
+    def resamples() -> Iterator[tuple[Floats, Floats]]:
+        rng = np.random.default_rng([seed, 2])
+        draws = draw_means(table[chosen], bootstraps, seed)
+        left = settled(draws.means + draws.fixed)
+        right = np.broadcast_to(target, left.shape)
+        if panel is not None:
+            right = settled(panel.draw(bootstraps, rng))
+        yield _resampled_systems(left, right, rng)
+
+    return correlate(means, target, MEANS, coefficients, resamples(), bootstraps)
+
+
+def _systems_with_both(
+    means: Floats, systems: Sequence[str], reference: Reference
+) -> list[int]:
+    """
+    Return the places of the systems that have both sides, by name.
+    """
+    if isinstance(reference, Mapping):
+        known = {name for name, value in reference.items() if value is not None}
+    else:
+        known = {one.system for one in reference}
+    there = [
+        i for i, name in enumerate(systems) if name in known and not np.isnan(means[i])
+    ]
+    return sorted(there, key=lambda i: systems[i])
+
+
+def _resampled_systems(
+    left: Floats, right: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """
+    Draw systems with replacement in every row; keep the rows with three or more.
+    """
+    chosen = rng.integers(left.shape[1], size=left.shape)
+    left = np.take_along_axis(left, chosen, axis=1)
+    right = np.take_along_axis(right, chosen, axis=1)
+    whole = ~np.isnan(left).any(axis=1) & ~np.isnan(right).any(axis=1)
+    keep = whole & (_num_different(chosen) >= FEWEST)
+    return left[keep], right[keep]
+
+
+@dataclass(frozen=True)
+class AnnotatorPanel:
+    """
+    For each annotator and system the sum and the number of judgements.
+
+    Both arrays are ``[annotator, system]``. A judgement without an annotator counts as
+    an annotator of its own. Annotators who saw several systems are drawn together, so
+    that one draw moves all of these; those who saw one system are drawn within it, so
+    that no draw leaves it without a judgement.
+    """
+
+    sums: Floats
+    counts: Floats
+
+    @classmethod
+    def from_judgements(
+        cls, judgements: Sequence[HumanJudgement], systems: Sequence[str]
+    ) -> AnnotatorPanel:
+        """
+        Return the panel of the judgements of these systems.
+        """
+        column = {name: i for i, name in enumerate(systems)}
+        used = [one for one in judgements if one.system in column]
+        # sorted, so that the order of the rows in a file changes nothing
+        used.sort(key=lambda one: (one.system, one.rater or '', one.value))
+        units: dict[tuple[str, str], list[HumanJudgement]] = defaultdict(list)
+        for k, one in enumerate(used):
+            key = ('row', f'{k:09}') if one.rater is None else ('rater', one.rater)
+            units[key].append(one)
+        sums = np.zeros((len(units), len(systems)))
+        counts = np.zeros((len(units), len(systems)))
+        for u, key in enumerate(sorted(units)):
+            for one in units[key]:
+                sums[u, column[one.system]] += one.value
+                counts[u, column[one.system]] += 1
+        return cls(sums, counts)
+
+    def means(self) -> Floats:
+        """
+        Return each system's mean judgement, NaN when it has none.
+        """
+        with np.errstate(invalid='ignore'):
+            return self.sums.sum(axis=0) / self.counts.sum(axis=0)
+
+    def draw(self, draws: int, rng: np.random.Generator) -> Floats:
+        """
+        Return ``[draw, system]`` means of annotators drawn with replacement.
+        """
+        seen = (self.counts > 0).sum(axis=1)
+        only = self.counts.argmax(axis=1)
+        strata = [np.flatnonzero(seen > 1)]
+        strata += [
+            np.flatnonzero((seen == 1) & (only == s))
+            for s in range(self.counts.shape[1])
+        ]
+        weights = np.zeros((draws, len(seen)))
+        for units in strata:
+            weights[:, units] = draw_counts(len(units), draws, rng)
+        with np.errstate(invalid='ignore'):
+            return (weights @ self.sums) / (weights @ self.counts)
+
+
+# ----------------------------------------------------------------- ratings, human ranks
+
+
+def correlate_with_ranks(
+    values: Mapping[str, float | None],
+    ranks: Mapping[str, float | None],
+    coefficient: str = 'kendall',
+) -> Correlation:
+    """
+    Correlate values of systems (larger is better) with human ranks (1 is best).
+
+    Systems that lack either are left out, and named in the notes.
+    """
+    there = [n for n in sorted(values) if _known(values[n]) and _known(ranks.get(n))]
+    unranked = [n for n in sorted(values) if not _known(ranks.get(n))]
+    unrated = [n for n in sorted(values) if not _known(values[n]) and n not in unranked]
     notes = [f'no human rank: {", ".join(unranked)}'] if unranked else []
     notes += [f'no rating: {", ".join(unrated)}'] if unrated else []
-    if len(there) < FEWEST:
-        reason = f'{len(there)} systems have a rating and a human rank; 2 are needed'
-        return Tau(None, len(there), reason, notes=tuple(notes))
-    left = np.array([[float(values[n] or 0.0) for n in there]])
-    right = -np.array([[float(ranks[n] or 0.0) for n in there]])
-    value, undefined = _tau_b(left, right)
-    return Tau(value, len(there), undefined, notes=tuple(notes))
+    left, right = _two_sides(values, ranks, there)
+    one = correlate(left, -right, RATINGS, [coefficient])[coefficient]
+    return replace(one, notes=tuple(notes))
 
 
-def unmatched(systems: Sequence[str], judges: Judges) -> list[str]:
+def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
     """
-    Say which systems nobody ranked, and whom judges ranked who is not there.
+    Return each system's mean over the annotators who ranked it.
     """
-    ranks = mean_ranks(judges)
-    lacking = [n for n in sorted({*systems}) if not _there(ranks.get(n))]
-    strange = [n for n in sorted(ranks) if n not in systems]
-    said = [f'no human rank, left out of tau: {", ".join(lacking)}'] if lacking else []
-    return said + ([f'ranked but not there: {", ".join(strange)}'] if strange else [])
-
-
-def mean_ranks(judges: Judges) -> dict[str, float | None]:
-    """
-    Return the mean over those judges who said something of a system.
-    """
-    names = sorted({name for of in judges.values() for name in of})
-    found: dict[str, float | None] = {}
+    names = sorted({name for own in annotators.values() for name in own})
+    means: dict[str, float | None] = {}
     for name in names:
-        said = [of[name] for of in judges.values() if _there(of.get(name))]
-        numbers = [float(one) for one in said if one is not None]
-        found[name] = math.fsum(numbers) / len(numbers) if numbers else None
-    return found
+        given = [own.get(name) for own in annotators.values()]
+        numbers = [float(one) for one in given if one is not None and one == one]
+        means[name] = math.fsum(numbers) / len(numbers) if numbers else None
+    return means
 
 
-def among_judges(judges: Judges, systems: Sequence[str] | None = None) -> Tau:
+def unmatched_systems(systems: Sequence[str], annotators: AnnotatorRanks) -> list[str]:
     """
-    Return the mean tau-b over pairs of judges, `n` being the number of pairs.
+    Return notes on systems without a human rank and on ranks of unknown systems.
+    """
+    ranks = mean_ranks(annotators)
+    lacking = [n for n in sorted({*systems}) if not _known(ranks.get(n))]
+    unknown = [n for n in sorted(ranks) if n not in systems]
+    notes = [f'no human rank, left out of tau: {", ".join(lacking)}'] if lacking else []
+    return notes + ([f'ranked but not there: {", ".join(unknown)}'] if unknown else [])
 
-    A pair compares the systems that both judged. Pairs without a tau (a judge gave all
-    systems one value) are left out, and said.
+
+def agreement_among_annotators(
+    annotators: AnnotatorRanks, systems: Sequence[str] | None = None
+) -> Correlation:
+    """
+    Return the mean tau-b over pairs of annotators (Yang et al. 2022, Table 4).
+
+    A pair compares the systems that both ranked. A pair without a tau (one of them gave
+    all systems the same value) is left out and counted in the notes.
 
     :param systems: compare these alone (`None`: all).
     """
-    found, left_out = [], 0
-    for one, other in combinations(sorted(judges), 2):
-        a, b = ({**judges[name]} for name in (one, other))
-        there = [n for n in sorted(a) if _there(a[n]) and _there(b.get(n))]
+    taus, left_out = [], 0
+    for one, other in combinations(sorted(annotators), 2):
+        a, b = annotators[one], annotators[other]
+        there = [n for n in sorted(a) if _known(a[n]) and _known(b.get(n))]
         there = [n for n in there if systems is None or n in systems]
-        rows = [np.array([[float(of[n] or 0.0) for n in there]]) for of in (a, b)]
-        value = _tau_b(*rows)[0] if len(there) >= FEWEST else None
-        if value is None:
+        sides = _two_sides(a, b, there)
+        tau = correlate(*sides, RATINGS, ['kendall'])['kendall'].value
+        if tau is None:
             left_out += 1
         else:
-            found.append(value)
-    notes = (f'{left_out} pairs of judges without a tau',) if left_out else ()
-    if not found:
-        return Tau(None, 0, 'no two judges can be compared', notes=notes)
-    return Tau(plain(math.fsum(found) / len(found)), len(found), notes=notes)
+            taus.append(tau)
+    notes = (f'{left_out} pairs of annotators without a tau',) if left_out else ()
+    if not taus:
+        return Correlation(None, 0, 'no two annotators can be compared', notes=notes)
+    return Correlation(plain(math.fsum(taus) / len(taus)), len(taus), notes=notes)
 
 
-def judge_range(
-    values: Mapping[str, float | None], judges: Judges, *, seed: int = 0
-) -> Tau:
+def correlate_with_annotators(
+    values: Mapping[str, float | None], annotators: AnnotatorRanks, *, seed: int = 0
+) -> Correlation:
     """
-    Return tau with the mean rank, and its 95 % range over judges drawn anew.
+    Return tau-b of values with mean ranks, and its 95 % range over annotators.
 
-    With few judges every possible draw is counted (four: 256), with more `DRAWS` are
-    drawn.
+    With few annotators every possible draw is enumerated (four: 256), with more
+    `ANNOTATOR_DRAWS` are drawn.
     """
-    whole = tau(values, mean_ranks(judges))
+    whole = correlate_with_ranks(values, mean_ranks(annotators))
     if whole.value is None:
         return whole
-    names = sorted(judges)
-    rated = [name for name in sorted(values) if _there(values[name])]
-    said = np.array(
-        [[_number(judges[judge].get(name)) for name in rated] for judge in names]
+    rated = [name for name in sorted(values) if _known(values[name])]
+    ranks = np.array(
+        [
+            [_number(annotators[a].get(name)) for name in rated]
+            for a in sorted(annotators)
+        ]
     )
-    drawn = _draws(len(names), seed)
-    there = ~np.isnan(said)
+    drawn = _annotator_draws(len(annotators), seed)
+    there = ~np.isnan(ranks)
     with np.errstate(invalid='ignore'):
-        means = (drawn @ np.where(there, said, 0.0)) / (drawn @ there)
-    kept = ~np.isnan(whole_means(said))
-    left = np.array([_number(values[name]) for name in rated])[kept]
-    taus = _rows(left, -settled(means[:, kept]))
-    return ranged(whole, taus)
+        means = (drawn @ np.where(there, ranks, 0.0)) / (drawn @ there)
+    ranked = there.any(axis=0)
+    right = -settled(means[:, ranked])
+    right = right[~np.isnan(right).any(axis=1)]
+    left = settled(np.array([_number(values[name]) for name in rated])[ranked])
+    return with_range(whole, kendall(np.broadcast_to(left, right.shape), right))
 
 
-def whole_means(said: Floats) -> Floats:
+def _annotator_draws(annotators: int, seed: int) -> Floats:
     """
-    Return the mean of each column's numbers, NaN without any.
+    Return ``[draw, annotator]``: how often each annotator is in each resample.
     """
-    there = ~np.isnan(said)
-    with np.errstate(invalid='ignore'):
-        return np.where(there, said, 0.0).sum(axis=0) / there.sum(axis=0)
-
-
-def _draws(judges: int, seed: int) -> Floats:
-    """
-    Return ``[draw, judge]``: how often each judge is in each resample.
-    """
-    if judges**judges <= EVERY:
-        chosen = np.array(list(product(range(judges), repeat=judges)))
+    if annotators**annotators <= MAX_ENUMERATED:
+        chosen = np.array(list(product(range(annotators), repeat=annotators)))
     else:
         rng = np.random.default_rng([seed % 2**32, 3])
-        chosen = rng.integers(judges, size=(DRAWS, judges))
-    counts = np.zeros((len(chosen), judges))
+        chosen = rng.integers(annotators, size=(ANNOTATOR_DRAWS, annotators))
+    counts = np.zeros((len(chosen), annotators))
     for column in chosen.T:
         counts[np.arange(len(chosen)), column] += 1
     return counts
 
 
-def _rows(left: Floats, rows: Floats) -> Floats:
+def with_range(
+    whole: Correlation, draws: Floats, ends: tuple[float, float] = ENDS
+) -> Correlation:
     """
-    Return tau-b of ``left`` with each row that lacks no system.
-    """
-    whole = rows[~np.isnan(rows).any(axis=1)]
-    return kendall(np.broadcast_to(settled(left), whole.shape), whole)
+    Return ``whole`` with two quantiles of the draws that have a value (NaN: none).
 
-
-def ranged(whole: Tau, taus: Floats, ends: tuple[float, float] = (0.025, 0.975)) -> Tau:
+    A range says how far a value would move. Unlike an interval it exists as soon as one
+    draw has a value; the draws without one are counted in the notes.
     """
-    Return ``whole`` with two quantiles of the draws that have a tau (NaN: none).
-    """
-    defined = taus[~np.isnan(taus)]
+    defined = draws[~np.isnan(draws)]
     notes = whole.notes
-    if lost := len(taus) - len(defined):
-        notes = (*notes, f'{lost} of {len(taus)} draws without a tau')
+    if lost := len(draws) - len(defined):
+        notes = (*notes, f'{lost} of {len(draws)} draws without a tau')
     if not len(defined):
-        return Tau(whole.value, whole.n, whole.reason, notes=notes)
-    low, high = (plain(float(q)) for q in np.quantile(defined, ends))
-    return Tau(whole.value, whole.n, whole.reason, low, high, notes)
+        return replace(whole, low=None, high=None, notes=notes)
+    low, high = (plain(float(end)) for end in np.quantile(defined, ends))
+    return replace(whole, low=low, high=high, notes=notes)
 
 
-def _tau_b(left: Floats, right: Floats) -> tuple[float | None, str | None]:
-    for side, what in ((left, 'rating'), (right, 'human rank')):
-        if np.ptp(settled(side)) == 0:
-            return None, f'all systems have the same {what}'
-    return plain(float(kendall(settled(left), settled(right))[0])), None
+def _two_sides(
+    one: Mapping[str, float | None],
+    other: Mapping[str, float | None],
+    names: Sequence[str],
+) -> tuple[Floats, Floats]:
+    """
+    Return two mappings as arrays over ``names``, without digits that rounding left.
+    """
+    left, right = (
+        settled(np.array([_number(side[name]) for name in names]))
+        for side in (one, other)
+    )
+    return left, right
 
 
-def _there(value: float | None) -> bool:
+def _known(value: float | None) -> bool:
     return value is not None and value == value
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.ranking.agreement import tau
+from parlai_ext.ranking.agreement import correlate_with_ranks
 from parlai_ext.ranking.ratings import FOOTBALL, SHUFFLES, Rating, rate
 from parlai_ext.ranking.tournament import Tournament
 
@@ -107,7 +107,7 @@ def rating_data(
         'notes': list(rating.notes),
     }
     if ranks is not None:
-        agreed = asdict(tau(rating.values, ranks))
+        agreed = asdict(correlate_with_ranks(rating.values, ranks))
         agreed['reason'] = rating.reason or agreed['reason']
         found['tau'] = {key: agreed[key] for key in ('value', 'n', 'reason', 'notes')}
     return found

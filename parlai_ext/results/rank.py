@@ -16,9 +16,9 @@ from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import HumanJudgement, Standing
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.files.protocol_file import CHOICES
+from parlai_ext.ranking.agreement import agreement_data, correlate_with_reference
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.bounds import unscored_bounds
-from parlai_ext.ranking.correlation import with_reference
 from parlai_ext.ranking.rank import standings
 from parlai_ext.results import tournament, tournament_rows
 from parlai_ext.results.reference import Reference, fitting, reference_of
@@ -196,7 +196,12 @@ def row(standing: Standing) -> dict[str, Any]:
 
 
 def agreements(
-    tables: Tables, ranked: np.ndarray, reference: Reference, **settings: Any
+    tables: Tables,
+    ranked: np.ndarray,
+    reference: Reference,
+    *,
+    kind: str,
+    **settings: Any,
 ) -> dict[str, Any]:
     """
     Correlate scores and, beside them, each trivial baseline with the reference.
@@ -210,16 +215,17 @@ def agreements(
         name: values[claimed] * (1 if HIGHER_IS_BETTER[name] else -1)
         for name, values in tables.baselines.items()
     }
+
+    def agreement(values: np.ndarray, dimension: str) -> dict[str, Any]:
+        correlations = correlate_with_reference(
+            values, names, reference[dimension], **settings
+        )
+        return agreement_data(correlations, kind=kind)
+
     return {
-        'reference': {
-            d: with_reference(tables.scores[d][claimed], names, r, **settings)
-            for d, r in reference.items()
-        },
+        'reference': {d: agreement(tables.scores[d][claimed], d) for d in reference},
         'baseline_reference': {
-            name: {
-                d: with_reference(values, names, r, **settings)
-                for d, r in reference.items()
-            }
+            name: {d: agreement(values, d) for d in reference}
             for name, values in turned.items()
         },
     }

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.core.floors import is_floor
-from parlai_ext.ranking.agreement import tau
+from parlai_ext.ranking.agreement import agreement_data, correlate_with_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.correlation import NOTHING, spearman
 from parlai_ext.ranking.ratings import NORMAL_BOUND
 from parlai_ext.ranking.table import plain
 from parlai_ext.results.tables import Tables
@@ -133,21 +132,11 @@ def _agreement(
     """
     claimed = {name: value for name, value in values.items() if not is_floor(name)}
     ranks = claimed_ranks(found.target) or {}
-    one = tau(claimed, ranks)
-    agreed = {
-        'spearman': NOTHING,
-        'kendall': {**NOTHING, 'value': one.value},
-        'n': one.n,
-        'kind': found.kind,
+    correlations = {
+        name: correlate_with_ranks(claimed, ranks, name)
+        for name in ('spearman', 'kendall')
     }
-    if one.value is None:
-        return {**agreed, 'reason': reason or one.reason}
-    pairs = [
-        (value, -rank)
-        for name, value in claimed.items()
-        if (rank := ranks.get(name)) is not None and value is not None
-    ]
-    left, right = (np.array([side]) for side in zip(*pairs, strict=True))
-    rho = float(spearman(left, right)[0])
-    agreed['spearman'] = {**NOTHING, 'value': rho}
+    agreed = agreement_data(correlations, kind=found.kind)
+    if correlations['kendall'].value is None:
+        return {**agreed, 'reason': reason or agreed['reason']}
     return {**agreed, 'reason': 'no interval: a rating is of the whole tournament'}

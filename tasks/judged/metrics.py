@@ -9,13 +9,13 @@ from typing import Any
 
 from parlai.core.metrics import Metric, SumMetric
 
-from parlai_ext.ranking.items import COEFFICIENTS, item_agreement
+from parlai_ext.ranking.agreement import Correlation, correlate_items
 
 Pairs = tuple[tuple[float, float, int], ...]
 BOUNDS = {'': 'value', '_low': 'low', '_high': 'high'}
 FOUND = {
     coefficient + ending: (coefficient, bound)
-    for coefficient in COEFFICIENTS
+    for coefficient in ('spearman', 'pearson')
     for ending, bound in BOUNDS.items()
 }
 
@@ -42,7 +42,7 @@ class Agreement(Metric):
         Return the number, or `None`.
         """
         coefficient, bound = FOUND[self.name]
-        value: float | None = agreement(self.pairs)[coefficient][bound]
+        value: float | None = getattr(agreement(self.pairs)[coefficient], bound)
         return value
 
     def value(self) -> float:
@@ -54,12 +54,12 @@ class Agreement(Metric):
 
 
 @lru_cache(maxsize=64)
-def agreement(pairs: Pairs) -> dict[str, Any]:
+def agreement(pairs: Pairs) -> dict[str, Correlation]:
     """
     Correlate pairs once for all six numbers.
     """
     scores, human, groups = zip(*pairs, strict=True) if pairs else ((), (), ())
-    return item_agreement(scores, human, groups=groups)
+    return correlate_items(scores, human, groups=groups)
 
 
 def metrics(

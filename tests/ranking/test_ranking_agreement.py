@@ -11,13 +11,13 @@ from scipy import stats
 
 from benchmarks.chatmatch.robustness import games_range, leave_one_out, robust
 from parlai_ext.ranking.agreement import (
-    Tau,
-    among_judges,
-    judge_range,
+    Correlation,
+    agreement_among_annotators,
+    correlate_with_annotators,
+    correlate_with_ranks,
     mean_ranks,
-    ranged,
-    tau,
-    unmatched,
+    unmatched_systems,
+    with_range,
 )
 from parlai_ext.ranking.tournament import Game, tournament
 
@@ -38,47 +38,51 @@ def pecking_order(names='ABCD'):
 
 
 def test_larger_values_go_with_smaller_ranks():
-    assert tau(of(9, 7, 5, 1), RANKS).value == 1
+    assert correlate_with_ranks(of(9, 7, 5, 1), RANKS).value == 1
 
 
 def test_one_swapped_pair_of_seven_costs_two_of_21():
     ranks = {name: float(i) for i, name in enumerate('ABCDEFG')}
-    assert tau(of(6, 7, 5, 4, 3, 2, 1), ranks).value == pytest.approx(1 - 2 / 21)
+    assert correlate_with_ranks(of(6, 7, 5, 4, 3, 2, 1), ranks).value == pytest.approx(
+        1 - 2 / 21
+    )
 
 
 def test_tau_with_ties_is_scipys():
     values, ranks = of(3, 3, 1, 2, 0), of(1, 2.5, 2.5, 4, 5)
     expected = stats.kendalltau(list(values.values()), [-r for r in ranks.values()])
-    assert tau(values, ranks).value == pytest.approx(expected.statistic)
+    assert correlate_with_ranks(values, ranks).value == pytest.approx(
+        expected.statistic
+    )
 
 
 def test_equal_ratings_have_no_tau():
-    found = tau(of(2, 2, 2), RANKS)
+    found = correlate_with_ranks(of(2, 2, 2), RANKS)
     assert (found.value, found.reason) == (None, 'all systems have the same rating')
 
 
 def test_equal_human_ranks_have_no_tau():
-    found = tau(of(1, 2, 3), of(2, 2, 2))
+    found = correlate_with_ranks(of(1, 2, 3), of(2, 2, 2))
     assert found.reason == 'all systems have the same human rank'
 
 
 def test_a_system_without_human_rank_is_left_out_by_name():
-    found = tau(of(4, 3, 2, 1), {'A': 1.0, 'B': 2.0, 'C': None})
+    found = correlate_with_ranks(of(4, 3, 2, 1), {'A': 1.0, 'B': 2.0, 'C': None})
     assert (found.value, found.n) == (1, 2)
     assert found.notes == ('no human rank: C, D',)
 
 
 def test_who_has_no_human_rank_and_who_is_not_there_are_named():
     judges = {'1': of(1, 2, None), '2': {'X': 3.0}}
-    assert unmatched('ABC', judges) == [
+    assert unmatched_systems('ABC', judges) == [
         'no human rank, left out of tau: C',
         'ranked but not there: X',
     ]
-    assert unmatched('AB', {'1': of(1, 2)}) == []
+    assert unmatched_systems('AB', {'1': of(1, 2)}) == []
 
 
 def test_no_human_ranks_at_all_is_a_reason():
-    found = tau(of(4, 3), {})
+    found = correlate_with_ranks(of(4, 3), {})
     assert found.reason == '0 systems have a rating and a human rank; 2 are needed'
 
 
@@ -90,14 +94,14 @@ def test_mean_rank_skips_the_empty_cell():
 def test_two_judges_who_agree_and_one_who_reverses():
     # pairs: 1, −1, −1 → −1/3
     judges = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(3, 2, 1)}
-    found = among_judges(judges)
+    found = agreement_among_annotators(judges)
     assert found.value == pytest.approx(-1 / 3)
     assert found.n == 3
 
 
 def test_judges_are_compared_on_what_both_judged():
     judges = {'1': of(1, 2, None, 3), '2': of(1, 2, 9, 3)}
-    assert among_judges(judges).value == 1
+    assert agreement_among_annotators(judges).value == 1
 
 
 def test_judges_agreement_is_the_mean_of_scipys():
@@ -105,51 +109,51 @@ def test_judges_agreement_is_the_mean_of_scipys():
     judges = {str(i): of(*row) for i, row in enumerate(said)}
     pairs = itertools.combinations(said, 2)
     expected = np.mean([stats.kendalltau(a, b).statistic for a, b in pairs])
-    assert among_judges(judges).value == pytest.approx(expected)
+    assert agreement_among_annotators(judges).value == pytest.approx(expected)
 
 
 def test_a_judge_who_ranks_all_alike_is_left_out_and_said():
     judges = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(2, 2, 2)}
-    found = among_judges(judges)
+    found = agreement_among_annotators(judges)
     assert (found.value, found.n) == (1, 1)
-    assert found.notes == ('2 pairs of judges without a tau',)
+    assert found.notes == ('2 pairs of annotators without a tau',)
 
 
 def test_one_judge_has_nobody_to_agree_with():
-    found = among_judges({'1': of(1, 2, 3)})
-    assert (found.value, found.reason) == (None, 'no two judges can be compared')
+    found = agreement_among_annotators({'1': of(1, 2, 3)})
+    assert (found.value, found.reason) == (None, 'no two annotators can be compared')
 
 
 def test_agreement_of_a_group_uses_its_systems_alone():
     judges = {'1': of(1, 2, 3, 4), '2': of(1, 2, 4, 3)}
-    assert among_judges(judges, 'CD').value == -1
+    assert agreement_among_annotators(judges, 'CD').value == -1
 
 
 def test_judges_drawn_anew_are_all_of_n_to_the_n():
     # two judges, A B and B A: draws 11, 12, 21, 22; 12 and 21 tie (no tau), so ±1
     judges = {'1': of(1, 2), '2': of(2, 1)}
-    found = judge_range(of(5, 4), {**judges, '3': of(1, 2)})
+    found = correlate_with_annotators(of(5, 4), {**judges, '3': of(1, 2)})
     # 27 draws of three; mean rank favours A in those with two or three of judges 1, 3:
     # 1 - P(at most one of three), p = 2/3: 20 of 27; B in 7 of 27
     assert (found.value, found.low, found.high) == (1, -1, 1)
-    tied = judge_range(of(5, 4), judges)
+    tied = correlate_with_annotators(of(5, 4), judges)
     assert tied.reason == 'all systems have the same human rank'
 
 
 def test_a_range_holds_the_middle_95_percent():
     # of 41 draws in steps of 0.025 from 0 to 1 one lies outside at either end
-    found = ranged(Tau(0.5, 7), np.linspace(0, 1, 41))
+    found = with_range(Correlation(0.5, 7), np.linspace(0, 1, 41))
     assert (found.low, found.high) == pytest.approx((0.025, 0.975))
 
 
 def test_judges_who_agree_leave_no_range():
-    found = judge_range(of(3, 2, 1), {'1': of(1, 2, 3), '2': of(1, 2, 3)})
+    found = correlate_with_annotators(of(3, 2, 1), {'1': of(1, 2, 3), '2': of(1, 2, 3)})
     assert (found.low, found.high) == (1, 1)
 
 
 def test_a_draw_without_any_judge_of_a_system_has_no_tau():
     judges = {'1': of(1, 2, None), '2': of(1, 2, 3)}
-    found = judge_range(of(3, 2, 1), judges)
+    found = correlate_with_annotators(of(3, 2, 1), judges)
     # of the draws 11, 12, 21, 22 the first has nobody who judged C
     assert found.value == 1
     assert not any(math.isnan(x) for x in (found.low, found.high))

@@ -10,11 +10,14 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.ranking.correlation import kendall, spearman, with_reference
-from parlai_ext.ranking.raters import Panel
+from parlai_ext.ranking.agreement import (
+    AnnotatorPanel,
+    correlate_with_reference,
+    kendall,
+    spearman,
+)
 
 NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
-OPTIONS = {'kind': 'planted', 'bootstraps': 400, 'seed': 0}
 
 
 def table(means, noise=0.0, openers=10):
@@ -22,6 +25,10 @@ def table(means, noise=0.0, openers=10):
     return np.array(means)[:, None, None] + noise * rng.normal(
         size=(len(means), 2, openers)
     )
+
+
+def correlated(values, names, reference):
+    return correlate_with_reference(values, names, reference, bootstraps=400, seed=0)
 
 
 def judged(rows):
@@ -54,33 +61,33 @@ def test_a_constant_side_has_no_coefficient(coefficient):
 
 def test_the_value_is_that_of_the_mean_scores():
     reference = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
-    found = with_reference(table([1, 2, 3, 4, 5, 6, 7]), NAMES, reference, **OPTIONS)
+    found = correlated(table([1, 2, 3, 4, 5, 6, 7]), NAMES, reference)
     # sum d^2 = 4 + 1 + 1 + 1 + 1 + 1 + 1 = 10: 1 - 60 / 336; 4 of 21 pairs turned
-    assert found['spearman']['value'] == pytest.approx(1 - 60 / 336)
-    assert found['kendall']['value'] == pytest.approx(1 - 2 * 4 / 21)
-    assert (found['n'], found['kind']) == (7, 'planted')
+    assert found['spearman'].value == pytest.approx(1 - 60 / 336)
+    assert found['kendall'].value == pytest.approx(1 - 2 * 4 / 21)
+    assert found['kendall'].n == 7
 
 
 @pytest.mark.parametrize('name', ['spearman', 'kendall'])
 def test_the_interval_holds_the_value_and_is_not_empty(name):
     reference = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
     values = table([1, 2, 3, 4, 5, 6, 7], noise=1.0)
-    found = with_reference(values, NAMES, reference, **OPTIONS)[name]
-    assert -1 <= found['low'] < found['value'] <= found['high'] <= 1
+    found = correlated(values, NAMES, reference)[name]
+    assert -1 <= found.low < found.value <= found.high <= 1
 
 
 def test_floors_without_a_reference_value_are_left_out():
     values = table([1, 2, 3, 99])
     names = ['a', 'b', 'c', 'floor-salad']
-    found = with_reference(values, names, {'a': 1, 'b': 2, 'c': 3}, **OPTIONS)
-    assert found['n'] == 3 and found['spearman']['value'] == 1.0
+    found = correlated(values, names, {'a': 1, 'b': 2, 'c': 3})
+    assert found['spearman'].n == 3 and found['spearman'].value == 1.0
 
 
 def test_systems_without_a_score_are_left_out():
     values = table([0, 1, 2, 5])
     values[3] = np.nan
     reference = dict(zip('abcd', range(4), strict=True))
-    assert with_reference(values, NAMES[:4], reference, **OPTIONS)['n'] == 3
+    assert correlated(values, NAMES[:4], reference)['kendall'].n == 3
 
 
 @pytest.mark.parametrize(
@@ -94,45 +101,45 @@ def test_systems_without_a_score_are_left_out():
 def test_what_is_undefined_is_none_with_a_reason(means, reference, reason):
     names = NAMES[: len(means)]
     reference = dict(zip(names, reference, strict=True))
-    found = with_reference(table(means), names, reference, **OPTIONS)
-    assert found['spearman'] == {'value': None, 'low': None, 'high': None}
-    assert reason in found['reason']
+    found = correlated(table(means), names, reference)
+    rho = found['spearman']
+    assert (rho.value, rho.low, rho.high) == (None, None, None)
+    assert reason in rho.reason
 
 
 def test_a_perfect_order_no_resample_can_upset_has_no_interval():
     reference = dict(zip(NAMES, range(7), strict=True))
-    found = with_reference(table(range(7)), NAMES, reference, **OPTIONS)
-    assert found['spearman'] == {'value': 1.0, 'low': None, 'high': None}
-    assert 'no resample changes the order' in found['reason']
+    found = correlated(table(range(7)), NAMES, reference)
+    rho = found['spearman']
+    assert (rho.value, rho.low, rho.high) == (1.0, None, None)
+    assert 'no resample changes the order' in rho.reason
 
 
 def test_three_systems_are_too_few_for_an_interval():
     reference = {'a': 1, 'b': 2, 'c': 3}
-    found = with_reference(table([1, 2, 3], noise=3.0), NAMES[:3], reference, **OPTIONS)
-    assert found['kendall']['low'] is None and 'too few' in found['reason']
+    found = correlated(table([1, 2, 3], noise=3.0), NAMES[:3], reference)
+    assert found['kendall'].low is None and 'too few' in found['kendall'].reason
 
 
 def test_the_order_of_systems_changes_nothing():
     values = table([1, 2, 3, 4, 5, 6, 7], noise=2.0)
     reference = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
-    turned = with_reference(values[::-1], NAMES[::-1], reference, **OPTIONS)
-    assert turned == with_reference(values, NAMES, reference, **OPTIONS)
+    turned = correlated(values[::-1], NAMES[::-1], reference)
+    assert turned == correlated(values, NAMES, reference)
 
 
 def test_human_reference_is_the_mean_judgement():
     # a: 1 and 4 -> 2.5, b: 2, c: 3: order b, a, c against a, b, c
     rows = judged([('a', 1.0), ('a', 4.0), ('b', 2.0), ('c', 3.0)])
-    found = with_reference(table([1, 2, 3]), NAMES[:3], rows, **OPTIONS)
-    assert found['spearman']['value'] == pytest.approx(0.5)
+    found = correlated(table([1, 2, 3]), NAMES[:3], rows)
+    assert found['spearman'].value == pytest.approx(0.5)
 
 
 def test_the_order_of_judgements_changes_nothing():
     rng = np.random.default_rng(0)
     rows = judged([(n, float(rng.normal() + i)) for i, n in enumerate(NAMES * 3)])
     values = table([1, 2, 3, 4, 5, 6, 7], noise=1.0)
-    there, back = (
-        with_reference(values, NAMES, one, **OPTIONS) for one in (rows, rows[::-1])
-    )
+    there, back = (correlated(values, NAMES, one) for one in (rows, rows[::-1]))
     assert there == back
 
 
@@ -149,9 +156,9 @@ def test_raters_who_disagree_widen_the_interval():
             for i, name in enumerate(NAMES)
         ]
     values = table([0, 2, 1, 3, 4, 6, 5])
-    calm = with_reference(values, NAMES, reference, **OPTIONS)['kendall']
-    torn = with_reference(values, NAMES, judged(rows), **OPTIONS)['kendall']
-    assert torn['value'] == calm['value'] and torn['low'] < calm['low']
+    calm = correlated(values, NAMES, reference)['kendall']
+    torn = correlated(values, NAMES, judged(rows))['kendall']
+    assert torn.value == calm.value and torn.low < calm.low
 
 
 def test_raters_who_saw_all_systems_are_drawn_together():
@@ -159,13 +166,17 @@ def test_raters_who_saw_all_systems_are_drawn_together():
     rows = judged(
         [('a', 0.0, 'x'), ('b', 1.0, 'x'), ('a', 10.0, 'y'), ('b', 11.0, 'y')]
     )
-    drawn = Panel.of(rows, ['a', 'b']).draw(200, np.random.default_rng(0))
+    drawn = AnnotatorPanel.from_judgements(rows, ['a', 'b']).draw(
+        200, np.random.default_rng(0)
+    )
     assert np.allclose(drawn[:, 1] - drawn[:, 0], 1.0) and np.ptp(drawn[:, 0]) > 0
 
 
 def test_judgements_without_rater_are_drawn_within_their_system():
     rows = judged([('a', 0.0), ('a', 1.0), ('b', 5.0)])
-    drawn = Panel.of(rows, ['a', 'b']).draw(4000, np.random.default_rng(0))
+    drawn = AnnotatorPanel.from_judgements(rows, ['a', 'b']).draw(
+        4000, np.random.default_rng(0)
+    )
     # a: 0, 1/2 or 1 with chances 1/4, 1/2, 1/4; b has one judgement, always there
     shares = [np.mean(drawn[:, 0] == level) for level in (0.0, 0.5, 1.0)]
     assert shares == pytest.approx([0.25, 0.5, 0.25], abs=0.03)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from parlai_ext.ranking.items import item_agreement, pearson
+from parlai_ext.ranking.agreement import correlate_items, pearson
 
 
 def sample(n=60, rho=0.6, seed=1):
@@ -16,14 +16,14 @@ def sample(n=60, rho=0.6, seed=1):
 
 def test_coefficients_are_those_of_scipy():
     left, right = np.round(sample(), 1)  # with ties
-    found = item_agreement(left, right)
-    assert found['spearman']['value'] == pytest.approx(stats.spearmanr(left, right)[0])
-    assert found['pearson']['value'] == pytest.approx(stats.pearsonr(left, right)[0])
+    found = correlate_items(left, right)
+    assert found['spearman'].value == pytest.approx(stats.spearmanr(left, right)[0])
+    assert found['pearson'].value == pytest.approx(stats.pearsonr(left, right)[0])
 
 
 def test_intervals_are_those_of_scipy():
     data = sample(200)
-    found = item_agreement(*data, bootstraps=9000)['pearson']
+    found = correlate_items(*data, bootstraps=9000)['pearson']
     other = stats.bootstrap(
         data,
         lambda a, b, axis: pearson(np.atleast_2d(a), np.atleast_2d(b)),
@@ -33,39 +33,40 @@ def test_intervals_are_those_of_scipy():
         random_state=2,
     ).confidence_interval
     bounds = [float(np.squeeze(b)) for b in other]
-    assert [found['low'], found['high']] == pytest.approx(bounds, abs=0.01)
+    assert [found.low, found.high] == pytest.approx(bounds, abs=0.01)
 
 
 def test_groups_are_drawn_together():
     # every item three times: three times the items, and no more is known
     left, right = sample(40)
-    once = item_agreement(left, right)
-    thrice = item_agreement(
+    once = correlate_items(left, right)
+    thrice = correlate_items(
         np.repeat(left, 3), np.repeat(right, 3), groups=np.repeat(range(40), 3).tolist()
     )
     for name in ('spearman', 'pearson'):
-        assert thrice[name] == pytest.approx(once[name], abs=1e-9)
-    alone = item_agreement(np.repeat(left, 3), np.repeat(right, 3))['pearson']
-    width = once['pearson']['high'] - once['pearson']['low']
+        found, expected = thrice[name], once[name]
+        assert (found.value, found.low, found.high) == pytest.approx(
+            (expected.value, expected.low, expected.high), abs=1e-9
+        )
+    alone = correlate_items(np.repeat(left, 3), np.repeat(right, 3))['pearson']
+    width = once['pearson'].high - once['pearson'].low
     # sqrt(3) = 1.7 times too narrow
-    assert alone['high'] - alone['low'] < 0.75 * width
+    assert alone.high - alone.low < 0.75 * width
 
 
 def test_unequal_groups_are_as_good():
     left, right = sample(40)
     copies = [1 + (i % 2) for i in range(40)]
     groups = np.repeat(range(40), copies).tolist()
-    found = item_agreement(left[groups], right[groups], groups=groups, bootstraps=300)
-    assert found['pearson']['value'] == pytest.approx(
+    found = correlate_items(left[groups], right[groups], groups=groups, bootstraps=300)
+    assert found['pearson'].value == pytest.approx(
         stats.pearsonr(left[groups], right[groups])[0]
     )
-    assert (
-        found['pearson']['low'] < found['pearson']['value'] < found['pearson']['high']
-    )
+    assert found['pearson'].low < found['pearson'].value < found['pearson'].high
 
 
 def test_the_same_seed_gives_the_same_interval():
-    assert item_agreement(*sample(), seed=4) == item_agreement(*sample(), seed=4)
+    assert correlate_items(*sample(), seed=4) == correlate_items(*sample(), seed=4)
 
 
 @pytest.mark.parametrize(
@@ -78,15 +79,15 @@ def test_the_same_seed_gives_the_same_interval():
     ],
 )
 def test_no_correlation_has_a_reason(left, right, reason):
-    found = item_agreement(left, right)
-    assert reason in found['reason']
-    assert found['pearson'] == {'value': None, 'low': None, 'high': None}
+    found = correlate_items(left, right)['pearson']
+    assert reason in found.reason
+    assert (found.value, found.low, found.high) == (None, None, None)
 
 
 def test_resamples_without_spread_are_left_out():
     # one item of twenty differs: most resamples of a third lack it
-    found = item_agreement([0] * 19 + [1], list(range(20)))
-    assert -1 <= found['pearson']['low'] <= found['pearson']['high'] <= 1
+    found = correlate_items([0] * 19 + [1], list(range(20)))
+    assert -1 <= found['pearson'].low <= found['pearson'].high <= 1
 
 
 def test_three_groups_have_no_interval():
@@ -94,15 +95,12 @@ def test_three_groups_have_no_interval():
     left, right = [1.0, 2.0, 3.0], [1.0, 3.0, 2.0]
     for copies in (1, 4):
         groups = np.repeat(range(3), copies).tolist()
-        found = item_agreement(
+        found = correlate_items(
             np.repeat(left, copies), np.repeat(right, copies), groups=groups
         )
-        assert found['spearman'] == {
-            'value': pytest.approx(0.5),
-            'low': None,
-            'high': None,
-        }
-        assert found['reason'] == 'no interval: most resamples have no correlation'
+        assert found['spearman'].value == pytest.approx(0.5)
+        assert found['spearman'].low is None
+        assert 'too few different items' in found['spearman'].reason
 
 
 def test_a_constant_side_has_no_pearson():
