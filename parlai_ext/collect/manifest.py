@@ -93,7 +93,7 @@ def collect_keys(
     """
     Return what dialogues depend on, the targets apart, as a flat map.
     """
-    from parlai_ext.systems.identity import says
+    from parlai_ext.systems.identity import identity_options
 
     keys: dict[str, Any] = {
         'pairing': protocol.pairing,
@@ -105,7 +105,7 @@ def collect_keys(
     }
     for partner in protocol.roster.partners:
         keys[f'partners.{partner.name}'] = identities[partner.name]
-        for option, value in says(partner).items():
+        for option, value in identity_options(partner).items():
             keys[f'partners.{partner.name}.{option}'] = value
         if partner.opt.get('remote_dated_model'):
             dated = partner.opt['remote_dated_model']

@@ -24,9 +24,10 @@ from parlai_ext.core.schedule import Block, ShardKey, blocks
 from parlai_ext.models.threads import fit_threads
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.model_cache import Residents, memory_for_weights
-from parlai_ext.systems.parlai_agents import load_system, model_path
+from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import Spending
+from parlai_ext.systems.system_options import model_path
 
 Pairs = Mapping[ShardKey, Pairing]
 

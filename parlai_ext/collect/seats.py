@@ -86,17 +86,18 @@ def without(protocol: Protocol, missing: Mapping[str, str]) -> Protocol:
 
 def pinned(protocol: Protocol, known: Mapping[str, str]) -> Protocol:
     """
-    Return the protocol with remote systems that answer only as what they are now.
+    Return the protocol with its systems pinned: a remote one refuses to answer under
+    another model's name later.
 
     :param known: systems of the run that are not asked for now.
     """
-    from parlai_ext.systems.remote import names
+    from parlai_ext.systems.families import family_of
 
     def pin(system: System) -> System:
-        if system.name in known or not names.is_remote(system.opt):
+        if system.name in known:
             return system
         try:
-            return replace(system, opt=names.pinned(system.opt))
+            return replace(system, opt=family_of(system.opt).pin(system.opt))
         except UserError as error:
             raise SystemFailed(system.name, str(error)) from error
 

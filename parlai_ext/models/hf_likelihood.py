@@ -24,6 +24,8 @@ from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal, reserved
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.systems import hub
+from parlai_ext.systems.families import family_of
+from parlai_ext.systems.family_hugging_face import HubFamily
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
     chosen_device,
@@ -32,8 +34,6 @@ from parlai_ext.systems.pretrained import (
 )
 
 FORMATS = ('auto', 'plain')
-DIALOGPT = 'hugging_face/dialogpt'
-TEXT_TRUNCATE = 768  # parlai/agents/hugging_face/dialogpt.py
 # options of ext:hf that say which model judges and what it reads
 OPTIONS = (
     *('hf_dtype', 'hf_quantisation', 'hf_format'),
@@ -70,9 +70,9 @@ def load_hf_judge(
         system = System(system.name, opt)
         checked_options(system)
         extra = loading_arguments(opt, device)
-        repo = hub.repository(system)
-        assert repo is not None
-        folder = hub.fetched_weights(repo, hub.revision(system)).parent
+        family = hub_family(system)
+        repo, revision = family.repository(system.opt), family.revision(system.opt)
+        folder = hub.fetched_weights(repo, revision).parent
         allowed = ', which no judge may run'
         config, tokenizer, model = read(folder, device, extra, allowed=allowed)
         make = _encoder_decoder if config.is_encoder_decoder else _causal
@@ -102,8 +102,19 @@ def checked_options(system: System) -> None:
             raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
     if hub.truthy(system.opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
-    if str(system.opt.get('model')) not in (hub.AGENT, DIALOGPT):
+    hub_family(system)
+
+
+def hub_family(system: System) -> HubFamily:
+    """
+    Return the family of a judge.
+
+    :raises UserError: when its models cannot judge.
+    """
+    family = family_of(system.opt)
+    if not isinstance(family, HubFamily) or not family.can_judge:
         raise UserError('model: no agent that can judge; ext:hf would do')
+    return family
 
 
 def _causal(
@@ -137,16 +148,17 @@ def form_of(system: System, most: int | None) -> Form:
     Return how a system's own agent would read turns, and how many tokens of them.
     """
     opt = system.opt
-    if opt.get('model') == DIALOGPT:
-        asked = opt.get('text_truncate') or opt.get('truncate') or -1
-        limits = [int(asked) if int(asked) > 0 else TEXT_TRUNCATE]
+    own_limit = hub_family(system).text_truncate
+    if own_limit is not None:
+        asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
+        limits = [asked if asked > 0 else own_limit]
     else:
         limits = [int(opt['hf_context_tokens'])] if opt.get('hf_context_tokens') else []
     if most is not None:
         limits.append(most - reserved(most))
     return Form(
         opt.get('hf_turn_separator') or None,
-        opt.get('model') != DIALOGPT,
+        own_limit is None,  # such an agent cuts within a turn
         min(limits, default=None),
     )
 

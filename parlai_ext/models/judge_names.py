@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.roster_file import parse_target_and_info
 from parlai_ext.systems import hub
+from parlai_ext.systems.families import family_of
+from parlai_ext.systems.family_hugging_face import HubFamily
 
 HF, AGENT = 'hf:', 'agent:'
 
@@ -51,6 +52,5 @@ def is_hugging_face(system: System) -> bool:
     """
     Return whether a judge is a model of Hugging Face's.
     """
-    return str(system.opt.get('model')) in (hub.AGENT, *HUB_REPOSITORIES) and not (
-        system.opt.get('model_file')
-    )
+    of_hub = isinstance(family_of(system.opt), HubFamily)
+    return of_hub and not system.opt.get('model_file')

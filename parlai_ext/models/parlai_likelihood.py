@@ -26,7 +26,8 @@ from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.threads import fit_threads
-from parlai_ext.systems.parlai_agents import load_system, model_path
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.system_options import model_path
 
 # options, beside weights and dictionary, that change what a judge reads or computes
 READS = (

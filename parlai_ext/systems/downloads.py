@@ -15,13 +15,14 @@ from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
-from parlai_ext.systems import candidates, hub, tokenizer_files, zoo
+from parlai_ext.systems import candidates, tokenizer_files, zoo
+from parlai_ext.systems.families import family_of
 from parlai_ext.systems.fetch.answers import LIMITS, Limits
-from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
+from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.fetch.file import Unreachable
 from parlai_ext.systems.fetch.lock import Entry, LockFile
 from parlai_ext.systems.fetch.trusted import default_lock, trusted_downloads
-from parlai_ext.systems.resolve import own_options
+from parlai_ext.systems.system_options import effective_options
 
 
 @dataclass(frozen=True)
@@ -116,29 +117,23 @@ class Means:
 
         :raises UserError: when it cannot be had.
         """
-        path = str(system.opt.get('model_file') or '')
-        model = local_path(path, self.datapath)
-        opt = {
-            **(own_options(model, system.opt, self.datapath) if path else {}),
-            **system.opt,
-        }
+        opt = effective_options(system, self.datapath)
         urls = tokenizer_files.missing_urls(opt, self.datapath)
         if urls:
             with trusted_downloads(self.datapath, **self.how()):
                 tokenizer_files.fetch(opt, self.datapath)
         return urls
 
-    def record_weights(self, repo: str, commit: str | None, weights: Path) -> None:
+    def record_weights(self, address: str, files: Sequence[Path]) -> None:
         """
-        Record the hashes of weights that the hub's own client has brought.
+        Record the hashes of weights that another client has brought from an address.
 
-        :raises UserError: when the same commit once had other weights.
+        :raises UserError: when the same address once had other weights.
         """
-        home = f'https://huggingface.co/{repo}/resolve/{commit}'
         LockFile(self.lock or default_lock(self.datapath)).record(
             {
-                f'{home}/{path.name}': Entry(sha256(path), path.stat().st_size)
-                for path in hub.weight_files(weights)
+                f'{address}/{path.name}': Entry(sha256(path), path.stat().st_size)
+                for path in files
             }
         )
 
@@ -156,11 +151,8 @@ def _download(system: System, means: Means) -> Downloaded:
         except UserError as e:
             return _failed(system, files, key, e)
     try:
-        repo, revision = hub.repository(system), hub.revision(system)
-        if repo and hub.cached_weights(repo, revision) is None:
-            weights = hub.fetched_weights(repo, revision)
-            means.record_weights(repo, hub.commit(system), weights)
-            files.append(repo)
+        family = family_of(system.opt)
+        files += family.fetch_weights(system, means.record_weights)
     except UserError as e:
         return _failed(system, files, 'model', e)
     try:

@@ -1,23 +1,16 @@
 """
-Systems that come from the Hugging Face hub, or a folder in its format, instead of a
-model file: where their files are, and what identifies them.
+Repositories of the Hugging Face hub, and folders in its format: where their files are.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
 
-from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.nouns import System
-from parlai_ext.files.option_files import sha256
 
 AGENT = 'ext:hf'
-DEFAULT_SIZE = {'hugging_face/dialogpt': 'medium', 'hugging_face/gpt2': 'small'}
 # the first that is there holds the weights; an index names the files that do
 WEIGHTS = (
     'model.safetensors',
@@ -31,35 +24,7 @@ COMPANIONS = (
     *('tokenizer*', 'special_tokens_map.json', 'added_tokens.json', 'vocab*'),
     *('merges.txt', '*.model', '*.spm', '*.tiktoken', 'additional_chat_templates/*'),
 )
-# options that say where a model is, not what it is: `contents` stands for them
-PLACES = ('hf_model', 'hf_revision', 'hf_device', 'hf_device_map')
-BITS = {'4bit': 4, '8bit': 8, 'float16': 16, 'bfloat16': 16, 'float32': 32}
-BITS |= {'float64': 64}
 PATIENCE = 10  # seconds until the hub counts as out of reach
-
-
-def repository(system: System) -> str | None:
-    """
-    Return the hub repository, or the folder, of a system's weights; `None` if it has
-    none.
-
-    :raises UserError: for a size that there is not, or an ``ext:hf`` without a model.
-    """
-    agent = str(system.opt.get('model'))
-    if agent == AGENT:
-        if 'hf_model' not in system.opt:
-            for near in get_close_matches('hf_model', system.opt, 1, cutoff=0.85):
-                raise UserError(f"{near}: unknown; did you mean 'hf_model'?")
-        return checked_repository(system.opt.get('hf_model'))
-    if agent not in HUB_REPOSITORIES or system.opt.get('model_file'):
-        return None
-    if system.opt.get('model_name'):
-        return str(system.opt['model_name'])
-    size = str(system.opt.get('gpt2_size') or DEFAULT_SIZE[agent])
-    sizes = HUB_REPOSITORIES[agent]
-    if size not in sizes:
-        raise UserError(f'gpt2_size {size!r} is none of {", ".join(sizes)}')
-    return sizes[size]
 
 
 def checked_repository(value: object) -> str:
@@ -77,69 +42,6 @@ def checked_repository(value: object) -> str:
     if not path.is_dir() and (name[0] in './~\\' or name.count('/') > 1):
         raise UserError(f'hf_model: there is no folder {name}')
     return name
-
-
-def revision(system: System) -> str | None:
-    """
-    Return the branch, tag or commit that a system asks for.
-    """
-    if system.opt.get('model') != AGENT:
-        return None
-    return system.opt.get('hf_revision') or None
-
-
-def commit(system: System) -> str | None:
-    """
-    Return the commit of a system's files in the hub's cache; `None` for a folder and
-    for what is not there.
-    """
-    repo = repository(system)
-    weights = cached_weights(repo, revision(system)) if repo else None
-    if weights is None or weights.parents[1].name != 'snapshots':
-        return None
-    return weights.parent.name
-
-
-def contents(system: System) -> dict[str, str]:
-    """
-    Return what identifies a system's hub repository or folder, by file.
-
-    The files count, not their place: a folder that moves, or a snapshot in the cache
-    with the same files, is the same model. What is not here is downloaded.
-
-    :raises UserError: when it cannot be had.
-    """
-    repo = repository(system)
-    if repo is None:
-        return {}
-    found = fetched_weights(repo, revision(system))
-    if system.opt.get('model') != AGENT:
-        return {'hub': _digest(weight_files(found))}
-    folder = found.parent
-    code = ('*.py',) if truthy(system.opt.get('hf_trust_code')) else ()
-    files = [*weight_files(found), *companions(folder, code)]
-    return {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
-
-
-def weight_bytes(system: System) -> int:
-    """
-    Return about how much memory a system's weights take; 0 when they are not here.
-    """
-    repo = repository(system)
-    weights = cached_weights(repo, revision(system)) if repo else None
-    if weights is None:
-        return 0
-    stored = sum(path.stat().st_size for path in weight_files(weights))
-    asked = system.opt.get('hf_quantisation'), system.opt.get('hf_dtype')
-    bits = next((BITS[str(one)] for one in asked if str(one) in BITS), None)
-    if bits is None or system.opt.get('model') != AGENT:
-        return stored
-    try:
-        config = json.loads((weights.parent / 'config.json').read_text('utf-8'))
-        own = str(config.get('dtype') or config.get('torch_dtype'))
-    except (OSError, ValueError, AttributeError):
-        own = 'float32'
-    return stored * bits // BITS.get(own, 32)
 
 
 def companions(folder: Path, more: tuple[str, ...] = ()) -> list[Path]:
@@ -261,13 +163,3 @@ def truthy(value: object) -> bool:
     Tell whether an option that no parser has read yet says yes.
     """
     return str(value).lower() in ('true', '1', 'yes', 'y', 't')
-
-
-def _digest(files: list[Path]) -> str:
-    """
-    Return one hash of several files; of a single file, its own.
-    """
-    hashes = [sha256(path) for path in files]
-    if len(hashes) == 1:
-        return hashes[0]
-    return hashlib.sha256(' '.join(hashes).encode()).hexdigest()

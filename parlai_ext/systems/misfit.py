@@ -18,12 +18,6 @@ from parlai.core.opt import Opt
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
-GENERATORS = (
-    'transformer/generator',
-    'parlai.agents.transformer.transformer:TransformerGeneratorAgent',
-)
-LONG_CONTEXT = 'ext:long_context'
-MSC = 'projects.msc.'  # not in ParlAI's wheel
 MISSING = re.compile(r'Missing key\(s\) in state_dict: (.*?)\. ')
 UNKNOWN = re.compile(r'Unexpected key\(s\) in state_dict: (.*?)\. ')
 SHAPES = re.compile(
@@ -31,30 +25,6 @@ SHAPES = re.compile(
     r'from checkpoint, the shape in current model is torch\.Size\(\[(.*?)\]\)'
 )
 LOADING = ('load', 'load_state_dict')
-
-
-def check_reader(opt: Mapping[str, Any]) -> None:
-    """
-    Refuse ParlAI's plain generator for a model like MSC's, and the class of its own
-    that is not here.
-
-    :param opt: the model's own options, and the system's over them.
-    :raises UserError: naming the agent that reads it.
-    """
-    agent = str(opt.get('model'))
-    if agent.startswith(MSC):
-        raise UserError(f'model: {agent} is not in ParlAI; {LONG_CONTEXT} reads it')
-    known = opt.get('n_positions_init')
-    if agent not in GENERATORS or not isinstance(known, int):
-        return
-    from parlai.agents.transformer.modules import get_n_positions_from_options
-
-    size = get_n_positions_from_options(opt)
-    if known < size:
-        raise UserError(
-            f'model: {agent} would misread contexts of more than {known} tokens: '
-            f'n_positions_init is {known}, n_positions {size}; {LONG_CONTEXT} reads it'
-        )
 
 
 def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:

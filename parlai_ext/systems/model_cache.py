@@ -13,8 +13,7 @@ import torch
 
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.systems import hub
-from parlai_ext.systems.parlai_agents import model_path
+from parlai_ext.systems.families import family_of
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import Ledger, Spending
 from parlai_ext.systems.torch_memory import is_out_of_memory
@@ -128,10 +127,7 @@ def size_on_disk(system: System, datapath: str | None = None) -> int:
     """
     Return the size of the system's weights on disk, 1 when it has none (yet).
     """
-    path = model_path(system, datapath)
-    if path is None:
-        return max(1, hub.weight_bytes(system))
-    return max(1, path.stat().st_size) if path.is_file() else 1
+    return max(1, family_of(system.opt).weight_bytes(system, datapath))
 
 
 def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -> int:

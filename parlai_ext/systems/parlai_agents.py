@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from parlai.core.agents import create_agent
@@ -19,17 +18,14 @@ from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.candidates import candidates_file, is_spec
-from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
-from parlai_ext.systems.misfit import check_reader, why_unfit
-from parlai_ext.systems.players import (
-    Player,
-    in_words,
-    weights_key,
-)
-from parlai_ext.systems.rag import check_retrieval
-from parlai_ext.systems.rankers import check_candidates, fresh_candidates
-from parlai_ext.systems.remote.names import samples_remotely
-from parlai_ext.systems.safe.load import BadModelFile, guarded, read_opt
+from parlai_ext.systems.families import check_reader, family_of
+from parlai_ext.systems.family import Family
+from parlai_ext.systems.family_rankers import fresh_candidates
+from parlai_ext.systems.fetch.data_folder import is_zoo_path
+from parlai_ext.systems.misfit import why_unfit
+from parlai_ext.systems.players import Player, in_words
+from parlai_ext.systems.safe.load import BadModelFile, guarded
+from parlai_ext.systems.system_options import effective_options, given_options
 from parlai_ext.systems.tokenizer_files import missing_urls
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import ensure_checked_downloads, fetch_path
@@ -37,10 +33,6 @@ from parlai_ext.systems.zoo import ensure_checked_downloads, fetch_path
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
 DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
-SAMPLING = (
-    *('topk', 'nucleus', 'factual_nucleus', 'delayedbeam', 'delayednucleusbeam'),
-    'sample',  # of ext:hf
-)
 
 
 def load_system(
@@ -70,25 +62,27 @@ def _built(
 ) -> Player:
     given = _given(system, datapath)
     opt = parsed_options(system, given)
-    whole = {**opt, **effective_opt(system, datapath)}
-    check_candidates({**whole, **given}, _bad(system))
-    check_retrieval(whole, _bad(system), datapath)
-    for key, value in _ours(opt, given, no_cuda, fp16).items():
+    known = {**opt, **effective_options(system, datapath), **given}
+    family = family_of(known)
+    family.check(known, _option_error(system), datapath)
+    for key, value in _ours(opt, given, no_cuda, fp16, family).items():
         opt[key] = opt['override'][key] = value
     try:
         with ensure_checked_downloads(datapath), fresh_candidates(), _few_words():
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError as error:
-        if any(url in str(error) for url in missing_urls(whole, datapath)):
-            raise _bad(system)('dict_tokenizer', str(error)) from error
+        if any(url in str(error) for url in missing_urls(known, datapath)):
+            raise _option_error(system)('dict_tokenizer', str(error)) from error
         raise
     except (Exception, SystemExit) as error:
         what = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
         if is_out_of_memory(error):
-            what = f'{weights_key(given)}: out of memory while it was loaded; it needs '
-            what += f'a larger machine ({in_words(error)})'
+            what = (
+                f'{family.weights_option(given)}: out of memory while it was loaded; '
+                f'it needs a larger machine ({in_words(error)})'
+            )
         raise SystemFailed(system.name, what) from error
-    return Player(system.name, agent)
+    return Player(system.name, agent, family)
 
 
 def check_options(system: System, datapath: str | None = None) -> None:
@@ -104,48 +98,28 @@ def check_options(system: System, datapath: str | None = None) -> None:
 
 def samples(system: System, datapath: str | None = None) -> bool:
     """
-    Tell whether the system draws its replies at random.
+    True if the system draws its replies at random.
 
     Reads the model's own `.opt` where it is on disk; downloads nothing.
     """
-    if samples_remotely(system.opt):
-        return True
-    return effective_opt(system, datapath).get('inference') in SAMPLING
-
-
-def effective_opt(system: System, datapath: str | None = None) -> dict[str, Any]:
-    """
-    Return the model's own options, as far as they are on disk, with the system's over
-    them.
-    """
-    given = {k: v for k, v in system.opt.items() if v is not None}
-    path = model_path(system, datapath)
-    if path is None or not Path(f'{path}.opt').is_file():
-        return given
-    with _data_only(system, datapath):
-        return {**read_opt(f'{path}.opt'), **given}
-
-
-def model_path(system: System, datapath: str | None = None) -> Path | None:
-    """
-    Return where the system's model file is, or would be after a download.
-    """
-    path = str(system.opt.get('model_file') or '')
-    return local_path(path, datapath) if path else None
+    opt = effective_options(system, datapath)
+    return family_of(opt).samples(opt)
 
 
 def _given(system: System, datapath: str | None) -> dict[str, Any]:
     """
     Return the options that build the system, its model file found or downloaded.
     """
-    given = {k: v for k, v in system.opt.items() if v is not None}
+    given = given_options(system)
     if str(given.get('datatype', '')).startswith('train'):
-        raise _bad(system)('datatype', 'train builds an optimizer; leave it out')
+        raise _option_error(system)(
+            'datatype', 'train builds an optimizer; leave it out'
+        )
     if 'model_file' in given:
         given['model_file'] = _found(system, str(given['model_file']), datapath)
     elif 'model' not in given:
-        raise _bad(system)('model_file', 'not given, and no model either')
-    check_reader(effective_opt(system, datapath))
+        raise _option_error(system)('model_file', 'not given, and no model either')
+    check_reader(effective_options(system, datapath))
     if isinstance(given.get('stop'), list):  # which ParlAI would join with commas
         given['stop'] = json.dumps(given['stop'], ensure_ascii=False)
     candidates = given.get('fixed_candidates_path')
@@ -153,7 +127,7 @@ def _given(system: System, datapath: str | None) -> dict[str, Any]:
         try:
             found = candidates_file(str(candidates), datapath)
         except UserError as error:
-            raise _bad(system)('fixed_candidates_path', str(error)) from error
+            raise _option_error(system)('fixed_candidates_path', str(error)) from error
         given['fixed_candidates_path'] = str(found)
     if datapath is not None:
         given.setdefault('datapath', datapath)
@@ -161,20 +135,22 @@ def _given(system: System, datapath: str | None) -> dict[str, Any]:
 
 
 def _ours(
-    opt: Opt, given: Mapping[str, Any], no_cuda: bool, fp16: bool | None
+    opt: Opt,
+    given: Mapping[str, Any],
+    no_cuda: bool,
+    fp16: bool | None,
+    family: Family,
 ) -> dict[str, Any]:
     """
-    Return the options that every system gets, whatever its own `.opt` says.
+    Return the options that we set, whatever the system's own `.opt` says.
     """
-    found = {key: given.get(key, value) for key, value in DEFAULTS.items()}
-    found['batchsize'] = 1
+    ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
+    ours['batchsize'] = 1
     if no_cuda and 'no_cuda' in opt:
-        found['no_cuda'] = True
+        ours['no_cuda'] = True
     if fp16 is not None and 'fp16' in opt and 'fp16' not in given:
-        found['fp16'] = fp16
-    if 'fixed_candidate_vecs' in opt:
-        found['fixed_candidate_vecs'] = 'replace'
-    return found
+        ours['fp16'] = fp16
+    return ours | {k: v for k, v in family.built_with.items() if k in opt}
 
 
 def _found(system: System, path: str, datapath: str | None) -> str:
@@ -185,10 +161,10 @@ def _found(system: System, path: str, datapath: str | None) -> str:
         with _few_words():
             found = fetch_path(path, datapath)
     except UserError as error:
-        raise _bad(system)('model_file', str(error)) from error
+        raise _option_error(system)('model_file', str(error)) from error
     if not found.is_file():
         where = f' ({path})' if is_zoo_path(path) else ''
-        raise _bad(system)('model_file', f'there is no file {found}{where}')
+        raise _option_error(system)('model_file', f'there is no file {found}{where}')
     return str(found)
 
 
@@ -197,12 +173,12 @@ def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
     Return the options as `parlai` reads them, types checked, ``override`` filled.
     """
     parser = ParlaiParser(True, True)
-    bad = _bad(system)
+    bad = _option_error(system)
     try:
         with _few_words():
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
-        name = effective_opt(system, given.get('datapath')).get('model')
+        name = effective_options(system, given.get('datapath')).get('model')
         raise bad('model', f'no agent {name!r}: {in_words(error)}') from error
     except KeyError as error:
         options = (o for action in parser._actions for o in action.option_strings)
@@ -237,7 +213,7 @@ def _data_only(system: System, datapath: str | None) -> Iterator[None]:
         raise SystemFailed(system.name, error.as_option) from error
 
 
-def _bad(system: System) -> Any:
+def _option_error(system: System) -> Any:
     """
     Return a maker of errors about one option of this system.
     """

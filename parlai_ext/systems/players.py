@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +18,10 @@ import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.torch_agent import TorchAgent
-from parlai.core.torch_ranker_agent import TorchRankerAgent
 
 from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.systems.rankers import own_histories
+from parlai_ext.systems.families import GENERATOR
+from parlai_ext.systems.family import Family
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
@@ -76,9 +75,10 @@ class Player:
     A loaded system.
     """
 
-    def __init__(self, name: str, agent: Agent):
+    def __init__(self, name: str, agent: Agent, family: Family = GENERATOR):
         self.name = name
         self.agent = agent
+        self.family = family
         self.batches = acts_in_batches(agent)
         self.widest: int | None = None  # the batch that memory held, once it ran out
 
@@ -131,16 +131,11 @@ class Player:
         return self.respond(voices[:middle]) + self.respond(voices[middle:])
 
     def _batch_act(self, voices: Sequence[Voice]) -> list[Any]:
-        with self._histories(voices):
+        with self.family.batch_rows(self.agent, [one.agent for one in voices]):
             acts = self.agent.batch_act([voice.observation for voice in voices])
         if not isinstance(acts, list | tuple) or len(acts) != len(voices):
             raise TypeError(f'batch_act did not return {len(voices)} replies')
         return list(acts)
-
-    def _histories(self, voices: Sequence[Voice]) -> AbstractContextManager[None]:
-        if isinstance(self.agent, TorchRankerAgent):
-            return own_histories(self.agent, [voice.agent for voice in voices])
-        return nullcontext()
 
     def _alone(self, voice: Voice) -> Reply:
         try:
@@ -150,7 +145,7 @@ class Player:
         except (Exception, SystemExit) as error:  # which would end the command
             if not is_out_of_memory(error):
                 return Reply(None, in_words(error))
-            key = weights_key(getattr(self.agent, 'opt', {}))
+            key = self.family.weights_option(getattr(self.agent, 'opt', {}))
             raise SystemFailed(
                 self.name,
                 f'{key}: out of memory with one dialogue at a time; it needs a larger '
@@ -213,14 +208,6 @@ def whole(text: str) -> str:
     the partner that chokes on one would be blamed for it.
     """
     return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
-
-
-def weights_key(opt: Mapping[str, Any]) -> str:
-    """
-    Return the option that says which weights take a system's memory.
-    """
-    keys = ('model_file', 'hf_model', 'model_name', 'gpt2_size')
-    return next((key for key in keys if opt.get(key)), 'model')
 
 
 def in_words(error: BaseException) -> str:

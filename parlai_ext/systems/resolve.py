@@ -1,5 +1,5 @@
 """
-Where a system's parts come from: here, to be downloaded, or missing and why.
+Check whether a system's files are here, to be downloaded, or missing and why.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
-from parlai_ext.files.option_files import existing_file, files_at
-from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems
-from parlai_ext.systems import candidates, hub, tokenizer_files, zoo
-from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
-from parlai_ext.systems.misfit import check_reader
-from parlai_ext.systems.remote import names
+from parlai_ext.files.option_files import existing_file
+from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
+from parlai_ext.systems import candidates, tokenizer_files
+from parlai_ext.systems.families import check_reader, family_of
+from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT, zoo_urls
+from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.safe.load import Refused, count_parameters
+from parlai_ext.systems.system_options import given_options, own_options
 
-PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
 BYTES_PER_PARAMETER = 4  # float32
 
 
@@ -47,17 +47,17 @@ class Resolution:
 
 def resolve(system: System, datapath: str | None = None) -> Resolution:
     """
-    Say where the system's weights, agent and files are; the network is not touched.
+    Check the system's weights, agent, options and files; the network is not touched.
     """
     prepare_parlai()
     status, where, reason = MISSING, '', None
     besides: list[str] = []
     model: Path | None = None
     try:
-        status, where = _weights(system, datapath)
+        status, where = family_of(system.opt).locate_weights(system, datapath)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
-        own = own_options(model, system.opt, datapath) if model else {}
+        own = own_options(system, datapath) if model else {}
         besides = list(_besides(system, datapath, own))
         agent = system.opt.get('model') or own.get('model')
         if agent:
@@ -81,62 +81,6 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
     return Resolution(system.name, status, where, reason, params, size, tuple(besides))
 
 
-def _weights(system: System, datapath: str | None) -> tuple[str, str]:
-    """
-    Return the status of the weights and where they are or come from.
-    """
-    path = system.opt.get('model_file')
-    if path is None:
-        return _without_model_file(system)
-    path = str(path)
-    if not is_zoo_path(path):
-        return PRESENT, str(existing_file(path, 'model_file').absolute())
-    urls = _zoo_urls('model_file', path, datapath)
-    if urls:
-        return DOWNLOAD, ' '.join(urls)
-    return PRESENT, str(local_path(path, datapath).absolute())
-
-
-def _without_model_file(system: System) -> tuple[str, str]:
-    """
-    Return the same of a system that is not in one file of this machine.
-    """
-    if names.is_remote(system.opt):
-        status, where, reason = names.resolve_remote(system.opt)
-        if status == MISSING:
-            raise UserError(reason or 'remote_url: not given')
-        return status, where
-    repo = hub.repository(system)
-    if repo is None:
-        return PRESENT, 'no model file'
-    cached = hub.cached_weights(repo, hub.revision(system))
-    if cached:
-        return PRESENT, str(cached)
-    if Path(repo).is_dir():
-        raise UserError(f'hf_model: {repo} has no weights; see docs/systems.md')
-    dated = hub.revision(system)
-    at = f' at {dated}' if dated else ''
-    return DOWNLOAD, f'https://huggingface.co/{repo}{at}'
-
-
-def _zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
-    """
-    Return what would be fetched for an option with a path of the zoo.
-
-    :raises UserError: when it cannot be had, or is not among what was fetched.
-    """
-    try:
-        urls = zoo.needed_downloads(path, datapath)
-    except UserError as e:
-        raise UserError(f'{key}: {e}') from None
-    if urls:
-        return urls
-    file = local_path(path, datapath)
-    if not files_at(file, is_prefix=key in INDEX_OPTIONS):
-        raise UserError(f'{key}: {path}: there is no file {file}; {zoo.like(path)}')
-    return []
-
-
 def _besides(
     system: System, datapath: str | None, own: Mapping[str, Any]
 ) -> Iterator[str]:
@@ -152,12 +96,12 @@ def _besides(
         if candidates.is_spec(value):
             yield f'{key}: {_replies(key, value, datapath)}'
         elif is_zoo_path(value):
-            urls = _zoo_urls(key, value, datapath)
+            urls = zoo_urls(key, value, datapath)
             if urls:
                 yield f'{key}: {" ".join(urls)}'
         else:
             existing_file(value, key)
-    urls = tokenizer_files.missing_urls({**own, **system.opt}, datapath)
+    urls = tokenizer_files.missing_urls({**own, **given_options(system)}, datapath)
     if urls:
         yield f'dict_tokenizer: {" ".join(urls)}'
 
@@ -206,7 +150,7 @@ def _check_options(system: System, agent: str) -> None:
     """
     from parlai_ext.systems.parlai_agents import parsed_options
 
-    given = {k: v for k, v in system.opt.items() if v is not None}
+    given = given_options(system)
     given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
     before = os.environ.get('PARLAI_DATAPATH')
     try:
@@ -214,25 +158,6 @@ def _check_options(system: System, agent: str) -> None:
     finally:  # which the parser sets
         if before is None:
             os.environ.pop('PARLAI_DATAPATH', None)
-
-
-def own_options(
-    model: Path, given: Mapping[str, Any], datapath: str | None = None
-) -> dict[str, Any]:
-    """
-    Return what the `.opt` beside a model file says; empty when there is none.
-
-    :param given: the roster's entry, which may name an agent that the `.opt` may not.
-    :raises UserError: when it is no options, or more than data.
-    """
-    from parlai_ext.systems.safe.load import BadModelFile, read_opt
-
-    path = Path(f'{model}.opt')
-    try:
-        place = {'datapath': datapath} if datapath else {}
-        return read_opt(path, given={**place, **given}) if path.is_file() else {}
-    except BadModelFile as error:
-        raise UserError(error.as_option) from error
 
 
 def _like_agents(agent: str) -> list[str]:
@@ -256,11 +181,10 @@ def listed_params(system: System) -> int | None:
     """
     Return the number of parameters that a shipped roster gives for these weights.
     """
-
-    def weights(opt: Any) -> tuple[Any, ...]:
-        return opt.get('model_file'), opt.get('gpt2_size')
-
+    family = family_of(system.opt)
+    weights = [system.opt.get(key) for key in family.weights_options]
     for other, info in shipped_systems().values():
-        if any(weights(system.opt)) and weights(other.opt) == weights(system.opt):
+        same = weights == [other.opt.get(key) for key in family.weights_options]
+        if any(weights) and same and family_of(other.opt) is family:
             return info.get('params')
     return None

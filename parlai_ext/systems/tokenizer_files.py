@@ -9,10 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from parlai_ext.systems.families import family_of
 from parlai_ext.systems.fetch.data_folder import data_folder
-
-# agents whose parser sets `dict_tokenizer` (agents/bart/bart.py:65)
-AGENTS = ('bart',)
 
 
 def missing_urls(opt: Mapping[str, Any], datapath: str | None) -> list[str]:
@@ -46,8 +44,7 @@ def fetch(opt: Mapping[str, Any], datapath: str | None) -> None:
 
 
 def _wanted(opt: Mapping[str, Any]) -> bool:
-    tokenizer = opt.get('dict_tokenizer')
-    return tokenizer == 'gpt2' or (not tokenizer and opt.get('model') in AGENTS)
+    return (opt.get('dict_tokenizer') or family_of(opt).dict_tokenizer) == 'gpt2'
 
 
 def _home(opt: Mapping[str, Any], datapath: str | None) -> Path:

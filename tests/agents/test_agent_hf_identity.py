@@ -11,12 +11,15 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import hub
+from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.resolve import resolve
 from tests.support.family_hf import TEMPLATE, make_model
 
 REPO = 'someone/tiny'
 COMMIT = '0123456789abcdef0123456789abcdef01234567'
+
+HF = FAMILIES['hugging_face']
 
 
 @pytest.fixture(scope='module')
@@ -169,18 +172,18 @@ def test_an_index_that_is_none(model):
 )
 def test_the_memory_that_weights_will_take(opt, of_its_own, model):
     stored = (model / 'model.safetensors').stat().st_size  # in float32
-    assert hub.weight_bytes(seat(model, **opt)) == pytest.approx(stored * of_its_own)
+    assert HF.weight_bytes(seat(model, **opt)) == pytest.approx(stored * of_its_own)
 
 
 def test_what_is_not_here_takes_no_memory_yet(cache):
-    assert hub.weight_bytes(seat(REPO)) == 0
+    assert HF.weight_bytes(seat(REPO)) == 0
 
 
 def test_the_commit_of_what_is_in_the_cache(model, cache):
-    assert hub.commit(seat(REPO)) is None
+    assert HF.commit(seat(REPO).opt) is None
     cached(cache, model)
-    assert hub.commit(seat(REPO)) == COMMIT
-    assert hub.commit(seat(model)) is None
+    assert HF.commit(seat(REPO).opt) == COMMIT
+    assert HF.commit(seat(model).opt) is None
 
 
 @pytest.mark.parametrize('place, status', [('folder', 'present'), (REPO, 'download')])

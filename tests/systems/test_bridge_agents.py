@@ -14,8 +14,9 @@ from parlai_ext.collect.lockstep import Lane, play
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.chat.options import chat_style
-from parlai_ext.systems.parlai_agents import load_system, model_path, samples
+from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
+from parlai_ext.systems.system_options import model_path
 from tests.support import family_hf as hf_family
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 

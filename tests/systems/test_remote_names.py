@@ -5,12 +5,18 @@ The name that a model gives itself: a run ends as it began, with one model.
 import pytest
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.endpoint import UNTOLD
-from parlai_ext.systems.remote.names import identity_contents, pinned
 from tests.support.family_remote import control, make_remote, received
 from tests.support.remote_samples import NAME, PINNED, hellos
 
 pytest_plugins = ['tests.support.remote_samples']
+pin = FAMILIES['remote'].pin
+
+
+def identity_contents(opt):
+    return FAMILIES['remote'].contents(System('x', opt), opt, None)
 
 
 def test_a_model_without_a_pin_is_asked_for_its_name_once(url, endpoint):
@@ -45,21 +51,21 @@ def test_answers_of_another_model_are_not_taken_from_the_cache(url, endpoint):
 
 def test_a_run_on_another_day_begins_with_the_name_of_that_day(tmp_path, url):
     opt = make_remote(tmp_path, url).opt
-    assert pinned(opt)['remote_dated_model'] == NAME
+    assert pin(opt)['remote_dated_model'] == NAME
     assert identity_contents(opt) == {'remote_model': NAME}
     control(url, model='tiny-2024-08-06')
     assert identity_contents(opt) == {'remote_model': 'tiny-2024-08-06'}
-    assert identity_contents(pinned(opt)) == identity_contents(opt)
+    assert identity_contents(pin(opt)) == identity_contents(opt)
 
 
 def test_a_service_without_a_name_is_its_address(tmp_path, url):
     control(url, model=None)
     opt = make_remote(tmp_path, url, remote_format='plain').opt
-    assert pinned(opt)['remote_dated_model'] == UNTOLD
-    assert identity_contents(pinned(opt)) == {'remote_url': f'{url}/reply'}
+    assert pin(opt)['remote_dated_model'] == UNTOLD
+    assert identity_contents(pin(opt)) == {'remote_url': f'{url}/reply'}
 
 
 def test_a_name_that_is_pinned_is_not_asked_for(tmp_path, url):
     opt = make_remote(tmp_path, url, **PINNED).opt
-    assert pinned(opt) == opt and identity_contents(opt) == {'remote_model': NAME}
+    assert pin(opt) == opt and identity_contents(opt) == {'remote_model': NAME}
     assert received(url) == []

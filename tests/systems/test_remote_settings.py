@@ -5,8 +5,9 @@ Options of a remote system: what cannot be meant, or is not safe, is one line.
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.remote.names import resolve_remote
+from parlai_ext.core.nouns import System
 from parlai_ext.systems.remote.settings import Settings
+from parlai_ext.systems.resolve import resolve
 
 LOCAL = {'remote_url': 'http://localhost:8000/v1', 'remote_model': 'm'}
 KEY = 'sk-proj-0123456789abcdef'
@@ -140,16 +141,17 @@ def test_a_key_that_no_header_can_hold_is_not_repeated(monkeypatch, key):
 def test_the_key_leaves_the_machine_encrypted(monkeypatch, url, insecure, fine):
     monkeypatch.setenv('TRY_KEY', KEY)
     opt = {'remote_url': url, 'remote_key_env': 'TRY_KEY', 'remote_insecure': insecure}
-    status, _, reason = resolve_remote({**LOCAL, **opt})
-    assert (status == 'present') == fine
-    assert fine or 'remote_insecure: true' in reason
+    found = resolve(System('x', {'model': 'ext:remote', **LOCAL, **opt}))
+    assert (found.status == 'present') == fine
+    assert fine or found.reason.startswith('remote_url: ')
 
 
 def test_a_remote_system_resolves_without_the_network():
     # nobody listens there
-    found = resolve_remote({'remote_url': 'http://localhost:9/v1', 'remote_model': 'm'})
+    opt = {'remote_url': 'http://localhost:9/v1', 'remote_model': 'm'}
+    found = resolve(System('x', {'model': 'ext:remote', **opt}))
     where = 'http://localhost:9/v1/chat/completions (not contacted)'
-    assert found == ('present', where, None)
+    assert (found.status, found.where, found.reason) == ('present', where, None)
 
 
 def test_the_key_is_no_part_of_the_settings(monkeypatch):

@@ -1,27 +1,65 @@
 """
-Two things that ParlAI's rankers get wrong for us: whose lines a batch may not repeat,
-and whose vectors a candidate file has.
+Rankers, which choose a reply among the lines of a candidate file.
+
+ParlAI's rankers get two things wrong for us: in a batch, every row avoids the lines of
+one dialogue; and vectors of candidates are cached by the candidate file's base name.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from parlai.core.agents import Agent
 from parlai.core.torch_agent import Batch
 from parlai.core.torch_ranker_agent import TorchRankerAgent
 from parlai.utils import logging as parlai_logging
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.files.option_files import sha256
+from parlai_ext.systems.family import Family, OptionError
+
+CANDIDATES = 'fixed_candidates_path'
+
+
+class Ranker(Family):
+    """
+    Every subclass of ParlAI's `TorchRankerAgent`, known by the options it has.
+    """
+
+    built_with = {'fixed_candidate_vecs': 'replace'}
+
+    def covers(self, opt: Mapping[str, Any]) -> bool:
+        return 'fixed_candidate_vecs' in opt or bool(opt.get(CANDIDATES))
+
+    def check(
+        self, opt: Mapping[str, Any], error: OptionError, datapath: str | None
+    ) -> None:
+        check_candidates(opt, error)
+
+    def contents(
+        self, system: System, opt: Mapping[str, Any], datapath: str | None
+    ) -> dict[str, str]:
+        return {} if system.opt.get(CANDIDATES) else self.candidates(opt)
+
+    def candidates(self, opt: Mapping[str, Any]) -> dict[str, str]:
+        # without the file the agent is refused when it is built
+        path = Path(str(opt.get(CANDIDATES) or ''))
+        return {CANDIDATES: sha256(path)} if path.is_file() else {}
+
+    def batch_rows(
+        self, agent: Agent, clones: Sequence[Agent]
+    ) -> AbstractContextManager[None]:
+        if not isinstance(agent, TorchRankerAgent):
+            return nullcontext()
+        return own_histories(agent, clones)
 
 
 @contextmanager
-def own_histories(
-    agent: TorchRankerAgent, clones: Sequence[TorchRankerAgent]
-) -> Iterator[None]:
+def own_histories(agent: TorchRankerAgent, clones: Sequence[Any]) -> Iterator[None]:
     """
     Let every row of a batch avoid the lines of its own dialogue.
 
@@ -79,29 +117,21 @@ def _forget(*args: Any, **kwargs: Any) -> None:
     """
 
 
-def check_candidates(
-    opt: Mapping[str, Any], where: Callable[[str, str], UserError]
-) -> None:
+def check_candidates(opt: Mapping[str, Any], error: OptionError) -> None:
     """
     Refuse a ranker without a file of replies to choose from.
-
-    :param opt: what the agent will be built with.
-    :param where: makes the error about an option of this system.
     """
-    # FiD and RAG carry a ranker's options for the poly-encoder in their retriever
-    if 'fixed_candidate_vecs' not in opt or 'rag_retriever_type' in opt:
-        return
+    if 'fixed_candidate_vecs' not in opt:
+        return  # an agent that generates, though its options name candidates
     if opt['fixed_candidate_vecs'] not in ('reuse', 'replace'):
-        raise where(
+        raise error(
             'fixed_candidate_vecs',
             'no file of vectors is read: nothing says which candidates are theirs',
         )
     if opt.get('interactive_candidates', 'fixed') != 'fixed':
         return
-    path = opt.get('fixed_candidates_path')
+    path = opt.get(CANDIDATES)
     if not path:
-        raise where(
-            'fixed_candidates_path', 'not given: a file with one possible reply a line'
-        )
+        raise error(CANDIDATES, 'not given: a file with one possible reply a line')
     if not Path(path).is_file():
-        raise where('fixed_candidates_path', f'there is no file {path}')
+        raise error(CANDIDATES, f'there is no file {path}')

@@ -1,0 +1,179 @@
+"""
+What the program must know of one kind of dialogue system: a family.
+
+A family is declared once, as a subclass of `Family` with one entry in
+`parlai_ext.systems.families`. Whatever a family does not say holds as for a ParlAI
+generator in a model file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar
+
+from parlai.core.agents import Agent
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.files.option_files import existing_file, files_at
+from parlai_ext.files.roster_file import INDEX_OPTIONS
+from parlai_ext.systems import zoo
+from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
+from parlai_ext.systems.system_options import model_path
+
+Options = Mapping[str, Any]
+# makes the error about one option of one system, from the option's name and a sentence
+OptionError = Callable[[str, str], UserError]
+# notes the hashes of files that were downloaded from below an address
+Record = Callable[[str, Sequence[Path]], None]
+
+PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
+SAMPLING = (
+    *('topk', 'nucleus', 'factual_nucleus', 'delayedbeam', 'delayednucleusbeam'),
+    'sample',  # of ext:hf
+)
+
+
+class Family:
+    """
+    A kind of system. Options that methods take are those that are known at the time:
+    the roster's, with those of the model's own `.opt` below them where it is on disk.
+    """
+
+    # values of the option `model` that this family covers
+    agents: ClassVar[tuple[str, ...]] = ()
+    # options that say where a system is or how fast it runs, not what it says; they
+    # are left out of its identity (in every family, so no two may differ about one)
+    place_options: ClassVar[tuple[str, ...]] = ()
+    # options that name the weights, the first that is set wins
+    weights_options: ClassVar[tuple[str, ...]] = ('model_file',)
+    # the value of `dict_tokenizer` that the agent's own parser sets
+    dict_tokenizer: ClassVar[str | None] = None
+    # set when a system is built, where the agent has such an option
+    built_with: ClassVar[Mapping[str, Any]] = {}
+
+    def covers(self, opt: Options) -> bool:
+        """
+        True if a system with these options is of this family.
+        """
+        return opt.get('model') in self.agents
+
+    def refuse_reader(self, opt: Options) -> None:
+        """
+        Refuse another family's agent that would misread a model of this one.
+
+        :raises UserError: ``model: what is wrong``.
+        """
+
+    def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
+        """
+        Return `PRESENT` or `DOWNLOAD`, and the path or the URLs of the weights.
+
+        The network is not touched.
+
+        :raises UserError: ``option: what is wrong`` when the weights cannot be had.
+        """
+        path = system.opt.get('model_file')
+        if path is None:
+            return PRESENT, 'no model file'
+        if not is_zoo_path(str(path)):
+            return PRESENT, str(existing_file(str(path), 'model_file').absolute())
+        urls = zoo_urls('model_file', str(path), datapath)
+        if urls:
+            return DOWNLOAD, ' '.join(urls)
+        return PRESENT, str(local_path(str(path), datapath).absolute())
+
+    def fetch_weights(self, system: System, record: Record) -> list[str]:
+        """
+        Download weights that no file option names. Return what was downloaded.
+
+        :raises UserError: when they cannot be had.
+        """
+        return []
+
+    def weight_bytes(self, system: System, datapath: str | None) -> int:
+        """
+        Return the size in bytes of the weights on disk; 0 without any (yet).
+        """
+        path = model_path(system, datapath)
+        return path.stat().st_size if path and path.is_file() else 0
+
+    def contents(
+        self, system: System, opt: Options, datapath: str | None
+    ) -> dict[str, str]:
+        """
+        Return what belongs to a system's identity beside its options and the files that
+        the roster names: hashes of other files, or the name that an endpoint tells.
+
+        :raises UserError: ``option: what is wrong`` when something cannot be had.
+        """
+        return {}
+
+    def local_options(self, system: System) -> tuple[str, ...]:
+        """
+        Return more options of this one system that say where it is.
+        """
+        return ()
+
+    def candidates(self, opt: Options) -> dict[str, str]:
+        """
+        Return the hash of the candidate replies that only the model's own options name.
+        """
+        return {}
+
+    def check(self, opt: Options, error: OptionError, datapath: str | None) -> None:
+        """
+        Refuse options with which the agent cannot be built; download what it reads.
+
+        :param opt: all options that the agent will be built with.
+        :raises UserError: made by ``error``.
+        """
+
+    def samples(self, opt: Options) -> bool:
+        """
+        True if the system draws its replies at random.
+        """
+        return opt.get('inference') in SAMPLING
+
+    def pin(self, opt: Options) -> dict[str, Any]:
+        """
+        Return the options with what makes the system refuse to be another one later.
+
+        :raises UserError: when the system cannot be asked what it is.
+        """
+        return dict(opt)
+
+    def batch_rows(
+        self, agent: Agent, clones: Sequence[Agent]
+    ) -> AbstractContextManager[None]:
+        """
+        Return a context in which ``agent`` replies for its clones, a batch row each, as
+        every clone would reply alone.
+        """
+        return nullcontext()
+
+    def weights_option(self, opt: Options) -> str:
+        """
+        Return the option that a message about a system's weights should name.
+        """
+        return next((key for key in self.weights_options if opt.get(key)), 'model')
+
+
+def zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
+    """
+    Return what would be downloaded for an option with a path of the zoo.
+
+    :raises UserError: when it cannot be had, or is not among what was downloaded.
+    """
+    try:
+        urls = zoo.needed_downloads(path, datapath)
+    except UserError as e:
+        raise UserError(f'{key}: {e}') from None
+    if urls:
+        return urls
+    file = local_path(path, datapath)
+    if not files_at(file, is_prefix=key in INDEX_OPTIONS):
+        raise UserError(f'{key}: {path}: there is no file {file}; {zoo.like(path)}')
+    return []

@@ -1,0 +1,77 @@
+"""
+`ext:remote`: systems that are reached over HTTP. Such a system is the name that its
+model gives itself; where it gives none, its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.family import PRESENT, Family
+from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
+from parlai_ext.systems.remote.settings import Settings
+
+
+class Remote(Family):
+    """
+    Chat endpoints and plain POST services.
+    """
+
+    agents = ('ext:remote',)
+    place_options = (
+        'remote_url',
+        'remote_dated_model',
+        'remote_key_env',
+        'remote_insecure',
+        'remote_concurrency',
+        'remote_timeout',
+        'remote_retries',
+        'remote_rate',
+        'remote_token_rate',
+        'remote_cache',
+        'remote_price_prompt',
+        'remote_price_completion',
+        'max_cost',
+    )
+
+    def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
+        return PRESENT, f'{Settings.of(system.opt).endpoint} (not contacted)'
+
+    def samples(self, opt: Mapping[str, Any]) -> bool:
+        """
+        True unless the temperature is set to 0: an endpoint that is not told decides.
+        """
+        temperature = opt.get('remote_temperature')
+        return temperature is None or float(temperature) != 0
+
+    def pin(self, opt: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return the options with the model's dated name among them, asked for unless
+        given: the agent then refuses answers of any other model.
+        """
+        if opt.get('remote_dated_model') is not None:
+            return dict(opt)
+        return {**opt, 'remote_dated_model': dated_name(opt) or UNTOLD}
+
+    def contents(
+        self, system: System, opt: Mapping[str, Any], datapath: str | None
+    ) -> dict[str, str]:
+        settings = Settings.of(system.opt)
+        name = settings.dated_model or dated_name(system.opt) or UNTOLD
+        if name == UNTOLD:
+            return {'remote_url': settings.endpoint}
+        return {'remote_model': name}
+
+
+def dated_name(opt: Mapping[str, Any]) -> str | None:
+    """
+    Ask a model for its name (``gpt-4o-2024-08-06``); `None` when it gives none.
+
+    :raises UserError: when it cannot be asked.
+    """
+    settings = replace(Settings.of(opt), dated_model=None, cache=None, max_cost=None)
+    name = Endpoint(settings).dated_name()
+    return None if name == UNTOLD else name
