@@ -49,8 +49,9 @@ families: $(READY)
 	@rm -rf runs/families
 	$(PY) -m tests.support.family_run runs/families
 
+# `make bench` lists the benchmarks, `make bench NAME=startup` runs one
 bench: $(READY)
-	$(PY) benchmarks/startup.py
+	$(PY) -m benchmarks$(if $(NAME),.$(NAME) $(ARGS))
 
 install: $(READY)
 

@@ -1,26 +1,24 @@
 """
-How often a batch changes what a model says, in float32 and in float64.
+Count the replies that differ between a batch and one dialogue at a time.
 
-    python benchmarks/batch_parity.py [MODEL_FILE ...]
+    python -m benchmarks.batch_parity [MODEL_FILE ...]
 
-Every model talks with itself, once in one batch and once dialogue by dialogue. Rounding
-differs with the shape of a batch and may flip a near-tie; from then on two dialogues go
-different ways. So the rate is: first differences per utterance that had the same
-history. Without model files, tiny ones with random weights are used.
+Every model talks with itself, in float32 and in float64, once in one batch and once
+dialogue by dialogue. Rounding differs with the shape of a batch and may flip a
+near-tie; from then on the two dialogues differ. So the rate is: first differences per
+utterance that had the same history. Without model files, tiny models with random
+weights are used.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
+from benchmarks.support.measures import benchmark_parser
 from parlai_ext.collect.lockstep import Lane, play
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, System
 from parlai_ext.core.schedule import sample_openers
@@ -64,14 +62,14 @@ def tiny_systems(folder: Path) -> dict[str, Mapping[str, object]]:
     """
     Write tiny models and return their options by name.
     """
-    found: dict[str, Mapping[str, object]] = {}
+    systems: dict[str, Mapping[str, object]] = {}
     for seed in range(3):
         path = make_generator(folder, f'generator{seed}', seed)
         for name, opt in DECODING.items():
-            found[f'tiny generator {seed}, {name}'] = {'model_file': path, **opt}
+            systems[f'tiny generator {seed}, {name}'] = {'model_file': path, **opt}
         path = make_ranker(folder, f'ranker{seed}', seed)
-        found[f'tiny poly-encoder {seed}'] = {'model_file': path}
-    return found
+        systems[f'tiny poly-encoder {seed}'] = {'model_file': path}
+    return systems
 
 
 def given_systems(files: Sequence[str]) -> dict[str, Mapping[str, object]]:
@@ -85,14 +83,14 @@ def main() -> None:
     """
     Print one line for each model and precision.
     """
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
+    parser = benchmark_parser(__doc__)
     parser.add_argument('model_files', nargs='*')
     parser.add_argument('--num-dialogues', type=int, default=64)
-    asked = parser.parse_args()
+    opt = parser.parse_args()
     torch.set_num_threads(1)
-    openers = sample_openers(load_openers('ext:smalltalk'), asked.num_dialogues, 0)
+    openers = sample_openers(load_openers('ext:smalltalk'), opt.num_dialogues, 0)
     with tempfile.TemporaryDirectory() as folder:
-        systems = given_systems(asked.model_files) or tiny_systems(Path(folder))
+        systems = given_systems(opt.model_files) or tiny_systems(Path(folder))
         print(
             f'{"model":40} {"precision":9} {"utterances":>10} {"differ":>6} {"rate":>8}'
         )

@@ -1,5 +1,5 @@
 """
-Follow-ups and turns of a dialogue scored by the engine for causal models.
+Time the likelihood engine for causal models on follow-ups and on turns.
 
     python -m benchmarks.likelihood_causal [followups | turns] [--threads 2]
 
@@ -22,7 +22,6 @@ import json
 import os
 import re
 import statistics
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,15 +31,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, GPT2Config
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+from benchmarks.support.measures import benchmark_parser, seconds
+from parlai_ext.core.nouns import Answer, Question
+from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.scoring.followups import FollowUps, load_followups
 
-from benchmarks.measures import seconds  # noqa: E402
-from parlai_ext.core.nouns import Answer, Question  # noqa: E402
-from parlai_ext.models.likelihood.causal import Causal  # noqa: E402
-from parlai_ext.scoring.followups import FollowUps, load_followups  # noqa: E402
-
-BESIDE = ROOT.parent / 'shared/data/fed/followups_fed_2020.json'
+LOCAL_LIST = Path(__file__).parents[2] / 'shared/data/fed/followups_fed_2020.json'
 END = 50256
 PIECE = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?\w+| ?[^\s\w]+|\s+")
 UTTERANCES, TARGETS = 12, (2, 4, 6, 8, 10)  # places; the first two were given
@@ -89,46 +85,46 @@ def one_pass_each(model: Any, question: Question) -> list[float]:
     """
     Return the loss of each whole string, from a forward pass for each of them.
     """
-    found = []
+    losses = []
     for continuation in question.continuations:
         ids = torch.tensor([[*question.context, *continuation]], device=model.device)
         with torch.inference_mode():
             loss = model(input_ids=ids, labels=ids, use_cache=False).loss
-        found.append(float(loss))
-    return found
+        losses.append(float(loss))
+    return losses
 
 
-def losses(answer: Answer) -> list[float]:
+def engine_losses(answer: Answer) -> list[float]:
     """
-    Return the same from an answer that tells its context too.
+    Return the loss of each whole string from an answer that includes its context.
     """
     rows = [(*(answer.context or ()), *row) for row in answer.continuations]
     return [-sum(row) / len(row) for row in rows]
 
 
-def counted(work: Callable[[], Any]) -> tuple[int, Any]:
+def count_operations(work: Callable[[], Any]) -> tuple[int, Any]:
     """
-    Return the floating-point operations of some work, attention's included, and what
-    came out.
+    Return the floating-point operations of some work, with attention, and its result.
     """
     with (
         sdpa_kernel(SDPBackend.MATH),
         FlopCounterMode(display=False) as counter,
     ):
-        found = work()
-    return int(counter.get_total_flops()), found
+        result = work()
+    return int(counter.get_total_flops()), result
 
 
 def compare(
     title: str, sides: dict[str, Callable[[], Any]], opt: argparse.Namespace
 ) -> dict[str, Any]:
     """
-    Print each side's operations and times, and the ratios to the first side; return
-    what came out. The run that counts is the one that warms up.
+    Print each side's operations and times, and the ratios to the first side.
+
+    The counting run warms up, too. Return each side's result.
     """
-    counts, found = {}, {}
+    counts, results = {}, {}
     for name, work in sides.items():
-        counts[name], found[name] = counted(work)
+        counts[name], results[name] = count_operations(work)
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(opt.repeats):
         for name, work in sides.items():
@@ -149,7 +145,7 @@ def compare(
                 f'{paired:.2f}); counted {bound:.2f}; share {ratio / bound:.0%}'
             )
         print(line, flush=True)
-    return found
+    return results
 
 
 def followups(model: Any, opt: argparse.Namespace) -> None:
@@ -157,13 +153,13 @@ def followups(model: Any, opt: argparse.Namespace) -> None:
     Compare the engine with one pass a follow-up.
     """
     texts = distinct(load_followups(opt.followups))
-    asked = tokens_of(texts)
-    sizes = [len(ids) for ids in asked]
-    print(f'{len(asked)} follow-ups of {sum(sizes)} tokens, {max(sizes)} the longest')
+    tokens = tokens_of(texts)
+    sizes = [len(ids) for ids in tokens]
+    print(f'{len(tokens)} follow-ups of {sum(sizes)} tokens, {max(sizes)} the longest')
     engine = Causal(model, None, '', positions=1024, tokens=opt.tokens)
     for length in opt.contexts:
-        question = Question(random_tokens(length, length), asked)
-        found = compare(
+        question = Question(random_tokens(length, length), tokens)
+        results = compare(
             f'context of {length} tokens',
             {
                 'one pass each': lambda q=question: one_pass_each(model, q),  # type: ignore[misc]
@@ -172,8 +168,8 @@ def followups(model: Any, opt: argparse.Namespace) -> None:
             },
             opt,
         )
-        [answer] = found['engine, whole strings']
-        pairs = zip(losses(answer), found['one pass each'], strict=True)
+        [answer] = results['engine, whole strings']
+        pairs = zip(engine_losses(answer), results['one pass each'], strict=True)
         print(f'  losses differ by {max(abs(x - y) for x, y in pairs):.0e} at most')
 
 
@@ -186,10 +182,12 @@ def turns(model: Any, opt: argparse.Namespace) -> None:
     ours = tokens_of([text for sides in complaints for text in sides.negative])
     engine = Causal(model, None, '', positions=1024, tokens=opt.tokens)
     for length in opt.utterances:
-        said = [(*random_tokens(length - 1, seed), END) for seed in range(UTTERANCES)]
-        before = [sum(said[:n], ()) for n in range(UTTERANCES + 1)]
+        turns = [(*random_tokens(length - 1, seed), END) for seed in range(UTTERANCES)]
+        before = [sum(turns[:n], ()) for n in range(UTTERANCES + 1)]
         kinds: dict[str, list[Question]] = {
-            "the target's own reply": [Question(before[n], (said[n],)) for n in TARGETS]
+            "the target's own reply": [
+                Question(before[n], (turns[n],)) for n in TARGETS
+            ]
         }
         for name, some in (
             (f'{PAPERS} complaints', ours[:PAPERS]),
@@ -197,12 +195,12 @@ def turns(model: Any, opt: argparse.Namespace) -> None:
             (f'{len(fed)} follow-ups', fed),
         ):
             kinds[name] = [Question(before[n + 1], some) for n in TARGETS]
-        for name, asked in kinds.items():
+        for name, questions in kinds.items():
             compare(
                 f'utterances of {length} tokens, {name}',
                 {
-                    'turn by turn': lambda a=asked: [engine.answer([q]) for q in a],  # type: ignore[misc]
-                    'one call': lambda a=asked: engine.answer(a),  # type: ignore[misc]
+                    'turn by turn': lambda a=questions: [engine.answer([q]) for q in a],  # type: ignore[misc]
+                    'one call': lambda a=questions: engine.answer(a),  # type: ignore[misc]
                 },
                 opt,
             )
@@ -210,14 +208,12 @@ def turns(model: Any, opt: argparse.Namespace) -> None:
 
 def options() -> argparse.Namespace:
     """
-    Return what the command line says.
+    Return the options of the command line.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument('what', nargs='?', choices=PARTS, default='followups')
+    parser = benchmark_parser(__doc__)
+    parser.add_argument('part', nargs='?', choices=PARTS, default='followups')
     parser.add_argument(
-        '--followups', default=str(BESIDE) if BESIDE.is_file() else 'fed_2020'
+        '--followups', default=str(LOCAL_LIST) if LOCAL_LIST.is_file() else 'fed_2020'
     )
     parser.add_argument('--contexts', type=int, nargs='+', default=[90, 250])
     parser.add_argument('--utterances', type=int, nargs='+', default=[20, 40])
@@ -235,12 +231,12 @@ PARTS = {'followups': followups, 'turns': turns}
 
 def main() -> None:
     """
-    Print what is asked for.
+    Print the comparison that was asked for.
     """
     opt = options()
     torch.set_num_threads(opt.threads)
     print(json.dumps(vars(opt)))
-    PARTS[opt.what](build(opt.device, opt.dtype), opt)
+    PARTS[opt.part](build(opt.device, opt.dtype), opt)
 
 
 if __name__ == '__main__':

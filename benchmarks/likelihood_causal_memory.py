@@ -1,5 +1,5 @@
 """
-Memory of the engine for causal models: weights and a budget's activations, no growth.
+Measure the memory of the likelihood engine for causal models, and its growth.
 
     python -m benchmarks.likelihood_causal_memory [--utterances 10000]
 
@@ -11,21 +11,17 @@ after every 250, the first 2,000 aside.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from benchmarks.measures import resident
+from benchmarks.support.measures import benchmark_parser, resident
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.causal import Causal
 
@@ -45,10 +41,10 @@ def questions(n: int, vocabulary: int) -> Iterator[Question]:
         return tuple(draw.randrange(vocabulary) for _ in range(length))
 
     followups = tuple(some(4 + i % 6) for i in range(11))
-    said: tuple[int, ...] = ()
+    context: tuple[int, ...] = ()
     for i in range(n):
-        said = (said if i % 8 else ()) + some(draw.randint(3, 40))
-        yield Question(said, followups)
+        context = (context if i % 8 else ()) + some(draw.randint(3, 40))
+        yield Question(context, followups)
 
 
 def growth(n: int) -> None:
@@ -57,9 +53,9 @@ def growth(n: int) -> None:
     """
     model = AutoModelForCausalLM.from_config(GPT2Config(**SMALL)).eval()
     engine = Causal(model, None, '', positions=1024)
-    asked = questions(WARM + n, SMALL['vocab_size'])
+    stream = questions(WARM + n, SMALL['vocab_size'])
     sizes = []
-    while some := list(islice(asked, EACH)):
+    while some := list(islice(stream, EACH)):
         engine.answer(some)
         sizes.append(resident())
     after = sizes[WARM // EACH :]
@@ -72,7 +68,7 @@ def growth(n: int) -> None:
 
 def peak(tokens: int) -> None:
     """
-    Print what a budget takes beside the weights.
+    Print the memory that a budget of tokens takes beside the weights.
     """
     model = AutoModelForCausalLM.from_config(GPT2Config()).eval()
     draw = random.Random(0)
@@ -81,11 +77,11 @@ def peak(tokens: int) -> None:
         return tuple(draw.randrange(50_000) for _ in range(length))
 
     followups = tuple(some(4 + i % 9) for i in range(63))
-    asked = [Question(some(250), followups) for _ in range(12)]
+    batch = [Question(some(250), followups) for _ in range(12)]
     engine = Causal(model, None, '', positions=1024, tokens=tokens)
     engine.answer([Question((1, 2), ((3, 4),))])
     before = resident()
-    engine.answer(asked)
+    engine.answer(batch)
     more = (resident('VmHWM') - before) / MIB
     weights = sum(p.numel() * p.element_size() for p in model.parameters()) / MIB
     print(
@@ -98,7 +94,7 @@ def main() -> None:
     """
     Print peaks by budget, then growth.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = benchmark_parser(__doc__)
     parser.add_argument('--utterances', type=int, default=10_000)
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--budget', type=int, help='the peak of this one alone')
@@ -108,7 +104,7 @@ def main() -> None:
         peak(opt.budget)
         return
     for tokens in BUDGETS:
-        command = [sys.executable, __file__, '--budget', str(tokens)]
+        command = [sys.executable, '-m', __spec__.name, '--budget', str(tokens)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         print(done.stdout.strip(), flush=True)
     growth(opt.utterances)

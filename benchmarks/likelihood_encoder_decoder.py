@@ -1,9 +1,9 @@
 """
-Follow-ups scored by the engine, against ParlAI's stock ranking of candidates.
+Time the engine for encoder-decoders against ParlAI's own ranking of candidates.
 
-    python benchmarks/likelihood_encoder_decoder.py
-    python benchmarks/likelihood_encoder_decoder.py --shape blender_3B --device cuda
-    python benchmarks/likelihood_encoder_decoder.py --shape blender_9B --device cuda \
+    python -m benchmarks.likelihood_encoder_decoder
+    python -m benchmarks.likelihood_encoder_decoder --shape blender_3B --device cuda
+    python -m benchmarks.likelihood_encoder_decoder --shape blender_9B --device cuda \
         --dtype bf16 --followups 8 --contexts 512 --engine-only
 
 Random weights of a Blender shape, contexts of 128 tokens, 12 follow-ups of 5 to 10
@@ -20,31 +20,29 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from parlai.agents.transformer.modules import TransformerGeneratorModel
+from parlai.core.torch_generator_agent import TorchGeneratorAgent
+from parlai.utils.torch import padded_tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
+from benchmarks.support.blender_shapes import (
+    SHAPES,
+    Operations,
+    Shape,
+    build,
+    operations,
+)
+from benchmarks.support.measures import benchmark_parser, seconds
 from parlai_ext import compat
-
-compat.apply()
-
-from blender_shapes import SHAPES, Operations, Shape, build, operations  # noqa: E402
-from parlai.agents.transformer.modules import TransformerGeneratorModel  # noqa: E402
-from parlai.core.torch_generator_agent import TorchGeneratorAgent  # noqa: E402
-from parlai.utils.torch import padded_tensor  # noqa: E402
-
-from benchmarks.measures import seconds  # noqa: E402
-from parlai_ext.core.nouns import Question  # noqa: E402
-from parlai_ext.models.cross_attention import CrossAttention  # noqa: E402
-from parlai_ext.models.likelihood.budget import Budget  # noqa: E402
-from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder  # noqa: E402
+from parlai_ext.core.nouns import Question
+from parlai_ext.models.cross_attention import CrossAttention
+from parlai_ext.models.likelihood.budget import Budget
+from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 
 PAPER = 792_000  # utterances: 264 pairs, 600 dialogues each, 5 turns judged
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
@@ -72,9 +70,11 @@ def stock(model: TransformerGeneratorModel, questions: Sequence[Question]) -> li
         return rank(agent, batch, len(questions))[1]
 
 
-def same(answers: Sequence[Any], losses: Sequence[Sequence[float]]) -> float:
+def largest_difference(
+    answers: Sequence[Any], losses: Sequence[Sequence[float]]
+) -> float:
     """
-    Return by how much the two sides differ at most.
+    Return the largest difference between a loss of one side and of the other.
     """
     ours = [
         sorted(-sum(row) / len(row) for row in answer.continuations)
@@ -118,9 +118,9 @@ def make_questions(shape: Shape, opt: argparse.Namespace) -> list[Question]:
 
 def options() -> argparse.Namespace:
     """
-    Return what the command line says.
+    Return the options of the command line.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = benchmark_parser(__doc__)
     parser.add_argument('--shape', choices=SHAPES, default='blender_90M')
     parser.add_argument('--device', default='cpu')
     parser.add_argument('--dtype', choices=DTYPES, default='fp32')
@@ -140,6 +140,7 @@ def main() -> None:
     Print counts, times and their ratios.
     """
     opt = options()
+    compat.apply()
     torch.set_num_threads(opt.threads)
     shape = SHAPES[opt.shape]
     questions = make_questions(shape, opt)
@@ -154,7 +155,7 @@ def main() -> None:
     sides: dict[str, Callable[[], Any]] = {'engine': lambda: engine.answer(questions)}
     if not opt.engine_only:
         sides['stock'] = lambda: stock(model, questions)
-        difference = same(sides['engine'](), sides['stock']())
+        difference = largest_difference(sides['engine'](), sides['stock']())
         print(f'largest difference of a mean log-probability: {difference:.1e}')
     for name, work in sides.items():
         counted, expected = flops(work) // len(questions), getattr(formula, name)

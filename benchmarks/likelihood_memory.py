@@ -1,7 +1,7 @@
 """
-Memory of the engine over 10,000 utterances: weights and one group, and no growth.
+Measure the memory of the engine for encoder-decoders over 10,000 utterances.
 
-    python benchmarks/likelihood_memory.py [--device cuda --shape blender_3B]
+    python -m benchmarks.likelihood_memory [--device cuda --shape blender_3B]
 
 On the CPU the embedded judge reads texts, each utterance after three others, and the
 process's resident memory is looked at after every 250, the first 2,000 aside. On a GPU,
@@ -14,27 +14,19 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
+from benchmarks.support.blender_shapes import SHAPES, build
+from benchmarks.support.measures import benchmark_parser, resident
 from parlai_ext import compat
-
-compat.apply()
-
-from blender_shapes import SHAPES, build  # noqa: E402
-
-from benchmarks.measures import resident  # noqa: E402
-from parlai_ext.core.nouns import Question  # noqa: E402
-from parlai_ext.models.cross_attention import CrossAttention  # noqa: E402
-from parlai_ext.models.likelihood.budget import Budget  # noqa: E402
-from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder  # noqa: E402
-from parlai_ext.models.parlai_likelihood import load_judge  # noqa: E402
+from parlai_ext.core.nouns import Question
+from parlai_ext.models.cross_attention import CrossAttention
+from parlai_ext.models.likelihood.budget import Budget
+from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.models.parlai_likelihood import load_judge
 
 FOLLOWUPS = ('That makes no sense!', "I don't understand.", 'You are boring.', 'What?')
 WORDS = ('i', 'you', 'we', 'like', 'made', 'want', 'tea', 'rain', 'books', 'hills')
@@ -47,11 +39,11 @@ def texts(n: int) -> Iterator[Question]:
     Yield utterances that are all different, of 3 to 25 words.
     """
     draw = random.Random(0)
-    said = ['hello .', 'hi .', 'good day .']
+    turns = ['hello .', 'hi .', 'good day .']
     for i in range(n):
         words = draw.choices(WORDS, k=draw.randint(3, 25))
-        said = [*said[-3:], ' '.join([*words, str(i)])]
-        yield Question(tuple(said), FOLLOWUPS)
+        turns = [*turns[-3:], ' '.join([*words, str(i)])]
+        yield Question(tuple(turns), FOLLOWUPS)
 
 
 def ids(n: int, vocabulary: int) -> Iterator[Question]:
@@ -68,9 +60,9 @@ def ids(n: int, vocabulary: int) -> Iterator[Question]:
         yield Question(some(draw.randint(20, 128)), followups)
 
 
-def engine_of(opt: argparse.Namespace) -> tuple[EncoderDecoder, Iterator[Question]]:
+def build_engine(opt: argparse.Namespace) -> tuple[EncoderDecoder, Iterator[Question]]:
     """
-    Return the engine, and what it is asked.
+    Return the engine and its questions.
     """
     if opt.shape is None:
         judge = load_judge('zoo:mini/judge/model', no_cuda=True, tokens=opt.tokens)
@@ -78,33 +70,34 @@ def engine_of(opt: argparse.Namespace) -> tuple[EncoderDecoder, Iterator[Questio
     shape = SHAPES[opt.shape]
     dtype = torch.bfloat16 if opt.device.startswith('cuda') else torch.float32
     model = CrossAttention(build(shape, opt.device, dtype))
-    asked = ids(WARM + opt.utterances, shape.vocabulary)
-    return EncoderDecoder(model, None, '', Budget(opt.tokens)), asked
+    questions = ids(WARM + opt.utterances, shape.vocabulary)
+    return EncoderDecoder(model, None, '', Budget(opt.tokens)), questions
 
 
 def main() -> None:
     """
     Print memory with the weights alone, then as utterances go through.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = benchmark_parser(__doc__)
     parser.add_argument('--utterances', type=int, default=10_000)
     parser.add_argument('--tokens', type=int, default=16384)
     parser.add_argument('--shape', choices=SHAPES, default=None)
     parser.add_argument('--device', default='cpu')
     parser.add_argument('--threads', type=int, default=1)
     opt = parser.parse_args()
+    compat.apply()
     torch.set_num_threads(opt.threads)
     if opt.device.startswith('cuda'):
         if not torch.cuda.is_available():
             print('no GPU at hand, nothing measured')
             return
         opt.shape = opt.shape or 'blender_3B'
-    engine, asked = engine_of(opt)
+    engine, questions = build_engine(opt)
     cuda = opt.device.startswith('cuda')
     memory: Callable[[], int] = torch.cuda.memory_reserved if cuda else resident
     start = memory()
     begin = time.perf_counter()
-    sizes = [memory() for _ in through(engine, asked)]
+    sizes = [memory() for _ in answer_in_groups(engine, questions)]
     took = time.perf_counter() - begin
     few = 1000 // EACH
     after = sizes[WARM // EACH :]
@@ -119,12 +112,14 @@ def main() -> None:
     )
 
 
-def through(engine: EncoderDecoder, asked: Iterator[Question]) -> Iterator[None]:
+def answer_in_groups(
+    engine: EncoderDecoder, questions: Iterator[Question]
+) -> Iterator[None]:
     """
-    Answer `EACH` questions after the other.
+    Answer `EACH` questions at a time, and yield after each group.
     """
     some: list[Question] = []
-    for question in asked:
+    for question in questions:
         some.append(question)
         if len(some) == EACH:
             engine.answer(some)

@@ -1,7 +1,7 @@
 """
-Does the demo recover the planted order? Five chat seeds, the judge and its controls.
+Test if the demo recovers the planted order, over five chat seeds and three judges.
 
-    python benchmarks/mini_zoo.py [--seeds 0 1 2 3 4] [--runs runs/mini_zoo]
+    python -m benchmarks.mini_zoo [--seeds 0 1 2 3 4] [--runs runs/mini_zoo]
 
 Prints the tables of docs/mini_zoo.md: losses of the shipped models, and Spearman of
 every judge and trivial baseline with the planted order, floors left out.
@@ -9,7 +9,6 @@ every judge and trivial baseline with the planted order, floors left out.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import random
@@ -22,6 +21,7 @@ import yaml
 from scipy.stats import spearmanr
 
 import parlai_ext.mini
+from benchmarks.support.measures import benchmark_parser
 from parlai_ext import zoo_configs
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
@@ -42,15 +42,17 @@ def rankings(seed: int, folder: Path) -> dict[str, dict[str, Any]]:
     Return `ranking.json` of the demo at one chat seed, by judge; unfinished runs go on.
     """
     run = folder / f'seed-{seed}'
-    found = {'judge': EvaluateSystems.main(config='demo', seed=seed, run_dir=str(run))}
+    by_judge = {
+        'judge': EvaluateSystems.main(config='demo', seed=seed, run_dir=str(run))
+    }
     for name in CONTROLS:
         scored = ScoreDialogues.main(
             run_dir=str(run), judge_model_file=f'zoo:mini/{name}/model'
         )
-        found[name] = RankSystems.main(
+        by_judge[name] = RankSystems.main(
             run_dir=str(run), scores=content_id(scored.signature)
         )
-    return found
+    return by_judge
 
 
 def agreement(
@@ -73,7 +75,7 @@ def column(
     """
     Return one seed's correlations, by judge and by trivial baseline.
     """
-    found = {
+    correlations = {
         name: agreement(ranking['dimensions']['Overall'], planted)
         for name, ranking in by_judge.items()
     }
@@ -81,11 +83,11 @@ def column(
         higher = HIGHER_IS_BETTER[name]
         label = name if higher else f'{name}, the less the better'
         value = agreement(standings, planted)
-        found[f'baseline: {label}'] = value if higher else -value
+        correlations[f'baseline: {label}'] = value if higher else -value
     for name, standings in by_judge['judge']['dimensions'].items():
         if name != 'Overall':
-            found[f'judge, {name} instead'] = agreement(standings, planted)
-    return found
+            correlations[f'judge, {name} instead'] = agreement(standings, planted)
+    return correlations
 
 
 def print_agreement(seeds: Sequence[int], columns: Sequence[dict[str, float]]) -> None:
@@ -155,31 +157,29 @@ def print_judge_check(count: int = 300) -> None:
 
 def print_training() -> None:
     """
-    Print what is known of the training of each shipped model.
+    Print updates, parameters and held-out loss of each shipped model.
     """
     facts = json.loads((ZOO / 'training.json').read_text(encoding='utf-8'))
     print('\n| model | updates | parameters | held-out loss | perplexity |')
     print('|---|---|---|---|---|')
     for name, one in sorted(facts.items(), key=lambda item: item[1]['updates']):
-        known = 'ranks, not words' if name == 'retrieval' else _perplexity(one['loss'])
-        size = f'{one["parameters"]:,}'
-        print(f'| {name} | {one["updates"]} | {size} | {one["loss"]:.3f} | {known} |')
-
-
-def _perplexity(loss: float) -> str:
-    return f'{math.exp(loss):.2f}'
+        perplexity = f'{math.exp(one["loss"]):.2f}'
+        if name == 'retrieval':
+            perplexity = 'ranks, not words'
+        cells = one['updates'], f'{one["parameters"]:,}', f'{one["loss"]:.3f}'
+        print(f'| {name} | {" | ".join(map(str, cells))} | {perplexity} |')
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = benchmark_parser(__doc__)
     parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2, 3, 4])
     parser.add_argument('--runs', type=Path, default=Path('runs/mini_zoo'))
     args = parser.parse_args()
     planted = load_protocol('demo').reference['Overall']
-    found = [rankings(seed, args.runs) for seed in args.seeds]
+    by_seed = [rankings(seed, args.runs) for seed in args.seeds]
     print()
-    print_agreement(args.seeds, [column(one, planted) for one in found])
-    print_scores(found)
+    print_agreement(args.seeds, [column(one, planted) for one in by_seed])
+    print_scores(by_seed)
     print_judge_check()
     print_training()
 

@@ -1,7 +1,7 @@
 """
-What checking, ranking and reporting a run costs, up to the bipartite paper's size.
+Time checking, ranking and reporting of a made-up run, up to the size of a paper's.
 
-    python benchmarks/paper_size.py [--openers 20] [--folder FOLDER]
+    python -m benchmarks.paper_size [--openers 20] [--folder FOLDER]
 
 The run is made up: 11 targets, 24 partners, dialogues of 12 utterances of random words,
 5 of them with scores on 4 dimensions and 13 numbers of evidence. `--openers 600` is the
@@ -11,7 +11,6 @@ twice, which counts for more in a small run. CPU seconds.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import resource
@@ -22,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.measures import benchmark_parser
 from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -47,7 +47,7 @@ DIMENSIONS = ('Fluency', 'Specificity', 'Sensibleness', 'Overall')
 FOLLOWUPS = 13
 
 
-def said(rng: random.Random) -> str:
+def random_text(rng: random.Random) -> str:
     """
     Return an utterance of random words.
     """
@@ -56,17 +56,17 @@ def said(rng: random.Random) -> str:
     return ' '.join(''.join(rng.choices(letters, k=size)) for size in sizes)
 
 
-def talk(rng: random.Random, pair: Pairing, opener: Opener) -> Dialogue:
+def random_dialogue(rng: random.Random, pair: Pairing, opener: Opener) -> Dialogue:
     """
     Return a dialogue of twelve utterances.
     """
     names = (pair.first, pair.second) * 6
-    texts = [*opener.utterances, *(said(rng) for _ in range(10))]
-    told = tuple(Utterance(names[i], text, i < 2) for i, text in enumerate(texts))
-    return Dialogue(dialogue_id(pair.id, opener.id), pair.id, opener.id, told)
+    texts = [*opener.utterances, *(random_text(rng) for _ in range(10))]
+    turns = tuple(Utterance(names[i], text, i < 2) for i, text in enumerate(texts))
+    return Dialogue(dialogue_id(pair.id, opener.id), pair.id, opener.id, turns)
 
 
-def judged(rng: random.Random, dialogue: Dialogue) -> ScoredDialogue:
+def random_scores(rng: random.Random, dialogue: Dialogue) -> ScoredDialogue:
     """
     Return scores of the first speaker's own utterances.
     """
@@ -91,16 +91,21 @@ def make_run(root: Path, num_openers: int) -> RunFolder:
     )
     names = {s.name: s.name for s in roster.targets + roster.partners}
     protocol = Protocol('made-up', num_dialogues=num_openers, roster=roster)
-    openers = [Opener.of([said(rng), said(rng)], str(i)) for i in range(num_openers)]
+    openers = [
+        Opener.of([random_text(rng), random_text(rng)], str(i))
+        for i in range(num_openers)
+    ]
     pairs = pairings(roster, 'bipartite', names)
     size = min(SHARD, num_openers)
     manifest = build_manifest(protocol, pairs, openers, names, size, ())
     run = RunFolder.open(root, manifest)
     for pair in pairs:
         for key in shards(pair.id, num_openers, size):
-            found = [talk(rng, pair, o) for o in openers[key.start : key.stop]]
-            run.write_dialogues(pair.id, key.index, found)
-            scored = [judged(rng, one) for one in found]
+            dialogues = [
+                random_dialogue(rng, pair, o) for o in openers[key.start : key.stop]
+            ]
+            run.write_dialogues(pair.id, key.index, dialogues)
+            scored = [random_scores(rng, one) for one in dialogues]
             run.scores(SIGNATURE).write(pair.id, key.index, scored)
     return run
 
@@ -122,9 +127,9 @@ def seconds(job: Callable[[], Any]) -> float:
     return time.process_time() - begin
 
 
-def show_lines(run: RunFolder) -> None:
+def print_line_costs(run: RunFolder) -> None:
     """
-    Print what checking a line costs, beside JSON alone and beside writing it again.
+    Print the cost of checking a line, of reading its JSON alone and of writing it.
     """
     for kind in ('dialogues', 'scores'):
         lines = list(lines_of(run, kind))
@@ -146,7 +151,7 @@ def show_lines(run: RunFolder) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = benchmark_parser(__doc__)
     parser.add_argument('--openers', type=int, default=20)
     parser.add_argument('--folder', type=Path, help='where the run goes; stays there')
     args = parser.parse_args()
@@ -154,7 +159,7 @@ def main() -> None:
         run = make_run(args.folder or Path(folder) / 'run', args.openers)
         n = len(run.pairings) * args.openers
         print(f'{n:,} dialogues')
-        show_lines(run)
+        print_line_costs(run)
         ranking: dict[str, Any] = {}
         rank = seconds(lambda: ranking.update(rank_run(run, SIGNATURE)))
         report = seconds(lambda: write_report(run, ranking))

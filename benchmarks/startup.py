@@ -1,7 +1,7 @@
 """
-What the plug-in costs at start-up: `parlai --help` with and without it, in turns.
+Time `parlai --help` with and without the plug-in, in turns.
 
-    python benchmarks/startup.py [--times 7] [--json FILE]
+    python -m benchmarks.startup [--times 7] [--json FILE]
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def compared(pairs: list[tuple[float, float]]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument('--times', type=int, default=7, help='starts of each kind (7)')
     parser.add_argument('--json', type=Path, help='also write the numbers here')
     args = parser.parse_args()

@@ -1,9 +1,11 @@
 """
-One thread against two for a small model, on an idle machine and on a busy one.
+Time a small model with one thread and with two, on an idle and on a busy machine.
 
-`python benchmarks/threads.py` collects 80 dialogues of one model of the mini zoo with 1
-and with 2 threads in turn, alone and beside two busy programs, and prints medians and
-their ratio, on which `parlai_ext/models/threads.py` rests.
+    python -m benchmarks.threads [--runs 5]
+
+Collects 80 dialogues of one model of the mini zoo with 1 and with 2 threads in turn,
+alone and beside two busy programs, and prints medians and their ratio. The default of
+one thread for small models rests on this (docs/performance.md).
 """
 
 import contextlib
@@ -18,9 +20,9 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks.support.measures import benchmark_parser
 from parlai_ext import zoo_configs
 
-RUNS = 5
 TARGET = 'step-450'
 
 
@@ -71,15 +73,18 @@ def busy(programs: int) -> Iterator[None]:
 
 
 def main() -> None:
+    parser = benchmark_parser(__doc__)
+    parser.add_argument('--runs', type=int, default=5, help='of each kind (5)')
+    runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder:
         config = protocol(Path(folder))
         for name, programs in (('idle', 0), ('busy', 2)):
             with busy(programs):
-                pairs = [(seconds(config, 1), seconds(config, 2)) for _ in range(RUNS)]
+                pairs = [(seconds(config, 1), seconds(config, 2)) for _ in range(runs)]
             one, two = (statistics.median(side) for side in zip(*pairs, strict=True))
             ratio = statistics.median(b / a for a, b in pairs)
             print(f'{name}: 1 thread {one:.1f} s, 2 threads {two:.1f} s,', end=' ')
-            print(f'ratio {ratio:.2f} (medians of {RUNS}, pair by pair)')
+            print(f'ratio {ratio:.2f} (medians of {runs}, pair by pair)')
 
 
 if __name__ == '__main__':

@@ -1,10 +1,307 @@
 """
-Print the tables: `python -m benchmarks.chatmatch --data FOLDER --table …`.
+Read the options, compute the tables that were asked for, and print them.
 """
 
-import sys
+from __future__ import annotations
 
-from benchmarks.chatmatch.command import ChatmatchTables
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import benchmarks.chatmatch
+from benchmarks.chatmatch import spot_the_bot, tables
+from benchmarks.chatmatch.games import (
+    RawValues,
+    games_from_dialogues,
+    materials_by_id,
+    mean_counts,
+    raw_values_under,
+    read_games,
+)
+from benchmarks.chatmatch.judgements import Judgements, read_judgements
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Answer, Dialogue, Likelihood, Question
+from parlai_ext.core.options import machine_options, positive
+from parlai_ext.ranking.agreement import AnnotatorRanks, unmatched_systems
+from parlai_ext.ranking.ratings import rate
+from parlai_ext.ranking.tournament import Tournament, tournament
+from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT, load_dictionaries
+from parlai_ext.scoring.chatmatch.entities import load_recogniser
+from parlai_ext.scoring.chatmatch.rules import READINGS, rules_of
+from parlai_ext.scoring.chatmatch.scorer import JUDGE, ChatMatch
+from parlai_ext.scoring.chatmatch.turns import Material
+from parlai_ext.scoring.score_run import CONTEXT
+
+TABLES = {
+    'judges': 'agreement among judges (Table 4)',
+    'groups': 'groups of k systems (Table 6)',
+    'setups': 'bot-bot and self-chats (Table 7)',
+    'ablation': 'without each dimension (Table 8)',
+    'lengths': 'number of exchanges (Figure 4)',
+    'readings': 'tau of every reading, recogniser and rating',
+    'baselines': 'tau of trivial measures',
+    'not_here': 'what needs unreleased data (of Tables 5, 7, 9, 10, 11)',
+    'spot_the_bot': "tau with Spot The Bot's crowd; --data is its folder",
+}
+OF_THE_PAPER = tuple(name for name in TABLES if name != 'spot_the_bot')
+# tables that compare systems with the judges' ranks
+RANKED = ('groups', 'setups', 'ablation', 'lengths', 'readings', 'baselines')
+# tables whose numbers depend on the chosen reading and rating
+RATED = ('groups', 'setups', 'ablation', 'lengths')
+RECOGNISERS = ('gazetteer', 'capitals', 'none', 'spacy', 'stanza')
+
+
+class ChatmatchTables(Command):
+    """
+    Print tables of the ChatMatch paper beside what its released games give here.
+    """
+
+    description = benchmarks.chatmatch.__doc__ or ''
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        table_help = '; '.join(f'{name}: {text}' for name, text in TABLES.items())
+        parser.add_argument(
+            '--table',
+            nargs='+',
+            default=['all'],
+            choices=[*TABLES, 'all'],
+            help=table_help,
+        )
+        parser.add_argument('--data', help="folder of the paper's games and judgements")
+        parser.add_argument('--judgements', help='.xlsx or .csv (default: in --data)')
+        parser.add_argument('--reading', default='released_fixed')
+        parser.add_argument('--entities', default='gazetteer')
+        parser.add_argument(
+            '--concepts', help='default: the lemma_* folders in --data, else words'
+        )
+        parser.add_argument('--rating', default='openskill')
+        parser.add_argument('--group-size', type=positive, default=4)
+        parser.add_argument('--domain', default='convai2', help='of Spot The Bot')
+        parser.add_argument('--out', help='write the tables to this JSON file too')
+        add_options(
+            parser, '--seed', '--batchsize', '--datapath', '--no-cuda', '--fp16'
+        )
+        parser.add_argument(
+            '--judge-model-file', help='for fluency; none leaves it out (default: mini)'
+        )
+
+    def run(self) -> dict[str, Any]:
+        """
+        Print the tables and return them by name.
+        """
+        names = self._table_names()
+        rate(tournament([]), self.opt['rating'])  # refuse an unknown one first
+        data_by_name = {}
+        for name in names:
+            table: tables.Table = getattr(self, f'{name}_table')()
+            if name in RANKED:
+                systems = {u.speaker for d in self.dialogues for u in d.utterances}
+                notes = unmatched_systems(sorted(systems), self.judges)
+                table = replace(table, notes=(*table.notes, *notes))
+            print(table.to_text() + '\n')
+            data_by_name[name] = table.to_json()
+        result = {'signature': self.signature(names), 'tables': data_by_name}
+        print(f'signature: {result["signature"]}')
+        if self.opt['out']:
+            text = json.dumps(result, ensure_ascii=False, indent=1, sort_keys=True)
+            Path(self.opt['out']).write_text(
+                text + '\n', encoding='utf-8', newline='\n'
+            )
+        return result
+
+    def _table_names(self) -> list[str]:
+        asked = self.opt['table']
+        names = [
+            n for n in TABLES if n in asked or 'all' in asked and n in OF_THE_PAPER
+        ]
+        if names != ['not_here'] and not self.opt['data']:
+            raise UserError('--data is needed: the folder of the games')
+        if 'spot_the_bot' in names and len(names) > 1:
+            raise UserError(
+                '--table spot_the_bot has a --data of its own; ask it alone'
+            )
+        return names
+
+    def signature(self, names: list[str]) -> str:
+        """
+        Return everything that determines the numbers of these tables.
+        """
+        parts = [f'seed:{self.seed}']
+        if set(RATED) & set(names):
+            rating = rate(tournament([]), self.opt['rating'], seed=self.seed)
+            parts += [rating.signature, self.scorer.signature]
+        return ' || '.join(parts)
+
+    def judges_table(self) -> tables.Table:
+        return tables.judges_table(self.judgements)
+
+    def groups_table(self) -> tables.Table:
+        size = self.opt['group_size']
+        return tables.groups_table(self.results, self.judges, size=size, **self.rating)
+
+    def setups_table(self) -> tables.Table:
+        folder = Path(self.opt['data']) / 'selfchat'
+        self_chats = read_games(folder) if folder.is_dir() else []
+        scorer = self.build_scorer(
+            self.opt['reading'], self.opt['entities'], 'selfchat'
+        )
+        materials = materials_by_id(self_chats, scorer)
+        raw_values = raw_values_under(scorer.rules, materials)
+        raw = {name: of for one in self_chats for name, of in raw_values(one).items()}
+        counts = {
+            'bot-bot': mean_counts(self.dialogues, scorer.rules, self.materials),
+            'self-chat': mean_counts(self_chats, scorer.rules, materials),
+        }
+        return tables.setups_table(
+            self.results, raw, counts, self.judges, **self.rating
+        )
+
+    def ablation_table(self) -> tables.Table:
+        return tables.ablation_table(self.results, self.judges, **self.rating)
+
+    def lengths_table(self) -> tables.Table:
+        return tables.lengths_table(
+            self.dialogues, self.raw_values, self.judges, **self.rating
+        )
+
+    def readings_table(self) -> tables.Table:
+        return tables.readings_table(
+            self.dialogues,
+            self.judges,
+            self.build_scorer,
+            readings=READINGS,
+            recognisers=RECOGNISERS,
+            seed=self.seed,
+        )
+
+    def baselines_table(self) -> tables.Table:
+        return tables.baselines_table(self.dialogues, self.judges)
+
+    def not_here_table(self) -> tables.Table:
+        return tables.not_here_table()
+
+    def spot_the_bot_table(self) -> tables.Table:
+        path = Path(self.opt['data'])
+        return spot_the_bot.crowd_table(
+            *spot_the_bot.read(path, self.opt['domain']),
+            self.build_scorer,
+            readings=list(READINGS),
+            recognisers=RECOGNISERS,
+            seed=self.seed,
+        )
+
+    @property
+    def seed(self) -> int:
+        return self.opt['seed'] or 0
+
+    @property
+    def rating(self) -> dict[str, Any]:
+        return {'method': self.opt['rating'], 'seed': self.seed}
+
+    @cached_property
+    def dialogues(self) -> list[Dialogue]:
+        return read_games(self.data_path('original'))
+
+    @cached_property
+    def judgements(self) -> Judgements:
+        given = self.opt['judgements']
+        return read_judgements(given or self.data_path('human_judgement.xlsx'))
+
+    @cached_property
+    def judges(self) -> AnnotatorRanks:
+        if 'overall' not in self.judgements:
+            raise UserError(
+                'the judgements have no overall ranks (dimension `overall`)'
+            )
+        return self.judgements['overall']
+
+    @cached_property
+    def scorer(self) -> ChatMatch:
+        return self.build_scorer(self.opt['reading'], self.opt['entities'])
+
+    @cached_property
+    def materials(self) -> dict[str, Material]:
+        return materials_by_id(self.dialogues, self.scorer)
+
+    @cached_property
+    def raw_values(self) -> RawValues:
+        return raw_values_under(self.scorer.rules, self.materials)
+
+    @cached_property
+    def results(self) -> Tournament:
+        return tournament(games_from_dialogues(self.dialogues, self.raw_values))
+
+    @cached_property
+    def likelihood(self) -> Likelihood | None:
+        """
+        The language model behind fluency, asked about each text once.
+        """
+        from parlai_ext.models.parlai_likelihood import load_judge
+
+        name = self.opt['judge_model_file'] or JUDGE
+        if name == 'none':
+            return None
+        tokens = (self.opt['batchsize'] or 64) * CONTEXT
+        return CachedLikelihood(
+            load_judge(name, **machine_options(self.opt), tokens=tokens)
+        )
+
+    def build_scorer(
+        self, reading: str, entities: str, games: str = 'original'
+    ) -> ChatMatch:
+        """
+        Return the scorer of a reading and an entity recogniser.
+        """
+        folder = Path(self.opt['data']) / f'lemma_{games}'
+        concepts = self.opt['concepts'] or (str(folder) if folder.is_dir() else DEFAULT)
+        recogniser = load_recogniser(entities)
+        dictionaries = load_dictionaries(concepts)
+        return ChatMatch(rules_of(reading), dictionaries, recogniser, self.likelihood)
+
+    def data_path(self, name: str) -> Path:
+        """
+        Return the path of a file or folder that the data folder must hold.
+        """
+        path = Path(self.opt['data']) / name
+        if not path.exists():
+            raise UserError(
+                f'{path}: not found; --data is the folder that holds {name}'
+            )
+        return path
+
+
+class CachedLikelihood:
+    """
+    A likelihood that answers a question it has answered before from memory.
+    """
+
+    def __init__(self, likelihood: Likelihood):
+        self.likelihood = likelihood
+        self.signature = likelihood.signature
+        self.answers: dict[Question, Answer] = {}
+
+    def answer(
+        self, questions: Sequence[Question], with_context: bool = False
+    ) -> list[Answer]:
+        """
+        Return one answer for each question, in their order.
+        """
+        if with_context:
+            return self.likelihood.answer(questions, with_context=True)
+        new = [q for q in dict.fromkeys(questions) if q not in self.answers]
+        answers = self.likelihood.answer(new) if new else []
+        self.answers |= dict(zip(new, answers, strict=True))
+        return [self.answers[question] for question in questions]
+
 
 if __name__ == '__main__':
     parser = ChatmatchTables.parser('python -m benchmarks.chatmatch')

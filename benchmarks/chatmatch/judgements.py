@@ -1,8 +1,8 @@
 """
-What judges said of systems: ChatMatch's spreadsheet, or this project's CSV.
+Read the judges' ranks and ratings of systems: ChatMatch's spreadsheet, or a CSV.
 
-The spreadsheet has one block a dimension: a row with the dimension's name and the
-systems, then one row a judge. The block whose name holds ``rank`` is the overall rank
+The spreadsheet has one block per dimension: a row with the dimension's name and the
+systems, then one row per judge. The block whose name holds ``rank`` is the overall rank
 (1 is best), called `overall`. In a CSV the dimension `overall` holds ranks likewise.
 """
 
@@ -19,79 +19,82 @@ from parlai_ext.files.human_scores import read_human_scores
 from parlai_ext.ranking.agreement import AnnotatorRanks
 
 OVERALL = 'overall'
-Said = dict[str, AnnotatorRanks]
+Judgements = dict[str, AnnotatorRanks]  # by dimension
+Block = dict[str, dict[str, float | None]]  # judge -> system -> value
 
 
-def read_judgements(path: str | Path) -> Said:
+def read_judgements(path: str | Path) -> Judgements:
     """
     Return dimension -> judge -> system -> value, `None` for an empty cell.
 
     :raises UserError: names the file and the row, or the package that is missing.
     """
     if Path(path).suffix.lower() == '.xlsx':
-        return from_rows(_cells(path), str(path))
-    found: dict[str, dict[str, dict[str, float | None]]] = {}
+        return judgements_from_rows(_spreadsheet_rows(path), str(path))
+    blocks: dict[str, Block] = {}
     for one in read_human_scores(path):
         if one.rater is None:
             raise UserError(f'{path}: a column `rater` is needed: who judged')
-        of = found.setdefault(one.dimension, {}).setdefault(one.rater, {})
-        of[one.system] = one.value
-    return {**found}
+        block = blocks.setdefault(one.dimension, {})
+        block.setdefault(one.rater, {})[one.system] = one.value
+    return {**blocks}
 
 
-def from_rows(rows: Iterable[Sequence[Any]], path: str) -> Said:
+def judgements_from_rows(rows: Iterable[Sequence[Any]], path: str) -> Judgements:
     """
-    Return the judgements of a spreadsheet's rows.
+    Return the judgements in the rows of a spreadsheet; ``path`` is for messages.
     """
-    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    blocks: dict[str, Block] = {}
     systems: list[str | None] = []
-    block: dict[str, dict[str, float | None]] | None = None
+    block: Block | None = None
     for number, row in enumerate(rows, 1):
         head, *cells = row
+        where = f'{path}: row {number}'
         if head is None:
             continue
-        if isinstance(head, str) and not _numbers(cells):
-            named = [None if one is None else str(one).strip() for one in cells]
-            if any(named):  # otherwise a title
-                systems = named
-                _once([one for one in systems if one], f'{path}: row {number}')
-                if (name := _dimension(head)) in found:
-                    raise UserError(f'{path}: row {number}: {name!r} is there already')
-                block = found[name] = {}
+        if isinstance(head, str) and not _all_numbers(cells):
+            names = [None if one is None else str(one).strip() for one in cells]
+            if any(names):  # otherwise a title
+                systems = names
+                block = blocks[_dimension(head, systems, blocks, where)] = {}
         elif block is None:
-            raise UserError(f'{path}: row {number}: judge {head} before any dimension')
+            raise UserError(f'{where}: judge {head} before any dimension')
         else:
-            where = f'{path}: row {number}'
             if str(head) in block:
                 raise UserError(f'{where}: judge {head} is there already')
-            said = zip(systems, cells, strict=False)  # a column may have no name
+            named = zip(systems, cells, strict=False)  # a column may have no name
             block[str(head)] = {
-                name: _value(one, name, where) for name, one in said if name
+                name: _value(one, name, where) for name, one in named if name
             }
-    if not found:
+    if not blocks:
         raise UserError(
             f'{path}: no judgements; a block starts with a row: dimension, systems'
         )
-    return {**found}
+    return {**blocks}
 
 
-def _numbers(cells: Sequence[Any]) -> bool:
+def _all_numbers(cells: Sequence[Any]) -> bool:
     """
-    Tell whether cells are what a judge said, whose name may be a text.
+    True if the filled cells are a judge's numbers; the judge's name may be a text.
     """
     filled = [one for one in cells if one is not None]
     return bool(filled) and all(isinstance(one, int | float) for one in filled)
 
 
-def _dimension(head: str) -> str:
+def _dimension(
+    head: str, systems: Sequence[str | None], blocks: dict[str, Block], where: str
+) -> str:
+    """
+    Return the dimension that a block's first row names.
+    """
+    names = [one for one in systems if one]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f'{where}: {repeated[0]!r} is named twice')
     name = head.strip().casefold()
-    return OVERALL if 'rank' in name else name
-
-
-def _once(systems: Sequence[str], where: str) -> None:
-    twice = sorted({name for name in systems if systems.count(name) > 1})
-    if twice:
-        raise UserError(f'{where}: {twice[0]!r} is named twice')
+    name = OVERALL if 'rank' in name else name
+    if name in blocks:
+        raise UserError(f'{where}: {name!r} is there already')
+    return name
 
 
 def _value(value: Any, name: str, where: str) -> float | None:
@@ -102,7 +105,7 @@ def _value(value: Any, name: str, where: str) -> float | None:
     return float(value)
 
 
-def _cells(path: str | Path) -> list[tuple[Any, ...]]:
+def _spreadsheet_rows(path: str | Path) -> list[tuple[Any, ...]]:
     try:
         openpyxl: Any = import_module('openpyxl')
     except ImportError:
@@ -114,7 +117,7 @@ def _cells(path: str | Path) -> list[tuple[Any, ...]]:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         rows = book.worksheets[0].iter_rows(values_only=True)
         return [tuple(row) for row in rows if row]
-    except (BadZipFile, KeyError, ValueError, OSError) as e:
-        if isinstance(e, FileNotFoundError):
-            raise UserError(f'{path}: no such file') from None
+    except FileNotFoundError:
+        raise UserError(f'{path}: no such file') from None
+    except (BadZipFile, KeyError, ValueError, OSError):
         raise UserError(f'{path}: not a readable .xlsx spreadsheet') from None

@@ -1,35 +1,68 @@
 """
-Spot The Bot's own dialogues of bots: a tournament against the crowd's win rates.
+Spot The Bot (Deriu et al. 2020): ChatMatch's tau with the win rates of its annotators.
+
+An annotator says of both sides of a dialogue whether a human spoke. A side judged human
+beats one left undecided, and that one a side judged a bot. A system's win rate is its
+wins over all annotations of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.chatmatch.crowd import Vote, crowd_tau, win_rates
-from benchmarks.chatmatch.games import read_games, read_votes
-from benchmarks.chatmatch.grid import Build, results_of, span
-from benchmarks.chatmatch.robustness import games_range, leave_one_out
-from benchmarks.chatmatch.tables import Cell, Table, baselines, cell
+import numpy as np
+
+from benchmarks.chatmatch.games import read_games, scored_tournament
+from benchmarks.chatmatch.robustness import range_over_games, taus_without_each
+from benchmarks.chatmatch.tables import (
+    BuildScorer,
+    Cell,
+    Table,
+    baselines,
+    range_cell,
+    tau_cell,
+)
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
+from parlai_ext.files.text_file import read_utf8
+from parlai_ext.ranking.agreement import (
+    Correlation,
+    correlate_with_ranks,
+    kendall,
+    with_range,
+)
 from parlai_ext.ranking.ratings import ranked, rate
+from parlai_ext.ranking.table import Floats, settled
 from parlai_ext.ranking.tournament import Tournament
-from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 
 DIALOGUES = 'sampled-dialogues-full-{}.jsonl'
 VOTES = 'annotated-dialogues-full-{}.jsonl'
-# many games a pair: trueskill itself would take minutes
+# TrueSkill is left out: with so many games a pair it would take minutes
 RATINGS = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
-DRAWS = 100
+ANNOTATOR_DRAWS = 1000
+GAME_DRAWS = 100
 COLUMNS = ('measure', 'tau', 'crowd (95 %)', 'without one bot', 'games (95 %)')
+GRADES = {True: 2, None: 1, False: 0}  # of `is_human`
+
+
+@dataclass(frozen=True)
+class Vote:
+    """
+    One annotator's preference in one dialogue; `winner` is `None` for a draw.
+    """
+
+    rater: str
+    one: str
+    other: str
+    winner: str | None
 
 
 def read(folder: Path, domain: str) -> tuple[list[Dialogue], list[Vote]]:
     """
-    Return the dialogues of bots of a domain, and the crowd's votes on them.
+    Return the dialogues between bots of a domain, and the annotators' votes on them.
     """
     path = folder / DIALOGUES.format(domain)
     if not path.is_file():
@@ -38,18 +71,111 @@ def read(folder: Path, domain: str) -> tuple[list[Dialogue], list[Vote]]:
     return dialogues, read_votes(folder / VOTES.format(domain), dialogues)
 
 
+def read_votes(path: Path, dialogues: Sequence[Dialogue]) -> list[Vote]:
+    """
+    Return the votes on these dialogues.
+
+    :raises UserError: names the file and the line that is no annotation.
+    """
+    speakers = {one.id: _two_speakers(one) for one in dialogues}
+    votes = []
+    for number, line in enumerate(read_utf8(path).split('\n'), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            pair = speakers.get(row['convo_id'])
+            grades = [GRADES[row[f'entity{k}_annotation']['is_human']] for k in (0, 1)]
+            rater = str(row['user_name'])
+        except (ValueError, KeyError, TypeError) as e:
+            raise UserError(f'{path}:{number}: no annotation: {e!r}') from None
+        if pair is not None:
+            tied = grades[0] == grades[1]
+            winner = None if tied else pair[int(grades[1] > grades[0])]
+            votes.append(Vote(rater, *pair, winner))
+    return votes
+
+
+def _two_speakers(dialogue: Dialogue) -> tuple[str, str]:
+    """
+    Return the two speakers; Spot The Bot's side 0 always begins.
+    """
+    first, second = (turn.speaker for turn in dialogue.utterances[:2])
+    return first, second
+
+
+def win_rates(votes: Sequence[Vote]) -> dict[str, float | None]:
+    """
+    Return each system's share of votes won.
+    """
+    names = _system_names(votes)
+    wins, totals = _count_votes(votes, names, [''] * len(votes), [''])
+    return {name: float(wins[0, i] / totals[0, i]) for i, name in enumerate(names)}
+
+
+def crowd_tau(
+    values: Mapping[str, float | None], votes: Sequence[Vote], *, seed: int = 0
+) -> Correlation:
+    """
+    Return tau-b of values with win rates, and its 95 % range over annotators drawn
+    anew.
+    """
+    whole = correlate_with_ranks(values, ranked(win_rates(votes)))
+    names = [n for n in _system_names(votes) if values.get(n) is not None]
+    if whole.value is None:
+        return whole
+    raters = sorted({vote.rater for vote in votes})
+    wins, totals = _count_votes(votes, names, [vote.rater for vote in votes], raters)
+    chosen = np.random.default_rng([seed % 2**32, 5]).integers(
+        len(raters), size=(ANNOTATOR_DRAWS, len(raters))
+    )
+    drawn = np.stack([(chosen == i).sum(axis=1) for i in range(len(raters))], axis=1)
+    with np.errstate(invalid='ignore'):
+        rates = settled((drawn @ wins) / (drawn @ totals))
+    rates = rates[~np.isnan(rates).any(axis=1)]
+    left = settled(np.array([float(values[name] or 0.0) for name in names]))
+    return with_range(whole, kendall(np.broadcast_to(left, rates.shape), rates))
+
+
+def _system_names(votes: Sequence[Vote]) -> list[str]:
+    return sorted({name for vote in votes for name in (vote.one, vote.other)})
+
+
+def _count_votes(
+    votes: Sequence[Vote],
+    names: Sequence[str],
+    units: Sequence[str],
+    order: Sequence[str],
+) -> tuple[Floats, Floats]:
+    """
+    Return two arrays ``[unit, system]``: votes won, and all votes on the system.
+
+    :param units: the unit of each vote.
+    :param order: the units in the order of the rows.
+    """
+    row = {unit: i for i, unit in enumerate(order)}
+    column = {name: i for i, name in enumerate(names)}
+    wins, totals = (np.zeros((len(order), len(names))) for _ in range(2))
+    for vote, unit in zip(votes, units, strict=True):
+        for name in (vote.one, vote.other):
+            if name in column:
+                totals[row[unit], column[name]] += 1
+                wins[row[unit], column[name]] += name == vote.winner
+    return wins, totals
+
+
 def crowd_table(
     dialogues: Sequence[Dialogue],
     votes: Sequence[Vote],
-    build: Build,
+    build_scorer: BuildScorer,
     *,
     readings: Sequence[str],
     recognisers: Sequence[str],
-    ratings: Sequence[str],
+    ratings: Sequence[str] = RATINGS,
     seed: int = 0,
 ) -> Table:
     """
-    Return tau with the crowd for every reading, recogniser and rating, and baselines.
+    Return tau with the crowd for every reading, recogniser, rating and baseline.
     """
     rates = win_rates(votes)
     rows: list[tuple[Cell, ...]] = []
@@ -58,23 +184,24 @@ def crowd_table(
         'win rates of the crowd: '
         + ', '.join(f'{n} {r or 0.0:.3f}' for n, r in sorted(rates.items())): None
     }
-    for name, build_one in _combinations(build, readings, recognisers):
+    for reading, recogniser in ((a, b) for a in readings for b in recognisers):
+        name = f'{reading}, {recogniser}'
         try:
-            scorer = build_one()
-            results = results_of(dialogues, scorer)
+            scorer = build_scorer(reading, recogniser)
+            results = scored_tournament(dialogues, scorer)
         except UserError as error:
             rows.append((name, f'skipped: {error}', None, None, None))
             continue
         signatures.append(scorer.signature)
         notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
-        rows += [_rated(name, one, results, votes, seed) for one in ratings]
+        rows += [_rating_row(name, one, results, votes, seed) for one in ratings]
     for name, values in baselines(dialogues).items():
-        rows.append((*_crowd(name, values, votes, seed), None, None))
+        rows.append((*_crowd_cells(name, values, votes, seed), None, None))
     title = f'Spot The Bot: tau-b with the crowd, {len(dialogues)} dialogues'
     return Table(title, COLUMNS, tuple(rows), tuple(notes), tuple(signatures))
 
 
-def _rated(
+def _rating_row(
     name: str, rating: str, results: Tournament, votes: Sequence[Vote], seed: int
 ) -> tuple[Cell, ...]:
     try:
@@ -82,28 +209,18 @@ def _rated(
     except UserError as error:
         return (f'{name}, {rating}', f'skipped: {error}', *[None] * 3)
     ranks = ranked(win_rates(votes))
-    others = leave_one_out(results, ranks, rating, seed=seed).values()
-    games = games_range(results, ranks, rating, seed=seed, draws=DRAWS)
-    there = [one.value for one in others if one.value is not None]
+    without = taus_without_each(results, ranks, rating, seed=seed).values()
+    games = range_over_games(results, ranks, rating, seed=seed, draws=GAME_DRAWS)
+    taus = [one.value for one in without if one.value is not None]
     return (
-        *_crowd(f'{name}, {rating}', values, votes, seed),
-        span(min(there, default=None), max(there, default=None)),
-        span(games.low, games.high),
+        *_crowd_cells(f'{name}, {rating}', values, votes, seed),
+        range_cell(min(taus, default=None), max(taus, default=None)),
+        range_cell(games.low, games.high),
     )
 
 
-def _combinations(
-    build: Build, readings: Sequence[str], recognisers: Sequence[str]
-) -> list[tuple[str, Callable[[], ChatMatch]]]:
-    return [
-        (f'{reading}, {one}', partial(build, reading, one))
-        for reading in readings
-        for one in recognisers
-    ]
-
-
-def _crowd(
+def _crowd_cells(
     name: str, values: Mapping[str, float | None], votes: Sequence[Vote], seed: int
 ) -> tuple[Cell, Cell, Cell]:
-    found = crowd_tau(values, votes, seed=seed)
-    return name, cell(found), span(found.low, found.high)
+    agreement = crowd_tau(values, votes, seed=seed)
+    return name, tau_cell(agreement), range_cell(agreement.low, agreement.high)

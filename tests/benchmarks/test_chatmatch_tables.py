@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chatmatch.command import ChatmatchTables
-from benchmarks.chatmatch.crowd import win_rates
-from benchmarks.chatmatch.games import fitted, read_games, read_votes
-from benchmarks.chatmatch.grid import grid_table
-from benchmarks.chatmatch.judgements import from_rows, read_judgements
-from benchmarks.chatmatch.spot_the_bot import read
-from benchmarks.chatmatch.tables import baselines
+from benchmarks.chatmatch.__main__ import ChatmatchTables
+from benchmarks.chatmatch.games import cut_material, read_games
+from benchmarks.chatmatch.judgements import judgements_from_rows, read_judgements
+from benchmarks.chatmatch.spot_the_bot import read, read_votes, win_rates
+from benchmarks.chatmatch.tables import baselines, readings_table
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Question, Utterance
 from parlai_ext.scoring.chatmatch.dictionaries import load_dictionaries
@@ -78,7 +76,7 @@ def test_a_cut_game_knows_no_words_of_later_turns():
     # they would be in no turn, and so the rarest concepts of all
     turns = (Utterance('A', 'My dogs'), Utterance('B', 'ok'))
     whole = Material({'dogs': 'dog', 'cats': 'cat'}, [[], [], ['X']], [1.0, 2.0, 3.0])
-    found = fitted(whole, Dialogue('d', '', '', turns))
+    found = cut_material(whole, Dialogue('d', '', '', turns))
     assert found == Material({'dogs': 'dog'}, [[], []], [1.0, 2.0])
 
 
@@ -92,7 +90,7 @@ def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
     judges = {'1': {'A': 1.0, 'B': 2.0}}
     texts = ('hi', 'ok', 'what is it ?', 'ok', 'a cat', 'ok')
     turns = tuple(Utterance('AB'[i % 2], text) for i, text in enumerate(texts))
-    table = grid_table(
+    table = readings_table(
         [Dialogue('d', '', '', turns)],
         judges,
         build,
@@ -176,7 +174,7 @@ def test_blocks_of_a_spreadsheet():
         ('Total rank', 'B', 'A'),
         (1, 1, 2.0),
     ]
-    assert from_rows(rows, 'f.xlsx') == {
+    assert judgements_from_rows(rows, 'f.xlsx') == {
         'fluency': {'1': {'A': 5.0, 'B': None}},
         'overall': {'1': {'B': 1.0, 'A': 2.0}},
     }
@@ -195,17 +193,21 @@ def test_blocks_of_a_spreadsheet():
 )
 def test_a_bad_spreadsheet_is_one_line_with_its_row(rows, words):
     with pytest.raises(UserError, match=words):
-        from_rows(rows, 'f.xlsx')
+        judgements_from_rows(rows, 'f.xlsx')
 
 
 def test_a_column_without_a_name_moves_no_other():
     rows = [('fluency', 'A', None, 'B'), (1, 5, None, 3)]
-    assert from_rows(rows, 'f.xlsx') == {'fluency': {'1': {'A': 5.0, 'B': 3.0}}}
+    assert judgements_from_rows(rows, 'f.xlsx') == {
+        'fluency': {'1': {'A': 5.0, 'B': 3.0}}
+    }
 
 
 def test_a_judge_may_have_a_name():
     rows = [('fluency', 'A', 'B'), ('Ann', 5, 3)]
-    assert from_rows(rows, 'f.xlsx') == {'fluency': {'Ann': {'A': 5.0, 'B': 3.0}}}
+    assert judgements_from_rows(rows, 'f.xlsx') == {
+        'fluency': {'Ann': {'A': 5.0, 'B': 3.0}}
+    }
 
 
 def test_judgements_from_csv_need_raters(tmp_path):

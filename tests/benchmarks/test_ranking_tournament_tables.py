@@ -8,18 +8,18 @@ import json
 import pytest
 
 from benchmarks.chatmatch import published as paper
-from benchmarks.chatmatch.crowd import Vote, crowd_tau, win_rates
+from benchmarks.chatmatch.games import games_from_dialogues
+from benchmarks.chatmatch.spot_the_bot import Vote, crowd_tau, win_rates
 from benchmarks.chatmatch.tables import (
     ablation_table,
     baselines,
     baselines_table,
-    games_of,
+    first_exchanges,
     groups_table,
     judges_table,
     lengths_table,
     not_here_table,
     setups_table,
-    truncated,
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
@@ -79,16 +79,16 @@ def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():
 def test_a_game_of_three_speakers_is_refused_by_id():
     turns = tuple(Utterance(name, 'hi') for name in 'ABC')
     with pytest.raises(UserError, match=r'dialogue d1: 3 speakers \(A, B, C\)'):
-        games_of([Dialogue('d1', '', '', turns)], longest)
+        games_from_dialogues([Dialogue('d1', '', '', turns)], longest)
 
 
 def test_a_game_of_one_speaker_is_refused():
     with pytest.raises(UserError, match='1 speakers'):
-        games_of([dialogue('A', 'A', 'hi', 'hi')], longest)
+        games_from_dialogues([dialogue('A', 'A', 'hi', 'hi')], longest)
 
 
 def test_truncation_keeps_two_turns_an_exchange():
-    cut = truncated(dialogue('A', 'B', *'abcdef'), 2)
+    cut = first_exchanges(dialogue('A', 'B', *'abcdef'), 2)
     assert [turn.text for turn in cut.utterances] == list('abcd')
 
 

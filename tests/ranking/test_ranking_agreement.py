@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.chatmatch.robustness import games_range, leave_one_out, robust
+from benchmarks.chatmatch.robustness import (
+    range_over_games,
+    tau_ranges,
+    taus_without_each,
+)
 from parlai_ext.ranking.agreement import (
     Correlation,
     agreement_among_annotators,
@@ -163,14 +167,14 @@ def test_leaving_out_the_misplaced_system_repairs_tau():
     # people put D first, the games last; without D both say A, B, C
     results = pecking_order()
     ranks = {'D': 1.0, 'A': 2.0, 'B': 3.0, 'C': 4.0}
-    found = leave_one_out(results, ranks, '3-1-0')
+    found = taus_without_each(results, ranks, '3-1-0')
     assert found['D'].value == 1
     # without A: B, C, D against D, B, C: 1 of 3 pairs agrees
     assert found['A'].value == pytest.approx(-1 / 3)
 
 
 def test_games_without_doubt_have_no_range():
-    found = games_range(pecking_order(), RANKS, '3-1-0', draws=20)
+    found = range_over_games(pecking_order(), RANKS, '3-1-0', draws=20)
     assert (found.value, found.low, found.high) == (1, 1, 1)
 
 
@@ -180,7 +184,8 @@ def test_games_are_drawn_alike_every_time():
         for a, b in itertools.permutations('ABCD', 2)
     ]
     one, two = (
-        games_range(tournament(games), RANKS, 'openskill', draws=40) for _ in range(2)
+        range_over_games(tournament(games), RANKS, 'openskill', draws=40)
+        for _ in range(2)
     )
     assert one == two
     assert one.low < one.high
@@ -189,8 +194,8 @@ def test_games_are_drawn_alike_every_time():
 @pytest.mark.parametrize('method', ['openskill', '3-1-0', 'bradley_terry'])
 def test_everything_at_once_on_a_pecking_order(method):
     judges = {'1': RANKS, '2': RANKS}
-    found = robust(pecking_order(), judges, method, draws=10)
-    assert found.judges.value == found.games.low == found.orders.low == 1
+    found = tau_ranges(pecking_order(), judges, method, draws=10)
+    assert found.judges.value == found.games.low == found.seeds.low == 1
     assert found.without_range == (1, 1)
 
 
@@ -201,7 +206,9 @@ def test_ties_everywhere_are_undefined_everywhere(games):
             Game(a, b, {a: {'x': 1.0}, b: {'x': 1.0}})
             for a, b in itertools.permutations('ABC', 2)
         ]
-    found = robust(tournament(games, systems='ABC'), {'1': RANKS, '2': RANKS}, draws=5)
+    found = tau_ranges(
+        tournament(games, systems='ABC'), {'1': RANKS, '2': RANKS}, draws=5
+    )
     assert found.judges.value is None and found.judges.reason
     assert found.without_range is None
     assert found.games.low is None

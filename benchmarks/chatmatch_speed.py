@@ -1,7 +1,7 @@
 """
-What ChatMatch's model-free dimensions cost: the authors' 42 games, and longer games.
+Time ChatMatch's model-free dimensions on the authors' games and on longer ones.
 
-    python benchmarks/chatmatch.py [--games FOLDER] [--script evaluate_game.py]
+    python -m benchmarks.chatmatch_speed [--games FOLDER] [--script evaluate_game.py]
 
 `--games` holds `original/` and `lemma_original/`. `--script` is the authors' public
 script, which is not part of this project; its libraries for entities and perplexity
@@ -10,7 +10,6 @@ need not be there, since those parts are left out on both sides.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -31,6 +30,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 from nltk.tokenize import NLTKWordTokenizer
 
+from benchmarks.support.measures import benchmark_parser
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.chatmatch.dictionaries import by_function_words
 from parlai_ext.scoring.chatmatch.distinct import distinct
@@ -45,19 +45,12 @@ LENGTHS = (50, 100, 200, 400, 800)
 RULES = rules_of('released')
 
 
-def forget() -> None:
-    """
-    Empty the memory of words and turns, as at the start of a program.
-    """
-    for memory in (words, stem, stems, distinct):
-        memory.cache_clear()
-
-
 def seconds(job: Callable[[], Any]) -> float:
     """
-    Return the CPU seconds of one run that remembers nothing.
+    Return the CPU seconds of one run that begins with empty caches.
     """
-    forget()
+    for cached in (words, stem, stems, distinct):
+        cached.cache_clear()
     begin = time.process_time()
     job()
     return time.process_time() - begin
@@ -68,19 +61,19 @@ def read(path: Path) -> Dialogue:
     Return the dialogue in a file of `BOT: text` lines.
     """
     lines = path.read_text(encoding='utf-8').split('\n')
-    said = tuple(Utterance(*line.split(': ', 1)) for line in lines if line)
-    return Dialogue(path.stem, '', '', said)
+    turns = tuple(Utterance(*line.split(': ', 1)) for line in lines if line)
+    return Dialogue(path.stem, '', '', turns)
 
 
-def tournament(games: Path) -> list[tuple[Path, Path]]:
+def list_games(games: Path) -> list[tuple[Path, Path]]:
     """
-    Return every game of the authors with its dictionary of concepts.
+    Return the files of every game of the authors and of its concepts.
     """
-    found = []
+    files = []
     for path in sorted((games / 'original').glob('*.txt')):
         name = '_'.join(u.speaker for u in read(path).utterances[:2])
-        found.append((path, games / 'lemma_original' / f'{name}.jsonl'))
-    return found
+        files.append((path, games / 'lemma_original' / f'{name}.jsonl'))
+    return files
 
 
 def score_files(pairs: list[tuple[Path, Path]]) -> None:
@@ -88,13 +81,13 @@ def score_files(pairs: list[tuple[Path, Path]]) -> None:
     Read and score games, files included, since the script reads them too.
     """
     for path, concepts in pairs:
-        known = json.loads(concepts.read_text(encoding='utf-8'))
-        play(read(path), RULES, Material(known))
+        concept_of = json.loads(concepts.read_text(encoding='utf-8'))
+        play(read(path), RULES, Material(concept_of))
 
 
 def script_seconds(script: Path, pairs: list[tuple[Path, Path]]) -> float:
     """
-    Return the CPU seconds of the script for the same games, as far as it is compared.
+    Return the CPU seconds of the compared parts of the script for the same games.
     """
     for name in ('stanza', 'gensim', 'gensim.models', 'flair', 'flair.embeddings'):
         stand_in(name, Word2Vec=None, models=None, FlairEmbeddings=FakeModel)
@@ -141,70 +134,70 @@ class FakeModel:
         return 1.0
 
 
-def made_up(length: int, seed: int) -> Dialogue:
+def random_game(length: int, seed: int) -> Dialogue:
     """
-    Return a game of words as rare as in real talk, every tenth turn said before.
+    Return a game with word frequencies like real text; every tenth turn is a repeat.
     """
     rng = random.Random(seed)
     vocabulary = [f'w{i}' for i in range(3000)]
     weights = [1 / (i + 1) for i in range(3000)]
     texts: list[str] = []
     for _ in range(length):
-        said = ' '.join(rng.choices(vocabulary, weights, k=rng.randint(3, 18)))
-        texts.append(rng.choice(texts) if texts and rng.random() < 0.1 else said + ' ?')
+        text = ' '.join(rng.choices(vocabulary, weights, k=rng.randint(3, 18)))
+        texts.append(rng.choice(texts) if texts and rng.random() < 0.1 else text + ' ?')
     return Dialogue(
         '', '', '', tuple(Utterance('ab'[i % 2], t) for i, t in enumerate(texts))
     )
 
 
-def by_length(times: int) -> dict[int, float]:
+def seconds_by_length(times: int) -> dict[int, float]:
     """
     Return the median seconds of one game by its number of turns.
     """
-    found = {}
+    medians = {}
     for length in LENGTHS:
-        games = [made_up(length, seed) for seed in range(times)]
-        beside = [Material(by_function_words(one)) for one in games]
+        games = [random_game(length, seed) for seed in range(times)]
+        materials = [Material(by_function_words(one)) for one in games]
         runs = [
             seconds(lambda g=g, m=m: play(g, RULES, m))
-            for g, m in zip(games, beside, strict=True)
+            for g, m in zip(games, materials, strict=True)
         ]
-        found[length] = median(runs)
-    return found
+        medians[length] = median(runs)
+    return medians
 
 
 def main() -> None:
     """
     Print the tables, and write them if asked to.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = benchmark_parser(__doc__)
     parser.add_argument('--games', type=Path, default=GAMES)
     parser.add_argument('--script', type=Path)
     parser.add_argument('--times', type=int, default=5)
     parser.add_argument('--json', type=Path)
     args = parser.parse_args()
-    found: dict[str, Any] = {'python': platform.python_version()}
-    found['turns'] = by_length(args.times)
-    for length, cost in found['turns'].items():
+    results: dict[str, Any] = {'python': platform.python_version()}
+    results['turns'] = seconds_by_length(args.times)
+    for length, cost in results['turns'].items():
         print(
             f'{length:4d} turns {1e3 * cost:8.2f} ms {1e6 * cost / length:8.1f} µs/turn'
         )
-    pairs = tournament(args.games)
+    pairs = list_games(args.games)
     for count in (len(pairs) // 4, len(pairs) // 2, len(pairs)):
         if count:
             runs = [
                 seconds(lambda n=count: score_files(pairs[:n]))
                 for _ in range(args.times)
             ]
-            found[f'{count} games'] = median(runs)
+            results[f'{count} games'] = median(runs)
             each = 1e3 * median(runs) / count
             print(f'{count:4d} games {median(runs):8.3f} s {each:8.2f} ms/game')
     if args.script and pairs:
-        found['script'] = script_seconds(args.script, pairs)
-        ratio = found['script'] / found[f'{len(pairs)} games']
-        print(f'the script {found["script"]:.2f} s: {ratio:.0f} times as long')
+        results['script'] = script_seconds(args.script, pairs)
+        ratio = results['script'] / results[f'{len(pairs)} games']
+        print(f'the script {results["script"]:.2f} s: {ratio:.0f} times as long')
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + '\n', encoding='utf-8')
+        args.json.write_text(json.dumps(results, indent=1) + '\n', encoding='utf-8')
 
 
 if __name__ == '__main__':

@@ -1,6 +1,5 @@
 """
-The sizes of the Blender models, models of these sizes with random weights, and how many
-operations the scoring of follow-ups takes.
+Build models of Blender's sizes with random weights, and count operations by formula.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ SHAPES = {
 }
 
 
-class Words:
+class SizedDictionary:
     """
-    A dictionary of so many words, as a model wants to see it.
+    A stand-in for a model's dictionary that knows its size only.
     """
 
     null_token, start_token, end_token, unk_token = range(4)
@@ -62,7 +61,7 @@ def build(shape: Shape, device: str, dtype: torch.dtype) -> TransformerGenerator
     try:
         with torch.device(device):
             model = TransformerGeneratorModel(
-                {**sizes, **rest}, Words(shape.vocabulary)
+                {**sizes, **rest}, SizedDictionary(shape.vocabulary)
             )
     finally:
         torch.set_default_dtype(before)
@@ -74,7 +73,8 @@ class Operations:
     """
     Floating-point operations of the matrix products for one context.
 
-    `plain`: stock's rows with keys and values once and no logits for padding.
+    `stock`: ParlAI's own ranking of candidates; `plain`: the same rows with keys and
+    values made once and no logits for padding; `engine`: one tree of follow-ups.
     """
 
     stock: int
@@ -84,7 +84,9 @@ class Operations:
 
 def operations(shape: Shape, length: int, sizes: Sequence[int]) -> Operations:
     """
-    Return what scoring follow-ups of these sizes, which share no beginning, takes.
+    Return the operations that scoring follow-ups of these sizes (in tokens) takes.
+
+    The follow-ups share no beginning.
     """
     d, rows, width = shape.embedding_size, len(sizes), max(sizes)
     nodes = sum(sizes) - rows + 1  # the start once; last tokens are no nodes

@@ -1,0 +1,3 @@
+"""
+Helpers that several benchmarks share.
+"""
