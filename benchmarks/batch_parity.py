@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.support.measures import benchmark_parser
-from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, System
 from parlai_ext.core.schedule import sample_openers
 from parlai_ext.systems.openers import load_openers
@@ -39,10 +39,10 @@ def compare(player: Player, openers: Sequence[Opener]) -> tuple[int, int]:
     Return how many utterances had the same history, and how many of them differ.
     """
     pairing = Pairing('parity', player.name, player.name, 'self_play')
-    lanes = [Lane(pairing, opener) for opener in openers]
+    rows = [BatchRow(pairing, opener) for opener in openers]
     players = {player.name: player}
-    together = play(lanes, players, NUM_TURNS)
-    alone = [play([lane], players, NUM_TURNS)[0] for lane in lanes]
+    together = play(rows, players, NUM_TURNS)
+    alone = [play([row], players, NUM_TURNS)[0] for row in rows]
     pairs = [first_difference(*two) for two in zip(together, alone, strict=True)]
     return sum(same for same, _ in pairs), sum(differ for _, differ in pairs)
 

@@ -54,7 +54,7 @@ def collect(
     plan = plan_of_run(run)
     stage = Stage.of(plan, opt, spent=spent)
     todo = stage.todo(run)
-    n_todo = sum(shard.lanes for missing in todo.values() for shard in missing)
+    n_todo = sum(shard.n_dialogues for missing in todo.values() for shard in missing)
     n_played = 0
     with bar_of('collect', n_todo, progress) as bar, ExitStack() as end:
         end.callback(stage.cast.clear)
@@ -87,8 +87,8 @@ def _played(stage: Stage, pairs: Pairs, seed: str) -> dict[ShardKey, list[Dialog
     players = stage.seated(pairs.values())
     ready = {s: p for s, p in pairs.items() if {p.first, p.second} <= {*players}}
     length, width = stage.plan.protocol.num_turns, stage.width_of(ready.values())
-    rest = iter(stage.play(stage.lanes(ready), players, length, seed, width))
-    shards = {shard: list(islice(rest, shard.lanes)) for shard in ready}
+    rest = iter(stage.play(stage.rows(ready), players, length, seed, width))
+    shards = {shard: list(islice(rest, shard.n_dialogues)) for shard in ready}
     return {
         shard: [dialogue for dialogue in found if dialogue]
         for shard, found in shards.items()

@@ -18,7 +18,7 @@ from parlai_ext.systems.players import Player, Reply, Voice, in_words
 
 
 @dataclass(frozen=True)
-class Lane:
+class BatchRow:
     """
     One dialogue to be played.
     """
@@ -28,27 +28,27 @@ class Lane:
 
 
 def play(
-    lanes: Sequence[Lane],
+    rows: Sequence[BatchRow],
     players: Mapping[str, Player],
     num_turns: int,
     batchsize: int | None = None,
 ) -> list[Dialogue]:
     """
-    Play one dialogue for each lane, side by side; return them in the lanes' order.
+    Play one dialogue for each row, side by side; return them in the rows' order.
 
     :param players: by system name.
     :param num_turns: utterances in a dialogue, given ones included.
     :param batchsize: most dialogues that go through a model together (`None`: all).
     :raises SystemFailed: when a system cannot go on.
     """
-    played, failed = play_on(lanes, players, num_turns, batchsize)
+    played, failed = play_on(rows, players, num_turns, batchsize)
     for error in failed.values():
         raise error
     return [dialogue for dialogue in played if dialogue is not None]
 
 
 def play_on(
-    lanes: Sequence[Lane],
+    rows: Sequence[BatchRow],
     players: Mapping[str, Player],
     num_turns: int,
     batchsize: int | None = None,
@@ -56,10 +56,10 @@ def play_on(
     """
     Play as `play` does, without the systems that fail on the way.
 
-    Return a dialogue for each lane, `None` where one of its systems could not go on,
+    Return a dialogue for each row, `None` where one of its systems could not go on,
     and those systems by name with what happened.
     """
-    world = LockstepWorld(lanes, players, num_turns, batchsize)
+    world = LockstepWorld(rows, players, num_turns, batchsize)
     while not world.epoch_done():
         world.parley()
     return world.dialogues(), world.failed
@@ -76,18 +76,18 @@ class LockstepWorld(World):
 
     def __init__(
         self,
-        lanes: Sequence[Lane],
+        rows: Sequence[BatchRow],
         players: Mapping[str, Player],
         num_turns: int,
         batchsize: int | None = None,
     ):
-        names = dict.fromkeys(n for lane in lanes for n in _speakers(lane.pairing))
+        names = dict.fromkeys(n for row in rows for n in _speakers(row.pairing))
         self.players = {name: players[name] for name in names}
         agents = [player.agent for player in self.players.values()]
         super().__init__(Opt({'task': 'lockstep'}), agents)
         self.batchsize = batchsize
         self.failed: dict[str, SystemFailed] = {}
-        self.talks: list[Talk | None] = [self._talk(lane, num_turns) for lane in lanes]
+        self.talks: list[Talk | None] = [self._talk(row, num_turns) for row in rows]
 
     def parley(self) -> None:
         """
@@ -104,7 +104,7 @@ class LockstepWorld(World):
 
     def episode_done(self) -> bool:
         """
-        Tell whether every dialogue is over; a world plays its lanes once.
+        Tell whether every dialogue is over; a world plays its rows once.
         """
         return not any(map(self._goes_on, self.talks))
 
@@ -116,7 +116,7 @@ class LockstepWorld(World):
 
     def dialogues(self) -> list[Dialogue | None]:
         """
-        Return what was said so far, in the lanes' order; `None` where a system failed.
+        Return what was said so far, in the rows' order; `None` where a system failed.
         """
         return [
             talk.dialogue() if talk and (talk.done or self._goes_on(talk)) else None
@@ -149,12 +149,12 @@ class LockstepWorld(World):
         except SystemFailed as error:  # of the one who hears it
             self.failed[error.system] = error
 
-    def _talk(self, lane: Lane, num_turns: int) -> Talk | None:
+    def _talk(self, row: BatchRow, num_turns: int) -> Talk | None:
         """
         Begin a dialogue; `None` when one of its systems cannot.
         """
         try:
-            return Talk(lane, self.players, num_turns)
+            return Talk(row, self.players, num_turns)
         except SystemFailed as error:
             self.failed[error.system] = error
             return None
@@ -165,15 +165,15 @@ class Talk:
     One dialogue while it is played: two voices and what was said so far.
     """
 
-    def __init__(self, lane: Lane, players: Mapping[str, Player], num_turns: int):
-        if not lane.opener.utterances:
-            raise UserError(f'opener {lane.opener.id} has no utterances; it needs one')
-        self.lane = lane
+    def __init__(self, row: BatchRow, players: Mapping[str, Player], num_turns: int):
+        if not row.opener.utterances:
+            raise UserError(f'opener {row.opener.id} has no utterances; it needs one')
+        self.lane = row
         self.num_turns = num_turns
         self.ended_by: str | None = None
         self.reason: str | None = None
-        self.speakers = _speakers(lane.pairing)
-        given = lane.opener.utterances[:num_turns]
+        self.speakers = _speakers(row.pairing)
+        given = row.opener.utterances[:num_turns]
         self.utterances = [
             Utterance(self.speakers[i % 2], text, given=True)
             for i, text in enumerate(given)

@@ -42,7 +42,7 @@ def build_manifest(
 
     :param identities: system name -> content hash of what it is.
     :param sampling: systems that draw their replies, to which the shard size matters.
-    :param batchsize: lanes that a block is packed to.
+    :param batchsize: rows that a block is packed to.
     :param asked: the options that the run came about by, for a reader to repeat it.
     :param left_out: systems that could not be had, and why.
     :param guessed: systems of which the paper does not say exactly what they are.

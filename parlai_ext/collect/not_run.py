@@ -38,13 +38,13 @@ def unplayed(run: RunFolder) -> dict[tuple[str, str], int]:
     """
     found: dict[tuple[str, str], int] = {}
     for pairing in run.pairings:
-        lanes = [
-            shard.lanes
+        rows = [
+            shard.n_dialogues
             for shard in shards(pairing.id, len(run.openers), run.shard_size)
             if not run.has_dialogues(pairing.id, shard.index)
         ]
-        if lanes:
-            found[pairing.first, pairing.second] = sum(lanes)
+        if rows:
+            found[pairing.first, pairing.second] = sum(rows)
     return found
 
 

@@ -42,7 +42,7 @@ def pilot(
     work = to_play(sampler.stage, opt.get('run_dir'))
     if not work:
         raise UserError(f'--pilot: all dialogues of {opt["run_dir"]} are there already')
-    n_missing = sum(shard.lanes for missing in work.values() for shard in missing)
+    n_missing = sum(shard.n_dialogues for missing in work.values() for shard in missing)
     workload, _ = sampler.simulated(work, {})
     pairs = covering(plan.pairings, {s.pairing_id for b in work for s in b.shards})
     dialogues = sampler.sample(pairs, workload, n_missing, progress)

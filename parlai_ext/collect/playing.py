@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from parlai_ext.collect.lockstep import Lane, play_on
+from parlai_ext.collect.lockstep import BatchRow, play_on
 from parlai_ext.collect.plan import Plan
 from parlai_ext.collect.seats import drawing_systems
 from parlai_ext.core.nouns import Dialogue, Pairing, System
@@ -37,7 +37,7 @@ class Stage:
     """
     What it takes to play any block of a plan.
 
-    :param width: lanes that go through a model together.
+    :param width: rows that go through a model together.
     :param drawing: the systems that draw their replies at random.
     """
 
@@ -125,12 +125,12 @@ class Stage:
         names = dict.fromkeys(n for p in pairs for n in (p.first, p.second))
         return self.cast.together([self.plan.roster.system(name) for name in names])
 
-    def lanes(self, pairs: Pairs) -> list[Lane]:
+    def rows(self, pairs: Pairs) -> list[BatchRow]:
         """
         Return the dialogues of these shards.
         """
         return [
-            Lane(pairing, opener)
+            BatchRow(pairing, opener)
             for shard, pairing in pairs.items()
             for opener in self.plan.openers[shard.start : shard.stop]
         ]
@@ -146,20 +146,20 @@ class Stage:
 
     def play(
         self,
-        lanes: Sequence[Lane],
+        rows: Sequence[BatchRow],
         players: Mapping[str, Player],
         num_turns: int,
         seed: str,
         width: int | None = None,
     ) -> list[Dialogue | None]:
         """
-        Return a dialogue for each lane, `None` where a system could not go on, which is
+        Return a dialogue for each row, `None` where a system could not go on, which is
         given up.
 
         :param seed: hex digits; what was played before does not matter.
         """
         seed_all(seed)  # after loading, which draws too
-        dialogues, failed = play_on(lanes, players, num_turns, width)
+        dialogues, failed = play_on(rows, players, num_turns, width)
         for error in failed.values():
             self.cast.give_up(error)
         return dialogues

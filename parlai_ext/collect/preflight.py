@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from parlai_ext.collect.lockstep import Lane
+from parlai_ext.collect.lockstep import BatchRow
 from parlai_ext.collect.plan import Plan, make_plan
 from parlai_ext.collect.playing import Stage
 from parlai_ext.collect.replies import Verdict, replies_of, verdict
@@ -116,8 +116,8 @@ class Trial:
         seed = content_id('preflight', self.plan.protocol.seed, first, second)
         meters = {id(meter_of(player.agent)) for player in players.values()}
         before = {name: _written(player) for name, player in players.items()}
-        lanes = [Lane(pair, one) for one in openers]
-        found = [d for d in self.stage.play(lanes, players, length, seed) if d]
+        rows = [BatchRow(pair, one) for one in openers]
+        found = [d for d in self.stage.play(rows, players, length, seed) if d]
         for name, player in players.items() if len(meters) == len(players) else ():
             self._watch_cap(name, player, before[name], found)
         return found

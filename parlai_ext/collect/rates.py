@@ -106,14 +106,14 @@ def pace(narrow: tuple[float, float], wide: tuple[float, float] | None) -> Pace:
 
 
 def batches(
-    lanes: Iterable[tuple[Pairing, Opener]], num_turns: int, width: int | None
+    rows: Iterable[tuple[Pairing, Opener]], num_turns: int, width: int | None
 ) -> Workload:
     """
     Return the batches in which dialogues played side by side are answered.
 
     :param width: most replies in a batch (`None`: any number).
     """
-    kinds = Counter((p.first, p.second, len(o.utterances)) for p, o in lanes)
+    kinds = Counter((p.first, p.second, len(o.utterances)) for p, o in rows)
     found: Workload = Counter()
     for step in range(num_turns):
         waiting: Counter[str] = Counter()

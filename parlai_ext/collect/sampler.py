@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from parlai_ext.collect.lockstep import Lane
+from parlai_ext.collect.lockstep import BatchRow
 from parlai_ext.collect.plan import Plan
 from parlai_ext.collect.playing import Stage
 from parlai_ext.collect.rates import (
@@ -149,7 +149,9 @@ class Sampler:
             return []
         start = self.clock()
         dialogues = self._play(
-            [Lane(pair, one) for one in openers], players, self.plan.protocol.num_turns
+            [BatchRow(pair, one) for one in openers],
+            players,
+            self.plan.protocol.num_turns,
         )
         seconds = self.clock() - start
         for name, player in players.items():
@@ -182,9 +184,9 @@ class Sampler:
             )
             for i in range(width)
         ]
-        lanes = [Lane(pair, opener) for opener in begun]
+        rows = [BatchRow(pair, opener) for opener in begun]
         length = max(len(o.utterances) for o in begun) + WIDE_STEPS
-        self._play(lanes, players, length)
+        self._play(rows, players, length)
         self._paid(players[name])  # a reply in the middle is not the usual one
         seen = [(n, took) for n, took in players[name].noted() if n == width]
         if seen:
@@ -232,8 +234,8 @@ class Sampler:
         for block in work:
             for pairs in stage.groups(block):
                 stage.seated(pairs.values())
-                lanes = [(lane.pairing, lane.opener) for lane in stage.lanes(pairs)]
-                workload += batches(lanes, length, stage.width_of(pairs.values()))
+                rows = [(row.pairing, row.opener) for row in stage.rows(pairs)]
+                workload += batches(rows, length, stage.width_of(pairs.values()))
         return workload, loads
 
     def _load(self, system: System) -> Player:
@@ -259,16 +261,16 @@ class Sampler:
         return {n: p for n, p in players.items() if isinstance(p, TimedPlayer)}
 
     def _play(
-        self, lanes: Sequence[Lane], players: Mapping[str, TimedPlayer], length: int
+        self, rows: Sequence[BatchRow], players: Mapping[str, TimedPlayer], length: int
     ) -> list[Dialogue]:
-        return [d for d in self.stage.play(lanes, players, length, '0') if d]
+        return [d for d in self.stage.play(rows, players, length, '0') if d]
 
 
 def halfway(opener: Opener, dialogue: Dialogue, num_turns: int) -> Opener:
     """
     Return an opener that goes on as a dialogue did, up to half its length.
 
-    With openers of their own, lanes differ, as a real batch's do: its longest reply
+    With openers of their own, rows differ, as a real batch's do: its longest reply
     says how long a batch takes.
     """
     said = [one.text for one in dialogue.utterances if not one.given]

@@ -81,12 +81,12 @@ def n_done(run: RunFolder, phase: str) -> int:
     """
     Return how many dialogues are collected, or scored (once for each scorer).
     """
-    lanes = {(s.pairing_id, s.index): s.lanes for s in run.dialogue_shards()}
+    rows = {(s.pairing_id, s.index): s.n_dialogues for s in run.dialogue_shards()}
     if phase == 'collect':
-        return sum(lanes.values())
+        return sum(rows.values())
     paths = run.root.glob('scores/*/*/*.jsonl')
     keys = ((path.parent.name, path.stem) for path in paths)
-    return sum(lanes.get((name, int(i)), 0) for name, i in keys if i.isdecimal())
+    return sum(rows.get((name, int(i)), 0) for name, i in keys if i.isdecimal())
 
 
 def peak_bytes() -> tuple[int, int]:

@@ -5,36 +5,62 @@ Where models lie on this machine, and how they compute on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+
+from parlai_ext.core.options import flag_values, gigabytes, option, positive
+
+GROUP = 'machine'
 
 
 @dataclass(frozen=True)
 class Machine:
     """
     Where models lie and how they compute; a command's options, read once.
-
-    `datapath` is ParlAI's data folder (`None`: ParlAI's own choice), `fp16` is half
-    precision on a GPU (`None`: as each model's own options say), `batchsize` is how
-    many dialogues or contexts go through a model together, `max_gpu_memory` limits
-    the weights of loaded systems in gigabytes, and `trust_model_code` names the model
-    files that may run code when they are read.
     """
 
-    datapath: str | None = None
-    no_cuda: bool = False
-    fp16: bool | None = None
-    batchsize: int = 64
-    max_gpu_memory: float | None = None
-    trust_model_code: tuple[str, ...] = ()
+    batchsize: int = option(
+        64,
+        read=positive,
+        metavar='N',
+        group=GROUP,
+        help='dialogues, or contexts, that go through a model together (64)',
+    )
+    datapath: str | None = option(
+        None,
+        path=True,
+        metavar='FOLDER',
+        group=GROUP,
+        help="ParlAI's data folder (default: ParlAI's own choice)",
+    )
+    no_cuda: bool = option(
+        False, group=GROUP, help='use the CPU even where there is a GPU'
+    )
+    fp16: bool | None = option(
+        None,
+        group=GROUP,
+        help="half precision on a GPU (default: as the model's own options say)",
+    )
+    max_gpu_memory: float | None = option(
+        None,
+        read=gigabytes,
+        metavar='GB',
+        group=GROUP,
+        help='what the weights of loaded systems may take (of RAM without a GPU)',
+    )
+    trust_model_code: tuple[str, ...] = option(
+        (),
+        read=lambda text: (text,),
+        metavar='FILE',
+        group=GROUP,
+        help='a model file that may run code when it is read, else none may; may be '
+        'given several times',
+    )
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> Machine:
+    def from_options(cls, opt: Mapping[str, object]) -> Machine:
         """
-        Return the machine that a command's or an agent's options describe.
+        Return the machine that the options of a command or of an agent describe.
         """
-        names = [field.name for field in fields(cls)]
-        given = {name: opt[name] for name in names if opt.get(name) is not None}
-        if files := given.get('trust_model_code'):
-            given['trust_model_code'] = tuple(files)
-        return cls(**given)
+        values = flag_values(cls, opt)
+        files = values.get('trust_model_code', ())
+        return cls(**{**values, 'trust_model_code': tuple(files)})

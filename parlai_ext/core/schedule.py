@@ -31,7 +31,7 @@ class ShardKey:
     stop: int
 
     @property
-    def lanes(self) -> int:
+    def n_dialogues(self) -> int:
         """
         The number of its dialogues.
         """
@@ -138,12 +138,12 @@ def blocks(
 
 def _packed(units: Iterable[list[ShardKey]], batchsize: int) -> Iterator[Block]:
     """
-    Join whole pairings until each block has at least ``batchsize`` lanes.
+    Join whole pairings until each block has at least ``batchsize`` dialogues.
     """
     waiting: list[ShardKey] = []
     for unit in units:
         waiting += unit
-        if sum(shard.lanes for shard in waiting) >= batchsize:
+        if sum(shard.n_dialogues for shard in waiting) >= batchsize:
             yield Block(tuple(waiting))
             waiting = []
     if waiting:

@@ -27,7 +27,7 @@ def write_report(run: RunFolder, ranking: Mapping[str, Any], folder: str = '') -
 
     games = 'tournament' in ranking
     what = (run, scorer_of(ranking), dialogue_dimensions(ranking), games)
-    n_there = sum(shard.lanes for shard in run.dialogue_shards())
+    n_there = sum(shard.n_dialogues for shard in run.dialogue_shards())
     with bar_of('report', n_there, delay=3) as bar:
         shelf = fill_shelf(*what, seen=bar.update)
     run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))

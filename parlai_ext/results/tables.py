@@ -122,7 +122,7 @@ def walk(
     by_id = {p.id: p for p in plan.pairings}
     scores = run.scores(signature)
     shards = run.dialogue_shards()
-    with bar_of('read', sum(s.lanes for s in shards), delay=3) as bar:
+    with bar_of('read', sum(s.n_dialogues for s in shards), delay=3) as bar:
         for shard in shards:
             found = scores.by_dialogue(shard.pairing_id, shard.index)
             for dialogue in run.read_dialogues(shard.pairing_id, shard.index):

@@ -178,7 +178,7 @@ def score_run(
     shards = run.dialogue_shards()
     todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
     report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
-    n_todo = sum(s.lanes for s in todo)
+    n_todo = sum(s.n_dialogues for s in todo)
     with bar_of('score', n_todo, progress) as bar:
         watch(scorer, bar)
         for shard in todo:

@@ -6,7 +6,7 @@ is, how it ends, and the options.
 import pytest
 import torch
 
-from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system, samples
@@ -62,8 +62,8 @@ def test_a_dialogue_of_12_utterances_on_either_side(name, way, built):
     }
     openers = [Opener.of(sentences(2, seed), 'test') for seed in (1, 2)]
     pairs = [Pairing('ab', 'seat', 'guest', 'x'), Pairing('ba', 'guest', 'seat', 'x')]
-    lanes = [Lane(pair, opener) for pair in pairs for opener in openers]
-    dialogues = play(lanes, players, 12)
+    rows = [BatchRow(pair, opener) for pair in pairs for opener in openers]
+    dialogues = play(rows, players, 12)
     assert [one.reason for one in dialogues] == [None] * 4
     assert {len(one.utterances) for one in dialogues} == {12}
     said = [u.text for one in dialogues for u in one.utterances if u.speaker == 'seat']

@@ -9,7 +9,7 @@ import threading
 import pytest
 import yaml
 
-from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
@@ -23,7 +23,7 @@ OPENERS = [
     for n in ('two', 'three', 'four')
 ]
 FIRST, SECOND = Pairing('p', 'a', 'b', 'bipartite'), Pairing('q', 'b', 'a', 'bipartite')
-LANES = [Lane(pairing, opener) for pairing in (FIRST, SECOND) for opener in OPENERS]
+LANES = [BatchRow(pairing, opener) for pairing in (FIRST, SECOND) for opener in OPENERS]
 
 
 def player(folder, url, name='a', **opt):
@@ -57,7 +57,7 @@ def test_twelve_utterances_as_first_and_as_second_speaker(tmp_path, url, form):
 def test_batched_is_one_by_one(tmp_path, url, form):
     opt = {'remote_format': form, 'remote_cache': 'none'}
     together = play(LANES, pair(tmp_path, url, **opt), 8)
-    alone = [play([lane], pair(tmp_path, url, **opt), 8)[0] for lane in LANES]
+    alone = [play([row], pair(tmp_path, url, **opt), 8)[0] for row in LANES]
     assert together == alone
 
 
@@ -89,8 +89,8 @@ POLICIES = {
 def test_the_first_turn_reaches_the_server_as_the_policy_says(tmp_path, url, policy):
     opt = {'system_prompt': 'Be kind.', 'first_turn_ask': 'Well?'}
     seated = player(tmp_path, url, first_turn=policy, **opt)
-    lane = Lane(FIRST, Opener.of((GIVEN, HEARD), 'test'))
-    play([lane], {'a': seated, 'b': seated}, 3)
+    row = BatchRow(FIRST, Opener.of((GIVEN, HEARD), 'test'))
+    play([row], {'a': seated, 'b': seated}, 3)
     sent = json.loads(received(url)[-1]['body'])['messages']
     found = [(message['role'], message['content']) for message in sent]
     prompt = [] if policy == 'system' else [('system', 'Be kind.')]

@@ -118,10 +118,10 @@ def test_killed_anywhere_and_run_again_ends_the_same(
     random.seed(point)
     report = collected(tmp_path, roster)
     assert files(tmp_path) == whole
-    assert report.n_played == 30 - lanes_of(written)
+    assert report.n_played == 30 - n_dialogues_of(written)
 
 
-def lanes_of(written):
+def n_dialogues_of(written):
     # 5 openers in shards of 2: the third holds one
     return sum(1 if index == 2 else 2 for _, index in written)
 

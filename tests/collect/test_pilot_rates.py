@@ -49,12 +49,12 @@ def test_the_pace_goes_through_both_measurements(narrow, wide, fixed, each):
 
 
 def test_batches_are_those_of_dialogues_played_side_by_side():
-    lanes = [(one, opener) for one in (FIRST, SECOND) for opener in OPENERS]
-    # two utterances given: t, then p or q, then t; six lanes in batches of four
+    rows = [(one, opener) for one in (FIRST, SECOND) for opener in OPENERS]
+    # two utterances given: t, then p or q, then t; six rows in batches of four
     expected = {('t', 4): 2, ('t', 2): 2, ('p', 3): 1, ('q', 3): 1}
-    assert batches(lanes, 5, 4) == Counter(expected)
+    assert batches(rows, 5, 4) == Counter(expected)
     # whose pair draws is never cut
-    assert batches(lanes, 5, None)['t', 6] == 2
+    assert batches(rows, 5, None)['t', 6] == 2
 
 
 def test_a_system_that_talks_to_itself_fills_one_batch():
@@ -62,12 +62,12 @@ def test_a_system_that_talks_to_itself_fills_one_batch():
 
 
 def test_openers_of_several_lengths_take_turns_apart():
-    lanes = [
+    rows = [
         (FIRST, Opener.of(['a'], 'test')),
         (FIRST, Opener.of(['b', 'c'], 'test')),
     ]
     # p, t and t, then p
-    assert batches(lanes, 3, 64) == Counter({('p', 1): 1, ('t', 1): 2})
+    assert batches(rows, 3, 64) == Counter({('p', 1): 1, ('t', 1): 2})
 
 
 def test_the_typical_width_is_that_of_most_replies():

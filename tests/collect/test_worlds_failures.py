@@ -7,7 +7,7 @@ import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.collect.lockstep import Lane, play, play_on
+from parlai_ext.collect.lockstep import BatchRow, play, play_on
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Opener, Pairing
 from parlai_ext.systems.players import Player
@@ -96,8 +96,8 @@ def game(kind, base, num_turns=12, patience=(3, 99)):
         players[f'now{n}'] = Player(f'now{n}', Now({**OPT, 'patience': n}))
     opener = Opener.of(['hi', 'hello'], 'test')
     names = [name for name in players if name != 'stub']
-    lanes = [Lane(Pairing(n, 'stub', n, 'bipartite'), opener) for n in names]
-    return play(lanes, players, num_turns)
+    rows = [BatchRow(Pairing(n, 'stub', n, 'bipartite'), opener) for n in names]
+    return play(rows, players, num_turns)
 
 
 @pytest.mark.parametrize('base', [Stub, Batched])
@@ -130,8 +130,10 @@ def lonely(stub):
     """
     Let a stub speak with itself, its opener provoking it at once.
     """
-    lane = Lane(Pairing('p', 'stub', 'stub', 'self_play'), Opener.of(['now'], 'test'))
-    [dialogue] = play([lane], {'stub': Player('stub', stub(OPT))}, 12)
+    row = BatchRow(
+        Pairing('p', 'stub', 'stub', 'self_play'), Opener.of(['now'], 'test')
+    )
+    [dialogue] = play([row], {'stub': Player('stub', stub(OPT))}, 12)
     return dialogue
 
 
@@ -217,12 +219,18 @@ def trio(gone, **settings):
         'fine': Player('fine', Batched(OPT)),
         'also': Player('also', Now({**OPT, 'patience': 2})),
     }
-    lanes = [
-        Lane(Pairing('1', 'also', 'gone', 'bipartite'), Opener.of(['hello'], 'test')),
-        Lane(Pairing('2', 'fine', 'fine', 'bipartite'), Opener.of(['hello'], 'test')),
-        Lane(Pairing('3', 'gone', 'fine', 'bipartite'), Opener.of(['hello'], 'test')),
+    rows = [
+        BatchRow(
+            Pairing('1', 'also', 'gone', 'bipartite'), Opener.of(['hello'], 'test')
+        ),
+        BatchRow(
+            Pairing('2', 'fine', 'fine', 'bipartite'), Opener.of(['hello'], 'test')
+        ),
+        BatchRow(
+            Pairing('3', 'gone', 'fine', 'bipartite'), Opener.of(['hello'], 'test')
+        ),
     ]
-    return play_on(lanes, players, 8, **settings)
+    return play_on(rows, players, 8, **settings)
 
 
 @pytest.mark.parametrize('batchsize', [None, 1])

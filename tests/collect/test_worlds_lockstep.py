@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from parlai.scripts.self_chat import SelfChat
 
-from parlai_ext.collect.lockstep import Lane, LockstepWorld, play
+from parlai_ext.collect.lockstep import BatchRow, LockstepWorld, play
 from parlai_ext.commands import plugin
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.core.schedule import sample_openers
@@ -30,9 +30,9 @@ DECODING = {
 }
 
 
-def lanes_of(pairs, openers):
+def rows_of(pairs, openers):
     return [
-        Lane(Pairing(f'{a}-{b}', a, b, 'bipartite'), opener)
+        BatchRow(Pairing(f'{a}-{b}', a, b, 'bipartite'), opener)
         for a, b in pairs
         for opener in openers
     ]
@@ -70,21 +70,21 @@ def cast(folder):
 
 @pytest.fixture(scope='module')
 def batched(cast):
-    lanes = lanes_of([(a, b) for a in cast for b in cast], openers_of(2))
-    return lanes, play(lanes, cast, 12)
+    rows = rows_of([(a, b) for a in cast for b in cast], openers_of(2))
+    return rows, play(rows, cast, 12)
 
 
-def one_by_one(lane, cast, num_turns):
+def one_by_one(row, cast, num_turns):
     """
     Play one dialogue with nothing but ParlAI's own `observe` and `act`.
     """
-    pairing = lane.pairing
+    pairing = row.pairing
     agents = [cast[pairing.first].agent.clone(), cast[pairing.second].agent.clone()]
     texts = []
     for i in range(num_turns):
         speaker, listener = agents[i % 2], agents[1 - i % 2]
-        if i < len(lane.opener.utterances):
-            act = {'text': lane.opener.utterances[i], 'episode_done': False}
+        if i < len(row.opener.utterances):
+            act = {'text': row.opener.utterances[i], 'episode_done': False}
             speaker.observe({'episode_done': False})
             speaker.self_observe(act)
         else:
@@ -95,18 +95,18 @@ def one_by_one(lane, cast, num_turns):
 
 
 def test_batched_equals_one_by_one_in_float64(cast, batched):
-    lanes, dialogues = batched
-    assert len(lanes) == 50
+    rows, dialogues = batched
+    assert len(rows) == 50
     found = [[u.text for u in dialogue.utterances] for dialogue in dialogues]
-    assert found == [one_by_one(lane, cast, 12) for lane in lanes]
+    assert found == [one_by_one(row, cast, 12) for row in rows]
 
 
 def test_a_smaller_batch_changes_nothing_in_float64(cast, batched):
-    lanes, dialogues = batched
-    assert play(lanes, cast, 12, batchsize=7) == dialogues
+    rows, dialogues = batched
+    assert play(rows, cast, 12, batchsize=7) == dialogues
 
 
-def test_the_models_are_various_enough_to_tell_lanes_apart(batched):
+def test_the_models_are_various_enough_to_tell_dialogues_apart(batched):
     _, dialogues = batched
     assert all(len(d.utterances) == 12 and d.ended_by is None for d in dialogues)
     said = Counter(tuple(u.text for u in d.utterances) for d in dialogues)
@@ -125,13 +125,13 @@ def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
 
 def test_a_ranker_may_say_what_was_said_in_another_dialogue(cast):
     # the same dialogue twice in one batch: the second must not avoid the first's lines
-    lane = lanes_of([('ranker5', 'ranker6')], openers_of(1))
-    one, other = play(lane * 2, cast, 12)
+    row = rows_of([('ranker5', 'ranker6')], openers_of(1))
+    one, other = play(row * 2, cast, 12)
     assert one == other
 
 
 def test_each_voice_remembers_the_whole_dialogue(cast):
-    world = LockstepWorld(lanes_of([('greedy', 'beam')], openers_of(3)), cast, 12)
+    world = LockstepWorld(rows_of([('greedy', 'beam')], openers_of(3)), cast, 12)
     while not world.epoch_done():
         world.parley()
     for talk, dialogue in zip(world.talks, world.dialogues(), strict=True):
@@ -151,8 +151,8 @@ def test_one_batch_for_each_system_and_step(cast, monkeypatch):
 
     monkeypatch.setattr(Player, '_batch_act', counted)
     pairs = [('greedy', 'ranker5'), ('ranker5', 'greedy'), ('greedy', 'greedy')]
-    play(lanes_of(pairs, openers_of(4)), cast, 5)
-    # utterances 2, 3, 4: greedy speaks in 8 lanes, then in 8 (as second, and with
+    play(rows_of(pairs, openers_of(4)), cast, 5)
+    # utterances 2, 3, 4: greedy speaks in 8 rows, then in 8 (as second, and with
     # itself), then in 8; the ranker in 4 each time
     assert Counter(sizes) == {('greedy', 8): 3, ('ranker5', 4): 3}
 
@@ -174,16 +174,16 @@ def echo_and_yes():
     ],
 )
 def test_any_number_of_given_utterances(given, expected):
-    lanes = lanes_of([('echo', 'yes')], [Opener.of(given, 'test')])
-    [dialogue] = play(lanes, echo_and_yes(), 5)
+    rows = rows_of([('echo', 'yes')], [Opener.of(given, 'test')])
+    [dialogue] = play(rows, echo_and_yes(), 5)
     assert [u.text for u in dialogue.utterances] == expected
     assert [u.given for u in dialogue.utterances] == [i < len(given) for i in range(5)]
     assert [u.speaker for u in dialogue.utterances] == ['echo', 'yes'] * 2 + ['echo']
 
 
-def test_lanes_with_different_openers_play_side_by_side():
+def test_rows_with_different_openers_play_side_by_side():
     openers = [Opener.of(['a'], 'test'), Opener.of(['a', 'b', 'c'], 'test')]
-    found = play(lanes_of([('echo', 'yes')], openers), echo_and_yes(), 12)
+    found = play(rows_of([('echo', 'yes')], openers), echo_and_yes(), 12)
     assert [len(d.utterances) for d in found] == [12, 12]
 
 
@@ -210,6 +210,6 @@ def test_stock_self_chat_says_the_same(cast, folder, task, partner):
     if partner:
         opt = {'model_file': str(folder / partner)}
         players['other'] = load_system(System('other', opt))
-    lanes = lanes_of([('one', 'other' if partner else 'one')], openers)
-    ours = [[u.text for u in d.utterances] for d in play(lanes, players, 12)]
+    rows = rows_of([('one', 'other' if partner else 'one')], openers)
+    ours = [[u.text for u in d.utterances] for d in play(rows, players, 12)]
     assert theirs == ours

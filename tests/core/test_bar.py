@@ -45,4 +45,4 @@ def test_the_report_tells_of_each_dialogue_that_it_reads(tmp_path):
     run = example_run(tmp_path / 'r')
     seen = []
     shelf = fill_shelf(run, SCORER, DIMENSIONS, seen=lambda: seen.append(1))
-    assert len(seen) == shelf.total == sum(s.lanes for s in run.dialogue_shards())
+    assert len(seen) == shelf.total == sum(s.n_dialogues for s in run.dialogue_shards())

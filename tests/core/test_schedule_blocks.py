@@ -71,7 +71,8 @@ def test_a_block_is_at_least_a_batch_unless_it_is_its_targets_last(i, k, n, batc
     small = [
         owner[block.shards[0].pairing_id]
         for block in plan(some('t', i), some('p', k), n, batchsize)
-        if sum(shard.lanes for shard in block.shards) < batchsize and n < batchsize
+        if sum(shard.n_dialogues for shard in block.shards) < batchsize
+        and n < batchsize
     ]
     assert len(small) == len(set(small))
     assert size == min(n, batchsize)

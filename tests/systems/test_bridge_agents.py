@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2Model
 
-from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.chat.options import chat_style
@@ -215,10 +215,10 @@ def test_dialogpt_without_a_model_file_batches_its_clones(tmp_path, monkeypatch)
     in_float64(player.agent)
     openers = [Opener.of(pair, 'test') for pair in (('hi!', 'you'), ('so', 'a b c d'))]
     pairing = Pairing('p', 'dialogpt', 'dialogpt', 'self_play')
-    lanes = [Lane(pairing, opener) for opener in openers]
-    together = play(lanes, {'dialogpt': player}, 6)
+    rows = [BatchRow(pairing, opener) for opener in openers]
+    together = play(rows, {'dialogpt': player}, 6)
     assert [d.ended_by for d in together] == [None, None]
-    assert together == [play([one], {'dialogpt': player}, 6)[0] for one in lanes]
+    assert together == [play([one], {'dialogpt': player}, 6)[0] for one in rows]
 
 
 def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.families import FAMILIES
@@ -73,16 +73,16 @@ def stage(tmp_path_factory):
 
     @cache
     def held(name, how):
-        return play(lanes_of(name), {name: player_of(name, how), 'p': partner()}, 12)
+        return play(rows_of(name), {name: player_of(name, how), 'p': partner()}, 12)
 
     return SimpleNamespace(
         opt_of=opt_of, player_of=player_of, partner=partner, held=held
     )
 
 
-def lanes_of(name):
+def rows_of(name):
     """
-    Return two lanes in which the system speaks first and two in which it is second.
+    Return two rows in which the system speaks first and two in which it is second.
 
     Openers are of very different lengths: rows of a batch get much padding.
     """
@@ -92,7 +92,7 @@ def lanes_of(name):
     sides = [(name, 'p'), ('p', name)]
     pairings = [Pairing(f'{a}-{b}', a, b, 'bipartite') for a, b in sides]
     return [
-        Lane(pairing, Opener.of(pair, 'test'))
+        BatchRow(pairing, Opener.of(pair, 'test'))
         for pairing, two in zip(pairings, (pairs[:2], pairs[2:]), strict=True)
         for pair in two
     ]
@@ -123,7 +123,7 @@ def test_it_holds_dialogues_on_either_side(stage, name, how):
 def test_a_batch_says_what_each_row_says_alone(stage, name, how):
     # read from its file once more, so what was loaded before plays no part either
     players = {name: stage.player_of(name, how), 'p': stage.partner()}
-    alone = [play([lane], players, 12)[0] for lane in lanes_of(name)]
+    alone = [play([row], players, 12)[0] for row in rows_of(name)]
     assert alone == stage.held(name, how)
 
 
@@ -138,7 +138,7 @@ def test_what_it_says_depends_on_what_it_heard(stage, name, how):
 @pytest.mark.parametrize('name', GENERATORS)
 def test_it_samples(stage, name):
     player = stage.player_of(name, 'topk')
-    found = play(lanes_of(name), {name: player, 'p': stage.partner()}, 6)
+    found = play(rows_of(name), {name: player, 'p': stage.partner()}, 6)
     assert [len(d.utterances) for d in found] == [6] * 4
 
 

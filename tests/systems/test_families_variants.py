@@ -5,7 +5,7 @@ rightly, too.
 
 import pytest
 
-from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.parlai_agents import load_system
@@ -25,12 +25,12 @@ def dialogues(opt):
     player = load_system(System('a', opt))
     in_float64(player.agent)
     pairing = Pairing('p', 'a', 'a', 'self_play')
-    lanes = []
+    rows = []
     for n in LENGTHS:
         texts = [' '.join((WORDS * 3)[k : 2 * k]) for k in n]
-        lanes.append(Lane(pairing, Opener.of(texts, 'test')))
-    together = play(lanes, {'a': player}, 8)
-    return together, [play([lane], {'a': player}, 8)[0] for lane in lanes]
+        rows.append(BatchRow(pairing, Opener.of(texts, 'test')))
+    together = play(rows, {'a': player}, 8)
+    return together, [play([row], {'a': player}, 8)[0] for row in rows]
 
 
 @pytest.mark.parametrize('n', [1, 2, 3])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from parlai.agents.rag import retrievers
 
-from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_fid import FAMILIES, build, write_passages
@@ -110,7 +110,7 @@ def player_of(opt_of):
 def held(player_of):
     @cache
     def held(kind, how):
-        return talk(player_of(kind, how), lanes_of())
+        return talk(player_of(kind, how), rows_of())
 
     return held
 
@@ -121,19 +121,19 @@ def loaded(opt):
     return player
 
 
-def talk(player, lanes):
-    return play(lanes, {'x': player}, 12)
+def talk(player, rows):
+    return play(rows, {'x': player}, 12)
 
 
-def lanes_of():
+def rows_of():
     """
-    Return lanes whose openers are of very different lengths: a batch has much padding.
+    Return rows whose openers are of very different lengths: a batch has much padding.
     """
     texts = sentences(8, seed=7)
     long = ' '.join(texts * 2)
     pairs = [('tea', texts[0]), (texts[1], long), (long, 'rain'), texts[2:4]]
     pairing = Pairing('x-x', 'x', 'x', 'self')
-    return [Lane(pairing, Opener.of(pair, 'test')) for pair in pairs]
+    return [BatchRow(pairing, Opener.of(pair, 'test')) for pair in pairs]
 
 
 def said(dialogues):
@@ -161,7 +161,7 @@ def test_it_holds_dialogues_on_both_sides(held, kind, how):
 def test_a_batch_says_what_each_row_says_alone(opt_of, held, kind, how):
     # read from its file once more, so what was loaded before plays no part either
     player = loaded({**opt_of(kind), **DECODING[how]})
-    alone = [talk(player, [lane])[0] for lane in lanes_of()]
+    alone = [talk(player, [row])[0] for row in rows_of()]
     assert alone == held(kind, how)
 
 
@@ -184,7 +184,7 @@ def test_other_passages_give_other_replies(opt_of, held, kind, tmp_path):
     texts = [row.split('\t')[1] for row in before.split('\n')[1:-1]]
     moved = write_passages(tmp_path / 'moved.tsv', [*texts[1:], texts[0]])
     other = loaded({**opt, 'path_to_dpr_passages': str(moved), **DECODING['beam']})
-    now, then = said(talk(other, lanes_of())), said(held(kind, 'beam'))
+    now, then = said(talk(other, rows_of())), said(held(kind, 'beam'))
     assert sum(a != b for a, b in zip(now, then, strict=True)) > len(then) / 2
 
 

@@ -6,7 +6,7 @@ import pytest
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.collect.lockstep import Lane, play
+from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
@@ -70,7 +70,7 @@ def test_half_a_character_is_mended_for_the_partner(tmp_path):
     }
     pair = Pairing('p', 'half', 'friend', 'bipartite')
     opener = Opener('o', ('hello', 'hi'), 'test')
-    [found] = play([Lane(pair, opener)], players, num_turns=6)
+    [found] = play([BatchRow(pair, opener)], players, num_turns=6)
     assert (found.reason, len(found.utterances)) == (None, 6)
     assert found.utterances[2].text == 'yes \ufffd'
 
