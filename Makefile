@@ -31,8 +31,8 @@ lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
-# mypy does not follow the import hook of an editable install and would pass the rooms
-# by in silence, so it is shown the tree as it is installed
+# mypy does not follow the import hook of an editable install and would skip the folders
+# beside parlai_ext without a word, so it is shown the tree as it is installed
 types: $(READY)
 	@rm -rf build/types && mkdir -p build/types/parlai_ext
 	@ln -s $(CURDIR)/parlai_internal build/types/

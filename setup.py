@@ -1,17 +1,17 @@
 """
-Packages: `agents/ tasks/ worlds/ zoo_configs/` install inside `parlai_ext`.
+Install parlai_ext; `agents/ tasks/ worlds/ zoo_configs/` install inside the package.
 
 `parlai` itself is not listed among the requirements: the wheel of 1.7.2 pins
 numpy 1.23 and other packages that no current transformers accepts, so it is
-installed with ``--no-deps`` beside the packages it really imports (Makefile,
-README). `parlai_internal` is the only place where the `parlai` command looks for
-commands that are not its own.
+installed with ``--no-deps`` beside the packages that it imports (Makefile, README).
+`parlai_internal` is the only package in which the `parlai` command looks for commands
+that are not its own. `benchmarks/` and `tests/` are not installed.
 """
 
 from setuptools import find_packages, setup
 
-ROOMS = ['agents', 'tasks', 'worlds', 'zoo_configs']
-inside = find_packages(include=ROOMS + [f'{room}.*' for room in ROOMS])
+BESIDE = ['agents', 'tasks', 'worlds', 'zoo_configs']
+inside = find_packages(include=BESIDE + [f'{folder}.*' for folder in BESIDE])
 
 setup(
     name='parlai_ext',
@@ -23,7 +23,7 @@ setup(
         include=['parlai_ext', 'parlai_ext.*', 'parlai_internal', 'parlai_internal.*']
     )
     + [f'parlai_ext.{name}' for name in inside],
-    package_dir={f'parlai_ext.{room}': room for room in ROOMS},
+    package_dir={f'parlai_ext.{folder}': folder for folder in BESIDE},
     package_data={
         'parlai_ext': ['py.typed'],
         'parlai_ext.report': ['templates/*'],
@@ -33,12 +33,11 @@ setup(
         'parlai_internal': ['opt_presets/*/*.opt'],
     },
     install_requires=[
-        # the maths, the tables, the page
+        # statistics, tables and the page
         'numpy',
         'scipy',
         'pandas',
         'jinja2',
-        'matplotlib',
         'pyyaml',
         'tqdm',
         # the models
@@ -46,8 +45,8 @@ setup(
         'transformers',
         'tokenizers',
         'safetensors',
-        # what `parlai` 1.7.2 imports at start-up; pkg_resources left setuptools 82 and
-        # from 80.9 on it warns of that on every call
+        # imported by `parlai` 1.7.2 at start-up; setuptools 82 has no pkg_resources and
+        # from 80.9 on it prints a warning about that on every call
         'setuptools<80.9',
         'requests',
         'regex',

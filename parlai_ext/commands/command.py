@@ -34,6 +34,8 @@ COMMANDS = {
     'convert_model': 'parlai_ext.commands.convert_model:ConvertModel',
     'doctor': 'parlai_ext.commands.doctor:Doctor',
 }
+# former commands, and how to do their job now
+REPLACED = {'chatmatch_tables': 'python -m benchmarks.chatmatch, from a checkout'}
 
 
 def find_command(name: str) -> type[Command]:

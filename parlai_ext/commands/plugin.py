@@ -19,7 +19,14 @@ from parlai.core.loader import SCRIPT_REGISTRY, register_script
 from parlai.core.params import ParlaiParser
 from parlai.core.script import ParlaiScript
 
-from parlai_ext.commands.command import COMMANDS, Command, find_command, print_anywhere
+from parlai_ext.commands.command import (
+    COMMANDS,
+    REPLACED,
+    Command,
+    fail,
+    find_command,
+    print_anywhere,
+)
 from parlai_ext.compat.parlai_setup import PREFIX, prepare_parlai
 from parlai_ext.core.errors import UserError, shown
 
@@ -95,6 +102,9 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
     def error(self: Any, message: str) -> NoReturn:
         parser = getattr(self, '_help_subparser', None) or self
         name = parser.prog.split()[-1]
+        for old, new in REPLACED.items():
+            if f'invalid choice: {old!r}' in message:
+                fail(f'{old} is no command any more; use {new}', 2)
         if name not in COMMANDS:
             long_error(self, message)
         wrong = message.removeprefix('unrecognized arguments: ').split()[0]

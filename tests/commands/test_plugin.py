@@ -196,6 +196,7 @@ def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
         ),
         (['evaluate_systems', '--config', 'nosuch', '--run-dir', 'x'], 1, 'nosuch'),
         (['rank_systems', '--run-dir', '/nowhere'], 1, '/nowhere'),
+        (['chatmatch_tables', '--data', 'x'], 2, 'python -m benchmarks.chatmatch'),
     ],
 )
 def test_a_mistake_with_our_commands_is_one_line(command, code, says, capsys):
