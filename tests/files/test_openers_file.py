@@ -2,7 +2,6 @@
 Openers from CSV files: both ways of writing, and every row that cannot be read.
 """
 
-import csv
 import json
 import logging
 from pathlib import Path
@@ -10,11 +9,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.files.openers_file import (
-    quoted_cells,
-    read_openers_file,
-    report_too_short,
-)
+from parlai_ext.files.openers_file import read_openers_file, report_too_short
 
 SHARED = Path(__file__).parents[3] / 'shared' / 'data' / 'empathetic_dialogues'
 shared = pytest.mark.skipif(
@@ -163,14 +158,6 @@ def test_a_file_that_is_not_text_is_one_line(tmp_path):
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(UserError, match='No such file'):
         read_openers_file(tmp_path / 'none.csv')
-
-
-@pytest.mark.parametrize(
-    'line', ['a,b', '"a","b"', 'a,"b, c"', '"a ""q"" b",', ',', '', '"",""', 'a,"x\ny"']
-)
-def test_quoted_cells_are_those_of_the_csv_module(line):
-    expected = next(csv.reader([line]), ['']) or ['']
-    assert quoted_cells(line) == expected
 
 
 def test_short_dialogues_are_counted_and_named(read, caplog):

@@ -1,0 +1,63 @@
+"""
+CSV rows with line numbers, checked headers, and both ways of quoting.
+"""
+
+import csv
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.csv_file import (
+    CsvProblem,
+    column_places,
+    quoted_cells,
+    read_csv,
+    split_rows,
+)
+
+
+def test_a_row_has_the_number_of_its_first_line():
+    lines = ['a,b', '', '1,"x', 'y"', '2,z']
+    assert list(split_rows(lines)) == [
+        (1, ['a', 'b']),
+        (3, ['1', 'x\ny']),
+        (5, ['2', 'z']),
+    ]
+
+
+def test_a_broken_row_is_named_by_its_line():
+    with pytest.raises(CsvProblem) as caught:
+        list(split_rows(['a,b', '"x"y,z']))
+    assert caught.value.line == 2
+
+
+def test_columns_are_found_in_any_order():
+    assert column_places([' b', 'a', ''], ['a']) == {'b': 0, 'a': 1}
+
+
+@pytest.mark.parametrize(
+    ('header', 'known', 'problem'),
+    [
+        (['a'], None, "'b' is missing"),
+        (['a', 'b', 'a'], None, "'a' is given twice"),
+        (['a', 'b', 'cc'], ['a', 'b', 'c'], "'cc'; did you mean 'c'"),
+    ],
+)
+def test_a_wrong_header_names_the_column(header, known, problem):
+    with pytest.raises(CsvProblem, match=problem):
+        column_places(header, ['a', 'b'], known)
+
+
+def test_a_mistake_names_file_and_line(tmp_path):
+    path = tmp_path / 'x.csv'
+    path.write_text('a,b\n1,2\n1,2,3\n')
+    with pytest.raises(UserError, match=r'x\.csv:3: 3 cells'):
+        list(read_csv(path, ['a']))
+
+
+@pytest.mark.parametrize(
+    'line', ['a,b', '"a","b"', 'a,"b, c"', '"a ""q"" b",', ',', '', '"",""', 'a,"x\ny"']
+)
+def test_quoted_cells_are_those_of_the_csv_module(line):
+    expected = next(csv.reader([line]), ['']) or ['']
+    assert quoted_cells(line) == expected
