@@ -45,10 +45,8 @@ FOLDERS = {
 KNOWN: set[str] = {
     'agents.chatmatch.chatmatch imports commands.options',
     'agents.fed.fed imports commands.options',
-    'collect.import_run imports tqdm.tqdm',
     'collect.preflight imports tqdm.tqdm',
     'collect.sampler imports tqdm.tqdm',
-    'data.gather imports tqdm.tqdm',
     'scoring.score_run imports tqdm.tqdm',
     'systems.openers imports tasks',
 }

@@ -10,9 +10,8 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.gather import gather
-from parlai_ext.data.two_speakers import Rules as ImportRules
-from parlai_ext.data.two_speakers import Settled
+from parlai_ext.data.import_rules import ImportedDialogue, ImportRules
+from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.ranking.tournament import Game, Raw, Tournament, tournament
 from parlai_ext.scoring.chatmatch.game import misfit, play, raw_scores
 from parlai_ext.scoring.chatmatch.rules import Rules
@@ -36,11 +35,11 @@ def read_games(path: Path, *, strip_markers: bool = False) -> list[Dialogue]:
     """
     rules = ImportRules(empty_turns='keep', strip_markers=strip_markers)
     files = find_files([str(path)])
-    gathered = gather(files, None, rules, skip_bad_rows=None, progress=False)
+    gathered = read_imports(files, None, rules, skip_bad_rows=None, progress=False)
     return [_dialogue(one) for one in gathered.dialogues if not one.humans]
 
 
-def _dialogue(one: Settled) -> Dialogue:
+def _dialogue(one: ImportedDialogue) -> Dialogue:
     name = one.id or Path(one.file).stem
     turns = tuple(Utterance(turn.speaker, turn.text, turn.given) for turn in one.turns)
     return Dialogue(name, '', '', turns)

@@ -1,8 +1,8 @@
 """
-From a haul to a run folder, whole or not there at all.
+Writes imported dialogues as a run folder, either whole or not at all.
 
-The folder is made beside its place and renamed when everything is on the disk, so that
-no reader ever meets half a run, whenever the import is killed.
+The folder is written beside its final place and renamed when everything is on the disk,
+so that an import that is killed leaves no half-written run.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from parlai_ext.collect.manifest import dialogue_signature, score_keys, versions
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
@@ -29,8 +27,9 @@ from parlai_ext.core.nouns import (
     content_id,
     to_json,
 )
-from parlai_ext.data.gather import Haul
-from parlai_ext.data.two_speakers import Settled
+from parlai_ext.core.progress import bar_of
+from parlai_ext.data.import_rules import ImportedDialogue
+from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder
@@ -52,7 +51,7 @@ def pairing_of(first: str, second: str) -> Pairing:
     return Pairing(f'{slug}-{digits}', first, second, NAME)
 
 
-def dialogues_of(settled: Sequence[Settled]) -> tuple[list[Pairing], By]:
+def dialogues_of(settled: Sequence[ImportedDialogue]) -> tuple[list[Pairing], By]:
     """
     Return the pairings by name, and each one's dialogues in the order of the files.
 
@@ -89,7 +88,7 @@ def content_of(dialogues: Iterable[Dialogue]) -> str:
     return digest.hexdigest()[:16]
 
 
-def repeated(settled: Sequence[Settled]) -> int:
+def repeated(settled: Sequence[ImportedDialogue]) -> int:
     """
     Return how many dialogues say what an earlier one of the same systems says.
     """
@@ -98,7 +97,7 @@ def repeated(settled: Sequence[Settled]) -> int:
 
 
 def manifest_of(
-    haul: Haul,
+    imports: ImportedDialogues,
     protocol: Protocol,
     pairings: Sequence[Pairing],
     dialogues: By,
@@ -116,19 +115,19 @@ def manifest_of(
         'content': content_of(one for p in pairings for one in dialogues[p.id]),
         **dict.fromkeys(UNKNOWN, 'unknown'),
     }
-    people = haul.humans
+    people = imports.humans
     largest = max(map(len, dialogues.values()))
     return {
-        'protocol': _known(protocol, max(len(one.turns) for one in haul.dialogues)),
+        'protocol': _known(protocol, max(len(one.turns) for one in imports.dialogues)),
         'collect': collect,
         'score': score_keys(protocol),
-        'targets': {n: {'identity': ''} for n in haul.names if n not in people},
+        'targets': {n: {'identity': ''} for n in imports.names if n not in people},
         'partners': {name: {'identity': ''} for name in sorted(people)},
-        'systems': {name: {} for name in haul.names},
+        'systems': {name: {} for name in imports.names},
         'pairings': [to_json(pairing) for pairing in pairings],
         'openers': [],
         'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
-        NAME: _about(haul, asked),
+        NAME: _about(imports, asked),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }
@@ -143,20 +142,20 @@ def _known(protocol: Protocol, num_turns: int) -> dict[str, Any]:
     return {key: value for key, value in about.items() if key not in unknown}
 
 
-def _about(haul: Haul, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _about(imports: ImportedDialogues, asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return where the dialogues are from, and how many could not be had.
     """
-    met = Counter(frozenset({one.first, one.second}) for one in haul.dialogues)
+    met = Counter(frozenset({one.first, one.second}) for one in imports.dialogues)
     return {
-        'format': haul.format,
+        'format': imports.format,
         'asked': dict(asked),
-        'files': dict(haul.files),
+        'files': dict(imports.files),
         'dialogues_a_pair': max(met.values()),
-        'left_out': haul.n_left_out,
-        'bad_rows': len(haul.problems),
-        'people_only': haul.n_people,
-        'silent': haul.silent,
+        'left_out': imports.n_left_out,
+        'bad_rows': len(imports.problems),
+        'people_only': imports.n_people,
+        'silent': imports.silent,
     }
 
 
@@ -191,9 +190,7 @@ def _write(run: RunFolder, dialogues: By, progress: bool) -> int:
     """
     written = 0
     total = sum(map(len, dialogues.values()))
-    with tqdm(
-        desc='write', unit=' dialogues', total=total, disable=not progress, delay=1
-    ) as bar:
+    with bar_of('write', total, progress, delay=1) as bar:
         for pairing in run.pairings:
             own = dialogues[pairing.id]
             for index, start in enumerate(range(0, len(own), run.shard_size)):

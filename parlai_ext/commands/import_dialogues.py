@@ -17,7 +17,7 @@ from parlai_ext.core.options import SWITCH
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import Protocol
-    from parlai_ext.data.gather import Haul
+    from parlai_ext.data.imported_dialogues import ImportedDialogues
 
 JUDGE = 'zoo:mini/judge/model'
 LISTED = 10  # bad rows that are printed
@@ -76,25 +76,25 @@ class ImportDialogues(Command):
         """
         from parlai_ext.collect.import_run import dialogues_of, manifest_of, write_run
         from parlai_ext.data.formats import find_files
-        from parlai_ext.data.gather import gather
+        from parlai_ext.data.imported_dialogues import read_imports
 
         opt = self.opt
         for name in ('dialogues', 'run_dir'):
             if not opt[name]:
                 raise UserError(f'--{name.replace("_", "-")} is needed')
         protocol = protocol_of(opt)
-        haul = gather(
+        imports = read_imports(
             find_files(opt['dialogues']),
             opt['format'],
             rules_of(opt),
             self_chats=opt['self_chats'],
             skip_bad_rows=opt['skip_bad_rows'],
         )
-        pairings, dialogues = dialogues_of(haul.dialogues)
-        manifest = manifest_of(haul, protocol, pairings, dialogues, asked(opt))
+        pairings, dialogues = dialogues_of(imports.dialogues)
+        manifest = manifest_of(imports, protocol, pairings, dialogues, asked(opt))
         written = write_run(Path(opt['run_dir']), manifest, dialogues)
-        report = report_of(haul, written)
-        show(report, haul, opt['run_dir'])
+        report = report_of(imports, written)
+        show(report, imports, opt['run_dir'])
         return report
 
 
@@ -137,7 +137,7 @@ def rules_of(opt: Mapping[str, Any]) -> Any:
     """
     Return what the options ask to be done to dialogues.
     """
-    from parlai_ext.data.two_speakers import EMPTY_TURNS, Rules
+    from parlai_ext.data.import_rules import EMPTY_TURNS, ImportRules
 
     if opt['empty_turns'] not in EMPTY_TURNS:
         hint = nearest(opt['empty_turns'], EMPTY_TURNS)
@@ -150,7 +150,7 @@ def rules_of(opt: Mapping[str, Any]) -> Any:
         if rename.setdefault(old, new) != new:
             raise UserError(f'--rename: {old!r} is given two names')
     humans = (name.strip() for name in (opt['humans'] or '').split(','))
-    return Rules(
+    return ImportRules(
         empty_turns=opt['empty_turns'],
         join_turns=opt['join_turns'],
         strip_markers=opt['strip_markers'],
@@ -191,32 +191,32 @@ def asked(opt: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, 'dialogues': [Path(one).name for one in opt['dialogues']]}
 
 
-def report_of(haul: Haul, written: bool) -> ImportReport:
+def report_of(imports: ImportedDialogues, written: bool) -> ImportReport:
     """
     Return the counts of an import.
     """
     from parlai_ext.collect.import_run import repeated
 
     return ImportReport(
-        haul.format,
-        tuple(name for name in haul.names if name not in haul.humans),
-        tuple(sorted(haul.humans)),
-        len(haul.files),
-        len(haul.dialogues),
-        sum(len(one.turns) for one in haul.dialogues),
-        len(haul.problems),
-        haul.n_left_out,
-        haul.n_people,
-        repeated(haul.dialogues),
+        imports.format,
+        tuple(name for name in imports.names if name not in imports.humans),
+        tuple(sorted(imports.humans)),
+        len(imports.files),
+        len(imports.dialogues),
+        sum(len(one.turns) for one in imports.dialogues),
+        len(imports.problems),
+        imports.n_left_out,
+        imports.n_people,
+        repeated(imports.dialogues),
         written,
     )
 
 
-def show(report: ImportReport, haul: Haul, run_dir: str) -> None:
+def show(report: ImportReport, imports: ImportedDialogues, run_dir: str) -> None:
     """
     Print what was imported, and what was not.
     """
-    problems = list(haul.problems)
+    problems = list(imports.problems)
     for problem in problems[:LISTED]:
         print(f'bad row: {problem}')
     if len(problems) > LISTED:
@@ -227,8 +227,8 @@ def show(report: ImportReport, haul: Haul, run_dir: str) -> None:
         print(f'{report.n_people} dialogues of people only left out (--judge-humans)')
     if report.n_repeated:
         print(f'{report.n_repeated} dialogues are word for word as an earlier one')
-    if haul.silent:
-        counts = ', '.join(f'{name} {n}' for name, n in haul.silent.items())
+    if imports.silent:
+        counts = ', '.join(f'{name} {n}' for name, n in imports.silent.items())
         print(f'empty turns, which are not judged: {counts}')
     people = f'; not judged: {", ".join(report.people)}' if report.people else ''
     print(f'{len(report.systems)} systems: {", ".join(report.systems)}{people}')

@@ -149,13 +149,13 @@ class ValidateScorer(Command):
         Score what the judged systems say in a file of dialogues.
         """
         from parlai_ext.bench.variants import variant_scores
-        from parlai_ext.data.human_chats import read_dialogues
+        from parlai_ext.data.parlai_conversations import read_dialogues
         from parlai_ext.files.protocol_file import load_protocol
 
         config = self.opt['config']
         section = load_protocol(config).scorer if config else {}
         self.check(human, section)
-        dialogues = read_dialogues(self.opt['dialogues_file'])
+        dialogues = read_dialogues(self.opt['dialogues_file'], '--dialogues-file')
         judged = {one.system for one in human}
         indices = [
             [

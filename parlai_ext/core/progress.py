@@ -11,20 +11,21 @@ from tqdm import tqdm
 
 
 def bar_of(
-    stage: str, n_dialogues: int, progress: bool = True, delay: float = 0
+    stage: str, n_dialogues: int | None, progress: bool = True, delay: float = 0
 ) -> tqdm[Any]:
     """
     Return a bar; where nobody watches, it says something every half minute.
 
     ``update(0)`` shows a new postfix when it is time.
 
+    :param n_dialogues: `None` when it is not known before the end.
     :param delay: seconds before it is shown at all; most runs are read in less.
     """
     return tqdm(
         total=n_dialogues,
         desc=stage,
         unit='dialogue',
-        disable=not progress or not n_dialogues,
+        disable=not progress or n_dialogues == 0,
         mininterval=0.5 if sys.stderr.isatty() else 30,
         miniters=0,
         delay=delay,

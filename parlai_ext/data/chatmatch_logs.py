@@ -1,43 +1,50 @@
 """
 ChatMatch's logs: one dialogue a file, one turn a line, ``NAME: text``.
 
-Who speaks is in the lines, never in the file's name.
+The speakers are named in the lines, never in the file's name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parlai_ext.data.source_dialogue import NOT_UTF8, Source, Talk, Turn, brief, is_utf8
+from parlai_ext.data.source_file import (
+    NOT_UTF8,
+    SourceDialogue,
+    SourceFile,
+    SourceTurn,
+    brief,
+    is_utf8,
+)
 
 FORM = 'NAME: text'
 
 
-def looks_like(source: Source) -> bool:
+def looks_like(source: SourceFile) -> bool:
     """
-    Tell whether the first line with anything in it is a turn.
+    Return True if the first line that is not empty is a turn.
     """
     first = next((line for line in source.lines if line.strip()), '')
     name, colon, _ = first.partition(':')
     return bool(colon and name.strip()) and first.lstrip()[:1] not in '[{<'
 
 
-def read(source: Source) -> Iterator[Talk]:
+def read(source: SourceFile) -> Iterator[SourceDialogue]:
     """
-    Yield the file's one dialogue; empty lines are none of its turns.
+    Yield the one dialogue of the file; empty lines are skipped.
     """
-    turns: list[Turn] = []
+    turns: list[SourceTurn] = []
     problems = []
     for number, line in enumerate(source.lines, 1):
         name, colon, text = line.partition(':')
         if not line.strip():
             continue
         if not is_utf8(line):
-            problems.append(source.bad(number, NOT_UTF8))
+            problems.append(source.problem(number, NOT_UTF8))
         elif not colon or not name.strip():
             what = f'a turn is a line {FORM!r}, this one is {brief(line)}'
-            problems.append(source.bad(number, what))
+            problems.append(source.problem(number, what))
         else:
-            turns.append(Turn(name.strip(), text.removeprefix(' '), number))
+            turns.append(SourceTurn(name.strip(), text.removeprefix(' '), number))
     first = turns[0].line if turns else 1
-    yield Talk(source.file, first, tuple(turns), problems=tuple(problems))
+    yield SourceDialogue(source.file, first, tuple(turns), problems=tuple(problems))

@@ -1,9 +1,9 @@
 """
 DSTC9's interactive dialogues: a JSON list with one object a rating.
 
-Neighbours with the same ``context`` rate one dialogue. A context's lines begin with
-``User:`` or ``System:``; other lines go on with the turn before. The bot has the name
-of its file, since all are called ``System``.
+Neighbouring objects with the same ``context`` rate one dialogue. The lines of a context
+begin with ``User:`` or ``System:``; any other line continues the turn before it. Every
+bot is called ``System``, so it is given the name of its file.
 """
 
 from __future__ import annotations
@@ -13,61 +13,68 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from parlai_ext.data.json_lines import Misshapen
-from parlai_ext.data.source_dialogue import NOT_UTF8, Source, Talk, Turn, brief, is_utf8
+from parlai_ext.data.source_file import (
+    NOT_UTF8,
+    BadRecord,
+    SourceDialogue,
+    SourceFile,
+    SourceTurn,
+    brief,
+    is_utf8,
+)
 
 HUMAN, BOT = 'User', 'System'
 
 
-def looks_like(source: Source) -> bool:
+def looks_like(source: SourceFile) -> bool:
     """
-    Tell whether this is a JSON list of objects with ``context``.
+    Return True if the file begins as a JSON list of objects.
     """
     start = '\n'.join(source.lines[:40])[:4000]
     return start.lstrip().startswith('[') and '{' in start
 
 
-def read(source: Source) -> Iterator[Talk]:
+def read(source: SourceFile) -> Iterator[SourceDialogue]:
     """
     Yield the rated dialogues, each once.
     """
     try:
-        rated = _rated(source)
-    except Misshapen as error:
-        yield source.not_talk(error.line, str(error))
+        ratings = _ratings(source)
+    except BadRecord as error:
+        yield source.unreadable(error.line, str(error))
         return
     n = 0
-    for context, ratings in groupby(enumerate(rated, 1), key=_context):
-        place, _ = next(ratings)
+    for context, same in groupby(enumerate(ratings, 1), key=_context):
+        place, _ = next(same)
         try:
             if not isinstance(context, str):
-                raise Misshapen(f"'context' is a text, not {brief(context)}")
+                raise BadRecord(f"'context' is a text, not {brief(context)}")
             n += 1
             turns = tuple(_turns(context, source.stem))
-        except Misshapen as error:
-            yield source.not_talk(1, f'object {place}: {error}')
+        except BadRecord as error:
+            yield source.unreadable(1, f'object {place}: {error}')
             continue
         human = frozenset({HUMAN})
         name = f'{source.stem}-{n}'
-        yield Talk(source.file, 1, turns, name, human, place=f'object {place}: ')
+        yield SourceDialogue(source.file, 1, turns, name, human, place=f'object {place}: ')
 
 
-def _rated(source: Source) -> list[Any]:
+def _ratings(source: SourceFile) -> list[Any]:
     """
-    Return the list that the file is.
+    Return the objects of the file.
     """
     for number, line in enumerate(source.lines, 1):
         if not is_utf8(line):
-            raise Misshapen(NOT_UTF8, number)
+            raise BadRecord(NOT_UTF8, number)
     try:
-        found = json.loads('\n'.join(source.lines))
+        ratings = json.loads('\n'.join(source.lines))
     except json.JSONDecodeError as error:
-        raise Misshapen(f'not JSON ({error.msg})', error.lineno) from None
+        raise BadRecord(f'not JSON ({error.msg})', error.lineno) from None
     except RecursionError:
-        raise Misshapen('not JSON that can be read') from None
-    if not isinstance(found, list) or not found:
-        raise Misshapen("a JSON list of objects with 'context' is expected")
-    return found
+        raise BadRecord('not JSON that can be read') from None
+    if not isinstance(ratings, list) or not ratings:
+        raise BadRecord("a JSON list of objects with 'context' is expected")
+    return ratings
 
 
 def _context(numbered: tuple[int, Any]) -> Any:
@@ -75,22 +82,22 @@ def _context(numbered: tuple[int, Any]) -> Any:
     return record.get('context') if isinstance(record, dict) else None
 
 
-def _turns(context: str, bot: str) -> Iterator[Turn]:
+def _turns(context: str, bot: str) -> Iterator[SourceTurn]:
     """
-    Yield a context's turns; a turn's own lines stay lines.
+    Yield the turns of a context; line breaks inside a turn are kept.
     """
     names = {HUMAN: HUMAN, BOT: bot}
-    speaker, said = '', list[str]()
+    speaker, texts = '', list[str]()
     for line in context.removesuffix('\n').split('\n'):
         name, colon, text = line.partition(':')
         if colon and name in names:
             if speaker:
-                yield Turn(speaker, '\n'.join(said).strip(), 1)
-            speaker, said = names[name], [text]
+                yield SourceTurn(speaker, '\n'.join(texts).strip(), 1)
+            speaker, texts = names[name], [text]
         elif speaker:
-            said.append(line)
+            texts.append(line)
         else:
-            raise Misshapen(
+            raise BadRecord(
                 f"a context begins with '{HUMAN}:' or '{BOT}:', not {brief(line)}"
             )
-    yield Turn(speaker, '\n'.join(said).strip(), 1)
+    yield SourceTurn(speaker, '\n'.join(texts).strip(), 1)

@@ -1,5 +1,5 @@
 """
-Which files hold the dialogues, what is in them, and in which format.
+Finds the files of dialogues and tells their format.
 """
 
 from __future__ import annotations
@@ -15,25 +15,24 @@ from parlai_ext.data import dstc9
 from parlai_ext.data import parlai_conversations
 from parlai_ext.data import dialogue_rows as rows
 from parlai_ext.data import spot_the_bot
-from parlai_ext.data.source_dialogue import Reader, Source, brief
+from parlai_ext.data.source_file import Reader, SourceFile, brief
 
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt')
-BOM = b'\xef\xbb\xbf'
 
 
 @dataclass(frozen=True)
 class Format:
     """
-    How dialogues lie in files; `self_chats` when ``NAME_1`` and ``NAME_2`` are one
-    system by the format's own habit.
+    How to read a format. `self_chats`: ``NAME_1`` and ``NAME_2`` are one system in it.
     """
 
     read: Reader
-    looks_like: Callable[[Source], bool]
+    looks_like: Callable[[SourceFile], bool]
     self_chats: bool = False
 
 
-# the first that fits is taken: logs would take almost any text
+# the first that fits is taken, so the logs of ChatMatch, which fit almost any text,
+# come last
 FORMATS = {
     'parlai': Format(
         parlai_conversations.read, parlai_conversations.looks_like, self_chats=True
@@ -52,15 +51,13 @@ def find_files(given: Sequence[str]) -> list[Path]:
 
     :raises UserError: for a path without any.
     """
-    found: dict[Path, None] = {}
-    for one in given:
-        found.update(dict.fromkeys(_files(one)))
-    stems: dict[str, Path] = {}
-    for path in found:
-        other = stems.setdefault(str(path.resolve()), path)
+    paths = list(dict.fromkeys(path for one in given for path in _files(one)))
+    resolved: dict[Path, Path] = {}
+    for path in paths:
+        other = resolved.setdefault(path.resolve(), path)
         if other != path:
             raise UserError(f'{other} and {path} are one file; name it once')
-    return sorted(found, key=lambda path: (path.name, str(path)))
+    return sorted(paths, key=lambda path: (path.name, str(path)))
 
 
 def _files(given: str) -> list[Path]:
@@ -70,8 +67,8 @@ def _files(given: str) -> list[Path]:
     if path.exists():
         return [path]
     if has_magic(given):
-        if found := [Path(one) for one in glob(given) if Path(one).is_file()]:
-            return found
+        if paths := [Path(one) for one in glob(given) if Path(one).is_file()]:
+            return paths
         raise UserError(f'{given}: no file fits this pattern')
     raise UserError(f'{given}: no such file or folder')
 
@@ -81,34 +78,18 @@ def _in_folder(folder: Path) -> list[Path]:
     Return the files of a folder that may hold dialogues, not those of folders in it.
     """
     inside = [one for one in folder.iterdir() if not one.name.startswith('.')]
-    if found := [p for p in inside if p.is_file() and p.suffix in SUFFIXES]:
-        return found
+    if paths := [p for p in inside if p.is_file() and p.suffix in SUFFIXES]:
+        return paths
     folders = sorted(one.name for one in inside if one.is_dir())
     hint = f'; it has folders: {", ".join(folders[:8])}' if folders else ''
     raise UserError(f'{folder}: no files with dialogues ({", ".join(SUFFIXES)}){hint}')
 
 
-def load(path: Path) -> Source:
+def detect_format(source: SourceFile, before: str | None = None) -> str:
     """
-    Return a file's lines. Only the line feed ends one; a byte order mark and the
-    carriage return before a line feed are no part of the text.
-    """
-    data = path.read_bytes().removeprefix(BOM)
-    text = data.decode('utf-8', 'surrogateescape')
-    lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
+    Return the name of a file's format.
 
-    def beside(suffix: str) -> bytes | None:
-        other = path.with_suffix(suffix)
-        return other.read_bytes() if other.is_file() else None
-
-    return Source(str(path), path.stem, lines, beside)
-
-
-def format_of(source: Source, before: str | None = None) -> str:
-    """
-    Return the name of a file's format; what looks like none is a bad one of the format
-    ``before`` it.
-
+    :param before: the format of the file before it, taken when the file looks like none.
     :raises UserError: when there is none either.
     """
     for name, form in FORMATS.items():
@@ -127,7 +108,7 @@ def format_of(source: Source, before: str | None = None) -> str:
     )
 
 
-def sources(paths: Sequence[Path], wanted: str | None) -> Iterator[tuple[str, Source]]:
+def read_sources(paths: Sequence[Path], wanted: str | None) -> Iterator[tuple[str, SourceFile]]:
     """
     Yield the files, one at a time in memory, each with the format that all have.
 
@@ -137,8 +118,8 @@ def sources(paths: Sequence[Path], wanted: str | None) -> Iterator[tuple[str, So
         raise UserError(f'--format {wanted}: {nearest(wanted, FORMATS)}')
     first: tuple[str, str] | None = None
     for path in paths:
-        source = load(path)
-        name = wanted or format_of(source, first[0] if first else None)
+        source = SourceFile.from_path(path)
+        name = wanted or detect_format(source, first[0] if first else None)
         if first is not None and first[0] != name:
             raise UserError(
                 f'{first[1]} looks like {first[0]}, {source.file} like {name}: '

@@ -1,94 +1,142 @@
 """
-ParlAI's Conversations: one dialogue a line, ``.metadata`` beside the file.
+ParlAI's Conversations format: one dialogue a line, ``.metadata`` beside the file.
+
+    {"dialogue_id": "chat-7", "dialog": [[{"id": "human", "text": "Hi!"},
+                                          {"id": "some-bot", "text": "Hello."}]]}
+
+``id`` is the speaker. ParlAI calls the speaker of personas and the like ``context``;
+such acts are no turns. A run's own shards are such files.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from parlai_ext.data.json_lines import (
-    Misshapen,
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue
+from parlai_ext.data.source_file import (
+    BadRecord,
+    SourceDialogue,
+    SourceFile,
+    SourceTurn,
+    dialogues_of_records,
     first_record,
-    id_of,
-    list_of,
-    records,
-    text_of,
+    id_value,
+    json_records,
+    list_value,
+    text_value,
 )
-from parlai_ext.data.source_dialogue import Source, Talk, Turn
+from parlai_ext.store.shards import dialogue_of
 
-CONTEXT = 'context'  # whom ParlAI names as the speaker of personas and the like
+CONTEXT = 'context'
+# what a record of another program lacks
+NO_FIELDS = {'pairing_id': '', 'opener_id': '', 'ended_by': None, 'reason': None}
 
 
-def looks_like(source: Source) -> bool:
+def looks_like(source: SourceFile) -> bool:
     """
-    Tell whether the first record has ``dialog``.
+    Return True if the first record has ``dialog``.
     """
     return 'dialog' in first_record(source)
 
 
-def read(source: Source) -> Iterator[Talk]:
+def read(source: SourceFile) -> Iterator[SourceDialogue]:
     """
-    Yield the dialogues; what `context` says is nobody's turn.
+    Yield the dialogues of a file to import.
     """
     about = metadata(source)
-    if isinstance(about, Misshapen):
-        yield source.not_talk(1, str(about))
+    if isinstance(about, BadRecord):
+        yield source.unreadable(1, str(about))
         return
-    for number, record in records(source):
-        try:
-            if isinstance(record, Misshapen):
-                raise record
-            yield _talk(source, number, record, bool(about.get('self_chat')))
-        except Misshapen as error:
-            yield source.not_talk(number, str(error))
+    self_chat = bool(about.get('self_chat'))
+
+    def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
+        turns = tuple(
+            SourceTurn(one.speaker.strip(), one.text, number, one.given)
+            for one in checked_dialogue(record, '').utterances
+        )
+        name = id_value(record)
+        return SourceDialogue(source.file, number, turns, name, self_chat=self_chat)
+
+    yield from dialogues_of_records(source, dialogue)
 
 
-def metadata(source: Source) -> Mapping[str, Any] | Misshapen:
+def read_dialogues(path: str | Path, option: str) -> list[Dialogue]:
     """
-    Return what lies beside the file; nothing when there is no such file.
+    Return the dialogues of a file; one without an id is called by its line, from 1.
+
+    :param option: what messages say before the path.
+    :raises UserError: names file, line and key of the first mistake.
     """
-    data = source.beside('.metadata')
-    if data is None:
-        return {}
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        return Misshapen('its .metadata is no JSON object; mend or remove that file')
-    return found
+        source = SourceFile.from_path(Path(path))
+    except OSError as error:
+        raise UserError(f'{option} {path}: {error.strerror}') from None
+    dialogues: dict[str, Dialogue] = {}
+    for number, record in json_records(source):
+        try:
+            if isinstance(record, BadRecord):
+                raise record
+            one = checked_dialogue(record, str(number))
+            if one.id in dialogues:
+                raise BadRecord(f"'dialogue_id': {one.id!r} is there already")
+        except BadRecord as error:
+            raise UserError(f'{option} {path}:{number}: {error}') from None
+        dialogues[one.id] = one
+    if not dialogues:
+        raise UserError(f'{option} {path}: no dialogue in it')
+    return list(dialogues.values())
 
 
-def judged_model(source: Source) -> str | None:
+def checked_dialogue(record: Mapping[str, Any], name: str) -> Dialogue:
     """
-    Return the model file that spoke with itself in this file, as its metadata says.
+    Return the dialogue of a record of any program.
+
+    :param name: the id of a dialogue that has none.
+    :raises BadRecord: names the key and the act that is wrong.
     """
-    about = metadata(source)
-    if isinstance(about, Misshapen) or not about.get('self_chat'):
-        return None
-    opt = about.get('opt')
-    return (
-        str(opt['model_file'])
-        if isinstance(opt, dict) and opt.get('model_file')
-        else None
-    )
-
-
-def _talk(
-    source: Source, number: int, record: Mapping[str, Any], self_chat: bool
-) -> Talk:
     acts = []
-    for exchange in list_of(record, 'dialog'):
+    for exchange in list_value(record, 'dialog'):
         if not isinstance(exchange, list):
-            raise Misshapen("'dialog' is a list of lists of acts")
+            raise BadRecord("'dialog' is a list of lists of acts")
         acts += exchange
     turns = []
     for place, act in enumerate(acts, 1):
-        speaker = text_of(act, 'id', f'act {place}').strip()
-        if speaker == CONTEXT:
-            continue
-        text = text_of(act, 'text', f'act {place}')
-        turns.append(Turn(speaker, text, number, act.get('given') is True))
-    return Talk(source.file, number, tuple(turns), id_of(record), self_chat=self_chat)
+        speaker = text_value(act, 'id', f'act {place}')
+        if speaker.strip() != CONTEXT:
+            text = text_value(act, 'text', f'act {place}')
+            given = act.get('given') is True
+            turns.append({'id': speaker, 'text': text, 'given': given})
+    own = {'dialog': [turns], 'dialogue_id': id_value(record) or name}
+    return dialogue_of({**NO_FIELDS, **record, **own})
+
+
+def metadata(source: SourceFile) -> Mapping[str, Any] | BadRecord:
+    """
+    Return the data of ``.metadata`` beside the file; nothing when there is no such file.
+    """
+    path = Path(source.file).with_suffix('.metadata')
+    if not path.is_file():
+        return {}
+    try:
+        about = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        about = None
+    if not isinstance(about, dict):
+        return BadRecord('its .metadata is no JSON object; mend or remove that file')
+    return about
+
+
+def self_chat_model(source: SourceFile) -> str | None:
+    """
+    Return the model file that talks to itself in this file, as its metadata says.
+    """
+    about = metadata(source)
+    if isinstance(about, BadRecord) or not about.get('self_chat'):
+        return None
+    opt = about.get('opt')
+    model_file = opt.get('model_file') if isinstance(opt, dict) else None
+    return str(model_file) if model_file else None

@@ -73,6 +73,8 @@ def column_places(
     for name in needed:
         if name not in names:
             hint = nearest(name, filter(None, names))
+            if len(names) == 1:  # of a file with semicolons or tabs
+                hint = f'the header is {",".join(needed)}, with commas'
             raise CsvProblem(line, f'column {name!r} is missing; {hint}')
     return {name: place for place, name in enumerate(names) if name}
 
@@ -125,7 +127,7 @@ def split_loose_rows(lines: Sequence[str]) -> Iterator[Row]:
     lines = [line.removesuffix('\r') for line in lines]
     header = quoted_cells(lines[0]) or lines[0].split(',')
     yield 1, header
-    official = EMPATHETIC <= set(header)
+    official = set(header) >= EMPATHETIC
     widths = {len(header), len(header) + 1} if official else {len(header)}
     only_commas = official and any(quoted_cells(line) is None for line in lines)
     at = 1

@@ -14,7 +14,7 @@ from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Utterance
-from parlai_ext.data.human_chats import read_dialogues
+from parlai_ext.data.parlai_conversations import read_dialogues
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.scoring.score_run import build_scorer
 from parlai_ext.store import RunFolder
@@ -42,7 +42,7 @@ def test_dialogues_are_named_by_id_or_line(tmp_path):
         {'dialog': acts(('human', 'Hi\u2028!'), ('bot', 'Oh'))},
         {'dialog': [], 'dialogue_id': 'x'},
     )
-    one, other = read_dialogues(path)
+    one, other = read_dialogues(path, '--dialogues-file')
     assert (one.id, other.id) == ('1', 'x')
     assert one.utterances == (Utterance('human', 'Hi\u2028!'), Utterance('bot', 'Oh'))
 
@@ -52,13 +52,13 @@ def test_dialogues_are_named_by_id_or_line(tmp_path):
     [
         ('', 'no dialogue in it'),
         ('{', ':1: not JSON'),
-        ('\n[]', ':2: an object is expected'),
-        ('{"dialog": 3}', ':1: key dialog: a list of lists'),
-        ('{"dialog": [[3]]}', ':1: key dialog: an act is expected, not 3'),
-        ('{"dialog": [[{"id": "a"}]]}', ":1: key dialog: an act without a text 'text'"),
+        ('\n[]', ':2: a JSON object is expected'),
+        ('{"dialog": 3}', ":1: 'dialog' is a list"),
+        ('{"dialog": [[3]]}', ":1: act 1: 'id'"),
+        ('{"dialog": [[{"id": "a"}]]}', ":1: act 1: 'text' is missing"),
         (
             '{"dialog": [], "dialogue_id": "2"}\n{"dialog": []}',
-            ":2: key dialogue_id: '2' is there already",
+            ":2: 'dialogue_id': '2' is there already",
         ),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_wrong_dialogues_file_is_one_line(tmp_path, text, problem):
     path = tmp_path / 'd.jsonl'
     path.write_text(text)
     with pytest.raises(UserError, match=problem) as e:
-        read_dialogues(path)
+        read_dialogues(path, '--dialogues-file')
     assert '\n' not in str(e.value) and str(path) in str(e.value)
 
 
@@ -114,7 +114,7 @@ def test_command_gives_what_each_polarity_gives_alone(tmp_path, model_file):
     chats, people = judged_chats(tmp_path)
     common = {'dialogues_file': chats, 'judge_model_file': model_file}
     result = ValidateScorer.main(**common, human_scores=people, bootstraps=9)
-    dialogues = read_dialogues(chats)
+    dialogues = read_dialogues(chats, '--dialogues-file')
     people_mean = {
         f'c{i}': sum(1 + (i + r) % 5 for r in range(3)) / 3 for i in range(8)
     }

@@ -8,8 +8,8 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.gather import gather
-from parlai_ext.data.two_speakers import Rules
+from parlai_ext.data.imported_dialogues import read_imports
+from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.commands.import_dialogues import ImportDialogues
 
 GOOD = 'A: hi\nB: hello\n'
@@ -28,7 +28,7 @@ def line_for(folder, name, data, **rules):
     """
     path = folder / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    said = refused(gather, [path], None, Rules(**rules), progress=False)
+    said = refused(read_imports, [path], None, ImportRules(**rules), progress=False)
     return said.replace(f'{folder}/', '')
 
 
@@ -56,11 +56,11 @@ HEAD = 'dialogue_id,speaker,text\n'
 CSVS = {
     'a column of another name': (
         'dialogue_id,spkr,text\n1,A,hi\n',
-        "x.csv:1: column 'speaker' is missing: the header is 'dialogue_id,spkr,text'",
+        "x.csv:1: column 'speaker' is missing; did you mean 'spkr'",
     ),
     'semicolons': (
         'dialogue_id;speaker;text\n1;A;hi\n',
-        "x.csv:1: column 'dialogue_id' is missing: the header is 'dialogue_id;speaker;",
+        "x.csv:1: column 'dialogue_id' is missing; the header is",
     ),
     'no column': ('speaker,text\nA,hi\n', "x.csv:1: column 'dialogue_id' is missing"),
     'column twice': (
@@ -133,7 +133,7 @@ def test_an_id_that_two_dialogues_have(tmp_path):
 def test_a_bot_named_twice(tmp_path):
     (tmp_path / 'y.txt').write_text(GOOD.replace('A', 'C'))
     (tmp_path / 'x.txt').write_text(GOOD.replace('A', 'c'))
-    said = refused(gather, find_files([str(tmp_path)]), None, Rules(), progress=False)
+    said = refused(read_imports, find_files([str(tmp_path)]), None, ImportRules(), progress=False)
     assert said.startswith("one bot named twice? 'C' and 'c' differ in case")
 
 
@@ -149,16 +149,16 @@ def test_two_models_that_parlai_calls_by_one_name(tmp_path):
         about = {'self_chat': True, 'opt': {'model_file': f'/models/{name}'}}
         (tmp_path / f'{name}.metadata').write_text(json.dumps(about))
     paths = find_files([str(tmp_path)])
-    said = refused(gather, paths, None, Rules(), progress=False)
+    said = refused(read_imports, paths, None, ImportRules(), progress=False)
     assert 'tell them apart with --name-by-file' in said
-    named = gather(paths, None, Rules(name_by_file=True), progress=False)
+    named = read_imports(paths, None, ImportRules(name_by_file=True), progress=False)
     assert named.names == ['Agent@x', 'Agent@y']
 
 
 def test_files_of_two_formats(tmp_path):
     (tmp_path / 'a.txt').write_text(GOOD)
     (tmp_path / 'b.csv').write_text(HEAD + '1,A,a\n1,B,b\n')
-    said = refused(gather, find_files([str(tmp_path)]), None, Rules(), progress=False)
+    said = refused(read_imports, find_files([str(tmp_path)]), None, ImportRules(), progress=False)
     assert 'looks like chatmatch' in said and 'like csv' in said
 
 
@@ -167,9 +167,9 @@ def test_a_file_in_no_format_is_a_bad_one_of_the_format_before(tmp_path, text):
     (tmp_path / 'a.txt').write_text(GOOD)
     (tmp_path / 'b.txt').write_text(text)
     paths = find_files([str(tmp_path)])
-    assert 'b.txt:1: ' in refused(gather, paths, None, Rules(), progress=False)
-    haul = gather(paths, None, Rules(), skip_bad_rows=True, progress=False)
-    assert (len(haul.dialogues), haul.n_left_out) == (1, 1)
+    assert 'b.txt:1: ' in refused(read_imports, paths, None, ImportRules(), progress=False)
+    imports = read_imports(paths, None, ImportRules(), skip_bad_rows=True, progress=False)
+    assert (len(imports.dialogues), imports.n_left_out) == (1, 1)
 
 
 def test_a_folder_without_files_of_dialogues_names_its_folders(tmp_path):
@@ -194,7 +194,7 @@ OPTIONS = [
     ({'rename': ['A']}, '--rename A: OLD=NEW is expected'),
     ({'rename': ['A=C', 'A=D']}, "--rename: 'A' is given two names"),
     ({'rename': ['Z=C']}, '--rename Z=C: '),
-    ({'humans': 'Z'}, '--humans Z: nobody has this name'),
+    ({'humans': 'Z'}, '--humans Z: no speaker has this name'),
     ({'dialogues': None}, '--dialogues is needed'),
     ({'run_dir': None}, '--run-dir is needed'),
 ]
@@ -212,24 +212,24 @@ def test_skipping_leaves_out_the_dialogue_of_a_bad_row_and_counts(tmp_path):
     for name, text in {'a': GOOD, 'b': 'A: a\nA: b\n', 'c': 'A: a\noh\nno\n'}.items():
         (tmp_path / f'{name}.txt').write_text(text)
     paths = find_files([str(tmp_path)])
-    haul = gather(paths, None, Rules(), skip_bad_rows=True, progress=False)
+    imports = read_imports(paths, None, ImportRules(), skip_bad_rows=True, progress=False)
     # b: one speaker, one problem; c: two lines without a name
-    assert (len(haul.dialogues), haul.n_left_out, len(haul.problems)) == (1, 2, 3)
+    assert (len(imports.dialogues), imports.n_left_out, len(imports.problems)) == (1, 2, 3)
 
 
 def test_a_row_that_says_not_of_which_dialogue_spoils_both_neighbours(tmp_path):
     rows = '1,A,a\n1,B,b\n2,A,a\n2,B,b\n,A,c\n3,A,a\n3,B,b\n'
     (tmp_path / 'x.csv').write_text(HEAD + rows)
     paths = find_files([str(tmp_path)])
-    haul = gather(paths, None, Rules(), skip_bad_rows=True, progress=False)
-    assert [one.id for one in haul.dialogues] == ['1']
-    assert (haul.n_left_out, len(haul.problems)) == (2, 1)
+    imports = read_imports(paths, None, ImportRules(), skip_bad_rows=True, progress=False)
+    assert [one.id for one in imports.dialogues] == ['1']
+    assert (imports.n_left_out, len(imports.problems)) == (2, 1)
 
 
 def test_nothing_is_imported_where_all_is_bad(tmp_path):
     (tmp_path / 'x.txt').write_text('A: a\nA: b\n')
     paths = [tmp_path / 'x.txt']
-    said = refused(gather, paths, None, Rules(), skip_bad_rows=True, progress=False)
+    said = refused(read_imports, paths, None, ImportRules(), skip_bad_rows=True, progress=False)
     assert said.startswith(
         f'no dialogues to import: 1 cannot be read; the first bad row: {paths[0]}:1: '
     )

@@ -8,38 +8,38 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.gather import gather
-from parlai_ext.data.two_speakers import Rules
+from parlai_ext.data.imported_dialogues import read_imports
+from parlai_ext.data.import_rules import ImportRules
 
 DATA = Path(__file__).parents[3] / 'shared' / 'data'
 
 
 def hauled(*names, **rules):
     """
-    Return the haul of some published files.
+    Return the imports of some published files.
     """
     paths = [str(DATA / name) for name in names]
     if not all(list(DATA.glob(name)) for name in names):
         pytest.skip(f'../shared/data has no {" or ".join(names)}')
-    return gather(find_files(paths), None, Rules(**rules), progress=False)
+    return read_imports(find_files(paths), None, ImportRules(**rules), progress=False)
 
 
-def pairs(haul):
-    return Counter(frozenset({one.first, one.second}) for one in haul.dialogues)
+def pairs(imports):
+    return Counter(frozenset({one.first, one.second}) for one in imports.dialogues)
 
 
 def test_the_games_of_chatmatch():
-    haul = hauled('chatmatch/original')
-    assert {len(one.turns) for one in haul.dialogues} == {200}
-    ordered = Counter((one.first, one.second) for one in haul.dialogues)
+    imports = hauled('chatmatch/original')
+    assert {len(one.turns) for one in imports.dialogues} == {200}
+    ordered = Counter((one.first, one.second) for one in imports.dialogues)
     assert len(ordered) == 7 * 6 and set(ordered.values()) == {1}
 
 
 def test_the_self_chats_of_chatmatch():
-    haul = hauled('chatmatch/selfchat')
-    assert [one.first for one in haul.dialogues] == haul.names
-    assert [one.second for one in haul.dialogues] == haul.names
-    assert len(haul.dialogues) == 7
+    imports = hauled('chatmatch/selfchat')
+    assert [one.first for one in imports.dialogues] == imports.names
+    assert [one.second for one in imports.dialogues] == imports.names
+    assert len(imports.dialogues) == 7
 
 
 @pytest.mark.parametrize(
@@ -48,27 +48,27 @@ def test_the_self_chats_of_chatmatch():
 )
 def test_the_domains_of_spot_the_bot(domain, bots, dialogues):
     name = f'spot_the_bot/sampled-dialogues-full-{domain}.jsonl'
-    haul = hauled(name, empty_turns='keep')
-    assert (len(haul.names), len(haul.dialogues)) == (bots, dialogues)
-    assert set(pairs(haul).values()) == {45}
-    assert haul.n_people == 300
+    imports = hauled(name, empty_turns='keep')
+    assert (len(imports.names), len(imports.dialogues)) == (bots, dialogues)
+    assert set(pairs(imports).values()) == {45}
+    assert imports.n_people == 300
 
 
 def test_the_rated_dialogues_of_dstc9():
-    haul = hauled('dstc9_interactive/chatbot*.json', empty_turns='keep')
-    assert (len(haul.dialogues), len(haul.names)) == (2200, 12)
-    assert set(pairs(haul).values()) == {200}
+    imports = hauled('dstc9_interactive/chatbot*.json', empty_turns='keep')
+    assert (len(imports.dialogues), len(imports.names)) == (2200, 12)
+    assert set(pairs(imports).values()) == {200}
 
 
 def test_what_people_said_to_blender():
     humans = frozenset({'human_evaluator'})
-    haul = hauled('parlai_acute_eval/chatlog_2.7B.json', humans=humans)
+    imports = hauled('parlai_acute_eval/chatlog_2.7B.json', humans=humans)
     # CHANEL's BLENDR is the same set: 108 dialogues, 1,512 utterances
-    assert sum(len(one.turns) for one in haul.dialogues) == 1512
-    assert len(haul.dialogues) == 108
+    assert sum(len(one.turns) for one in imports.dialogues) == 1512
+    assert len(imports.dialogues) == 108
 
 
 def test_parlais_own_self_chats():
-    haul = hauled('parlai_acute_eval/self_chats', name_by_file=True)
-    assert len(haul.dialogues) == 10
-    assert {one.first == one.second for one in haul.dialogues} == {True}
+    imports = hauled('parlai_acute_eval/self_chats', name_by_file=True)
+    assert len(imports.dialogues) == 10
+    assert {one.first == one.second for one in imports.dialogues} == {True}

@@ -7,20 +7,20 @@ import json
 import pytest
 
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.gather import gather
-from parlai_ext.data.two_speakers import Rules
+from parlai_ext.data.imported_dialogues import read_imports
+from parlai_ext.data.import_rules import ImportRules
 
 
 def told(path, wanted=None, rules=None, **options):
     """
     Return who begins, who answers and what is said, for each dialogue of a file.
     """
-    haul = gather(
-        find_files([str(path)]), wanted, rules or Rules(), progress=False, **options
+    imports = read_imports(
+        find_files([str(path)]), wanted, rules or ImportRules(), progress=False, **options
     )
     return [
         (d.first, d.second, [(t.speaker, t.text) for t in d.turns])
-        for d in haul.dialogues
+        for d in imports.dialogues
     ]
 
 
@@ -98,8 +98,8 @@ def test_a_file_of_parlai_ext_itself_comes_back(tmp_path):
     said = (Utterance('B', 'hi\u2028', True), Utterance('A', 'yes'))
     data = encode_shard([dialogue_record(Dialogue('d', 'p', 'o', said), 'x')], 0)
     path = written(tmp_path, 'x.jsonl', data)
-    haul = gather([path], None, Rules(), progress=False)
-    [one] = haul.dialogues
+    imports = read_imports([path], None, ImportRules(), progress=False)
+    [one] = imports.dialogues
     assert (one.id, [t.given for t in one.turns]) == ('d', [True, False])
     assert one.turns[0].text == 'hi\u2028'
 
@@ -127,16 +127,16 @@ def test_spot_the_bot_is_verbatim_unless_asked(tmp_path):
 
 def test_markers_of_generation_go_when_asked(tmp_path):
     path = written(tmp_path, 'x.jsonl', spot(NOISY) + '\n')
-    [(_, _, turns)] = told(path, rules=Rules(strip_markers=True))
+    [(_, _, turns)] = told(path, rules=ImportRules(strip_markers=True))
     assert [text for _, text in turns] == ['hi .', 'i <3 you', 'ok']
 
 
 def test_people_who_talk_with_people_are_counted_and_left_out(tmp_path):
     people = spot([('human', 'hi'), ('human', 'yes')], ('human', 'human'), True)
     path = written(tmp_path, 'x.jsonl', f'{spot(TALK, name="1")}\n{people}\n')
-    haul = gather([path], None, Rules(), progress=False)
-    assert (len(haul.dialogues), haul.n_people) == (1, 1)
-    both = gather([path], None, Rules(judge_humans=True), progress=False)
+    imports = read_imports([path], None, ImportRules(), progress=False)
+    assert (len(imports.dialogues), imports.n_people) == (1, 1)
+    both = read_imports([path], None, ImportRules(judge_humans=True), progress=False)
     assert both.names == ['A', 'B', 'human']
 
 
@@ -162,7 +162,7 @@ def test_an_unmarked_line_goes_on_with_the_turn(tmp_path):
 
 def test_nobody_judges_the_user_of_dstc9(tmp_path):
     path = written(tmp_path, 'bot7.json', ratings('User: hi\nSystem: yes\n'))
-    [one] = gather([path], None, Rules(), progress=False).dialogues
+    [one] = read_imports([path], None, ImportRules(), progress=False).dialogues
     assert one.humans == {'User'}
     assert [turn.given for turn in one.turns] == [True, False]
 
@@ -182,7 +182,7 @@ def test_rows_of_a_csv_file(tmp_path):
         ('B', 'A', [('B', 'hi: there'), ('A', 'hello, "you"\nthere')]),
         ('A', 'B', [('A', 'so'), ('B', 'no')]),
     ]
-    [one, _] = gather([path], None, Rules(), progress=False).dialogues
+    [one, _] = read_imports([path], None, ImportRules(), progress=False).dialogues
     assert (one.id, [turn.given for turn in one.turns]) == ('d1', [True, False])
 
 
@@ -203,19 +203,19 @@ def test_whole_dialogues_as_json_lines(tmp_path):
 
 def test_turns_in_a_row_are_joined_when_asked(tmp_path):
     path = written(tmp_path, 'x.txt', 'B: a\nB: b\nA: c\n')
-    [(_, _, turns)] = told(path, rules=Rules(join_turns=True))
+    [(_, _, turns)] = told(path, rules=ImportRules(join_turns=True))
     assert turns == [('B', 'a\nb'), ('A', 'c')]
 
 
 def test_an_empty_turn_is_kept_when_asked(tmp_path):
     path = written(tmp_path, 'x.txt', 'B: a\nA: \nB: c\n')
-    [(_, _, turns)] = told(path, rules=Rules(empty_turns='keep'))
+    [(_, _, turns)] = told(path, rules=ImportRules(empty_turns='keep'))
     assert turns[1] == ('A', '')
 
 
 def test_names_by_file_and_new_names(tmp_path):
     path = written(tmp_path, 'x.txt', LOG)
-    rules = Rules(name_by_file=True, rename={'A@x': 'Ada'}, humans=frozenset({'B'}))
+    rules = ImportRules(name_by_file=True, rename={'A@x': 'Ada'}, humans=frozenset({'B'}))
     assert told(path, rules=rules)[0][:2] == ('B', 'Ada')
 
 

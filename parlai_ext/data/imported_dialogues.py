@@ -1,5 +1,5 @@
 """
-All dialogues of some files, checked together: names, ids, and what is left out.
+Reads all dialogues of some files and checks them together: names, ids, losses.
 """
 
 from __future__ import annotations
@@ -10,26 +10,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tqdm import tqdm
-
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.data.formats import FORMATS, sources
-from parlai_ext.data.parlai_conversations import judged_model
-from parlai_ext.data.two_speakers import Rules, Settled, settle
-from parlai_ext.data.source_dialogue import Problem, Source, brief
+from parlai_ext.core.progress import bar_of
+from parlai_ext.data.formats import FORMATS, read_sources
+from parlai_ext.data.parlai_conversations import self_chat_model
+from parlai_ext.data.import_rules import (
+    ImportedDialogue,
+    ImportRules,
+    apply_rules,
+)
+from parlai_ext.data.source_file import Problem, SourceFile, brief
 
 
 @dataclass
-class Haul:
+class ImportedDialogues:
     """
-    What files hold: the dialogues to import, and what is not imported and why.
+    The dialogues to import, and what is left out and why.
 
-    `n_left_out` counts dialogues that `problems` (bad rows) spoil; `n_people` those in
-    which only people speak, who are not judged. `files` maps names to checksums.
+    `n_left_out` counts the dialogues that `problems` (bad rows) spoil; `n_people` those
+    in which only people speak, who are not judged. `files` are names with checksums.
     """
 
     format: str = ''
-    dialogues: list[Settled] = field(default_factory=list)
+    dialogues: list[ImportedDialogue] = field(default_factory=list)
     problems: dict[Problem, None] = field(default_factory=dict)
     n_left_out: int = 0
     n_people: int = 0
@@ -38,147 +41,147 @@ class Haul:
     @property
     def names(self) -> list[str]:
         """
-        Everybody who speaks, by name.
+        Return the names of all speakers, sorted.
         """
         return sorted({name for d in self.dialogues for name in (d.first, d.second)})
 
     @property
     def humans(self) -> frozenset[str]:
         """
-        Those of them who are people and are not judged.
+        Return the names of people, who are not judged.
         """
         return frozenset().union(*(dialogue.humans for dialogue in self.dialogues))
 
     @property
     def silent(self) -> dict[str, int]:
         """
-        How many empty turns were kept, by system.
+        Return the number of empty turns that were kept, by system.
         """
-        said = Counter(
+        counts = Counter(
             turn.speaker
             for dialogue in self.dialogues
             for turn in dialogue.turns
             if not turn.text.strip() and turn.speaker not in dialogue.humans
         )
-        return dict(sorted(said.items()))
+        return dict(sorted(counts.items()))
 
     def refuse(self, problems: Sequence[Problem]) -> None:
         """
-        Count a dialogue that cannot be had.
+        Count a dialogue that cannot be imported.
         """
         self.problems.update(dict.fromkeys(problems))
         self.n_left_out += 1
 
 
-def gather(
+def read_imports(
     paths: Sequence[Path],
     wanted: str | None,
-    rules: Rules,
+    rules: ImportRules,
     *,
     self_chats: bool | None = None,
     skip_bad_rows: bool | None = False,
     progress: bool = True,
-) -> Haul:
+) -> ImportedDialogues:
     """
     Return the dialogues of these files.
 
-    :param wanted: their format; `None` has it found.
-    :param self_chats: replaces the format's own habit.
+    :param wanted: their format; `None`: it is detected.
+    :param self_chats: replaces the convention of the format.
     :param skip_bad_rows: leave out what cannot be read instead of stopping there;
         `None` where a user cannot ask for that.
     :raises UserError: for the first bad row, for names that cannot be told apart, and
         when nothing is left.
     """
-    haul = Haul()
-    ids: dict[str, Settled] = {}
-    self_chats_of: list[Source] = []
-    with tqdm(desc='read', unit=' dialogues', disable=not progress, delay=1) as bar:
-        for haul.format, source in sources(paths, wanted):
-            form = FORMATS[haul.format]
+    imports = ImportedDialogues()
+    ids: dict[str, ImportedDialogue] = {}
+    self_chat_files: list[SourceFile] = []
+    with bar_of('read', None, progress, delay=1) as bar:
+        for imports.format, source in read_sources(paths, wanted):
+            form = FORMATS[imports.format]
             own = replace(
                 rules, self_chats=form.self_chats if self_chats is None else self_chats
             )
-            haul.files.append((Path(source.file).name, _checksum(source)))
-            if not rules.name_by_file and haul.format == 'parlai':
-                _one_model(self_chats_of, source)
-            for talk in form.read(source):
+            imports.files.append((Path(source.file).name, _checksum(source)))
+            if not rules.name_by_file and imports.format == 'parlai':
+                _check_one_model(self_chat_files, source)
+            for source_dialogue in form.read(source):
                 bar.update()
-                _take(haul, settle(talk, source.stem, own), ids)
-                if haul.problems and not skip_bad_rows:
-                    first = next(iter(haul.problems))
+                _add(imports, apply_rules(source_dialogue, source.stem, own), ids)
+                if imports.problems and not skip_bad_rows:
+                    first = next(iter(imports.problems))
                     hint = ' (--skip-bad-rows leaves it out)'
                     raise UserError(f'{first}{"" if skip_bad_rows is None else hint}')
-    _check(haul, rules)
-    return haul
+    _check(imports, rules)
+    return imports
 
 
-def _take(
-    haul: Haul, one: Settled | tuple[Problem, ...], ids: dict[str, Settled]
+def _add(
+    imports: ImportedDialogues, one: ImportedDialogue | tuple[Problem, ...], ids: dict[str, ImportedDialogue]
 ) -> None:
     """
-    Put a dialogue where it belongs.
+    Add a dialogue, or count it as left out.
     """
-    if not isinstance(one, Settled):
-        haul.refuse(one)
+    if not isinstance(one, ImportedDialogue):
+        imports.refuse(one)
     elif {one.first, one.second} <= one.humans:
-        haul.n_people += 1
+        imports.n_people += 1
     elif one.id is not None and one.id in ids:
         where = f'{ids[one.id].file}:{ids[one.id].line}'
         what = f'the id {brief(one.id)} is that of the dialogue in {where} already'
-        haul.refuse([Problem(one.file, one.line, what)])
+        imports.refuse([Problem(one.file, one.line, what)])
     else:
-        haul.dialogues.append(one)
+        imports.dialogues.append(one)
         if one.id is not None:
             ids[one.id] = one
 
 
-def _check(haul: Haul, rules: Rules) -> None:
+def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
     """
-    Refuse an empty haul, and names that cannot be what was meant.
+    Refuse an import without dialogues, and names that differ too little.
     """
-    if not haul.dialogues:
-        lost = [f'{haul.n_left_out} cannot be read'] if haul.n_left_out else []
-        lost += [f'{haul.n_people} are of people only'] if haul.n_people else []
-        first = ''.join(f'; the first bad row: {p}' for p in [*haul.problems][:1])
+    if not imports.dialogues:
+        lost = [f'{imports.n_left_out} cannot be read'] if imports.n_left_out else []
+        lost += [f'{imports.n_people} are of people only'] if imports.n_people else []
+        first = ''.join(f'; the first bad row: {p}' for p in [*imports.problems][:1])
         raise UserError(
             f'no dialogues to import: {", ".join(lost) or "none is there"}{first}'
         )
     folded: dict[str, str] = {}
-    for name in haul.names:
+    for name in imports.names:
         other = folded.setdefault(' '.join(name.casefold().split()), name)
         if other != name:
             raise UserError(
                 f'one bot named twice? {brief(other)} and {brief(name)} differ in case '
                 f'or blanks only; make them one or two: --rename {name}=NEW'
             )
-    _check_options(haul, rules)
+    _check_options(imports, rules)
 
 
-def _check_options(haul: Haul, rules: Rules) -> None:
+def _check_options(imports: ImportedDialogues, rules: ImportRules) -> None:
     """
-    Refuse options that speak of nobody.
+    Refuse options that name no speaker.
     """
-    if haul.n_people or haul.n_left_out:
-        return  # whoever is meant may be in one of these
-    names, rename, humans = haul.names, rules.rename, rules.humans
+    if imports.n_people or imports.n_left_out:
+        return  # the speaker that is meant may be in one of these
+    names, rename, humans = imports.names, rules.rename, rules.humans
     for old, new in rename.items():
         if new not in names:
             raise UserError(f'--rename {old}={new}: {nearest(old, names)}')
     for name in sorted(humans - {*names, *rename}):
         raise UserError(
-            f'--humans {name}: nobody has this name; {nearest(name, names)}'
+            f'--humans {name}: no speaker has this name; {nearest(name, names)}'
         )
 
 
-def _one_model(before: list[Source], source: Source) -> None:
+def _check_one_model(before: list[SourceFile], source: SourceFile) -> None:
     """
     Refuse self-chats of two models, which ParlAI may call by one name, their class.
     """
-    model = judged_model(source)
+    model = self_chat_model(source)
     if model is None:
         return
     before.append(source)
-    if judged_model(before[0]) != model:
+    if self_chat_model(before[0]) != model:
         raise UserError(
             f'{before[0].file} and {source.file} are self-chats of two models '
             '(model_file in .metadata), whose speakers ParlAI may call by one name; '
@@ -186,6 +189,6 @@ def _one_model(before: list[Source], source: Source) -> None:
         )
 
 
-def _checksum(source: Source) -> str:
+def _checksum(source: SourceFile) -> str:
     text = '\n'.join(source.lines).encode('utf-8', 'surrogateescape')
     return hashlib.sha256(text).hexdigest()[:16]

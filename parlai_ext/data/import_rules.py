@@ -1,0 +1,181 @@
+"""
+Turns the dialogue of a file into one of two systems that take turns, or refuses it.
+
+Nothing is mended unless an option asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from parlai_ext.data.source_file import Problem, SourceDialogue, SourceTurn, brief
+
+# what generation leaves at the end of a text, whole or cut off
+MARKERS = re.compile(r'\s*<\s*(?:/\s*s|s|pad|bos|eos|\|endoftext\|)\s*(?:>|$)')
+SIDE = re.compile(r'(.+)_([12])')
+EMPTY_TURNS = ('refuse', 'keep')
+
+
+@dataclass(frozen=True)
+class ImportRules:
+    """
+    How dialogues are imported.
+
+    :param self_chats: ``NAME_1`` and ``NAME_2`` in one dialogue are NAME with itself.
+    :param empty_turns: ``refuse`` or ``keep``.
+    :param join_turns: join consecutive turns of one speaker.
+    :param strip_markers: remove markers of generation, such as ``</s>``.
+    :param name_by_file: call a system NAME@FILE.
+    :param rename: old name -> new name.
+    :param humans: speakers who are people, besides those that the file marks.
+    :param judge_humans: rank people as systems are ranked.
+    """
+
+    self_chats: bool = False
+    empty_turns: str = 'refuse'
+    join_turns: bool = False
+    strip_markers: bool = False
+    name_by_file: bool = False
+    rename: Mapping[str, str] = field(default_factory=dict)
+    humans: frozenset[str] = frozenset()
+    judge_humans: bool = False
+
+
+@dataclass(frozen=True)
+class ImportedDialogue:
+    """
+    A dialogue of two systems: the one that begins, the other one, the turns, and which
+    of the names are people.
+    """
+
+    first: str
+    second: str
+    turns: tuple[SourceTurn, ...]
+    humans: frozenset[str]
+    id: str | None
+    file: str
+    line: int
+
+
+def apply_rules(source: SourceDialogue, stem: str, rules: ImportRules) -> ImportedDialogue | tuple[Problem, ...]:
+    """
+    Return the dialogue of two systems, or all problems of the source.
+    """
+    if source.problems:
+        return source.problems
+    turns = _mended_turns(source.turns, rules)
+    speakers = list(dict.fromkeys(turn.speaker for turn in turns))
+    alone = len(speakers) == 1 and source.self_chat
+    if problem := _first_problem(source, turns, speakers, alone, rules):
+        line, what = problem
+        return (Problem(source.file, line, source.place + what),)
+    names = _system_names(speakers, alone or source.self_chat or rules.self_chats)
+    people = {
+        old
+        for old, name in names.items()
+        if {old, name, rules.rename.get(name)} & (source.humans | rules.humans)
+    }
+    run_names = {
+        old: _run_name(name, '' if old in people else stem, rules)
+        for old, name in names.items()
+    }
+    first, second = run_names[speakers[0]], run_names[speakers[-1]]
+    if first == second and len(set(names.values())) == 2:
+        what = f'both speakers are called {brief(first)} by now; --rename one of them'
+        return (Problem(source.file, source.line, what),)
+    humans = set() if rules.judge_humans else {run_names[old] for old in people}
+    renamed_turns = tuple(
+        replace(
+            turn,
+            speaker=run_names[turn.speaker],
+            given=turn.given or _is_given(turn, run_names[turn.speaker] in humans),
+        )
+        for turn in turns
+    )
+    where = (source.id, source.file, source.line)
+    return ImportedDialogue(first, second, renamed_turns, frozenset(humans), *where)
+
+
+def _is_given(turn: SourceTurn, human: bool) -> bool:
+    """
+    Return True if no system produced a turn: it is a person's, or empty.
+    """
+    return human or not turn.text.strip()
+
+
+def _mended_turns(turns: Sequence[SourceTurn], rules: ImportRules) -> list[SourceTurn]:
+    """
+    Return the turns, mended as the rules ask.
+    """
+    if rules.strip_markers:
+        turns = [replace(turn, text=MARKERS.sub('', turn.text)) for turn in turns]
+    if not rules.join_turns:
+        return list(turns)
+    joined = []
+    for _, some in groupby(turns, key=lambda turn: (turn.speaker, turn.given)):
+        own = list(some)
+        joined.append(replace(own[0], text='\n'.join(turn.text for turn in own)))
+    return joined
+
+
+def _first_problem(
+    source: SourceDialogue,
+    turns: Sequence[SourceTurn],
+    speakers: Sequence[str],
+    alone: bool,
+    rules: ImportRules,
+) -> tuple[int, str] | None:
+    """
+    Return the line and the description of the first problem.
+    """
+    if not turns:
+        return source.line, 'no turns: the dialogue is empty'
+    if len(speakers) > 2:
+        third = next(turn for turn in turns if turn.speaker == speakers[2])
+        names = f'{brief(speakers[2])} after {brief(speakers[0])} and '
+        what = f'a third speaker, {names}{brief(speakers[1])}; a dialogue has two'
+        return third.line, what
+    for turn in turns:
+        if not turn.speaker:
+            return turn.line, 'a turn without the name of its speaker'
+        if not turn.text.strip() and rules.empty_turns == 'refuse':
+            what = f'an empty turn of {brief(turn.speaker)}'
+            return turn.line, f'{what}; --empty-turns keep takes it as it is'
+    if len(turns) == 1:
+        return turns[0].line, 'one turn only; a dialogue has two speakers'
+    if len(speakers) == 1 and not alone:
+        return source.line, (
+            f'one speaker only, {brief(speakers[0])}; a dialogue has two (the sides of '
+            'a self-chat are told apart as NAME_1 and NAME_2, see --self-chats)'
+        )
+    return None if alone else _repeated_speaker(turns)
+
+
+def _repeated_speaker(turns: Sequence[SourceTurn]) -> tuple[int, str] | None:
+    for before, turn in zip(turns, turns[1:], strict=False):
+        if turn.speaker == before.speaker:
+            what = f'{brief(turn.speaker)} speaks twice in a row'
+            return turn.line, f'{what}; --join-turns makes one turn of that'
+    return None
+
+
+def _system_names(speakers: Sequence[str], self_chats: bool) -> dict[str, str]:
+    """
+    Return the system behind each speaker: one for both sides of a self-chat.
+    """
+    sides = [SIDE.fullmatch(name) for name in speakers]
+    stems = {side[2]: side[1] for side in sides if side}
+    if self_chats and len(stems) == 2 and stems['1'] == stems['2']:
+        return dict.fromkeys(speakers, stems['1'])
+    return {name: name for name in speakers}
+
+
+def _run_name(name: str, stem: str, rules: ImportRules) -> str:
+    """
+    Return the name of a speaker in the run.
+    """
+    full = f'{name}@{stem}' if stem and rules.name_by_file else name
+    return rules.rename.get(full, full)

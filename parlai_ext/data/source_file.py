@@ -1,0 +1,221 @@
+"""
+A file of dialogues as it is read: its lines, JSON records, turns, and the problems.
+
+A reader of a format yields `SourceDialogue`, which holds the turns or the problems.
+Nothing is mended here; `import_rules` makes dialogues of two speakers from them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+BOM = b'\xef\xbb\xbf'
+NOT_UTF8 = 'not UTF-8 text'
+SURROGATE = re.compile('[\udc80-\udcff]')
+RECORDS_TO_TRY = 20  # from which the format of a file is told
+
+
+class BadRecord(Exception):
+    """
+    What is wrong with a record: the key, and what would be right.
+    """
+
+    def __init__(self, what: str, line: int = 1):
+        super().__init__(what)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Problem:
+    """
+    What cannot be read, and where. `file` is the path as the user gave it.
+    """
+
+    file: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f'{self.file}:{self.line}: {self.what}'
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTurn:
+    """
+    One turn and the line it is in; ``given`` when no system produced it.
+    """
+
+    speaker: str
+    text: str
+    line: int
+    given: bool = False
+
+
+@dataclass(frozen=True)
+class SourceDialogue:
+    """
+    One dialogue of a file, with any number of speakers.
+
+    :param id: the id that the file gives it, if any.
+    :param humans: speakers that the file marks as people.
+    :param place: where in the line it is, for lines that hold several dialogues.
+    :param self_chat: the file says that one system talks to itself.
+    :param problems: why it cannot be used; it is then left out or refused.
+    """
+
+    file: str
+    line: int
+    turns: tuple[SourceTurn, ...] = ()
+    id: str | None = None
+    humans: frozenset[str] = frozenset()
+    self_chat: bool = False
+    problems: tuple[Problem, ...] = ()
+    place: str = ''
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """
+    A file's text, one entry a line. Bytes that are not UTF-8 are lone surrogates.
+    """
+
+    file: str
+    stem: str
+    lines: tuple[str, ...]
+
+    @classmethod
+    def from_path(cls, path: Path) -> SourceFile:
+        """
+        Read a file. Only the line feed ends a line; a byte order mark and the carriage
+        return before a line feed are dropped.
+        """
+        data = path.read_bytes().removeprefix(BOM)
+        text = data.decode('utf-8', 'surrogateescape')
+        lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
+        return cls(str(path), path.stem, lines)
+
+    def problem(self, line: int, what: str) -> Problem:
+        """
+        Return a problem in a line of this file.
+        """
+        return Problem(self.file, line, what)
+
+    def unreadable(self, line: int, what: str) -> SourceDialogue:
+        """
+        Return the dialogue without turns that stands for a line with a problem.
+        """
+        return SourceDialogue(self.file, line, problems=(self.problem(line, what),))
+
+
+Reader = Callable[[SourceFile], Iterator[SourceDialogue]]
+
+
+def is_utf8(text: str) -> bool:
+    """
+    Return True if a line of `SourceFile.lines` was UTF-8.
+    """
+    return text.isascii() or not SURROGATE.search(text)
+
+
+def brief(value: Any) -> str:
+    """
+    Return a value as a short quotation on one line.
+    """
+    text = value if isinstance(value, str) else str(value)
+    return ascii(text) if len(text) <= 40 else ascii(text[:40]) + '…'
+
+
+def json_records(
+    source: SourceFile,
+) -> Iterator[tuple[int, Mapping[str, Any] | BadRecord]]:
+    """
+    Yield the number and the JSON object of every line, or what is wrong with it.
+    """
+    for number, line in enumerate(source.lines, 1):
+        if line.strip():
+            yield number, _json_record(line)
+
+
+def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
+    if not is_utf8(line):
+        return BadRecord(NOT_UTF8)
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return BadRecord(f'not JSON ({" ".join(str(error).split())[:60]})')
+    if not isinstance(value, dict):
+        return BadRecord(f'a JSON object is expected, not {brief(line)}')
+    return value
+
+
+def dialogues_of_records(
+    source: SourceFile,
+    dialogue: Callable[[int, Mapping[str, Any]], SourceDialogue],
+) -> Iterator[SourceDialogue]:
+    """
+    Yield the dialogue that ``dialogue(line, record)`` makes of each JSON line.
+    """
+    for number, record in json_records(source):
+        try:
+            if isinstance(record, BadRecord):
+                raise record
+            yield dialogue(number, record)
+        except BadRecord as error:
+            yield source.unreadable(number, str(error))
+
+
+def first_record(source: SourceFile) -> Mapping[str, Any]:
+    """
+    Return the first readable record near the start of a file, or an empty one.
+    """
+    for _, record in islice(json_records(source), RECORDS_TO_TRY):
+        if not isinstance(record, BadRecord):
+            return record
+    return {}
+
+
+def text_value(record: Any, key: str, where: str) -> str:
+    """
+    Return a record's text under ``key``.
+
+    :raises BadRecord: when there is none.
+    """
+    value = record.get(key) if isinstance(record, dict) else None
+    if not isinstance(value, str):
+        problem = 'is missing' if value is None else f'is a text, not {brief(value)}'
+        raise BadRecord(f'{where}: {key!r} {problem}')
+    return value
+
+
+def list_value(record: Any, key: str) -> list[Any]:
+    """
+    Return a record's list under ``key``.
+
+    :raises BadRecord: when there is none.
+    """
+    value = record.get(key)
+    if not isinstance(value, list):
+        raise BadRecord(f'{key!r} is a list, not {brief(value)}')
+    return value
+
+
+def id_value(record: Mapping[str, Any], key: str = 'dialogue_id') -> str | None:
+    """
+    Return a record's own id of its dialogue, a text or a number, as text.
+
+    :raises BadRecord: when it is something else.
+    """
+    value = record.get(key)
+    if isinstance(value, Mapping):  # MongoDB's way to write an id
+        value = value.get('$oid')
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == '':
+        raise BadRecord(f'{key!r} is a text or a number, not {brief(value)}')
+    return str(value)
