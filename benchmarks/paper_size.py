@@ -27,7 +27,6 @@ from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
     Pairing,
-    Protocol,
     Roster,
     Score,
     ScoredDialogue,
@@ -35,6 +34,7 @@ from parlai_ext.core.nouns import (
     Utterance,
 )
 from parlai_ext.core.pairings import pairings
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import dialogue_id, shards
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run

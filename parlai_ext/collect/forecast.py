@@ -12,8 +12,9 @@ from parlai_ext.collect.amounts import totals
 from parlai_ext.collect.plan import protocol_of_options
 from parlai_ext.collect.timing import SETTINGS, read_forecast
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Protocol, System
+from parlai_ext.core.nouns import System
 from parlai_ext.core.pairings import pairings
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.scoring import scorer_check
 from parlai_ext.store import RunFolder
 

@@ -22,12 +22,12 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Dialogue,
     Pairing,
-    Protocol,
     Utterance,
     content_id,
     to_json,
 )
 from parlai_ext.core.progress import bar_of
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.import_rules import ImportedDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.store import RunFolder

@@ -13,7 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from parlai_ext.core.nouns import Opener, Pairing, Protocol, content_id, to_json
+from parlai_ext.core.nouns import Opener, Pairing, content_id, to_json
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.signature import signature_line
 from parlai_ext.store.manifest import SCHEMA
 

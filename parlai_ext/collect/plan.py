@@ -11,11 +11,12 @@ from typing import Any
 from parlai_ext.collect import seats
 from parlai_ext.collect.manifest import BATCHSIZE, build_manifest
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Opener, Pairing, Protocol, Roster, System
+from parlai_ext.core.nouns import Opener, Pairing, Roster, System
 from parlai_ext.core.pairings import SCHEMES, pairings
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import sample_openers, shard_size_for
-from parlai_ext.files.protocol_file import load_protocol_and_info
-from parlai_ext.files.roster_file import parse_target_and_info
+from parlai_ext.files.protocol_file import load_protocol_file
+from parlai_ext.files.roster_file import parse_target
 from parlai_ext.store import RunFolder, imported
 
 # options of the command line that replace a key of the protocol file
@@ -198,7 +199,7 @@ def _protocol(
     Return the protocol with the targets that the run already has, the names of the
     targets that are asked for now, and those of systems that are guesses.
     """
-    added = [parse_target_and_info(spec) for spec in opt.get('add_target') or ()]
+    added = [parse_target(spec) for spec in opt.get('add_target') or ()]
     more = [system for system, _ in added]
     before = protocol_of(old).roster.targets if old else ()
     given = {k: opt[k] for k in OVERRIDES if opt.get(k) is not None}
@@ -207,8 +208,9 @@ def _protocol(
         now: tuple[System, ...] = ()
         _refuse_changes(opt)
     elif opt.get('config'):
-        protocol, info = load_protocol_and_info(opt['config'], given)
-        guessed = [name for name, about in info.items() if about.get('guess')]
+        file = load_protocol_file(opt['config'], given)
+        protocol = file.protocol
+        guessed = [name for name, about in file.info.items() if about.guess]
         now = protocol.roster.targets
     else:
         none = f'; there is no run in {opt["run_dir"]}' if opt.get('run_dir') else ''
@@ -217,7 +219,7 @@ def _protocol(
         )
     roster = replace(protocol.roster, targets=merge_targets(before, now, more))
     asked = {s.name for s in [*now, *more]}
-    guessed += [system.name for system, about in added if about.get('guess')]
+    guessed += [system.name for system, about in added if about.guess]
     # a target of the run that is not asked for now is as much a guess as before
     guessed += [name for name in (old or {}).get('guessed') or () if name not in asked]
     return replace(protocol, roster=roster), asked, guessed

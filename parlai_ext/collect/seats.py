@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import Protocol, Roster, System
+from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core.protocol import Protocol
 
 
 def identities(

@@ -18,7 +18,7 @@ from typing import Any
 
 from parlai_ext.collect.amounts import duration, money, size
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Protocol
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.manifest import NAME as MANIFEST

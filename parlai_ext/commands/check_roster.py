@@ -15,7 +15,9 @@ from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError, shown
 
 if TYPE_CHECKING:
-    from parlai_ext.core.nouns import Protocol, System
+    from parlai_ext.core.nouns import System
+    from parlai_ext.core.protocol import Protocol
+    from parlai_ext.files.roster_file import SystemInfo
     from parlai_ext.systems.resolve import Resolution
 
 Row = tuple[str, 'System']
@@ -76,7 +78,7 @@ class CheckRoster(Command):
             self.download(rows)
         found = [resolve(system, self.opt['datapath']) for _, system in rows]
         for (role, _), resolution in zip(rows, found, strict=True):
-            for line in in_words(role, resolution, info.get(resolution.name, {})):
+            for line in in_words(role, resolution, info.get(resolution.name)):
                 print(shown(line))
         print(totals(found))
         return found
@@ -95,22 +97,23 @@ class CheckRoster(Command):
             if came.reason:
                 print(shown(came.reason))
 
-    def systems(self) -> tuple[list[Row], Mapping[str, Mapping[str, Any]]]:
+    def systems(self) -> tuple[list[Row], Mapping[str, SystemInfo]]:
         """
         Return the systems with their roles, and what the roster tells of each.
         """
-        from parlai_ext.files.protocol_file import load_protocol_and_info
-        from parlai_ext.files.roster_file import load_roster, parse_target_and_info
+        from parlai_ext.files.protocol_file import load_protocol_file
+        from parlai_ext.files.roster_file import load_roster, parse_target
 
         opt = self.opt
-        more = [parse_target_and_info(spec) for spec in opt['add_target'] or ()]
+        more = [parse_target(spec) for spec in opt['add_target'] or ()]
         added = [system for system, _ in more]
         told = {system.name: about for system, about in more}
         judge: list[Row] = []
         if opt['config']:
             keys = ('roster', 'pairing', 'judge_model_file')
             given = {key: opt[key] for key in keys}
-            protocol, info = load_protocol_and_info(opt['config'], given)
+            protocol_file = load_protocol_file(opt['config'], given)
+            protocol, info = protocol_file.protocol, protocol_file.info
             roster, judge = protocol.roster, judge_of(protocol)
         elif opt['roster']:
             file = load_roster(opt['roster'])
@@ -134,7 +137,7 @@ def judge_of(protocol: Protocol) -> list[Row]:
     return [('judge', judge)] if judge else []
 
 
-def in_words(role: str, resolution: Resolution, info: Mapping[str, Any]) -> list[str]:
+def in_words(role: str, resolution: Resolution, info: SystemInfo | None) -> list[str]:
     """
     Return the lines that tell of one system.
     """
@@ -147,11 +150,11 @@ def in_words(role: str, resolution: Resolution, info: Mapping[str, Any]) -> list
     lines += resolution.besides
     if missing and '://' in resolution.where:
         lines.append(f'its weights come from {resolution.where}')
-    if missing and info.get('notes'):
-        lines.append(info['notes'])
-    if info.get('guess'):
-        others = ', '.join(map(str, info.get('alternatives', ())))
-        doubt = f'a guess; confidence {info.get("confidence", "unknown")}'
+    if info and info.notes and missing:
+        lines.append(info.notes)
+    if info and info.guess:
+        others = ', '.join(map(str, info.alternatives))
+        doubt = f'a guess; confidence {info.confidence or "unknown"}'
         lines.append(doubt + (f'; or it is {others}' if others else ''))
     return lines[:1] + [' ' * 8 + line for line in lines[1:]]
 

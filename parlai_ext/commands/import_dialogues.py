@@ -16,7 +16,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import SWITCH
 
 if TYPE_CHECKING:
-    from parlai_ext.core.nouns import Protocol
+    from parlai_ext.core.protocol import Protocol
     from parlai_ext.data.imported_dialogues import ImportedDialogues
 
 JUDGE = 'zoo:mini/judge/model'
@@ -165,16 +165,16 @@ def protocol_of(opt: Mapping[str, Any]) -> Protocol:
     """
     Return the protocol of the run: how its dialogues are scored and ranked.
     """
-    from parlai_ext.core.nouns import Protocol
-    from parlai_ext.files.protocol_file import load_protocol_and_info
+    from parlai_ext.core.protocol import Protocol
+    from parlai_ext.files.protocol_file import load_protocol
     from parlai_ext.store.imported import NAME
 
     scorer: dict[str, Any] = {'name': 'fed', 'judge_model_file': JUDGE}
     scorer['followups'] = 'default'
     ranking: Mapping[str, Any] = {}
     if opt['config']:
-        found, _ = load_protocol_and_info(opt['config'], {})
-        scorer, ranking = dict(found.scorer), found.ranking
+        protocol = load_protocol(opt['config'])
+        scorer, ranking = dict(protocol.scorer), protocol.ranking
     for key in ('judge_model_file', 'followups'):
         if opt[key] is not None:
             scorer[key] = opt[key]

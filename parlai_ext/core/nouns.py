@@ -58,31 +58,6 @@ class Roster:
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """
-    One published method: pairing, openers, length, scorer and ranking rule.
-
-    `reference` maps dimension -> system -> value, `reference_kind` says whether it
-    is ``human`` or ``planted``. `num_turns` counts utterances, given ones included.
-    `num_dialogues` are those of each pairing; `score` says whose utterances are judged:
-    ``target`` (the first speaker's) or ``both``.
-    """
-
-    name: str
-    pairing: str = 'bipartite'
-    openers: str = 'ext:empathetic_openers'
-    num_dialogues: int = 600
-    num_turns: int = 12
-    score: str = 'target'
-    scorer: Mapping[str, Any] = field(default_factory=dict)
-    ranking: Mapping[str, Any] = field(default_factory=dict)
-    roster: Roster = field(default_factory=lambda: Roster(()))
-    reference: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    reference_kind: str | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True)
 class Opener:
     """
     The given first utterances of a dialogue; the first is the first speaker's.

@@ -23,7 +23,7 @@ import math
 import os
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
@@ -50,7 +50,7 @@ class OptionInfo:
     """
 
     help: str
-    choices: tuple[Any, ...] | None = None
+    choices: Collection[Any] | None = None
     signed: bool | Literal['if changed'] = True
     flag: str | None = None
     metavar: str | None = None
@@ -68,7 +68,7 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
 
     :param default: the value that holds when none is given. Without one, or with an
         empty list or mapping, give a ``tuple`` or ``None``.
-    :param choices: the only values allowed.
+    :param choices: the only values allowed, or a registry whose names they are.
     :param signed: the value is part of the signature; ``'if changed'`` leaves out a
         value that equals the default.
     :param flag: the name on the command line, where it is not ``--<prefix>-<name>``.
@@ -84,8 +84,6 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     """
     if info.get('model'):
         info.setdefault('signed', False)
-    if info.get('choices') is not None:
-        info['choices'] = tuple(info['choices'])
     declared = OptionInfo(help, **info)
     return dataclasses.field(default=default, metadata={METADATA: declared})
 
@@ -121,16 +119,8 @@ class Option:
         """
         if value is None:
             return None if self.optional else f'{KINDS[self.type]} is expected'
-        if self.type is float and type(value) is int:
-            value = float(value)
-        if self.type is tuple and isinstance(value, list):
-            value = tuple(value)
-        if not isinstance(value, self.type) or (
-            isinstance(value, bool) and self.type is not bool
-        ):
-            quotes = self.type is str and isinstance(value, bool | int | float)
-            hint = '; put it in quotes' if quotes else ''
-            return f'{KINDS[self.type]} is expected, not {_shown(value)}{hint}'
+        if (problem := type_problem(value, self.type)) is not None:
+            return problem
         if self.info.choices is not None and value not in self.info.choices:
             return f'{value!r}; {nearest(str(value), map(str, self.info.choices))}'
         if isinstance(value, int | float) and not self._in_range(value):
@@ -189,11 +179,11 @@ def options_of(cls: type) -> Mapping[str, Option]:
     }
 
 
+Fail = Callable[[str, str], Exception]
+
+
 def read_options(
-    cls: type[T],
-    given: Mapping[str, Any],
-    where: str = '',
-    error: Callable[[str, str], Exception] | None = None,
+    cls: type[T], given: Mapping[str, Any], where: str = '', error: Fail | None = None
 ) -> T:
     """
     Return the options that a mapping gives; `None` means that a key is not given.
@@ -202,21 +192,9 @@ def read_options(
     :param error: makes the exception from key and problem, for a file that knows lines.
     :raises UserError: for an unknown key, a wrong type, or a value that is no choice.
     """
-
-    def plain_error(key: str, problem: str) -> Exception:
-        return UserError(f'{where}{key}: {problem}')
-
-    error = error or plain_error
+    error = error or _fail_at(where)
     known = options_of(cls)
-    values: dict[str, Any] = {}
-    for key, value in given.items():
-        if key not in known:
-            raise error(key, f'unknown key; {nearest(key, known)}')
-        if value is None:
-            continue
-        if (problem := known[key].problem(value)) is not None:
-            raise error(key, problem)
-        values[key] = _coerced(value, known[key].type)
+    values = given_options(cls, given, where, error)
     presets = getattr(cls, 'presets', None)
     try:
         return cls(**{**(presets(values) if presets else {}), **values})
@@ -231,6 +209,37 @@ def read_options(
         raise error(missing[0], f'is needed: {known[missing[0]].info.help}') from None
 
 
+def given_options(
+    cls: type,
+    given: Mapping[str, Any],
+    where: str = '',
+    error: Fail | None = None,
+    also: Collection[str] = (),
+) -> dict[str, Any]:
+    """
+    Return the values that a mapping gives, checked, without those that are `None`.
+
+    :param also: keys that are allowed besides the options; they are left out.
+    :raises UserError: as `read_options` does.
+    """
+    error = error or _fail_at(where)
+    known = options_of(cls)
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in known and key not in also:
+            raise error(key, f'unknown key; {nearest(key, [*known, *also])}')
+        if value is None or key not in known:
+            continue
+        if (problem := known[key].problem(value)) is not None:
+            raise error(key, problem)
+        values[key] = _coerced(value, known[key].type)
+    return values
+
+
+def _fail_at(where: str) -> Fail:
+    return lambda key, problem: UserError(f'{where}{key}: {problem}')
+
+
 def add_flags(
     parser: Any,
     cls: type,
@@ -238,7 +247,7 @@ def add_flags(
     prefix: str = '',
     title: str | None = None,
     not_given: bool = False,
-    skip: typing.Collection[str] = (),
+    skip: Collection[str] = (),
 ) -> None:
     """
     Add a flag for each option, in its group, to an argparse or a ParlAI parser.
@@ -329,6 +338,19 @@ def option_rows(cls: type, prefix: str = '') -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def type_problem(value: Any, kind: type) -> str | None:
+    """
+    Return why a value is not of a kind (text, number, list, …); `None` if it is. A
+    whole number is a number too.
+    """
+    right = isinstance(value, {float: int | float, tuple: list | tuple}.get(kind, kind))
+    if not right or (isinstance(value, bool) and kind is not bool):
+        quotes = kind is str and isinstance(value, bool | int | float)
+        hint = '; put it in quotes' if quotes else ''
+        return f'{KINDS[kind]} is expected, not {_shown(value)}{hint}'
+    return None
 
 
 def positive(text: str) -> int:
@@ -469,6 +491,8 @@ def _plain_type(hint: Any) -> tuple[type, bool]:
         inner = [one for one in typing.get_args(hint) if one is not type(None)]
         optional = len(inner) < len(typing.get_args(hint))
         return _plain_type(inner[0])[0] if len(inner) == 1 else object, optional
+    if origin is Literal:
+        return type(typing.get_args(hint)[0]), False
     plain: type = origin or hint
     if plain is not Any and issubclass(plain, Mapping):
         return dict, False
@@ -482,6 +506,8 @@ def _coerced(value: Any, kind: type) -> Any:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return 'nothing'
     if isinstance(value, Mapping):
         return KINDS[dict]
     if isinstance(value, list | tuple):

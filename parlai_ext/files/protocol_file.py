@@ -2,7 +2,7 @@
 Protocol files: one published method as one YAML file, every key checked.
 
     name: bipartite_2022                # the file's name, when it is left out
-    pairing: bipartite                  # one of parlai_ext/core/pairings.py
+    pairing: bipartite                  # a scheme of core/pairings.py
     openers: ext:empathetic_openers     # a ParlAI task, or say:TEXT, one utterance
     num_dialogues: 600                  # of each pairing
     num_turns: 12                       # utterances of a dialogue, given ones included
@@ -13,201 +13,181 @@ Protocol files: one published method as one YAML file, every key checked.
     # or by a tournament: {rule: tournament, rating: openskill, shuffles: 3}
     roster: bipartite_2022              # a name, a path, or targets: and partners:
     reference: {kind: human, Overall: {some-system: 4.2}}
+
+The plain keys are declared in `core/protocol.py`, those of ``ranking:`` in
+`core/ranking_options.py`, those of ``scorer:`` by each scorer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import Protocol
+from parlai_ext.core.options import given_options, option, options_of
 from parlai_ext.core.pairings import SCHEMES
+from parlai_ext.core.protocol import Protocol, ProtocolOptions
+from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.files.roster_file import (
     RosterFile,
-    beside,
+    SystemInfo,
     load_roster,
     read_roster,
     read_shipped,
+    resolve_path,
 )
 from parlai_ext.files.yaml_file import Document, Key
 
-SIMPLE: dict[str, type] = {
-    'name': str,
-    'pairing': str,
-    'openers': str,
-    'num_dialogues': int,
-    'num_turns': int,
-    'score': str,
-    'seed': int,
-}
-KEYS = (*SIMPLE, 'description', 'scorer', 'ranking', 'roster', 'reference')
-CHOICES = {
-    'pairing': tuple(SCHEMES),
-    'score': ('target', 'both'),
-    'partners': ('sampled', 'fixed'),
-    'rule': ('mean', 'tournament'),
-    'rating': (
-        *('openskill', 'trueskill', 'bradley_terry'),
-        *('3-1-0', '2-1-0', 'sum_of_ranks'),
-    ),
-}
-SHARES = ('max_failed_share', 'max_truncated_share')
-LEAST = {'num_dialogues': 1, 'num_turns': 3, 'bootstraps': 1, 'shuffles': 1}
-SCORER: dict[str, type] = {
-    'name': str,
-    'judge_model_file': str,
-    'followups': str,
-    'variant': str,
-    'scope': str,
-    'polarity': str,
-    'token_reduction': str,
-    'followup_reduction': str,
-    'reading': str,
-    'entities': str,
-    'concepts': str,
-    'repetition': float,
-    'contradiction': float,
-    'recall_distance': int,
-    'concept_share': float,
-    'perplexity_cap': float,
-    'perplexity_unit': str,
-    'distinct_unit': str,
-    'first_judged': int,
-}
-RANKING: dict[str, type] = {
-    'bootstraps': int,
-    'max_failed_share': float,
-    'max_truncated_share': float,
-    'partners': str,
-    'rule': str,
-    'rating': str,
-    'shuffles': int,
-}
-# an option of the command line -> the key that it replaces
-OVERRIDES: dict[str, tuple[str, ...]] = {
-    **{key: (key,) for key in (*SIMPLE, 'roster')},
-    'judge_model_file': ('scorer', 'judge_model_file'),
-    'rule': ('ranking', 'rule'),
-    'rating': ('ranking', 'rating'),
-    'shuffles': ('ranking', 'shuffles'),
-    'followups': ('scorer', 'followups'),
-    'bootstraps': ('ranking', 'bootstraps'),
-    'max_failed_share': ('ranking', 'max_failed_share'),
-    'max_truncated_share': ('ranking', 'max_truncated_share'),
-}
+SECTIONS = ('description', 'scorer', 'ranking', 'roster', 'reference')
+# options of the command line that replace a key of `scorer:`
+SCORER_OVERRIDES = ('judge_model_file', 'followups')
+
+
+@dataclass(frozen=True)
+class AnyScorerOptions:
+    """
+    The keys of all scorers.
+    """
+
+    judge_model_file: str = option('', path=True, help='the model inside the scorer')
+    followups: str = option('', path=True, help='follow-up set')
+    variant: str = option('', help='FED: variant')
+    scope: str = option('', help='FED: context')
+    polarity: str = option('', help='FED: kind of follow-ups')
+    token_reduction: str = option('', help='FED: over tokens')
+    followup_reduction: str = option('', help='FED: over follow-ups')
+    reading: str = option('', help='ChatMatch: reading of the paper')
+    entities: str = option('', help='ChatMatch: finder of entities')
+    concepts: str = option('', path=True, help='ChatMatch: concepts')
+    repetition: float = option(0.0, help='ChatMatch')
+    contradiction: float = option(0.0, help='ChatMatch')
+    recall_distance: int = option(0, help='ChatMatch')
+    concept_share: float = option(0.0, help='ChatMatch')
+    perplexity_cap: float = option(0.0, help='ChatMatch')
+    perplexity_unit: str = option('', help='ChatMatch')
+    distinct_unit: str = option('', help='ChatMatch')
+    first_judged: int = option(0, help='ChatMatch')
+
+
+# returns the options class of the scorer that a section names
+ScorerOptions = Callable[[Any], type]
+
+
+@dataclass(frozen=True)
+class ProtocolFile:
+    """
+    A protocol, and what its roster says of each system besides its options.
+    """
+
+    protocol: Protocol
+    info: Mapping[str, SystemInfo]
 
 
 def load_protocol(
-    name_or_path: str, overrides: Mapping[str, Any] | None = None
+    name_or_path: str,
+    overrides: Mapping[str, Any] | None = None,
+    scorer_options: ScorerOptions = lambda name: AnyScorerOptions,
 ) -> Protocol:
     """
-    Return a protocol by shipped name or by path.
-
-    :param overrides: options by name, with underscores; `None` means not given.
-    :raises UserError: for anything in it that cannot be meant.
+    Return a protocol by shipped name or by path; see `load_protocol_file`.
     """
-    return load_protocol_and_info(name_or_path, overrides)[0]
+    return load_protocol_file(name_or_path, overrides, scorer_options).protocol
 
 
-def load_protocol_and_info(
-    name_or_path: str, overrides: Mapping[str, Any] | None = None
-) -> tuple[Protocol, Mapping[str, Mapping[str, Any]]]:
+def load_protocol_file(
+    name_or_path: str,
+    overrides: Mapping[str, Any] | None = None,
+    scorer_options: ScorerOptions = lambda name: AnyScorerOptions,
+) -> ProtocolFile:
     """
-    Return a protocol, and what its roster tells of each system beside its options.
+    Return the protocol in a file, by shipped name or by path.
+
+    :param overrides: options of the command line, which replace keys of the file;
+        `None` means not given.
+    :param scorer_options: returns the options class of a scorer by its name.
+    :raises UserError: names file, line and key of the first mistake.
     """
     doc = read_shipped('protocols', name_or_path)
     given = {k: v for k, v in (overrides or {}).items() if v is not None}
-    data = doc.mapping(doc.data or {}, (), KEYS, 'a protocol')
-    found = _simple(doc, data)
-    found.setdefault('name', Path(doc.source).stem)
-    if data.get('description') is not None:
-        doc.typed(data['description'], ('description',), str)
-    found['scorer'] = _section(doc, data, 'scorer', SCORER)
-    found['ranking'] = _section(doc, data, 'ranking', RANKING)
-    _apply(found, given)
-    _check_rule(doc, found)
-    roster = _roster(doc, data, given.get('roster'), found.get('pairing'))
+    data = doc.typed(doc.data or {}, (), dict)
+    values = given_options(ProtocolOptions, data, '', doc.error_in(()), SECTIONS)
+    values.setdefault('name', Path(doc.source).stem)
+    doc.typed(data.get('description') or '', ('description',), str)
+    scorer = _section(doc, 'scorer', data, scorer_options)
+    ranking = _section(doc, 'ranking', data, lambda name: RankingOptions)
+    _override(values, ranking, scorer, given, scorer_options(scorer.get('name')))
+    _check_tournament(doc, values, ranking)
+    pairing = values.get('pairing', Protocol.pairing)
+    roster = _roster(doc, data.get('roster'), given.get('roster'), pairing)
     kind, reference = _reference(doc, data.get('reference'), roster, 'roster' in given)
     protocol = Protocol(
-        **found, roster=roster.roster, reference=reference, reference_kind=kind
+        **values,
+        scorer=scorer,
+        ranking=ranking,
+        roster=roster.roster,
+        reference=reference,
+        reference_kind=kind,
     )
-    return protocol, roster.info
-
-
-def _simple(doc: Document, data: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the keys that hold one plain value.
-    """
-    return {
-        key: _checked(doc, (key,), data[key], kind)
-        for key, kind in SIMPLE.items()
-        if data.get(key) is not None
-    }
+    return ProtocolFile(protocol, roster.info)
 
 
 def _section(
-    doc: Document, data: Mapping[str, Any], name: str, kinds: Mapping[str, type]
+    doc: Document, section: str, data: Mapping[str, Any], options_class: ScorerOptions
 ) -> dict[str, Any]:
     """
-    Return a mapping of plain values such as ``scorer:``, paths resolved.
+    Return the keys that are given in ``scorer:`` or ``ranking:``, paths resolved.
     """
-    raw = data.get(name)
-    section = doc.mapping({} if raw is None else raw, (name,), kinds, f'{name}:')
-    found = {
-        key: _checked(doc, (name, key), value, kinds[key])
-        for key, value in section.items()
-        if value is not None
+    raw = doc.typed(data.get(section) or {}, (section,), dict)
+    name = {'name': raw['name']} if section == 'scorer' and raw.get('name') else {}
+    doc.typed(name.get('name', ''), (section, 'name'), str)
+    cls = options_class(name.get('name'))
+    values = given_options(cls, raw, '', doc.error_in((section,)), name)
+    paths = {key for key, one in options_of(cls).items() if one.info.path}
+    resolved = {key: resolve_path(doc, values[key]) for key in paths & set(values)}
+    return {**name, **values, **resolved}
+
+
+def _override(
+    values: dict[str, Any],
+    ranking: dict[str, Any],
+    scorer: dict[str, Any],
+    given: Mapping[str, Any],
+    scorer_class: type,
+) -> None:
+    """
+    Put the values of the command line in the place of the file's.
+    """
+    places: dict[str, tuple[type, dict[str, Any]]] = {
+        **dict.fromkeys(SCORER_OVERRIDES, (scorer_class, scorer)),
+        **dict.fromkeys(options_of(RankingOptions), (RankingOptions, ranking)),
+        **dict.fromkeys(options_of(ProtocolOptions), (ProtocolOptions, values)),
     }
-    for key in {'judge_model_file', 'followups', 'concepts'} & set(found):
-        found[key] = beside(doc, found[key])
-    return found
-
-
-def _checked(doc: Document, where: tuple[Key, ...], value: Any, kind: type) -> Any:
-    """
-    Return a value of the right type, among the choices, and large enough.
-    """
-    key = str(where[-1])
-    value = doc.typed(value, where, kind)
-    if key in CHOICES and value not in CHOICES[key]:
-        choices = ', '.join(CHOICES[key])
-        raise doc.error(where, f'{value!r} is none of {choices}')
-    if key in LEAST and value < LEAST[key]:
-        raise doc.error(where, f'at least {LEAST[key]} is expected, not {value}')
-    if key in SHARES and not 0 <= value <= 1:
-        raise doc.error(where, f'a share between 0 and 1 is expected, not {value}')
-    return value
-
-
-def _apply(found: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """
-    Put the command line's values in the place of the file's.
-    """
-    for option, value in given.items():
-        if option not in OVERRIDES:
-            raise UserError(f'no protocol key {option!r}; {nearest(option, OVERRIDES)}')
-        *outer, key = OVERRIDES[option]
-        if key == 'roster':
+    for name, value in given.items():
+        if name == 'roster':
             continue
-        kinds = {'scorer': SCORER, 'ranking': RANKING}[outer[0]] if outer else SIMPLE
-        doc = Document(None, '--' + option.replace('_', '-'))
-        place = found[outer[0]] if outer else found
-        place[key] = _checked(doc, (key,), value, kinds[key])
+        if name not in places:
+            raise UserError(f'no protocol key {name!r}; {nearest(name, places)}')
+        cls, place = places[name]
+
+        def error(key: str, problem: str) -> UserError:
+            return UserError(f'--{key.replace("_", "-")}: {problem}')
+
+        place.update(given_options(cls, {name: value}, error=error))
 
 
-def _check_rule(doc: Document, found: Mapping[str, Any]) -> None:
+def _check_tournament(
+    doc: Document, values: Mapping[str, Any], ranking: Mapping[str, Any]
+) -> None:
     """
-    Refuse a tournament in which nobody would have an opponent to be compared with.
+    Refuse a tournament in which no system would have an opponent to compare it with.
     """
-    ranking = found['ranking']
     if ranking.get('rule') != 'tournament' or ranking.get('rating') == 'sum_of_ranks':
         return
     swapping = [name for name, scheme in SCHEMES.items() if scheme.swaps_roles]
     for key, known in (('pairing', swapping), ('score', ['both'])):
-        if found.get(key) not in known:
+        if values.get(key) not in known:
             needed = ' or '.join(known)
             raise doc.error(
                 ('ranking', 'rule'),
@@ -216,27 +196,26 @@ def _check_rule(doc: Document, found: Mapping[str, Any]) -> None:
             )
 
 
-def _roster(
-    doc: Document, data: Mapping[str, Any], given: Any, pairing: str | None
-) -> RosterFile:
+def _roster(doc: Document, own: Any, given: Any, pairing: str) -> RosterFile:
     """
     Return the roster, without partners where the pairing scheme has none.
+
+    :param own: the file's ``roster:``.
+    :param given: the roster that replaces it.
     """
-    raw = data.get('roster')
     if given is not None:
-        found = load_roster(given)
-    elif raw is None:
+        file = load_roster(given)
+    elif own is None:
         raise doc.error((), "a protocol needs the key 'roster' (or --roster)")
-    elif isinstance(raw, str):
-        found = _named_roster(doc, raw)
+    elif isinstance(own, str):
+        file = _named_roster(doc, own)
     else:
-        found = read_roster(doc, ('roster',))
-    name = pairing or Protocol('').pairing
-    if not SCHEMES[name].has_partners:
-        return replace(found, roster=replace(found.roster, partners=()))
-    if not found.roster.partners:
-        raise doc.error(('roster',), f'{name} pairing needs partners: it has none')
-    return found
+        file = read_roster(doc, ('roster',))
+    if not SCHEMES[pairing].has_partners:
+        return replace(file, roster=replace(file.roster, partners=()))
+    if not file.roster.partners:
+        raise doc.error(('roster',), f'{pairing} pairing needs partners: it has none')
+    return file
 
 
 def _named_roster(doc: Document, name: str) -> RosterFile:
@@ -245,7 +224,7 @@ def _named_roster(doc: Document, name: str) -> RosterFile:
     """
     is_path = '/' in name or name.endswith(('.yaml', '.yml'))
     try:
-        return load_roster(beside(doc, name) if is_path else name)
+        return load_roster(resolve_path(doc, name) if is_path else name)
     except UserError as e:
         if str(e).startswith('no roster'):
             raise doc.error(('roster',), str(e)) from None
@@ -256,27 +235,28 @@ def _reference(
     doc: Document, raw: Any, roster: RosterFile, replaced: bool
 ) -> tuple[str | None, dict[str, dict[str, float]]]:
     """
-    Return kind and values of the reference.
+    Return the kind of the reference and its values by dimension and system.
 
     :param replaced: the roster is not the file's own, so it may lack systems.
     """
     if raw is None:
         return None, {}
     where: tuple[Key, ...] = ('reference',)
-    reference = dict(doc.typed(raw, where, dict))
-    kind = reference.pop('kind', None)
+    dimensions = dict(doc.typed(raw, where, dict))
+    kind = dimensions.pop('kind', None)
     if kind not in ('human', 'planted'):
         raise doc.error(where, "needs 'kind: human' or 'kind: planted'")
-    names = {s.name for s in roster.roster.targets}
-    found: dict[str, dict[str, float]] = {}
-    for dimension, values in reference.items():
+    targets = {system.name for system in roster.roster.targets}
+    reference: dict[str, dict[str, float]] = {}
+    for dimension, raw_values in dimensions.items():
         here = (*where, dimension)
-        values = doc.typed(values, here, dict)
-        for name in values:
-            if name not in names and not replaced:
-                hint = nearest(name, names)
-                raise doc.error((*here, name), f'no target of that name; {hint}')
-        found[dimension] = {
-            n: doc.typed(v, (*here, n), float) for n, v in values.items() if n in names
+        values = {
+            name: doc.typed(value, (*here, name), float)
+            for name, value in doc.typed(raw_values, here, dict).items()
         }
-    return kind, found
+        for name in values:
+            if name not in targets and not replaced:
+                hint = nearest(name, targets)
+                raise doc.error((*here, name), f'no target of that name; {hint}')
+        reference[dimension] = {n: v for n, v in values.items() if n in targets}
+    return kind, reference

@@ -1,9 +1,8 @@
 """
-Rosters: who is evaluated and with whom they talk, from YAML or a command line.
+Rosters: the systems that are evaluated and their partners, from YAML or a command line.
 
 A roster file has `targets:` and `partners:`; each entry is the name of a shipped system
-or a mapping with `name` and `opt` (ParlAI options) and, for readers, `params`, `notes`,
-`confidence`, `guess` and `alternatives`.
+or a mapping with the keys of `SystemEntry`.
 
 A relative path in a file (`model_file`, candidates, …) is taken from the file's own
 folder when it exists there, and else from the working directory. Of a retriever,
@@ -23,17 +22,9 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core.options import option, options_of
 from parlai_ext.files.yaml_file import Document, Key, read_file, read_text
 
-INFO: dict[str, type] = {
-    'params': int,
-    'notes': str,
-    'confidence': str,
-    'guess': bool,
-    'alternatives': list,
-}
-SYSTEM_KEYS = ('name', 'opt', *INFO)
-ROSTER_KEYS = ('description', 'targets', 'partners')
 # options that may also be a folder, or how the names of several files begin
 INDEX_OPTIONS = ('path_to_index', 'path_to_dense_embeddings')
 # options that name a file
@@ -55,21 +46,55 @@ FOLDER_OPTIONS = ('hf_model', 'model_name')
 PREFIXED = re.compile(r'^[A-Za-z_]{2,}:')  # zoo:, models:, task:, internal:
 
 
+@dataclass(frozen=True, kw_only=True)
+class SystemInfo:
+    """
+    What a roster says of a system, for readers, besides its name and options.
+    """
+
+    params: int | None = option(None, help='number of parameters')
+    notes: str | None = option(None, help='what a reader should know')
+    confidence: str | None = option(None, help='how sure it is that this is the system')
+    guess: bool | None = option(None, help='the options are a guess')
+    alternatives: tuple[str, ...] = option((), help='what else it may be')
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemEntry(SystemInfo):
+    """
+    One system as a roster file describes it.
+    """
+
+    name: str = option(help='what tables call the system')
+    opt: Mapping[str, Any] = option(help='its ParlAI options')
+
+
+@dataclass(frozen=True)
+class RosterEntries:
+    """
+    The keys of a roster file.
+    """
+
+    description: str | None = option(None, help='for readers')
+    targets: tuple[Any, ...] = option((), help='systems that are evaluated')
+    partners: tuple[Any, ...] = option((), help='systems that they talk with')
+
+
 @dataclass(frozen=True)
 class RosterFile:
     """
-    A roster and what its file tells of each system beside its options.
+    A roster, and what its file says of each system besides its options.
     """
 
     roster: Roster
-    info: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    info: Mapping[str, SystemInfo] = field(default_factory=dict)
 
 
 def load_roster(roster: str | Mapping[str, Any]) -> RosterFile:
     """
     Return a roster by shipped name, by path, or from an inline mapping.
 
-    :raises UserError: for anything in it that cannot be meant.
+    :raises UserError: names file, line and key of the first mistake.
     """
     if isinstance(roster, str):
         return read_roster(read_shipped('rosters', roster), ())
@@ -78,7 +103,8 @@ def load_roster(roster: str | Mapping[str, Any]) -> RosterFile:
 
 def read_shipped(kind: str, name: str) -> Document:
     """
-    Read a shipped or own file of this kind (`protocols`, `rosters`, …).
+    Return the document in a file of this kind (`protocols`, `rosters`, …): one of ours
+    by its name, or any by its path.
     """
     try:
         return read_file(zoo_configs.path(kind, name))
@@ -88,88 +114,78 @@ def read_shipped(kind: str, name: str) -> Document:
 
 def read_roster(doc: Document, where: tuple[Key, ...]) -> RosterFile:
     """
-    Read the roster at the key path ``where`` of a document.
+    Return the roster at the key path ``where`` of a document.
     """
     data: Any = doc.data
     for key in where:
         data = data[key]
-    data = doc.mapping(data, where, ROSTER_KEYS, 'a roster')
-    info: dict[str, Mapping[str, Any]] = {}
-    sides: dict[str, tuple[System, ...]] = {}
-    for side in ('targets', 'partners'):
-        here = (*where, side)
-        entries = doc.typed(data.get(side) or [], here, list)
-        found = []
-        for i, entry in enumerate(entries):
-            system, more = read_system(doc, entry, (*here, i))
+    entries = doc.options(RosterEntries, data, where)
+    systems: dict[str, list[System]] = {'targets': [], 'partners': []}
+    info: dict[str, SystemInfo] = {}
+    for side, members in systems.items():
+        for i, entry in enumerate(getattr(entries, side)):
+            here = (*where, side, i)
+            system, more = read_system(doc, entry, here)
             if system.name in info:
-                raise doc.error((*here, i), f'{system.name!r} is in the roster already')
+                raise doc.error(here, f'{system.name!r} is in the roster already')
             info[system.name] = more
-            found.append(system)
-        sides[side] = tuple(found)
-    return RosterFile(Roster(sides['targets'], sides['partners']), info)
+            members.append(system)
+    return RosterFile(Roster(*map(tuple, systems.values())), info)
 
 
 def read_system(
     doc: Document, entry: Any, where: tuple[Key, ...]
-) -> tuple[System, dict[str, Any]]:
+) -> tuple[System, SystemInfo]:
     """
-    Read one system: a mapping, or the name of a shipped one.
+    Return the system of one entry: a mapping, or the name of a shipped system.
     """
     if isinstance(entry, str):
-        found = find_system(entry)
-        if found is None:
+        shipped = find_system(entry)
+        if shipped is None:
             known = nearest(entry, shipped_systems())
             raise doc.error(where, f'no shipped system {entry!r}; {known}')
-        return found
-    if isinstance(entry, dict) and not {'model', 'model_file'}.isdisjoint(entry):
-        key = 'model_file' if 'model_file' in entry else 'model'
-        raise doc.error((*where, key), f'belongs under opt: (opt: {{{key}: …}})')
-    entry = doc.mapping(entry, where, SYSTEM_KEYS, 'a system')
-    if 'name' not in entry:
-        raise doc.error(where, "a system needs the key 'name'")
-    name = checked_name(doc, entry['name'], (*where, 'name'))
-    opt = doc.typed(entry.get('opt'), (*where, 'opt'), dict)
-    if not opt.get('model_file') and not opt.get('model'):
-        raise doc.error((*where, 'opt'), "needs 'model_file' or 'model' (an agent)")
-    info = {
-        key: doc.typed(entry[key], (*where, key), kind)
-        for key, kind in INFO.items()
-        if entry.get(key) is not None
-    }
-    return System(name, _opt(doc, opt, (*where, 'opt'))), info
+        return shipped
+    for key in ('model', 'model_file'):
+        if isinstance(entry, dict) and key in entry:
+            raise doc.error((*where, key), f'belongs under opt: (opt: {{{key}: …}})')
+    options = doc.options(SystemEntry, entry, where)
+    name = checked_name(doc, options.name, (*where, 'name'))
+    here = (*where, 'opt')
+    if not options.opt.get('model_file') and not options.opt.get('model'):
+        raise doc.error(here, "needs 'model_file' or 'model' (an agent)")
+    info = {key: getattr(options, key) for key in options_of(SystemInfo)}
+    return System(name, _model_options(doc, options.opt, here)), SystemInfo(**info)
 
 
-def checked_name(doc: Document, name: Any, where: tuple[Key, ...]) -> str:
+def checked_name(doc: Document, name: str, where: tuple[Key, ...]) -> str:
     """
-    Return a system's name when it can stand in a table, a CSV cell and a page.
+    Return a system's name if it can stand in a table, a CSV cell and a page.
     """
-    text: str = doc.typed(name, where, str)
-    if not text or text != text.strip() or not text.isprintable():
-        raise doc.error(where, f'a name is one line of text, not {text!r}')
-    return text
+    if not name or name != name.strip() or not name.isprintable():
+        raise doc.error(where, f'a name is one line of text, not {name!r}')
+    return name
 
 
-def _opt(
+def _model_options(
     doc: Document, opt: Mapping[str, Any], where: tuple[Key, ...]
 ) -> dict[str, Any]:
     """
     Return ParlAI options with underscores and with paths resolved.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key, value in opt.items():
         name = key.replace('-', '_')
         if isinstance(value, float):
             doc.typed(value, (*where, key), float)
         if name in (*FILE_OPTIONS, *FOLDER_OPTIONS) and value is not None:
-            value = beside(doc, doc.typed(value, (*where, key), str))
-        found[name] = value
-    return found
+            value = resolve_path(doc, doc.typed(value, (*where, key), str))
+        options[name] = value
+    return options
 
 
-def beside(doc: Document, value: str) -> str:
+def resolve_path(doc: Document, value: str) -> str:
     """
-    Return a path as it is, or from the document's folder when it exists there.
+    Return a path as it is, or from the document's folder if it exists there.
     """
     value = os.path.expanduser(value)
     if PREFIXED.match(value) or Path(value).is_absolute():
@@ -179,57 +195,50 @@ def beside(doc: Document, value: str) -> str:
     return str(near.absolute()) if there else value
 
 
-def shipped_systems() -> dict[str, tuple[System, dict[str, Any]]]:
+def shipped_systems() -> dict[str, tuple[System, SystemInfo]]:
     """
     Return every system of `zoo_configs/systems` and of the shipped rosters by name.
     """
-    return dict(_shipped(zoo_configs.HOME))
+    return {system.name: (system, info) for system, info in _shipped(zoo_configs.HOME)}
 
 
-def find_system(name: str) -> tuple[System, dict[str, Any]] | None:
+def find_system(name: str) -> tuple[System, SystemInfo] | None:
     """
     Return the shipped system called ``name`` and its info, or `None`.
 
-    :raises UserError: when two shipped files mean different systems by it.
+    :raises UserError: if two shipped files mean different systems by it.
     """
-    found = [pair for other, pair in _shipped(zoo_configs.HOME) if other == name]
-    if any(pair[0].opt != found[0][0].opt for pair in found):
+    systems = [pair for pair in _shipped(zoo_configs.HOME) if pair[0].name == name]
+    if any(system.opt != systems[0][0].opt for system, _ in systems):
         raise UserError(f'the system name {name!r} is shipped with different options')
-    return found[0] if found else None
+    return systems[0] if systems else None
 
 
 @cache
-def _shipped(home: Path) -> tuple[tuple[str, tuple[System, dict[str, Any]]], ...]:
+def _shipped(home: Path) -> tuple[tuple[System, SystemInfo], ...]:
     """
-    Read the shipped files once a process.
+    Return the systems of all shipped files, which are read once a process.
     """
-    found = []
+    systems = []
     for path in sorted((home / 'systems').glob('*.yaml')):
         doc = read_file(path)
-        found.append(read_system(doc, doc.data, ()))
+        systems.append(read_system(doc, doc.data, ()))
     for path in sorted((home / 'rosters').glob('*.yaml')):
         doc = read_file(path)
         for side in ('targets', 'partners'):
             for i, entry in enumerate((doc.data or {}).get(side) or []):
                 if isinstance(entry, dict):
-                    found.append(read_system(doc, entry, (side, i)))
-    return tuple((system.name, (system, info)) for system, info in found)
+                    systems.append(read_system(doc, entry, (side, i)))
+    return tuple(systems)
 
 
-def parse_target(spec: str) -> System:
+def parse_target(spec: str) -> tuple[System, SystemInfo]:
     """
-    Return the system that ``--add-target`` describes.
-    """
-    return parse_target_and_info(spec)[0]
-
-
-def parse_target_and_info(spec: str) -> tuple[System, dict[str, Any]]:
-    """
-    Return the system that ``--add-target`` describes, and what its file tells of it.
+    Return the system that ``--add-target`` describes, and its info.
 
     ``NAME=MODEL_FILE[,key=value…]``, ``NAME=agent:MODULE[,key=value…]`` (an agent
     without a model file), a YAML or JSON file with `name` and `opt`, the name of a
-    shipped system, or a model file alone (it is called after its folder).
+    shipped system, or a model file alone (its folder names it).
 
     :raises UserError: says which part is wrong.
     """
@@ -250,31 +259,31 @@ def parse_target_and_info(spec: str) -> tuple[System, dict[str, Any]]:
     if not agent or (sign and not name):
         raise doc.error((), 'NAME=MODEL_FILE[,key=value…] is expected')
     opt: dict[str, Any] = {'model_file' if agent == model else 'model': agent}
-    for option in options:
-        opt.update(_option(doc, option))
-    return System(checked_name(doc, name or _called(agent), ()), opt), {}
+    for option_text in options:
+        opt.update(_parse_option(doc, option_text))
+    name = checked_name(doc, name or _name_from_path(agent), ())
+    return System(name, opt), SystemInfo()
 
 
-def _option(doc: Document, option: str) -> dict[str, Any]:
+def _parse_option(doc: Document, text: str) -> dict[str, Any]:
     """
     Return one ``key=value`` of a command line, its value read as YAML reads it.
     """
-    key, sign, value = option.partition('=')
+    key, sign, value = text.partition('=')
     if not sign or not key.strip():
-        raise doc.error(
-            (),
-            f'key=value is expected, not {option!r} (values with commas: use a file)',
+        problem = (
+            f'key=value is expected, not {text!r} (values with commas: use a file)'
         )
+        raise doc.error((), problem)
     data = read_text(value, doc.source).data if value else ''
     if isinstance(data, float):
         doc.typed(data, (key,), float)
     return {key.strip().replace('-', '_'): data}
 
 
-def _called(model: str) -> str:
+def _name_from_path(model: str) -> str:
     """
-    Return a name for a model file: its own, or its folder's when it is ``model``.
+    Return a name for a model file: its own, or its folder's if it is called ``model``.
     """
-    parts = [p for p in re.split(r'[/\\:]', model) if p]
-    own = parts[-1]
-    return parts[-2] if own == 'model' and len(parts) > 1 else own
+    *folders, own = (part for part in re.split(r'[/\\:]', model) if part)
+    return folders[-1] if own == 'model' and folders else own

@@ -6,31 +6,24 @@ No duplicate keys, no tags, no merge keys; aliases are fine until they multiply.
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import read_options, type_problem
 from parlai_ext.files.text_file import read_utf8
 
 MAX_NODES = 100_000
 MAX_DEPTH = 40
 COLLECTIONS = ('tag:yaml.org,2002:map', 'tag:yaml.org,2002:seq')
 Key = str | int
-KINDS: dict[type, str] = {
-    str: 'text',
-    int: 'a whole number',
-    float: 'a number',
-    bool: 'true or false',
-    dict: 'a mapping (key: value)',
-    list: 'a list',
-}
+T = TypeVar('T')
 
 
 class _Loader(yaml.SafeLoader):
@@ -63,7 +56,7 @@ class Document:
 
     def error(self, where: tuple[Key, ...], problem: str) -> UserError:
         """
-        Return the error that says what is wrong at the key path ``where``.
+        Return the error about the value at the key path ``where``.
         """
         key = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in where)
         line = next(
@@ -77,67 +70,64 @@ class Document:
         place = self.source if line is None else f'{self.source}:{line}'
         return UserError(': '.join(p for p in (place, key.lstrip('.'), problem) if p))
 
+    def error_in(self, where: tuple[Key, ...]) -> Callable[[str, str], UserError]:
+        """
+        Return a function that makes the error about a key of the mapping at ``where``.
+        """
+        return lambda key, problem: self.error((*where, key), problem)
+
+    def options(self, cls: type[T], value: Any, where: tuple[Key, ...]) -> T:
+        """
+        Return the mapping at ``where`` as the options of a dataclass.
+        """
+        mapping = self.typed(value, where, dict)
+        return read_options(cls, mapping, error=self.error_in(where))
+
     def typed(self, value: Any, where: tuple[Key, ...], kind: type) -> Any:
         """
-        Return ``value`` when it is of this kind (a whole number is a number too).
+        Return the value at ``where`` if it is of this kind; a number as a float.
         """
-        good = isinstance(value, kind)
-        if kind in (int, float) and isinstance(value, bool):
-            good = False
-        elif kind is float and isinstance(value, int):
-            return float(value)
-        if not good:
-            problem = f'{KINDS[kind]} is expected, not {shown(value)}'
-            if kind is str and isinstance(value, int | float):  # as `no` and 1e4 are
-                problem += '; put it in quotes'
+        problem = type_problem(value, tuple if kind is list else kind)
+        if problem:
             raise self.error(where, problem)
-        if kind is float and not math.isfinite(value):
+        if kind is not float:
+            return value
+        if not math.isfinite(value):
             raise self.error(where, f'a finite number is expected, not {value}')
-        return value
+        return float(value)
 
     def mapping(
         self, value: Any, where: tuple[Key, ...], keys: Collection[str], what: str
     ) -> dict[str, Any]:
         """
-        Return ``value`` when it is a mapping with no other keys than ``keys``.
+        Return the value at ``where`` if it is a mapping with no keys but ``keys``.
         """
-        found: dict[str, Any] = self.typed(value, where, dict)
-        for key in found:
+        mapping: dict[str, Any] = self.typed(value, where, dict)
+        for key in mapping:
             if key not in keys:
-                raise self.error(
-                    (*where, key), f'unknown key of {what}; {nearest(key, keys)}'
-                )
-        return found
-
-
-def shown(value: Any) -> str:
-    """
-    Return a value as an error message shows it: its kind and a short form.
-    """
-    if value is None:
-        return 'nothing'
-    if isinstance(value, dict | list):
-        return KINDS[type(value)]
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + '…'
+                problem = f'unknown key of {what}; {nearest(key, keys)}'
+                raise self.error((*where, key), problem)
+        return mapping
 
 
 def read_file(path: str | Path) -> Document:
     """
-    Read a YAML or JSON file.
+    Return the document in a YAML or JSON file.
 
-    :raises UserError: naming file and line, when it cannot be read as one document.
+    :raises UserError: names file and line, if it is not one valid document.
     """
     return read_text(read_utf8(path), str(path))
 
 
 def read_text(text: str, source: str) -> Document:
     """
-    Read one YAML document; ``source`` is what errors call it.
+    Return the one YAML document in a text; errors call it ``source``.
     """
     try:
         # JSON may indent with tabs, which YAML forbids
-        node = yaml.compose(text.replace('\t', ' ') if _json(source) else text, _Loader)
+        node = yaml.compose(
+            text.replace('\t', ' ') if source.endswith('.json') else text, _Loader
+        )
         if node is None:
             return Document(None, source, {})
         lines: dict[tuple[Key, ...], int] = {}
@@ -150,10 +140,6 @@ def read_text(text: str, source: str) -> Document:
         first = str(e).split('\n')[0]
         raise UserError(f'{source}: not valid YAML: {first}') from None
     return Document(data, source, lines)
-
-
-def _json(source: str) -> bool:
-    return source.endswith('.json')
 
 
 class _Builder:
@@ -186,19 +172,19 @@ class _Builder:
     def _mapping(
         self, node: yaml.MappingNode, where: tuple[Key, ...]
     ) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key_node, value in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
             if key_node.tag != 'tag:yaml.org,2002:str' or not isinstance(key, str):
                 problem = f'a key must be text: put {key!r} in quotes'
                 raise self.wrong(key_node, where, problem)
-            if key in found:
+            if key in mapping:
                 first = self.lines[(*where, key)]
                 problem = f'given twice (first in line {first})'
                 raise self.wrong(key_node, (*where, key), problem)
             self.lines[(*where, key)] = key_node.start_mark.line + 1
-            found[key] = self.build(value, (*where, key))
-        return found
+            mapping[key] = self.build(value, (*where, key))
+        return mapping
 
     def wrong(self, node: yaml.Node, where: tuple[Key, ...], problem: str) -> UserError:
         here = {where: node.start_mark.line + 1}

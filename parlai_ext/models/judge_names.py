@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.files.roster_file import parse_target_and_info
+from parlai_ext.files.roster_file import parse_target
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family_hugging_face import HubFamily
@@ -42,7 +42,7 @@ def judge_system(name: str) -> System:
     if not spec:
         return System('judge', {'model_file': name})
     try:
-        return System('judge', parse_target_and_info(spec)[0].opt)
+        return System('judge', parse_target(spec)[0].opt)
     except UserError as error:
         why = str(error).replace(f'--add-target {spec}', f'judge {name}')
         raise UserError(why) from None

@@ -14,8 +14,9 @@ from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import HumanJudgement, Standing
+from parlai_ext.core.options import given_options
+from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.core.signature import PART_SEPARATOR
-from parlai_ext.files.protocol_file import CHOICES
 from parlai_ext.ranking.agreement import agreement_data, correlate_with_reference
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.bounds import unscored_bounds
@@ -99,10 +100,7 @@ def rule_of(opt: Mapping[str, Any]) -> dict[str, Any]:
     given = {
         k: opt[k] for k in ('rule', 'rating', 'shuffles') if opt.get(k) is not None
     }
-    for key, value in given.items():
-        if key in CHOICES and value not in CHOICES[key]:
-            choices = ', '.join(CHOICES[key])
-            raise UserError(f'--{key}: {value!r} is none of {choices}')
+    given_options(RankingOptions, given, '--')
     if given and 'rule' not in given:
         given['rule'] = tournament.RULE
     return given

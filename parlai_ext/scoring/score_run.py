@@ -11,9 +11,10 @@ from typing import Any
 from tqdm import tqdm
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Protocol, Score, ScoredDialogue, Scorer
+from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Scorer
 from parlai_ext.core.options import machine_options
 from parlai_ext.core.progress import bar_of
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.scoring.judged_utterances import judged_indices, unscored_systems
 from parlai_ext.scoring.registry import SCORERS, find_scorer

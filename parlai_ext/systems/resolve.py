@@ -186,5 +186,5 @@ def listed_params(system: System) -> int | None:
     for other, info in shipped_systems().values():
         same = weights == [other.opt.get(key) for key in family.weights_options]
         if any(weights) and same and family_of(other.opt) is family:
-            return info.get('params')
+            return info.params
     return None

@@ -17,8 +17,9 @@ from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import sigterm_as_interrupt
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Opener, Protocol, Roster, System, content_id
+from parlai_ext.core.nouns import Opener, Roster, System, content_id
 from parlai_ext.core.pairings import pairings
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache as residents
 from parlai_ext.systems.parlai_agents import load_system

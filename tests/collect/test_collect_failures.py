@@ -13,8 +13,9 @@ from parlai_ext.collect import not_run, playing
 from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import Opener, Protocol, Roster, System, content_id
+from parlai_ext.core.nouns import Opener, Roster, System, content_id
 from parlai_ext.core.pairings import pairings
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache as residents
 from parlai_ext.systems import parlai_agents as agents

@@ -8,7 +8,6 @@ import yaml
 from parlai_ext.collect.plan import make_plan, prepare
 from parlai_ext.core import pairings
 from parlai_ext.core.errors import UserError
-from parlai_ext.files import protocol_file
 from parlai_ext.store import RunFolder
 
 
@@ -87,7 +86,6 @@ def test_a_target_that_would_part_a_pair_is_refused(config, tmp_path, monkeypatc
         return zip(targets, [*targets[1:], targets[0]], strict=True)
 
     monkeypatch.setitem(pairings.SCHEMES, 'ring', pairings.PairingScheme('', ring))
-    monkeypatch.setitem(protocol_file.CHOICES, 'pairing', tuple(pairings.SCHEMES))
     run = str(tmp_path / 'run')
     opt = {**config([says('t'), says('u')], [], pairing='ring'), 'run_dir': run}
     prepare(opt)

@@ -47,7 +47,7 @@ def model(tmp_path):
 
 
 def one(spec, datapath=None):
-    return resolve(parse_target(spec), datapath)
+    return resolve(parse_target(spec)[0], datapath)
 
 
 def test_a_local_model_is_present_with_its_size(model):

@@ -209,7 +209,7 @@ def test_commands_of_the_page_have_these_options(page):
 def test_targets_of_the_page_can_be_meant(page):
     for spec in targets(page):
         if not spec.endswith('.yaml'):
-            assert parse_target(spec).opt
+            assert parse_target(spec)[0].opt
         elif page == 'docs/systems.md':
             assert spec in SEATS
 
@@ -256,7 +256,7 @@ def test_rosters_and_protocols_of_the_page_are_all_that_are_shipped():
 
 def test_the_page_counts_guesses_rightly():
     info = load_roster('bipartite_2022').info.values()
-    n = sum(bool(about.get('guess')) for about in info)
+    n = sum(bool(about.guess) for about in info)
     assert f'{n} of its {len(info)} systems' in ' '.join(PAGE.split())
 
 

@@ -75,7 +75,7 @@ def test_parameters_agree_with_the_names_where_the_name_is_right():
     for name, info in load_roster('bipartite_2022').info.items():
         size = name.split('-')[1]
         stated = float(size[:-1]) * units[size[-1]]
-        off = abs(info['params'] / stated - 1)
+        off = abs(info.params / stated - 1)
         # '3B' and '1B' are rounded to one digit
         assert name in slips or off < (0.5 if size[-1] == 'B' else 0.01), name
 
@@ -85,9 +85,9 @@ def test_parameters_agree_with_the_names_where_the_name_is_right():
 )
 def test_every_system_says_how_sure_it_is_and_guesses_are_not(roster, n_guesses):
     info = load_roster(roster).info.values()
-    guesses = [i for i in info if i.get('guess')]
+    guesses = [i for i in info if i.guess]
     assert len(guesses) == n_guesses
-    assert all((i['confidence'] == 'high') != bool(i.get('guess')) for i in info)
+    assert all((i.confidence == 'high') != bool(i.guess) for i in info)
 
 
 def test_the_seven_bots_of_chatmatch():
@@ -111,4 +111,4 @@ def test_an_unfair_set_is_a_series_and_one_favored_system(series, unfavored, sim
     # the favored one is any other target of Table 2, by its name alone
     favored = set(TARGETS.split()) - {unfavored}
     assert len(favored) == 10
-    assert {parse_target(name).name for name in favored} == favored
+    assert {parse_target(name)[0].name for name in favored} == favored

@@ -9,7 +9,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.protocol_file import load_protocol
-from parlai_ext.files.roster_file import load_roster, parse_target
+from parlai_ext.files.roster_file import SystemInfo, load_roster, parse_target
 
 ONE = {'name': 'one', 'opt': {'model': 'repeat_query'}}
 
@@ -22,9 +22,10 @@ def mistake(roster: object) -> str:
 
 
 def test_an_inline_roster_and_what_it_tells_of_a_system():
-    told = {'params': 5, 'guess': True, 'alternatives': ['a', 'b']}
-    found = load_roster({'targets': [{**ONE, **told}]})
+    info = {'params': 5, 'guess': True, 'alternatives': ['a', 'b']}
+    found = load_roster({'targets': [{**ONE, **info}]})
     assert found.roster.targets == (System('one', {'model': 'repeat_query'}),)
+    told = SystemInfo(params=5, guess=True, alternatives=('a', 'b'))
     assert found.info == {'one': told}
 
 
@@ -42,8 +43,8 @@ def test_a_misspelt_bare_name_gets_the_nearest():
 @pytest.mark.parametrize(
     'entry, words',
     [
-        ({'opt': {'model': 'x'}}, "needs the key 'name'"),
-        ({'name': 'x'}, 'opt: a mapping (key: value) is expected, not nothing'),
+        ({'opt': {'model': 'x'}}, 'targets[1].name: '),
+        ({'name': 'x'}, 'targets[1].opt: '),
         ({'name': 'x', 'opt': {}}, "needs 'model_file' or 'model'"),
         ({'name': 'x', 'model_file': 'y'}, 'belongs under opt'),
         ({'name': 'x', 'opts': {'model': 'y'}}, "did you mean 'opt'?"),
@@ -113,20 +114,20 @@ def test_a_path_that_is_not_beside_the_roster_file_stays_as_it_is(tmp_path):
     ],
 )
 def test_a_target_on_the_command_line(spec, name, opt):
-    found = parse_target(spec)
+    found = parse_target(spec)[0]
     assert found.name == name
     assert opt.items() <= found.opt.items()
 
 
 def test_no_option_is_added_to_what_was_asked():
-    assert parse_target('A=m,beam_size=3').opt == {'model_file': 'm', 'beam_size': 3}
+    assert parse_target('A=m,beam_size=3')[0].opt == {'model_file': 'm', 'beam_size': 3}
 
 
 @pytest.mark.parametrize('suffix', ['yaml', 'json'])
 def test_a_target_from_a_file(tmp_path, suffix):
     path = tmp_path / f'mine.{suffix}'
     path.write_text(json.dumps(ONE))
-    assert parse_target(str(path)) == System('one', {'model': 'repeat_query'})
+    assert parse_target(str(path))[0] == System('one', {'model': 'repeat_query'})
 
 
 @pytest.mark.parametrize(
@@ -147,12 +148,12 @@ def test_the_home_folder_is_found_in_a_roster_and_in_add_target(monkeypatch):
     monkeypatch.setenv('HOME', '/home/me')
     found = load_roster({'targets': [{'name': 'one', 'opt': {'model_file': '~/m'}}]})
     assert found.roster.targets[0].opt == {'model_file': '/home/me/m'}
-    assert parse_target('one=~/m').opt == {'model_file': '/home/me/m'}
+    assert parse_target('one=~/m')[0].opt == {'model_file': '/home/me/m'}
 
 
 def test_a_name_that_yaml_reads_as_something_else_is_to_be_quoted(tmp_path):
     path = tmp_path / 'roster.yaml'
     path.write_text('targets:\n  - {name: no, opt: {model: repeat_query}}\n')
-    assert mistake(str(path)) == (
-        f'{path}:2: targets[0].name: text is expected, not false; put it in quotes'
-    )
+    message = mistake(str(path))
+    assert message.startswith(f'{path}:2: targets[0].name: ')
+    assert message.endswith('quotes')

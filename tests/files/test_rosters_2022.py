@@ -168,7 +168,7 @@ def test_a_system_that_is_to_be_served_says_so(name, tmp_path):
     found = resolve(system, str(tmp_path))
     assert found.status == 'missing'
     assert found.reason.startswith('remote_url: ')
-    assert 'Serve it' in info['notes'] and 'remote_url' in info['notes']
+    assert 'Serve it' in info.notes and 'remote_url' in info.notes
 
 
 @pytest.mark.parametrize('name', SERVED)
@@ -194,10 +194,10 @@ def test_options_are_those_of_the_map(name, listed):
 @pytest.mark.parametrize('name', SYSTEMS)
 def test_what_is_told_of_a_system_is_what_the_map_tells(name, listed):
     info, entry = INFO[name], listed[name]
-    assert info.get('params') == entry['params']
-    assert info['confidence'] in re.findall(LEVELS, entry['confidence'])
+    assert info.params == entry['params']
+    assert info.confidence in re.findall(LEVELS, entry['confidence'])
     weakest = max(re.findall(LEVELS, entry['confidence']), key=_doubt)
-    assert bool(info.get('guess')) == (weakest != 'high')
+    assert bool(info.guess) == (weakest != 'high')
 
 
 def _doubt(level):
@@ -206,7 +206,7 @@ def _doubt(level):
 
 @pytest.mark.parametrize('name', ZOO)
 def test_alternatives_of_the_map_are_told(name, listed):
-    told = [re.sub('/model$', '', a) for a in INFO[name].get('alternatives', ())]
+    told = [re.sub('/model$', '', a) for a in INFO[name].alternatives]
     # the map explains of some why they do not fit, and of one that it cannot be loaded
     ruled_out = r'blender3B_1024|multilight|image_chat_ft|base_model|Multi-Modal|\{'
     for other in listed[name]['alternatives']:
@@ -215,9 +215,9 @@ def test_alternatives_of_the_map_are_told(name, listed):
         assert re.sub('/model$', '', other.split(' ')[0]) in told
 
 
-@pytest.mark.parametrize('name', [n for n in INFO if INFO[n].get('alternatives')])
+@pytest.mark.parametrize('name', [n for n in INFO if INFO[n].alternatives])
 def test_every_alternative_is_one_that_the_zoo_can_fetch(name, tmp_path):
-    for path in INFO[name]['alternatives']:
+    for path in INFO[name].alternatives:
         assert path != SYSTEMS[name][0].opt['model_file']
         assert zoo.needed_downloads(path, str(tmp_path))
 
@@ -246,7 +246,7 @@ def test_every_guess_is_shown_as_one(roster, tmp_path, capsys):
     info = load_roster(roster).info
     assert [r.name for r in found] == list(info)
     printed = capsys.readouterr().out
-    guesses = sum(bool(one.get('guess')) for one in info.values())
+    guesses = sum(bool(one.guess) for one in info.values())
     assert printed.count('        a guess; confidence ') == guesses
 
 

@@ -14,7 +14,6 @@ from parlai_ext.core.nouns import (
     Dialogue,
     HumanJudgement,
     Opener,
-    Protocol,
     Roster,
     Score,
     ScoredDialogue,
@@ -22,6 +21,7 @@ from parlai_ext.core.nouns import (
     Utterance,
 )
 from parlai_ext.core.pairings import pairings
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_run

@@ -13,7 +13,6 @@ from parlai_ext.core.nouns import (
     Dialogue,
     HumanJudgement,
     Opener,
-    Protocol,
     Roster,
     Score,
     ScoredDialogue,
@@ -21,6 +20,7 @@ from parlai_ext.core.nouns import (
     Utterance,
 )
 from parlai_ext.core.pairings import pairings
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.report.summary import scorer_of, sentences
@@ -240,7 +240,7 @@ def test_command_line_chooses_the_rule(tmp_path, capsys):
 
 def test_unknown_rating_is_one_line(tmp_path):
     run = played(tmp_path, rule={})
-    with pytest.raises(UserError, match="--rating: 'elo' is none of openskill"):
+    with pytest.raises(UserError, match="rating: 'elo'.*openskill"):
         RankSystems.main(run_dir=str(run.root), rating='elo')
 
 

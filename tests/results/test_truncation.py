@@ -179,7 +179,7 @@ def test_what_is_no_share_is_refused(text):
 def test_a_share_above_one_in_a_protocol_is_refused(tmp_path):
     path = tmp_path / 'p.yaml'
     path.write_text('roster: mini\nranking: {max_truncated_share: 5}\n')
-    with pytest.raises(UserError, match='between 0 and 1'):
+    with pytest.raises(UserError, match='max_truncated_share: 5: '):
         EvaluateSystems.main(config=str(path), run_dir=str(tmp_path / 'run'))
 
 

@@ -1,0 +1,55 @@
+"""
+Protocols: one published method of evaluation, each of its keys declared once.
+
+From these declarations come the keys of a protocol file and what is allowed in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parlai_ext.core.nouns import Roster
+from parlai_ext.core.options import option
+from parlai_ext.core.pairings import SCHEMES, schemes_help
+
+
+@dataclass(frozen=True)
+class ProtocolOptions:
+    """
+    The keys of a protocol file that hold one plain value.
+    """
+
+    name: str = option(help="the protocol's name; the file's, if it is left out")
+    pairing: str = option('bipartite', choices=SCHEMES, help=schemes_help())
+    openers: str = option(
+        'ext:empathetic_openers',
+        help='task that gives the opening utterances, or say:TEXT for one utterance',
+    )
+    num_dialogues: int = option(600, low=1, help='dialogues of each pairing')
+    num_turns: int = option(
+        12, low=3, help='utterances of a dialogue, the given ones included'
+    )
+    score: str = option(
+        'target',
+        choices=('target', 'both'),
+        help="whose utterances are judged: the first speaker's (target) or both's",
+    )
+    seed: int = option(0, help='chooses the openers, and sampled replies')
+
+
+@dataclass(frozen=True)
+class Protocol(ProtocolOptions):
+    """
+    One published method: pairing, openers, length, scorer and ranking rule.
+
+    `scorer` and `ranking` hold the keys that are given. `reference` maps dimension ->
+    system -> value, `reference_kind` says whether it is ``human`` or ``planted``.
+    """
+
+    scorer: Mapping[str, Any] = field(default_factory=dict)
+    ranking: Mapping[str, Any] = field(default_factory=dict)
+    roster: Roster = field(default_factory=lambda: Roster(()))
+    reference: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    reference_kind: str | None = None
