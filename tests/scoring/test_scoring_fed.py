@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
-from parlai_ext.files.protocol_file import SCORER
+from parlai_ext.core.options import options_of
+from parlai_ext.files.protocol_file import AnyScorerOptions
 from parlai_ext.scoring.fed import Fed, FedOptions, followup_score
 from parlai_ext.scoring.fed_options import CHOICES
 from parlai_ext.scoring.followups import FollowUps, Sides
@@ -199,7 +200,7 @@ def test_unknown_key_is_refused_before_the_judge_is_loaded():
 def test_every_choice_is_a_key_of_a_protocol_and_an_option_of_scoring():
     options = {action.dest for action in ScoreDialogues.parser()._actions}
     by_key = {key: option for option, key in OVERRIDES.items()}
-    assert set(CHOICES) <= set(SCORER)
+    assert set(CHOICES) <= set(options_of(AnyScorerOptions))
     assert {by_key[key] for key in CHOICES} <= options
 
 
