@@ -88,14 +88,16 @@ class CheckRoster(Command):
         Fetch what the systems need, and say of each what came or why it did not.
         """
         from parlai_ext.systems.downloads import download_systems
+        from parlai_ext.systems.fetch.checked_downloads import DownloadSettings
 
         lock = Path(self.opt['lock']) if self.opt.get('lock') else None
         systems = [system for _, system in rows]
-        for came in download_systems(systems, self.opt['datapath'], lock=lock):
-            for file in came.files:
-                print(shown(f'{came.system}: downloaded {file}'))
-            if came.reason:
-                print(shown(came.reason))
+        settings = DownloadSettings(lock)
+        for result in download_systems(systems, self.opt['datapath'], settings):
+            for file in result.files:
+                print(shown(f'{result.system}: downloaded {file}'))
+            if result.reason:
+                print(shown(result.reason))
 
     def systems(self) -> tuple[list[Row], Mapping[str, SystemInfo]]:
         """

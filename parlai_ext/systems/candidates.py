@@ -27,7 +27,8 @@ from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import write_file
-from parlai_ext.systems import openers, zoo
+from parlai_ext.systems import openers
+from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.task_data import data_urls, teacher_module
 
@@ -131,7 +132,7 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
     Collect a task's replies into a file, and note beside it what they came from.
     """
     try:
-        with zoo.ensure_checked_downloads(datapath):
+        with ensure_checked_downloads(datapath):
             teachers = openers.teachers_of(task, datatype, datapath)
             replies = sorted({line for one in teachers for line in _replies(one)})
     except Exception as e:  # whatever network, archive and teacher come up with

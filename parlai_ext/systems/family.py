@@ -17,8 +17,7 @@ from parlai.core.agents import Agent
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.files.option_files import existing_file, files_at
-from parlai_ext.files.roster_file import INDEX_OPTIONS
+from parlai_ext.files.option_files import existing_file
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 from parlai_ext.systems.system_options import model_path
@@ -80,7 +79,7 @@ class Family:
             return PRESENT, 'no model file'
         if not is_zoo_path(str(path)):
             return PRESENT, str(existing_file(str(path), 'model_file').absolute())
-        urls = zoo_urls('model_file', str(path), datapath)
+        urls = zoo.option_urls('model_file', str(path), datapath)
         if urls:
             return DOWNLOAD, ' '.join(urls)
         return PRESENT, str(local_path(str(path), datapath).absolute())
@@ -159,21 +158,3 @@ class Family:
         Return the option that a message about a system's weights should name.
         """
         return next((key for key in self.weights_options if opt.get(key)), 'model')
-
-
-def zoo_urls(key: str, path: str, datapath: str | None) -> list[str]:
-    """
-    Return what would be downloaded for an option with a path of the zoo.
-
-    :raises UserError: when it cannot be had, or is not among what was downloaded.
-    """
-    try:
-        urls = zoo.needed_downloads(path, datapath)
-    except UserError as e:
-        raise UserError(f'{key}: {e}') from None
-    if urls:
-        return urls
-    file = local_path(path, datapath)
-    if not files_at(file, is_prefix=key in INDEX_OPTIONS):
-        raise UserError(f'{key}: {path}: there is no file {file}; {zoo.like(path)}')
-    return []

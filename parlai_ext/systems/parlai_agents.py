@@ -21,14 +21,15 @@ from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.families import check_reader, family_of
 from parlai_ext.systems.family import Family
 from parlai_ext.systems.family_rankers import fresh_candidates
+from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.misfit import why_unfit
+from parlai_ext.systems.needed_files import needed_tokenizer
 from parlai_ext.systems.players import Player, in_words
 from parlai_ext.systems.safe.load import BadModelFile, guarded
 from parlai_ext.systems.system_options import effective_options, given_options
-from parlai_ext.systems.tokenizer_files import missing_urls
 from parlai_ext.systems.torch_memory import is_out_of_memory
-from parlai_ext.systems.zoo import ensure_checked_downloads, fetch_path
+from parlai_ext.systems.zoo import fetch_path
 
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
@@ -71,7 +72,8 @@ def _built(
         with ensure_checked_downloads(datapath), fresh_candidates(), _few_words():
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError as error:
-        if any(url in str(error) for url in missing_urls(known, datapath)):
+        tokenizer = needed_tokenizer(known, datapath)
+        if tokenizer and any(url in str(error) for url in tokenizer.urls):
             raise _option_error(system)('dict_tokenizer', str(error)) from error
         raise
     except (Exception, SystemExit) as error:

@@ -17,10 +17,9 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
-from parlai_ext.systems import candidates, tokenizer_files
 from parlai_ext.systems.families import check_reader, family_of
-from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT, zoo_urls
-from parlai_ext.systems.fetch.data_folder import is_zoo_path
+from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT
+from parlai_ext.systems.needed_files import needed_file, needed_tokenizer
 from parlai_ext.systems.safe.load import Refused, count_parameters
 from parlai_ext.systems.system_options import given_options, own_options
 
@@ -89,36 +88,18 @@ def _besides(
 
     :raises UserError: for options that name files which are not there.
     """
-    for key in FILE_OPTIONS:
-        value = str(system.opt.get(key) or '')
-        if key == 'model_file' or not value:
+    for option in FILE_OPTIONS:
+        value = str(system.opt.get(option) or '')
+        if option == 'model_file' or not value:
             continue
-        if candidates.is_spec(value):
-            yield f'{key}: {_replies(key, value, datapath)}'
-        elif is_zoo_path(value):
-            urls = zoo_urls(key, value, datapath)
-            if urls:
-                yield f'{key}: {" ".join(urls)}'
-        else:
-            existing_file(value, key)
-    urls = tokenizer_files.missing_urls({**own, **given_options(system)}, datapath)
-    if urls:
-        yield f'dict_tokenizer: {" ".join(urls)}'
-
-
-def _replies(key: str, spec: str, datapath: str | None) -> str:
-    """
-    Say where the replies of a task are, or what they will be made from.
-    """
-    try:
-        urls = candidates.to_download(spec, datapath)
-        file = candidates.candidates_file(spec, datapath, build=False)
-    except UserError as e:
-        raise UserError(f'{key}: {e}') from None
-    if urls:
-        more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
-        return f'the replies of {spec}, from {urls[0]}{more}'
-    return f'the replies of {spec}, in {file} (made of data that is here)'
+        needed = needed_file(option, value, datapath)
+        if needed is None:
+            existing_file(value, option)
+        elif needed.note:
+            yield f'{option}: {needed.note}'
+    tokenizer = needed_tokenizer({**own, **given_options(system)}, datapath)
+    if tokenizer and tokenizer.note:
+        yield f'dict_tokenizer: {tokenizer.note}'
 
 
 def _check_agent(agent: str, opt: Mapping[str, Any]) -> None:

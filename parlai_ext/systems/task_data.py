@@ -13,8 +13,8 @@ from typing import Any
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.systems import openers, zoo
+from parlai_ext.systems.fetch.build_data import METHOD, replaced
 from parlai_ext.systems.fetch.data_folder import data_folder
-from parlai_ext.systems.fetch.hands import replaced
 
 
 def teacher_module(task: str) -> str:
@@ -50,34 +50,34 @@ def data_urls(module: str, datapath: str | None) -> list[str]:
         return []
     opt = {'datapath': data_folder(datapath), 'datatype': 'train:evalmode'}
     try:
-        with _no_hands(), zoo.hushed():
+        with _stopped_before_downloads(), zoo.quiet_parlai():
             build.build(opt)
-    except _Wanted:
+    except _WouldDownload:
         return [str(one.url) for one in resources]
     except Exception:  # a build of its own kind: it says so when its time comes
         pass
     return []
 
 
-class _Wanted(Exception):
+class _WouldDownload(Exception):
     """
     A task's `build` has come to the point of downloading.
     """
 
 
 @contextlib.contextmanager
-def _no_hands() -> Iterator[None]:
+def _stopped_before_downloads() -> Iterator[None]:
     """
     Stop a task's `build` before it downloads, and let it touch nothing until then.
     """
 
     def stop(*args: Any, **kwargs: Any) -> None:
-        raise _Wanted
+        raise _WouldDownload
 
     def nothing(*args: Any, **kwargs: Any) -> None:
         pass
 
-    hands = dict.fromkeys(('DownloadableFile.download_file', 'download', 'untar'), stop)
-    hands |= dict.fromkeys(('make_dir', 'remove_dir', 'mark_done'), nothing)
-    with replaced(hands):
+    functions = dict.fromkeys((METHOD, 'download', 'untar'), stop)
+    functions |= dict.fromkeys(('make_dir', 'remove_dir', 'mark_done'), nothing)
+    with replaced(functions):
         yield

@@ -1,5 +1,8 @@
 """
-What ParlAI's zoo would fetch for a path, asked of the zoo itself but without a network.
+Models of ParlAI's zoo: what one still has to download, and its download.
+
+The zoo's own modules say so. To foretell, they run with their downloads noted instead
+of made; to download, with `checked_downloads`.
 """
 
 from __future__ import annotations
@@ -9,21 +12,26 @@ import errno
 import importlib
 import io
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from parlai_ext import mini
 from parlai_ext.core.errors import UserError, first_line, nearest
-from parlai_ext.systems.fetch.answers import LIMITS, Limits
+from parlai_ext.files.option_files import files_at
+from parlai_ext.files.roster_file import INDEX_OPTIONS
+from parlai_ext.systems.fetch.build_data import METHOD, replaced
+from parlai_ext.systems.fetch.checked_downloads import (
+    DownloadSettings,
+    checked_downloads,
+)
 from parlai_ext.systems.fetch.data_folder import (
     data_folder,
     is_zoo_path,
     local_path,
 )
-from parlai_ext.systems.fetch.file import Unreachable
-from parlai_ext.systems.fetch.hands import replaced
-from parlai_ext.systems.fetch.staging import Stage, staged
-from parlai_ext.systems.fetch.trusted import trusted_downloads, under_way_now
+from parlai_ext.systems.fetch.http_file import Unreachable
+from parlai_ext.systems.fetch.scratch import ScratchFolder, scratch_folder
 
 SHIPPED = 'mini/'  # comes with us
 
@@ -32,65 +40,76 @@ def needed_downloads(path: str, datapath: str | None) -> list[str]:
     """
     Return the URLs that ParlAI would fetch now for this zoo path.
 
-    The zoo's own module runs with `build_data`'s hands tied: downloads are noted,
-    nothing is unpacked, removed or marked as built. It does so where nothing is but
-    the marks of what is built; only if there is nothing to download it runs in the
-    data folder, so that what a module copies from its own package (the mini zoo) is
-    copied.
+    The zoo's module runs in a scratch folder with nothing but the marks of what is
+    built. Only if there is nothing to download it runs in the data folder, so that the
+    mini zoo's module copies what it copies from its own package.
 
     :raises UserError: for a path that the zoo does not have.
     """
     home = Path(data_folder(datapath))
     if not path.partition(':')[2].startswith(SHIPPED):
-        with tempfile.TemporaryDirectory() as scratch:
-            stage = Stage(Path(scratch), home)
-            stage.mark_what_is_built()
-            urls = _noted(path, scratch)
+        with tempfile.TemporaryDirectory() as folder:
+            scratch = ScratchFolder(Path(folder), home)
+            scratch.copy_marks()
+            urls = _noted_urls(path, folder)
         if urls:
             return urls
-    return _noted(path, str(home))
+    return _noted_urls(path, str(home))
 
 
-def _noted(path: str, datapath: str) -> list[str]:
+def _noted_urls(path: str, datapath: str) -> list[str]:
     """
-    Return what the zoo's module would fetch into this data folder.
+    Return what the zoo's module would download to this data folder.
     """
     from parlai.core import build_data
 
     urls: list[str] = []
     try:
-        with _tied(urls):
+        with _only_noting(urls):
             build_data.modelzoo_path(datapath, path)
-    except ImportError as e:
-        if isinstance(e, ModuleNotFoundError) and not (e.name or '').startswith(
-            'parlai'
-        ):
+    except ModuleNotFoundError as e:
+        if not (e.name or '').startswith('parlai'):
             raise UserError(f'{path} needs the package {e.name!r}') from None
-        raise UserError(f'the zoo has no {path}; {like(path)}') from None
+        raise UserError(f'the zoo has no {path}; {nearest_path(path)}') from None
+    except ImportError:
+        raise UserError(f'the zoo has no {path}; {nearest_path(path)}') from None
     except (TypeError, AttributeError, RuntimeError) as e:
         raise UserError(f'{path} cannot be had from the zoo: {e}') from None
     except OSError as e:
         if not urls:  # else it looked for what it had not fetched
-            raise UserError(_unwritable(path, datapath, e)) from None
+            what = f'{path} cannot be had from the zoo: {e}'
+            if e.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+                what += (
+                    f'; {datapath} must be a folder that you can write to: give '
+                    'another with --datapath or PARLAI_DATAPATH'
+                )
+            raise UserError(what) from None
     return urls
 
 
-def _unwritable(path: str, datapath: str, error: OSError) -> str:
+def option_urls(option: str, path: str, datapath: str | None) -> list[str]:
     """
-    Say what to do where the data folder is somebody else's, as in a shared install.
+    Return what would be downloaded for an option with a path of the zoo.
+
+    :raises UserError: when it cannot be had, or is not among what was downloaded.
     """
-    what = f'{path} cannot be had from the zoo: {error}'
-    if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return what
-    return (
-        f'{what}; {datapath} must be a folder that you can write to: give another '
-        'with --datapath or PARLAI_DATAPATH'
-    )
+    try:
+        urls = needed_downloads(path, datapath)
+    except UserError as e:
+        raise UserError(f'{option}: {e}') from None
+    if urls:
+        return urls
+    file = local_path(path, datapath)
+    if not files_at(file, is_prefix=option in INDEX_OPTIONS):
+        raise UserError(
+            f'{option}: {path}: there is no file {file}; {nearest_path(path)}'
+        )
+    return []
 
 
-def like(path: str) -> str:
+def nearest_path(path: str) -> str:
     """
-    Name the nearest path of the zoo, one of the same folder if there is any.
+    Return a hint at the nearest path of the zoo, in the same folder if there is one.
     """
     known = zoo_paths()
     folder = path.partition('/')[0] + '/'
@@ -102,23 +121,23 @@ def zoo_paths() -> list[str]:
     Return the model paths that ParlAI lists, and those of the mini zoo.
     """
     listed = importlib.import_module('parlai.zoo.model_list').model_list
-    found = {str(entry['path']) for entry in listed}
-    shipped = Path(__file__).parent.parent / 'mini' / 'zoo'
+    paths = {str(entry['path']) for entry in listed}
+    shipped = Path(mini.__file__).parent / 'zoo'
     for opt in shipped.rglob('*.opt'):
-        found.add(f'zoo:mini/{opt.relative_to(shipped).with_suffix("")}')
-    return sorted(p for p in found if is_zoo_path(p))
+        paths.add(f'zoo:mini/{opt.relative_to(shipped).with_suffix("")}')
+    return sorted(p for p in paths if is_zoo_path(p))
 
 
 @contextlib.contextmanager
-def _tied(urls: list[str]) -> Iterator[None]:
+def _only_noting(urls: list[str]) -> Iterator[None]:
     """
-    Replace what touches network or disk in ParlAI's downloader.
+    Replace what touches network or disk in ParlAI's downloader; note the addresses.
     """
 
-    def note(url: str, *rest: Any, **more: Any) -> None:
+    def note(url: str, *args: Any, **kwargs: Any) -> None:
         urls.append(url)
 
-    def note_file(resource: Any, dpath: str) -> None:
+    def note_resource(resource: Any, folder: str) -> None:
         urls.append(resource.url)
 
     def nothing(*args: Any, **kwargs: Any) -> None:
@@ -127,21 +146,19 @@ def _tied(urls: list[str]) -> Iterator[None]:
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError('it downloads in a way of its own')
 
-    hands: dict[str, Callable[..., Any]] = {
-        'download': note,
-        'download_from_google_drive': note,
-        'DownloadableFile.download_file': note_file,
-        'get_http_session': refuse,
-        'download_multiprocess': refuse,
+    functions = {
+        **dict.fromkeys(('download', 'download_from_google_drive'), note),
+        METHOD: note_resource,
+        **dict.fromkeys(('get_http_session', 'download_multiprocess'), refuse),
         **dict.fromkeys(('untar', 'ungzip', 'remove_dir', 'make_dir'), nothing),
         'mark_done': nothing,
     }
-    with replaced(hands), hushed():
+    with replaced(functions), quiet_parlai():
         yield
 
 
 @contextlib.contextmanager
-def hushed() -> Iterator[None]:
+def quiet_parlai() -> Iterator[None]:
     """
     Keep ParlAI's own builders from printing where a command prints its result.
     """
@@ -157,19 +174,13 @@ def hushed() -> Iterator[None]:
 
 
 def fetch_path(
-    path: str,
-    datapath: str | None,
-    *,
-    lock: Path | None = None,
-    progress: bool = True,
-    limits: Limits = LIMITS,
+    path: str, datapath: str | None, settings: DownloadSettings | None = None
 ) -> Path:
     """
     Return where a model's file is; one of the zoo is downloaded when it is not here.
 
-    The zoo's own module builds on a stage; what it has built is seen when it is whole.
+    ParlAI builds a model in a scratch folder, and it moves when it is complete.
 
-    :param lock: file of hashes, if it is not ``parlai_ext.lock.json`` in ``models``.
     :raises Unreachable: when there is no network.
     :raises UserError: when it cannot be had.
     """
@@ -179,43 +190,21 @@ def fetch_path(
     if not needed_downloads(path, str(home)):
         return local_path(path, str(home))
     try:
-        _build(path, home, lock, progress, limits)
+        _build(path, home, settings)
     except Exception as e:  # whatever network, archive, disk and zoo come up with
         kind = Unreachable if isinstance(e, Unreachable) else UserError
         raise kind(f'{path} cannot be downloaded: {first_line(e)}') from e
     return local_path(path, str(home))
 
 
-def _build(
-    path: str, home: Path, lock: Path | None, progress: bool, limits: Limits
-) -> None:
-    """
-    Let the zoo build a model on a stage, and put it in its place.
-    """
+def _build(path: str, home: Path, settings: DownloadSettings | None) -> None:
     from parlai.core.build_data import modelzoo_path
 
-    with staged(home, path.partition(':')[2].partition('/')[0]) as stage:
+    with scratch_folder(home, path.partition(':')[2].partition('/')[0]) as scratch:
         with (
-            trusted_downloads(
-                str(home), lock=lock, progress=progress, limits=limits, stage=stage
-            ) as hands,
-            hushed(),
+            checked_downloads(str(home), settings, keep_parts=True) as downloader,
+            quiet_parlai(),
         ):
-            modelzoo_path(str(stage.home), path)
-        stage.commit()
-        hands.finish()
-
-
-@contextlib.contextmanager
-def ensure_checked_downloads(datapath: str | None = None) -> Iterator[None]:
-    """
-    Let whatever a model or a task fetches while it is built be fetched by us.
-
-    build_data.py:167 retries for half a minute, and keeps an error page as the model.
-    Within `trusted_downloads` nothing changes.
-    """
-    if under_way_now():
-        yield
-    else:
-        with trusted_downloads(datapath):
-            yield
+            modelzoo_path(str(scratch.path), path)
+        scratch.publish()
+        downloader.remove_parts()

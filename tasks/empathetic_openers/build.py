@@ -10,7 +10,7 @@ from parlai.core.build_data import built
 from parlai.tasks.empathetic_dialogues import build as source
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.fetch.trusted import trusted_downloads
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 
 VERSION = '1.0'
 SPLITS = ('train', 'valid', 'test')
@@ -25,7 +25,7 @@ def build(datapath: str, split: str) -> str:
     folder = os.path.join(datapath, 'empatheticdialogues')
     if not built(folder, VERSION):
         try:
-            with trusted_downloads(datapath):
+            with checked_downloads(datapath):
                 source.build({'datapath': datapath})
         except (UserError, OSError) as e:
             raise UserError(

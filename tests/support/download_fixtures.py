@@ -4,13 +4,17 @@ A server, a zoo whose models it serves, and a data folder: for the tests of down
 
 import importlib
 import sys
+from dataclasses import replace
 
 import parlai.zoo
 import pytest
 
 from parlai_ext.commands import plugin
 from parlai_ext.systems import zoo
+from parlai_ext.systems.fetch.checked_downloads import DownloadSettings
 from tests.support.download_server import HASTY, serving
+
+QUICK = DownloadSettings(progress=False, limits=HASTY)
 
 
 @pytest.fixture
@@ -60,15 +64,15 @@ def fetch_model(data):
     """
 
     def fetched(name, **options):
-        options = {'progress': False, 'limits': HASTY, **options}
-        return zoo.fetch_path(f'zoo:fake/{name}/model', str(data), **options)
+        settings = replace(QUICK, **options)
+        return zoo.fetch_path(f'zoo:fake/{name}/model', str(data), settings)
 
     return fetched
 
 
 def seen(folder):
     """
-    Return what is in a data folder, what is under way apart.
+    Return what is in a data folder, what is not complete apart.
     """
     files = [p.relative_to(folder) for p in folder.rglob('*') if p.is_file()]
     models = [f for f in files if 'partial' not in str(f)]

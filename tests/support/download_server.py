@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from parlai_ext.systems.fetch.answers import Limits
+from parlai_ext.systems.fetch.http_file import Limits
 
 HASTY = Limits(connect=5, stall=5, least=1024, tries=2, pause=0.01)
 

@@ -8,15 +8,18 @@ import signal
 import threading
 import time
 from multiprocessing import get_context
-from pathlib import Path
 
 import pytest
 from parlai.core import build_data
 
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
-from parlai_ext.systems.fetch.staging import held, staged, under_way
-from tests.support.download_fixtures import seen
+from parlai_ext.systems.fetch.scratch import (
+    downloads_folder,
+    exclusive,
+    scratch_folder,
+)
+from tests.support.download_fixtures import QUICK, seen
 from tests.support.download_server import add_model, tar_of
 
 pytest_plugins = ['tests.support.download_fixtures']
@@ -32,10 +35,14 @@ def fetch(data, when):
         os.kill(os.getpid(), signal.SIGKILL)
 
     if when == 'unpacking':
-        whole, archives._write = archives._write, lambda *a: (whole(*a), die())
+        archives.move_into = die
     if when == 'building':
         build_data.mark_done = die
-    zoo.fetch_path('zoo:fake/m/model', str(data), progress=False)
+    zoo.fetch_path('zoo:fake/m/model', str(data), QUICK)
+
+
+def nothing_is_left(data):
+    return not [p for p in downloads_folder(data).rglob('*') if p.is_file()]
 
 
 def start(data, when='never'):
@@ -61,7 +68,8 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
         assert server.half.wait(60)
         deadline = time.monotonic() + 30
         while not any(  # until what was sent is on the disk
-            path.stat().st_size > 10**6 for path in under_way(data).glob('*/data')
+            path.stat().st_size > 10**6
+            for path in downloads_folder(data).glob('*/file.part')
         ):
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -69,13 +77,13 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
         process.kill()
         process.join()
     assert seen(data)[0] == []
-    have = next(under_way(data).glob('*/data')).stat().st_size
+    have = next(downloads_folder(data).glob('*/file.part')).stat().st_size
     server.holds = None
     assert fetch_model('m').read_bytes() == MODEL
     assert server.ranges_asked() == [None, f'bytes={have}-']
     assert server.sent[1] == size - have  # what had come did not travel again
     assert seen(data)[1] == []
-    assert not under_way(data).exists()
+    assert nothing_is_left(data)
 
 
 def killed_while(when, server, zoo_home, data):
@@ -90,14 +98,14 @@ def test_killed_while_unpacking(server, zoo_home, data, fetch_model):
     killed_while('unpacking', server, zoo_home, data)
     assert fetch_model('m').read_bytes() == MODEL
     assert len(server.asked) == 1
-    assert not under_way(data).exists()
+    assert nothing_is_left(data)
 
 
 def test_killed_before_the_mark_of_being_built(server, zoo_home, data, fetch_model):
     killed_while('building', server, zoo_home, data)
     assert fetch_model('m').read_bytes() == MODEL
     assert len(server.asked) == 1
-    assert not under_way(data).exists()
+    assert nothing_is_left(data)
 
 
 def test_two_processes_fetch_a_model_once(server, zoo_home, data):
@@ -108,7 +116,7 @@ def test_two_processes_fetch_a_model_once(server, zoo_home, data):
         assert process.exitcode == 0
     assert len(server.asked) == 1
     assert (data / 'models/fake/m/model').read_bytes() == MODEL
-    assert not under_way(data).exists()
+    assert nothing_is_left(data)
 
 
 def test_a_folder_is_held_by_one_at_a_time(tmp_path):
@@ -116,7 +124,7 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path):
 
     def work():
         for _ in range(20):
-            with held(folder):
+            with exclusive(folder):
                 inside.append(1)
                 seen_together.append(len(inside))
                 time.sleep(0.001)
@@ -128,34 +136,17 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path):
     for worker in workers:
         worker.join()
     assert seen_together == [1] * 80
-    assert not folder.exists()
-
-
-def test_a_folder_that_goes_while_it_is_made_is_made_again(tmp_path, monkeypatch):
-    # between "it is there" and "is it a folder?" its holder may have removed it
-    folder, calls, mkdir = tmp_path / 'x', [], Path.mkdir
-
-    def gone_at_first(path, **options):
-        calls.append(path)
-        if len(calls) < 3:
-            raise [FileExistsError, FileNotFoundError][len(calls) - 1](path)
-        mkdir(path, **options)
-
-    monkeypatch.setattr(Path, 'mkdir', gone_at_first)
-    with held(folder):
-        assert folder.is_dir()
 
 
 def test_a_file_in_the_place_of_a_folder_is_said(tmp_path):
     (tmp_path / 'x').write_text('')
-    with pytest.raises(FileExistsError), held(tmp_path / 'x'):
+    with pytest.raises(FileExistsError), exclusive(tmp_path / 'x'):
         pass
 
 
-def test_the_stage_of_a_killed_process_is_swept_and_a_living_ones_is_not(tmp_path):
-    dead = under_way(tmp_path) / 'stage-dead' / 'home' / 'models'
-    dead.mkdir(parents=True)
-    with staged(tmp_path, 'living') as living, staged(tmp_path, 'other'):
-        assert living.home.is_dir()
-        assert not dead.exists()
-    assert not under_way(tmp_path).exists()
+def test_the_scratch_folder_of_a_killed_process_is_emptied(tmp_path):
+    left = downloads_folder(tmp_path) / 'scratch_x' / 'data' / 'models'
+    left.mkdir(parents=True)
+    with scratch_folder(tmp_path, 'x') as scratch:
+        assert list(scratch.path.iterdir()) == []
+    assert nothing_is_left(tmp_path)

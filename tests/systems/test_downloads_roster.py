@@ -14,10 +14,10 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import hub
 from parlai_ext.systems.downloads import download_systems
-from parlai_ext.systems.fetch.lock import Entry, LockFile
-from parlai_ext.systems.fetch.trusted import trusted_downloads
-from tests.support.download_fixtures import seen
-from tests.support.download_server import HASTY, add_model, tar_of
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads
+from parlai_ext.systems.fetch.lock_file import Entry, LockFile
+from tests.support.download_fixtures import QUICK, seen
+from tests.support.download_server import add_model, tar_of
 
 pytest_plugins = ['tests.support.download_fixtures']
 AGENT = 'repeat_query'
@@ -39,8 +39,8 @@ def system(name, model, **opt):
     return System(name, {'model_file': path, 'model': AGENT, **opt})
 
 
-def fetch(systems, data, **options):
-    return download_systems(systems, str(data), progress=False, limits=HASTY, **options)
+def fetch(systems, data):
+    return download_systems(systems, str(data), QUICK)
 
 
 def test_one_failure_stops_no_other(models, data):
@@ -80,7 +80,7 @@ def test_another_option_is_fetched_and_named_too(models, data):
 def test_an_archive_without_the_model_is_said(models, data):
     path = 'zoo:fake/good/modle'
     found = fetch([System('A', {'model_file': path, 'model': AGENT})], data)
-    assert f'{path}: what came has no file' in found[0].reason
+    assert f'{path}: the download has no file' in found[0].reason
 
 
 def test_a_local_system_needs_nothing(data, tmp_path):
@@ -180,7 +180,7 @@ def sha256(content):
 
 def test_task_data_comes_with_parlais_own_checksum(server, data, tmp_path):
     content = tar_of({'d/train.csv': b'a,b'})
-    with trusted_downloads(str(data), progress=False, limits=HASTY):
+    with checked_downloads(str(data), QUICK):
         resource(server, content, sha256(content)).download_file(str(tmp_path / 'd'))
     assert (tmp_path / 'd/d/train.csv').read_bytes() == b'a,b'
     assert sha256(content) in (data / LOCK).read_text()
@@ -193,7 +193,7 @@ def test_task_data_with_another_checksum_is_refused(server, data, tmp_path):
         pytest.raises(
             UserError, match=f'{sha256(content)}, but ParlAI expects {"0" * 64}'
         ),
-        trusted_downloads(str(data), progress=False, limits=HASTY),
+        checked_downloads(str(data), QUICK),
     ):
         resource(server, content, '0' * 64).download_file(str(tmp_path / 'd'))
     assert not (tmp_path / 'd').exists()
@@ -204,7 +204,7 @@ def test_half_an_archive_of_another_program_is_fetched_anew(server, data, tmp_pa
     content = tar_of({'d/train.csv': b'a,b'})
     (tmp_path / 'd').mkdir()
     (tmp_path / 'd/d.tgz').write_bytes(content[:50])
-    with trusted_downloads(str(data), progress=False, limits=HASTY):
+    with checked_downloads(str(data), QUICK):
         resource(server, content, sha256(content)).download_file(str(tmp_path / 'd'))
     assert (tmp_path / 'd/d/train.csv').read_bytes() == b'a,b'
 
@@ -213,7 +213,7 @@ def test_an_evil_data_set_stays_outside(server, data, tmp_path):
     content = tar_of({'../evil': b''})
     with (
         pytest.raises(UserError, match='outside the target'),
-        trusted_downloads(str(data), progress=False, limits=HASTY),
+        checked_downloads(str(data), QUICK),
     ):
         resource(server, content, sha256(content)).download_file(str(tmp_path / 'd'))
     assert list((tmp_path / 'd').iterdir()) == []
@@ -233,6 +233,6 @@ def test_an_evil_data_set_stays_outside(server, data, tmp_path):
 def test_other_ways_are_refused(call, data, tmp_path):
     with (
         pytest.raises(UserError, match='Google Drive|way of its own'),
-        trusted_downloads(str(data)),
+        checked_downloads(str(data)),
     ):
         call(str(tmp_path))

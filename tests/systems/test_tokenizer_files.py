@@ -11,7 +11,7 @@ from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from tests.support import families
-from tests.support.download_server import HASTY
+from tests.support.download_fixtures import QUICK
 
 pytest_plugins = ['tests.support.download_fixtures']
 
@@ -44,7 +44,7 @@ def test_it_is_fetched(bart, server, monkeypatch, tmp_path):
         server.files[f'/bpe/{name}'] = content
         key = f'DEFAULT_{name.upper().replace(".", "_")}'
         monkeypatch.setattr(Gpt2BpeHelper, key, f'{server.url}/bpe/{name}')
-    [found] = download_systems([system], progress=False, limits=HASTY)
+    [found] = download_systems([system], settings=QUICK)
     assert found.reason is None and len(found.files) == 2
     home = tmp_path / 'data' / 'gpt2'
     assert {path.name: path.read_bytes() for path in home.iterdir()} == files
@@ -55,7 +55,7 @@ def test_it_is_fetched(bart, server, monkeypatch, tmp_path):
 def test_its_absence_is_one_line(bart, server, monkeypatch):
     for key in 'DEFAULT_VOCAB_BPE', 'DEFAULT_ENCODER_JSON':
         monkeypatch.setattr(Gpt2BpeHelper, key, f'{server.url}/{key}')
-    [found] = download_systems([bart[0]], progress=False, limits=HASTY)
+    [found] = download_systems([bart[0]], settings=QUICK)
     assert found.reason.startswith("system 'b': dict_tokenizer: http")
     with pytest.raises(
         UserError, match=r"^system 'b': dict_tokenizer: http.*404[^\n]*$"

@@ -1,8 +1,9 @@
 """
-Archives from elsewhere: every member is looked at before anything is written.
+Unpacking of downloaded archives: the whole archive inside its target, or nothing.
 
-Files and folders inside the target are all that a model or a data set needs; links and
-devices are refused, as ParlAI's own unpacking refuses them.
+Files and folders are all that a model or a data set needs. Links and devices are
+refused, as ParlAI's own unpacking refuses them; the number and the size of the members
+are limited.
 """
 
 from __future__ import annotations
@@ -18,19 +19,17 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.systems.fetch.moving import move_into
 
-MEMBERS = 100_000
-RATIO = 200  # texts come to a tenth, weights hardly shrink; zeros come to a thousandth
-ALWAYS_FINE = 64 * 2**20
-SPARE = 64 * 2**20  # what is left free on the disk
-HEADER = 2**20  # a name longer than this is an attack on the memory
-AFTER = 16 * 2**20  # padding after the end of a tar file
+MAX_MEMBERS = 100_000
+MAX_RATIO = 200  # texts shrink to a tenth, weights hardly; zeros to a thousandth
+ALWAYS_ALLOWED = 64 * 2**20  # unpacked bytes that need no look at the ratio
+SPARE_DISK = 64 * 2**20  # bytes that stay free on the disk
+MAX_HEADER = 2**20  # a longer "name" only serves to fill the memory
+MAX_PADDING = 16 * 2**20  # bytes after the end of a tar file
 DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error),
     *(lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError),
@@ -39,37 +38,29 @@ DAMAGE = (
 
 class BadArchive(UserError):
     """
-    The archive itself is damaged or not to be trusted.
+    An archive that is damaged or not to be trusted.
     """
-
-
-@dataclass(frozen=True)
-class Member:
-    """
-    One file or folder of an archive, below the target.
-    """
-
-    parts: tuple[str, ...]
-    size: int
-    is_folder: bool
-    info: Any
 
 
 def unpack(archive: Path, target: Path, *, flatten: bool = False) -> None:
     """
-    Unpack into ``target`` all that is in the archive, or nothing.
+    Unpack an archive into a folder: all of it, or nothing.
 
-    :param flatten: leave out the folders of the archive, as ParlAI's `flatten_tar`.
+    :param flatten: leave out the folders of a tar file, as ParlAI's `flatten_tar`.
     :raises BadArchive: naming the member that is not to be trusted.
     """
     unpacked = target / f'.{archive.name}.unpacked'
-    shutil.rmtree(unpacked, ignore_errors=True)
+    shutil.rmtree(unpacked, ignore_errors=True)  # of a process that was killed
     try:
-        with _damage_named(archive), _opened(archive) as opened:
-            members = list(_checked(opened, archive, target, flatten))
-            unpacked.mkdir(parents=True)
-            for member in members:
-                _write(opened, member, unpacked)
+        unpacked.mkdir(parents=True)
+        with _damage_named(archive):
+            # build_data.py:260 tells the two kinds apart by the name
+            if '.zip' in archive.name:
+                _extract_zip(archive, unpacked)
+            else:
+                _extract_tar(archive, unpacked, flatten)
+        for path in unpacked.rglob('*'):
+            _flush(path)
         move_into(unpacked, target)
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -80,21 +71,42 @@ def unpack_gzip(archive: Path, target: Path) -> None:
     Expand a compressed file to the file ``target``, whole or not at all.
     """
     unpacked = target.with_name(f'.{target.name}.unpacked')
+    limits = _Limits(archive, target.parent)
     try:
-        room, written = _room(archive, target.parent), 0
         with (
             _damage_named(archive),
             gzip.open(archive) as source,
             open(unpacked, 'wb') as file,
         ):
             while chunk := source.read(2**20):
-                written += len(chunk)
-                if written > room:
-                    raise BadArchive(_too_big(archive, written, room))
+                limits.add(len(chunk))
                 file.write(chunk)
         os.replace(unpacked, target)
     finally:
         unpacked.unlink(missing_ok=True)
+
+
+def move_into(source: Path, target: Path) -> None:
+    """
+    Move the content of a folder into another: folders are merged, files replaced.
+
+    Each ``.built`` comes last, because it tells ParlAI that the rest is there.
+
+    :raises UserError: before anything is moved, when a file would have to take the
+        place of a folder, or a folder that of a file.
+    """
+    entries = sorted(source.rglob('*'), key=lambda p: (p.name == '.built', p))
+    places = [(target, source)]
+    places += [(target / path.relative_to(source), path) for path in entries]
+    for place, path in places:
+        if place.exists() and place.is_dir() != path.is_dir():
+            here, there = ('folder', 'file') if place.is_dir() else ('file', 'folder')
+            raise UserError(f'{place} is a {here}, and a {there} in the download')
+    for place, path in places:
+        if path.is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+        else:
+            os.replace(path, place)
 
 
 @contextmanager
@@ -103,18 +115,92 @@ def _damage_named(archive: Path) -> Iterator[None]:
         yield
     except BadArchive:
         raise
+    except tarfile.FilterError as e:
+        raise BadArchive(f'{archive.name}: {first_line(e)}') from None
     except DAMAGE as e:
         raise BadArchive(f'{archive.name} is damaged: {first_line(e)}') from None
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as e:
+        name = Path(e.filename).name
+        what = f'{archive.name} has {name!r} both as a file and as a folder'
+        raise BadArchive(what) from None
 
 
-def _opened(archive: Path) -> tarfile.TarFile | zipfile.ZipFile:
-    # build_data.py:260 tells them apart in this way
-    if '.zip' in archive.name:
-        return zipfile.ZipFile(archive)
-    return tarfile.open(archive, 'r:*', tarinfo=_Header)
+class _Limits:
+    """
+    Counts the members of an archive and their bytes, and raises when it is too much.
+    """
+
+    def __init__(self, archive: Path, target: Path):
+        self.archive = archive
+        self.size = archive.stat().st_size
+        free = shutil.disk_usage(target).free - SPARE_DISK
+        self.allowed = min(free, max(ALWAYS_ALLOWED, MAX_RATIO * self.size))
+        self.n_bytes = 0
+        self.names: set[str] = set()
+
+    def add_member(self, name: str, size: int, problem: str | None) -> None:
+        """
+        Count one member.
+
+        :param problem: what is wrong with its kind, if something is.
+        :raises BadArchive: when it is not to be trusted, or one too many.
+        """
+        problem = problem or _name_problem(name)
+        key = os.path.normpath(name)
+        if key != '.' and key in self.names:
+            problem = problem or 'there twice'
+        if problem:
+            raise BadArchive(f'{self.archive.name}: {name[:200]!r} is {problem}')
+        self.names.add(key)
+        if len(self.names) > MAX_MEMBERS:
+            raise BadArchive(f'{self.archive.name}: more than {MAX_MEMBERS:,} members')
+        self.add(size)
+
+    def add(self, size: int) -> None:
+        self.n_bytes += size
+        if self.n_bytes > self.allowed:
+            raise BadArchive(
+                f'{self.archive.name} ({self.size:,} bytes) holds at least '
+                f'{self.n_bytes:,} bytes; {self.allowed:,} may come out of it (what '
+                f'the disk has free, and at most {MAX_RATIO} times its size)'
+            )
 
 
-class _Header(tarfile.TarInfo):
+def _name_problem(name: str) -> str | None:
+    """
+    Return what is wrong with a member's name; `None` for a plain path inside.
+    """
+    if name.startswith('/') or re.match('[A-Za-z]:', name):
+        return 'an absolute path'
+    if '..' in name.split('/'):
+        return 'outside the target'
+    if '\\' in name or any(ord(c) < 32 or ord(c) == 127 for c in name):
+        return 'no plain path (backslash or control characters)'
+    if any(len(os.fsencode(part)) > 255 for part in name.split('/')):
+        return 'too long a name'
+    return None
+
+
+def _extract_tar(archive: Path, folder: Path, flatten: bool) -> None:
+    limits = _Limits(archive, folder)
+    with tarfile.open(archive, 'r:*', tarinfo=_ShortHeader) as tar:
+        for member in tar:
+            if flatten:
+                member = member.replace(name=os.path.basename(member.name), deep=False)
+                if member.isdir():
+                    continue
+            limits.add_member(member.name, member.size, _tar_problem(member))
+            tar.extract(member, folder, set_attrs=False, filter='data')
+        _read_to_the_end(tar)
+
+
+def _tar_problem(member: tarfile.TarInfo) -> str | None:
+    if member.issym() or member.islnk():
+        return f'a link (to {member.linkname[:200]!r})'
+    return None if member.isreg() or member.isdir() else 'a device'
+
+
+class _ShortHeader(tarfile.TarInfo):
     """
     A header that does not read gigabytes of "name" into memory.
     """
@@ -125,86 +211,32 @@ class _Header(tarfile.TarInfo):
     )
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
-        if self.type in self.LONG and self.size > HEADER:
+        if self.type in self.LONG and self.size > MAX_HEADER:
             raise tarfile.HeaderError(f'a header of {self.size:,} bytes')
         return super()._proc_member(archive)  # type: ignore[misc]
 
 
-def _checked(
-    opened: tarfile.TarFile | zipfile.ZipFile,
-    archive: Path,
-    target: Path,
-    flatten: bool,
-) -> Iterator[Member]:
+def _read_to_the_end(tar: tarfile.TarFile) -> None:
     """
-    Yield the members, each fit to be written if all are.
+    Read what follows the last member, so that gzip compares its checksum.
     """
-    room, total = _room(archive, target), 0
-    files: set[tuple[str, ...]] = set()
-    folders: set[tuple[str, ...]] = set()
-    for count, info in enumerate(_infos(opened), 1):
-        member = _member(info, archive, flatten and isinstance(opened, tarfile.TarFile))
-        total += member.size
-        if count > MEMBERS:
-            raise BadArchive(f'{archive.name} has more than {MEMBERS:,} members')
-        if total > room:
-            raise BadArchive(_too_big(archive, total, room))
-        folders.update(member.parts[:n] for n in range(len(member.parts)))
-        if member.is_folder:
-            folders.add(member.parts)
-        elif member.parts in files:
-            raise BadArchive(f'{archive.name} has {_shown(info)} twice')
-        else:
-            files.add(member.parts)
-        yield member
-    for both in files & folders:
-        raise BadArchive(f'{archive.name} has {"/".join(both)!r} as file and as folder')
-    _read_to_the_end(opened)
+    assert tar.fileobj is not None
+    left = MAX_PADDING
+    while left > 0 and (chunk := tar.fileobj.read(2**16)):
+        left -= len(chunk)
+    if left <= 0:
+        raise tarfile.ReadError('it goes on after its end')
 
 
-def _infos(opened: tarfile.TarFile | zipfile.ZipFile) -> Iterator[Any]:
-    yield from opened if isinstance(opened, tarfile.TarFile) else opened.infolist()
+def _extract_zip(archive: Path, folder: Path) -> None:
+    limits = _Limits(archive, folder)
+    with zipfile.ZipFile(archive) as opened:
+        for info in opened.infolist():
+            limits.add_member(info.orig_filename, info.file_size, _zip_problem(info))
+            opened.extract(info, folder)
 
 
-def _read_to_the_end(opened: tarfile.TarFile | zipfile.ZipFile) -> None:
-    """
-    Let the compression's own checksum, which stands at the end, be looked at.
-    """
-    if isinstance(opened, tarfile.TarFile) and opened.fileobj is not None:
-        left = AFTER
-        while left > 0 and (chunk := opened.fileobj.read(2**16)):
-            left -= len(chunk)
-        if left <= 0:
-            raise tarfile.ReadError('it goes on after its end')
-
-
-def _member(info: Any, archive: Path, flatten: bool) -> Member:
-    """
-    Return one member, its name split.
-
-    :raises BadArchive: when it is no file or folder, or would land outside.
-    """
-    tar = isinstance(info, tarfile.TarInfo)
-    name = info.name if tar else info.orig_filename
-    wrong = _wrong_kind(info) or _wrong_name(name)
-    if wrong:
-        raise BadArchive(f'{archive.name} has {_shown(info)}, which is {wrong}')
-    is_folder = info.isdir() if tar else info.is_dir()
-    parts = tuple(part for part in name.split('/') if part not in ('', '.'))
-    if not parts and not is_folder:
-        raise BadArchive(f'{archive.name} has a file without a name')
-    size = 0 if is_folder else info.size if tar else info.file_size
-    return Member(parts[-1:] if flatten else parts, size, is_folder, info)
-
-
-def _wrong_kind(info: Any) -> str | None:
-    """
-    Say what a member is when it is neither file nor folder.
-    """
-    if isinstance(info, tarfile.TarInfo):
-        if info.issym() or info.islnk():
-            return f'a link (to {info.linkname[:200]!r})'
-        return None if info.isreg() or info.isdir() else 'a device'
+def _zip_problem(info: zipfile.ZipInfo) -> str | None:
     mode = info.external_attr >> 16
     if stat.S_ISLNK(mode):
         return 'a link'
@@ -213,65 +245,9 @@ def _wrong_kind(info: Any) -> str | None:
     return 'encrypted' if info.flag_bits & 1 else None
 
 
-def _wrong_name(name: str) -> str | None:
-    """
-    Say what is wrong with a name: it leaves the target, or some system's rules.
-    """
-    if name.startswith('/') or re.match('[A-Za-z]:', name):
-        return 'an absolute path'
-    parts = name.split('/')
-    if '..' in parts:
-        return 'outside the target'
-    if '\\' in name:
-        return 'a path of another system'
-    if any(ord(c) < 32 or ord(c) == 127 or '\ud800' <= c <= '\udfff' for c in name):
-        return 'no name (control characters)'
-    if any(len(part.encode()) > 255 for part in parts):
-        return 'too long a name'
-    return None
-
-
-def _shown(info: Any) -> str:
-    name = info.name if isinstance(info, tarfile.TarInfo) else info.orig_filename
-    return repr(name[:200])
-
-
-def _room(archive: Path, target: Path) -> int:
-    """
-    Return how many bytes may come out of an archive.
-    """
-    near = target
-    while not near.exists():
-        near = near.parent
-    free = shutil.disk_usage(near).free - SPARE
-    return min(free, max(ALWAYS_FINE, RATIO * archive.stat().st_size))
-
-
-def _too_big(archive: Path, total: int, room: int) -> str:
-    return (
-        f'{archive.name} ({archive.stat().st_size:,} bytes) holds at least {total:,} '
-        f'bytes; {room:,} may come out of it (free disk space, and {RATIO} for one)'
-    )
-
-
-def _write(
-    opened: tarfile.TarFile | zipfile.ZipFile, member: Member, folder: Path
-) -> None:
-    """
-    Write one checked member below a folder that was empty.
-    """
-    place = folder.joinpath(*member.parts)
-    if member.is_folder:
-        place.mkdir(parents=True, exist_ok=True)
-        return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    source: IO[bytes] | None
-    if isinstance(opened, tarfile.TarFile):
-        source = opened.extractfile(member.info)
-    else:
-        source = opened.open(member.info)
-    assert source is not None  # it is a file: `_wrong_kind`
-    with source, open(place, 'xb') as file:
-        shutil.copyfileobj(source, file, 2**20)
-        file.flush()
-        os.fsync(file.fileno())
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

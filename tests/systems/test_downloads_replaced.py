@@ -1,5 +1,5 @@
 """
-Modules that download in ways of their own do it by our hands, and only meanwhile.
+ParlAI's download functions are replaced for modules of any kind, and only meanwhile.
 """
 
 import gzip
@@ -9,9 +9,9 @@ from parlai.core import build_data
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems import zoo
-from parlai_ext.systems.fetch import trusted
-from tests.support.download_fixtures import seen
-from tests.support.download_server import HASTY, add_model, tar_of
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads
+from tests.support.download_fixtures import QUICK, seen
+from tests.support.download_server import add_model
 
 pytest_plugins = ['tests.support.download_fixtures']
 MODEL = bytes(range(256)) * 1000
@@ -33,7 +33,7 @@ def download(datapath):
 """
 
 
-def test_a_module_with_ways_of_its_own_is_in_our_hands_too(
+def test_a_module_that_unpacks_by_itself_downloads_through_us_too(
     fetch_model, data, server, zoo_home
 ):
     # as parlai/zoo/hallucination/wiki_passages.py
@@ -51,16 +51,26 @@ def test_a_module_with_ways_of_its_own_is_in_our_hands_too(
     assert url in (data / LOCK).read_text()
 
 
-def test_our_hands_are_gone_afterwards(fetch_model, server, zoo_home, tmp_path):
-    server.files['/a/m.tgz'] = tar_of({'model': MODEL})
-    add_model(zoo_home, server, 'm')
-    before = build_data.download
-    with trusted.trusted_downloads(str(tmp_path / 'other'), limits=HASTY):
-        ours = build_data.download
-        fetch_model('m')
-        assert build_data.download is ours
-    assert build_data.download is before
-    # a module that was imported meanwhile still has the name, and gets ParlAI's
+def test_parlais_own_functions_are_back_afterwards(server, tmp_path):
     server.files['/a/x'] = b'<html>'
-    ours(f'{server.url}/a/x', str(tmp_path), 'x')
-    assert (tmp_path / 'x').read_bytes() == b'<html>'
+    for name in (
+        'before',
+        'after',
+    ):  # which are the same functions: a module may hold one
+        function = build_data.download
+        with (
+            pytest.raises(UserError, match='web page'),
+            checked_downloads(str(tmp_path / 'other'), QUICK),
+        ):
+            function(f'{server.url}/a/x', str(tmp_path), name)
+        function(f'{server.url}/a/x', str(tmp_path), name)
+        assert (tmp_path / name).read_bytes() == b'<html>'
+
+
+def test_the_innermost_block_downloads(server, tmp_path):
+    server.files['/a/x'] = b'x'
+    with checked_downloads(str(tmp_path / 'a'), QUICK) as outer:
+        with checked_downloads(str(tmp_path / 'b'), QUICK) as inner:
+            build_data.download(f'{server.url}/a/x', str(tmp_path), 'x')
+        build_data.download(f'{server.url}/a/x', str(tmp_path), 'y')
+    assert len(inner.entries) == len(outer.entries) == 1

@@ -1,0 +1,249 @@
+"""
+ParlAI's downloads done by us: its modules say what goes where; the files are resumed,
+checked against the lock file and unpacked safely.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.option_files import sha256
+from parlai_ext.systems.fetch import archives, http_file, lock_file
+from parlai_ext.systems.fetch.build_data import METHOD, replaced
+from parlai_ext.systems.fetch.data_folder import data_folder
+from parlai_ext.systems.fetch.scratch import empty, exclusive, part_folder
+
+GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
+
+_active: list[Downloader] = []
+
+
+@dataclass(frozen=True)
+class DownloadSettings:
+    """
+    How to download.
+
+    :param lock: the lock file (default: ``parlai_ext.lock.json`` in ``models``).
+    :param progress: show a progress bar.
+    """
+
+    lock: Path | None = None
+    progress: bool = True
+    limits: http_file.Limits = http_file.LIMITS
+
+    def lock_file(self, datapath: str | None) -> lock_file.LockFile:
+        default = Path(data_folder(datapath), 'models', lock_file.NAME)
+        return lock_file.LockFile(self.lock or default)
+
+
+@contextmanager
+def checked_downloads(
+    datapath: str | None = None,
+    settings: DownloadSettings | None = None,
+    *,
+    keep_parts: bool = False,
+) -> Iterator[Downloader]:
+    """
+    Let ParlAI's modules download through a `Downloader` only.
+
+    Checksums of new files enter the lock file at the end, if all went well.
+
+    :param keep_parts: downloads stay until `Downloader.remove_parts`, so that a later
+        step may fail, or be killed, without another download.
+    """
+    settings = settings or DownloadSettings()
+    lock = settings.lock_file(datapath)
+    home = Path(data_folder(datapath))
+    downloader = Downloader(home, lock, settings, keep_parts)
+    with replaced(downloader.functions()):
+        _active.append(downloader)
+        try:
+            yield downloader
+        finally:
+            _active.remove(downloader)
+    lock.record(downloader.entries)
+
+
+@contextmanager
+def ensure_checked_downloads(datapath: str | None = None) -> Iterator[None]:
+    """
+    Download by `checked_downloads` what a model or a task fetches while it is built.
+
+    Where `checked_downloads` is active already, nothing changes.
+    """
+    if _active:
+        yield
+    else:
+        with checked_downloads(datapath):
+            yield
+
+
+@dataclass
+class Downloader:
+    """
+    Stands in for the functions of `build_data`.
+
+    :param entries: what was downloaded, by address.
+    """
+
+    datapath: Path
+    lock: lock_file.LockFile
+    settings: DownloadSettings
+    keep_parts: bool
+    entries: dict[str, lock_file.Entry] = field(default_factory=dict)
+    addresses: dict[Path, str] = field(default_factory=dict)
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """
+        Return what is called in the place of ParlAI's functions.
+        """
+        return {
+            'download': self.download,
+            METHOD: lambda resource, folder: self.download_resource(resource, folder),
+            'untar': self.untar,
+            'ungzip': self.ungzip,
+            'download_from_google_drive': refuse_google_drive,
+            'download_multiprocess': refuse_unknown_way,
+            'get_http_session': refuse_unknown_way,
+        }
+
+    def download(
+        self,
+        url: str,
+        path: str,
+        fname: str,
+        redownload: bool = False,
+        *_: Any,
+        **__: Any,
+    ) -> None:
+        self.download_to(url, Path(path, fname), redownload)
+
+    def download_resource(self, resource: Any, folder: str) -> None:
+        """
+        Download and unpack a task's file; its own checksum counts too.
+        """
+        if resource.from_google:
+            refuse_google_drive(resource.url)
+        place = Path(folder, resource.file_name)
+        is_damaged = place.is_file() and sha256(place) != resource.hashcode
+        self.download_to(resource.url, place, is_damaged, resource.hashcode)
+        if resource.zipped:
+            self.untar(folder, resource.file_name)
+
+    def download_to(
+        self, url: str, place: Path, again: bool, expected: str | None = None
+    ) -> None:
+        """
+        Download an address to a place, unless there is a file.
+
+        :param expected: the SHA-256 that the file must have.
+        :raises UserError: when it cannot be had, or is not what it was at first.
+        """
+        if place.exists() and not again:
+            return
+        folder = part_folder(url, self.datapath)
+        with exclusive(folder):
+            if place.exists() and not again:
+                return  # of the process that this one has waited for
+            recorded = self.lock.entries().get(url)
+            download = http_file.FileDownload(
+                url,
+                folder,
+                size_known=bool(recorded or expected),
+                progress=self.settings.progress,
+                limits=self.settings.limits,
+            )
+            entry = download.run()
+            try:
+                self.lock.check(url, entry, recorded)
+                if expected not in (None, entry.sha256):
+                    what = (
+                        f'its sha256 is {entry.sha256}, but ParlAI expects {expected}'
+                    )
+                    raise UserError(f'{url}: {what}; the file is not trusted')
+            except UserError:
+                empty(folder)
+                raise
+            self.entries[url] = entry
+            self.addresses[place] = url
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _put(download.data, place, self.keep_parts)
+            if not self.keep_parts:
+                empty(folder)
+
+    def untar(
+        self, path: str, fname: str, delete: bool = True, flatten_tar: bool = False
+    ) -> None:
+        archive = Path(path, fname)
+        with self._removed_if_bad(archive):
+            archives.unpack(archive, Path(path), flatten=flatten_tar)
+        if delete:
+            archive.unlink(missing_ok=True)
+
+    def ungzip(self, path: str, fname: str, deleteGZip: bool = True) -> None:
+        archive = Path(path, fname)
+        ends = [end for end in GZIPPED if fname.endswith(end)]
+        name = fname[: -len(ends[0])] if ends else f'{fname}_unzip'
+        with self._removed_if_bad(archive):
+            archives.unpack_gzip(archive, Path(path, name))
+        if deleteGZip:
+            archive.unlink(missing_ok=True)
+
+    @contextmanager
+    def _removed_if_bad(self, archive: Path) -> Iterator[None]:
+        """
+        Remove an archive that is not to be trusted, and its part.
+        """
+        try:
+            yield
+        except archives.BadArchive:
+            archive.unlink(missing_ok=True)
+            if archive in self.addresses:
+                self._empty_part(self.addresses[archive])
+            raise
+
+    def remove_parts(self) -> None:
+        """
+        Remove the parts that were kept: the models made of them are in their places.
+        """
+        for url in self.entries:
+            self._empty_part(url)
+
+    def _empty_part(self, url: str) -> None:
+        folder = part_folder(url, self.datapath)
+        with exclusive(folder):
+            empty(folder)
+
+
+def refuse_google_drive(url: str, *_: Any, **__: Any) -> None:
+    raise UserError(
+        f'Google Drive file {url}: it may give a page instead of the file, so it is '
+        'not downloaded; get it with a browser and put it where ParlAI expects it'
+    )
+
+
+def refuse_unknown_way(*_: Any, **__: Any) -> None:
+    raise UserError('it downloads in a way of its own, which cannot be checked')
+
+
+def _put(data: Path, place: Path, keep: bool) -> None:
+    """
+    Put a file into its place at once; with ``keep`` it stays where it is, too.
+    """
+    new = place.with_name(f'.{place.name}.new')
+    new.unlink(missing_ok=True)
+    if not keep:
+        shutil.move(data, new)  # a plain rename on one file system
+    else:
+        try:
+            os.link(data, new)
+        except OSError:  # a file system without links
+            shutil.copyfile(data, new)
+    os.replace(new, place)

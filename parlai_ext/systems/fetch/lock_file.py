@@ -1,0 +1,107 @@
+"""
+The lock file: the checksum that each address gave at its first download, as JSON.
+
+    {"files": {"http://…/BST3B.tgz": {"sha256": "…", "size": 5013279}}, "version": 1}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.store.atomic import make_folder, write_file
+from parlai_ext.systems.fetch.scratch import exclusive
+
+NAME = 'parlai_ext.lock.json'
+VERSION = 1
+SHA256 = re.compile('[0-9a-f]{64}')
+
+
+@dataclass(frozen=True)
+class Entry:
+    """
+    Checksum and size of a downloaded file.
+    """
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class LockFile:
+    """
+    The file with an entry for each address; it need not exist yet.
+    """
+
+    path: Path
+
+    def entries(self) -> dict[str, Entry]:
+        """
+        Return the entries by address.
+
+        :raises UserError: when the file is no lock file, or damaged.
+        """
+        try:
+            content = json.loads(self.path.read_text(encoding='utf-8'))
+            if content['version'] != VERSION:
+                raise UserError(
+                    f'{self.path}: version: {content["version"]!r}, where {VERSION} is '
+                    'known; a newer parlai_ext reads it'
+                )
+            return {url: _entry(value) for url, value in content['files'].items()}
+        except FileNotFoundError:
+            return {}
+        except OSError as e:
+            raise UserError(f'{self.path} cannot be read: {e}') from None
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise UserError(
+                f'{self.path} is no lock file ({type(e).__name__}: {e}); restore it, '
+                'or remove it to trust the next downloads anew'
+            ) from None
+
+    def record(self, downloaded: Mapping[str, Entry]) -> None:
+        """
+        Add new entries; those that are there stay as they are.
+
+        :raises UserError: when another process recorded something else meanwhile.
+        """
+        if not downloaded:
+            return
+        make_folder(self.path.parent)
+        with exclusive(self.path.parent):
+            entries = self.entries()
+            for url, entry in downloaded.items():
+                self.check(url, entry, entries.setdefault(url, entry))
+            files = {url: asdict(entry) for url, entry in entries.items()}
+            content = {'version': VERSION, 'files': files}
+            text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
+            data = f'{text}\n'.encode()
+            if not self.path.is_file() or self.path.read_bytes() != data:
+                write_file(self.path, data)
+
+    def check(self, url: str, entry: Entry, recorded: Entry | None) -> None:
+        """
+        Refuse a download that differs from what is recorded of its address.
+
+        :raises UserError: naming both checksums.
+        """
+        if recorded not in (None, entry):
+            assert recorded is not None
+            raise UserError(
+                f'{url}: its sha256 is {entry.sha256}, but {self.path} has '
+                f'{recorded.sha256}, recorded at the first download; the file is not '
+                'trusted. If the change is known and right, remove that entry'
+            )
+
+
+def _entry(value: Mapping[str, object]) -> Entry:
+    sha256, size = value['sha256'], value['size']
+    if not isinstance(sha256, str) or not SHA256.fullmatch(sha256):
+        raise ValueError(f'sha256 {sha256!r}')
+    if not isinstance(size, int):
+        raise ValueError(f'size {size!r}')
+    return Entry(sha256, size)
