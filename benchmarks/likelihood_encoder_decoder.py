@@ -40,9 +40,9 @@ from benchmarks.support.blender_shapes import (
 from benchmarks.support.measures import benchmark_parser, seconds
 from parlai_ext import compat
 from parlai_ext.core.nouns import Question
-from parlai_ext.models.cross_attention import CrossAttention
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.models.parlai_likelihood import CrossAttention
 
 PAPER = 792_000  # utterances: 264 pairs, 600 dialogues each, 5 turns judged
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}

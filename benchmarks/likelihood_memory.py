@@ -23,10 +23,9 @@ from benchmarks.support.blender_shapes import SHAPES, build
 from benchmarks.support.measures import benchmark_parser, resident
 from parlai_ext import compat
 from parlai_ext.core.nouns import Question
-from parlai_ext.models.cross_attention import CrossAttention
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
-from parlai_ext.models.parlai_likelihood import load_judge
+from parlai_ext.models.parlai_likelihood import CrossAttention, load_judge
 
 FOLLOWUPS = ('That makes no sense!', "I don't understand.", 'You are boring.', 'What?')
 WORDS = ('i', 'you', 'we', 'like', 'made', 'want', 'tea', 'rain', 'books', 'hills')

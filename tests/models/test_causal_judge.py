@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question, System
-from parlai_ext.models.hf_turns import Form, TurnVectorizer
+from parlai_ext.models.hf_likelihood import Form, TurnVectorizer
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.causal import Causal

@@ -10,7 +10,9 @@ once.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -19,8 +21,7 @@ import torch
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.models.likelihood.budget import Budget
-from parlai_ext.models.likelihood.causal_head import Head
-from parlai_ext.models.likelihood.causal_masks import Masks
+from parlai_ext.models.likelihood.logprobs import picked, sliced
 from parlai_ext.models.likelihood.prefix_packs import (
     CONTEXT,
     Asked,
@@ -29,7 +30,7 @@ from parlai_ext.models.likelihood.prefix_packs import (
     packed,
     packs_of,
 )
-from parlai_ext.models.likelihood.prefix_tree import Preorder
+from parlai_ext.models.likelihood.prefix_tree import Preorder, tree_mask
 from parlai_ext.models.likelihood.vectorizer import (
     Vectorizer,
     context_ids,
@@ -39,11 +40,7 @@ from parlai_ext.systems.torch_memory import is_out_of_memory
 
 Rows = dict[tuple[int, int], tuple[float, ...]]
 TOKENS = 4096
-REPLY = (
-    128  # positions kept free for a continuation, as an agent keeps them for a reply
-)
-
-
+REPLY = 128  # positions kept free for a continuation, as an agent does for a reply
 ENOUGH = 1024  # tokens that keep a device busy
 
 
@@ -238,3 +235,164 @@ def _padded(order: Preorder, width: int) -> tuple[list[int], list[int], list[int
     more = [0] * (width - n)
     alone = list(range(n + 1, width + 1))
     return order.tokens + more, order.depths + more, order.ends + alone
+
+
+# --- masks ---
+
+FULL, SLIDING = 'full_attention', 'sliding_attention'
+
+
+@dataclass(frozen=True)
+class Masks:
+    """
+    Which masks a model takes.
+
+    :param kinds: of its layers; a model with several takes a mask for each by name.
+    :param window: how far back layers with a sliding window look.
+    :param additive: the dtype of masks that are added, or `None` for true and false.
+    """
+
+    kinds: tuple[str, ...]
+    window: int | None
+    additive: torch.dtype | None
+
+    @classmethod
+    def of(cls, model: Any) -> Masks:
+        """
+        Return the masks that a Hugging Face model takes.
+
+        :raises UserError: for layers that a tree cannot be shown to.
+        """
+        config = model.config.get_text_config()
+        if (why := untreelike(config)) is not None:
+            raise UserError(
+                f'{type(model).__name__}: {why} cannot read a tree of continuations; a '
+                'model with position ids and a mask of its own would do'
+            )
+        window = getattr(config, 'sliding_window', None)
+        kinds = getattr(config, 'layer_types', None)
+        kinds = sorted(set(kinds or [SLIDING if window else FULL]))
+        attention = config._attn_implementation
+        if attention not in ('sdpa', 'eager'):
+            raise UserError(
+                f'{type(model).__name__}: attention {attention!r} takes no mask of our '
+                'own; sdpa or eager would do'
+            )
+        additive = None if attention == 'sdpa' else model.dtype
+        return cls(tuple(kinds), window, additive)
+
+    def of_trees(self, ends: torch.Tensor, depths: torch.Tensor) -> Any:
+        """
+        Return the mask of a batch of trees, or one for each kind of layer.
+        """
+        found = {
+            kind: self._cast(
+                tree_mask(ends, depths, self.window if kind == SLIDING else None)
+            )
+            for kind in self.kinds
+        }
+        return found if len(found) > 1 else found[self.kinds[0]]
+
+    def _cast(self, seen: torch.Tensor) -> torch.Tensor:
+        if self.additive is None:
+            return seen
+        least = torch.finfo(self.additive).min
+        zero = torch.zeros((), dtype=self.additive, device=seen.device)
+        return torch.where(seen, zero, least)
+
+
+def untreelike(config: Any) -> str | None:
+    """
+    Return what of a model places its tokens by their order in a row; `None` if nothing.
+
+    What is not known here, a trial finds out (`causal_checks`).
+    """
+    if getattr(config, 'alibi', False) or config.model_type in ('bloom', 'mpt'):
+        return 'ALiBi'
+    if 'local' in getattr(config, 'attention_layers', ()):
+        return 'local attention'
+    kinds = sorted(set(getattr(config, 'layer_types', None) or ()))
+    unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
+    return f'layers of {", ".join(unknown)}' if unknown else None
+
+
+# --- the output layer ---
+
+LOGITS = 2**23  # numbers that are written at once
+
+
+class Head:
+    """
+    The log-probabilities of tokens, given what stands before a model's output layer.
+
+    Some models change their logits behind that layer (Gemma caps, Cohere scales). What
+    they do cannot be known from outside, so that theirs are made in one go.
+    """
+
+    def __init__(self, model: Any):
+        self.model = model
+        self.layer = model.get_output_embeddings()
+        self._plain: bool | None = None
+
+    def logprobs(
+        self, inputs: dict[str, Any], rows: Sequence[int], tokens: Sequence[int]
+    ) -> list[float]:
+        """
+        Return log P(``tokens[i]``) at ``rows[i]``, of all nodes of a batch in a line.
+
+        :param inputs: what the model is called with.
+        """
+        asked = sorted(set(rows))
+        place = {row: i for i, row in enumerate(asked)}
+        at = torch.tensor([place[row] for row in rows])
+        ids = torch.tensor(tokens)
+        with torch.inference_mode():
+            if not self.plain:
+                with _rows(self.layer, asked):
+                    logits = self.model(**inputs).logits[0]
+                return picked(logits, at, ids).tolist()
+            with _rows(self.layer, asked, let=1) as kept:
+                self.model(**inputs)
+            size = max(1, LOGITS // self.layer.weight.shape[0])
+            return sliced(self.layer, kept[0], at, ids, size).tolist()
+
+    @property
+    def plain(self) -> bool:
+        """
+        Whether the model's logits are what its output layer says, and no more.
+        """
+        if self._plain is None:
+            probe = torch.zeros(
+                1,
+                2,
+                dtype=torch.long,
+                device=self.model.get_input_embeddings().weight.device,
+            )
+            with _rows(self.layer, [0, 1]) as kept:
+                whole = self.model(input_ids=probe, use_cache=False).logits[0]
+            self._plain = torch.equal(whole, self.layer(kept[0]))
+        return self._plain
+
+
+@contextmanager
+def _rows(
+    layer: torch.nn.Module, rows: Sequence[int], let: int | None = None
+) -> Iterator[list[torch.Tensor]]:
+    """
+    Let a layer see these rows only, of all nodes of a batch in a line; what it would
+    have seen is handed out.
+
+    :param let: how many of them it really sees.
+    """
+    kept: list[torch.Tensor] = []
+
+    def pick(_: Any, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        hidden = given[0].flatten(0, -2)
+        kept.append(hidden[torch.tensor(rows, device=hidden.device)])
+        return (kept[0][:let].unsqueeze(0), *given[1:])
+
+    hook = layer.register_forward_pre_hook(pick)
+    try:
+        yield kept
+    finally:
+        hook.remove()
