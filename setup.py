@@ -49,6 +49,8 @@ setup(
         # from 80.9 on it prints a warning about that on every call
         'setuptools<80.9',
         'requests',
+        # remote systems, with one deadline for a request (BSD-3-Clause)
+        'httpx2',
         'regex',
         'pillow',
         'joblib',

@@ -26,7 +26,7 @@ FOLDERS = {
     'data': '',
     'mini': 'parlai tokenizers torch',
     'compat': 'huggingface_hub transformers parlai',
-    'systems': 'huggingface_hub numpy parlai requests safetensors torch tqdm '
+    'systems': 'httpx2 huggingface_hub numpy parlai requests safetensors torch tqdm '
     'transformers urllib3',
     'models': 'numpy parlai safetensors torch transformers',
     'scoring': 'nltk numpy scipy',

@@ -18,6 +18,7 @@ from typing import Any
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
+from parlai_ext.core.options import add_flags
 from parlai_ext.systems.chat.conversation import (
     Conversation,
     ConversationAgent,
@@ -25,9 +26,8 @@ from parlai_ext.systems.chat.conversation import (
 )
 from parlai_ext.systems.chat.messages import reply_of
 from parlai_ext.systems.chat.options import add_chat_options, chat_style
-from parlai_ext.systems.remote.endpoint import Endpoint, endpoint
-from parlai_ext.systems.remote.options import OPTIONS
-from parlai_ext.systems.remote.settings import Settings
+from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
+from parlai_ext.systems.remote.settings import PREFIX, Settings
 from parlai_ext.systems.remote.usage import Usage
 
 
@@ -40,14 +40,13 @@ class RemoteAgent(ConversationAgent):
     def add_cmdline_args(
         cls, parser: ParlaiParser, partial_opt: Opt | None = None
     ) -> ParlaiParser:
-        group = parser.add_argument_group('Remote Agent')
-        for name, option in OPTIONS.items():
-            group.add_argument(
-                '--' + name.replace('_', '-'),
-                type=option.read,
-                default=option.default,
-                help=option.help,
-            )
+        add_flags(
+            parser,
+            Settings,
+            prefix=PREFIX,
+            title='Remote Agent',
+            skip=['--reply-max-tokens'],
+        )
         add_chat_options(parser)
         return parser
 
@@ -55,9 +54,10 @@ class RemoteAgent(ConversationAgent):
         super().__init__(opt, shared)
         self.id = 'Remote'
         self.style = chat_style(opt)
-        self.endpoint: Endpoint = (
-            shared['endpoint'] if shared else endpoint(Settings.of(opt), self.style)
-        )
+        if shared:
+            self.endpoint: Endpoint = shared['endpoint']
+        else:
+            self.endpoint = shared_endpoint(Settings.from_options(opt), self.style)
 
     @property
     def usage(self) -> Usage:
@@ -78,10 +78,9 @@ class RemoteAgent(ConversationAgent):
 
         :raises UserError: ``option: what is wrong`` when the system cannot go on.
         """
-        found = self.endpoint.answers(conversations)
         return [
-            NoReply(answer.reason or 'no text')
-            if answer.text is None
-            else reply_of(answer.text, self.style)
-            for answer in found
+            NoReply(reply.reason or 'no text')
+            if reply.text is None
+            else reply_of(reply.text, self.style)
+            for reply in self.endpoint.replies(conversations)
         ]

@@ -56,6 +56,7 @@ class OptionInfo:
     metavar: str | None = None
     low: float | None = None
     high: float | None = None
+    above: float | None = None
     read: Callable[[str], Any] | None = None
     path: bool = False
     model: str | None = None
@@ -74,6 +75,7 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     :param flag: the name on the command line, where it is not ``--<prefix>-<name>``.
     :param metavar: what ``--help`` shows for the value.
     :param low, high: the range of a number, ends included.
+    :param above: a number that the value must exceed.
     :param read: reads the text of the command line; raises `ArgumentTypeError` or
         `ValueError`. The type's own reader is the default.
     :param path: the value may be a file; ``~`` is expanded, and in a YAML file it may
@@ -153,12 +155,15 @@ class Option:
     def _in_range(self, value: float) -> bool:
         low = -math.inf if self.info.low is None else self.info.low
         high = math.inf if self.info.high is None else self.info.high
-        return math.isfinite(value) and low <= value <= high
+        above = -math.inf if self.info.above is None else self.info.above
+        return math.isfinite(value) and low <= value <= high and value > above
 
     def _range(self) -> str:
         parts = [KINDS[self.type]]
         if self.info.low is not None:
             parts.append(f'from {self.info.low:g}')
+        if self.info.above is not None:
+            parts.append(f'above {self.info.above:g}')
         if self.info.high is not None:
             parts.append(f'to {self.info.high:g}')
         return ' '.join(parts)

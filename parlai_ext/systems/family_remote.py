@@ -38,7 +38,7 @@ class Remote(Family):
     )
 
     def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
-        return PRESENT, f'{Settings.of(system.opt).endpoint} (not contacted)'
+        return PRESENT, f'{Settings.from_options(system.opt).endpoint} (not contacted)'
 
     def samples(self, opt: Mapping[str, Any]) -> bool:
         """
@@ -59,7 +59,7 @@ class Remote(Family):
     def contents(
         self, system: System, opt: Mapping[str, Any], datapath: str | None
     ) -> dict[str, str]:
-        settings = Settings.of(system.opt)
+        settings = Settings.from_options(system.opt)
         name = settings.dated_model or dated_name(system.opt) or UNTOLD
         if name == UNTOLD:
             return {'remote_url': settings.endpoint}
@@ -72,6 +72,8 @@ def dated_name(opt: Mapping[str, Any]) -> str | None:
 
     :raises UserError: when it cannot be asked.
     """
-    settings = replace(Settings.of(opt), dated_model=None, cache=None, max_cost=None)
+    settings = replace(
+        Settings.from_options(opt), dated_model=None, cache=None, max_cost=None
+    )
     name = Endpoint(settings).dated_name()
     return None if name == UNTOLD else name

@@ -36,6 +36,7 @@ from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from parlai_ext.systems.safe.unpickle import Refused
 from tests.support import family_hf
+from tests.support.remote_samples import recorded
 from tests.support.small_run import small_config
 from tests.support.tiny_models import make_generator
 
@@ -185,7 +186,7 @@ def test_options_of_the_page_are_those_of_the_agent(name, monkeypatch):
     found = parsed_options(system, {**given, 'model': agent})
     assert {key: found[key] for key in given} == given
     if agent == 'ext:remote':
-        assert Settings.of(system.opt).url == system.opt['remote_url']
+        assert Settings.from_options(system.opt).url == system.opt['remote_url']
 
 
 def test_a_roster_mixes_shipped_systems_and_own(folder):
@@ -270,9 +271,9 @@ def test_an_endpoint_that_is_down_reads_as_on_the_page():
         free.bind(('127.0.0.1', 0))
         url = f'http://127.0.0.1:{free.getsockname()[1]}/'
     opt = {'remote_url': url, 'remote_format': 'plain'}
-    silent = Endpoint(Settings.of(opt), wait=lambda seconds: None)
+    silent = Endpoint(Settings.from_options(opt), wait=recorded([]))
     with pytest.raises(UserError) as raised:
-        silent.answers([(Turn(False, 'Hi.'),)])
+        silent.replies([(Turn(False, 'Hi.'),)])
     line = str(SystemFailed('mybot', str(raised.value))).replace(url, SERVED)
     assert f'    {line}\n' in PAGE
 

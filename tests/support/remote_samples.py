@@ -48,10 +48,21 @@ def endpoint(tmp_path, url, waits):
     """
 
     def make(**opt):
-        settings = Settings.of(make_remote(tmp_path, url, **opt).opt)
-        return Endpoint(settings, wait=waits.append)
+        settings = Settings.from_options(make_remote(tmp_path, url, **opt).opt)
+        return Endpoint(settings, wait=recorded(waits))
 
     return make
+
+
+def recorded(waits):
+    """
+    Return a way to wait that waits for nothing and appends the seconds to a list.
+    """
+
+    async def wait(seconds, stop):
+        waits.append(seconds)
+
+    return wait
 
 
 def talk(*texts):

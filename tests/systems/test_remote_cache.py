@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.remote.answers import Answer
-from parlai_ext.systems.remote.cache import AnswerCache, cache_key
+from parlai_ext.systems.remote.cache import ReplyCache, cache_key
+from parlai_ext.systems.remote.replies import RemoteReply
 
 ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys
-from parlai_ext.systems.remote.answers import Answer
-from parlai_ext.systems.remote.cache import AnswerCache
-cache, name, n = AnswerCache(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+from parlai_ext.systems.remote.replies import RemoteReply
+from parlai_ext.systems.remote.cache import ReplyCache
+cache, name, n = ReplyCache(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for i in range(n):
-    cache.put(str(i), Answer(name * 500))
+    cache.put(str(i), RemoteReply(name * 500))
     print(i, flush=True)
 """
 
@@ -34,17 +34,17 @@ def writer(path, name, n):
 
 
 def test_an_answer_is_kept_with_all_it_has(tmp_path):
-    answer = Answer('é\u2028🙂', None, 'tiny-1', 3, 4)
-    AnswerCache(str(tmp_path / 'new' / 'c.sqlite')).put('k', answer)
-    again = AnswerCache(str(tmp_path / 'new' / 'c.sqlite'))
+    answer = RemoteReply('é\u2028🙂', None, 'tiny-1', 3, 4)
+    ReplyCache(str(tmp_path / 'new' / 'c.sqlite')).put('k', answer)
+    again = ReplyCache(str(tmp_path / 'new' / 'c.sqlite'))
     assert again.get('k') == answer
     assert again.get('other') is None
 
 
 def test_of_two_answers_the_first_stays(tmp_path):
-    cache = AnswerCache(str(tmp_path / 'c.sqlite'))
-    cache.put('k', Answer('first'))
-    assert cache.put('k', Answer('second')) == Answer('first')
+    cache = ReplyCache(str(tmp_path / 'c.sqlite'))
+    cache.put('k', RemoteReply('first'))
+    assert cache.put('k', RemoteReply('second')) == RemoteReply('first')
 
 
 def test_a_killed_writer_loses_nothing_that_it_said_was_there(tmp_path):
@@ -53,9 +53,9 @@ def test_a_killed_writer_loses_nothing_that_it_said_was_there(tmp_path):
         for _ in range(20):
             last = int(process.stdout.readline())
         process.kill()
-    cache = AnswerCache(str(path))
-    assert all(cache.get(str(i)) == Answer('x' * 500) for i in range(last + 1))
-    assert cache.put('after', Answer('all')) == Answer('all')
+    cache = ReplyCache(str(path))
+    assert all(cache.get(str(i)) == RemoteReply('x' * 500) for i in range(last + 1))
+    assert cache.put('after', RemoteReply('all')) == RemoteReply('all')
 
 
 def test_two_processes_write_and_agree(tmp_path):
@@ -63,7 +63,7 @@ def test_two_processes_write_and_agree(tmp_path):
     with writer(path, 'a', 40) as one, writer(path, 'b', 40) as other:
         outputs = [process.communicate()[0] for process in (one, other)]
     assert [len(output.split()) for output in outputs] == [40, 40]
-    cache = AnswerCache(str(path))
+    cache = ReplyCache(str(path))
     texts = {cache.get(str(i)).text for i in range(40)}
     assert texts <= {'a' * 500, 'b' * 500}
 
@@ -72,13 +72,13 @@ def test_a_file_that_is_no_cache_is_one_line(tmp_path):
     path = tmp_path / 'c.sqlite'
     path.write_text('not a database, and long enough to be taken for one' * 20)
     with pytest.raises(UserError, match='remote_cache: .*c.sqlite cannot be used'):
-        AnswerCache(str(path))
+        ReplyCache(str(path))
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / 'file').touch()
     with pytest.raises(UserError, match='remote_cache: '):
-        AnswerCache(str(tmp_path / 'file' / 'c.sqlite'))
+        ReplyCache(str(tmp_path / 'file' / 'c.sqlite'))
 
 
 def test_the_key_depends_on_address_name_and_request():

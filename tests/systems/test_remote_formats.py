@@ -8,9 +8,9 @@ import pytest
 
 from parlai_ext.systems.chat.messages import ChatStyle, Turn
 from parlai_ext.systems.remote import openai, plain
-from parlai_ext.systems.remote.answers import (
-    Answer,
+from parlai_ext.systems.remote.replies import (
     Malformed,
+    RemoteReply,
     estimated_tokens,
     shortened,
 )
@@ -24,7 +24,9 @@ TURNS = [
 
 
 def settings(**opt):
-    return Settings.of({'remote_url': 'http://h/v1', 'remote_model': 'm', **opt})
+    return Settings.from_options(
+        {'remote_url': 'http://h/v1', 'remote_model': 'm', **opt}
+    )
 
 
 def documented(begin):
@@ -61,13 +63,13 @@ def test_extra_adds_fields_and_null_takes_them_out():
 
 
 def test_the_page_of_the_plain_format_shows_a_real_request():
-    asked = Settings.of({'remote_url': 'http://h/', 'remote_format': 'plain'})
+    asked = Settings.from_options({'remote_url': 'http://h/', 'remote_format': 'plain'})
     assert plain.request(TURNS, ChatStyle(), asked) == documented('{"id"')
 
 
 def test_the_page_of_the_plain_format_shows_a_real_answer():
-    found = plain.answer(documented('{"text"'))
-    assert found == Answer('Sourdough!', None, 'bakerbot 2024-05-01', 21, 3)
+    found = plain.reply(documented('{"text"'))
+    assert found == RemoteReply('Sourdough!', None, 'bakerbot 2024-05-01', 21, 3)
 
 
 def test_a_request_follows_the_request_whose_reply_it_hears():
@@ -95,13 +97,13 @@ def test_who_said_it_is_part_of_the_id():
     ],
 )
 def test_plain_answers(data, text, reason):
-    assert plain.answer(data) == Answer(text, reason)
+    assert plain.reply(data) == RemoteReply(text, reason)
 
 
 @pytest.mark.parametrize('data', [[], 'Hi.', {}, {'text': 3}, {'text': ['Hi.']}])
 def test_what_is_no_plain_answer(data):
     with pytest.raises(Malformed):
-        plain.answer(data)
+        plain.reply(data)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_what_is_no_plain_answer(data):
     ],
 )
 def test_chat_answers(choice, text, reason):
-    assert openai.answer({'choices': [choice]}) == Answer(text, reason)
+    assert openai.reply({'choices': [choice]}) == RemoteReply(text, reason)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_chat_answers(choice, text, reason):
 )
 def test_what_is_no_chat_answer(data):
     with pytest.raises(Malformed):
-        openai.answer(data)
+        openai.reply(data)
 
 
 @pytest.mark.parametrize('code', ['content_filter', 'context_length_exceeded'])

@@ -21,31 +21,31 @@ def identity_contents(opt):
 
 def test_a_model_without_a_pin_is_asked_for_its_name_once(url, endpoint):
     system = endpoint()
-    system.answers(hellos(2))
-    system.answers(hellos(3))
+    system.replies(hellos(2))
+    system.replies(hellos(3))
     assert system.dated_name() == NAME
     assert len(received(url)) == 1 + 3
 
 
 def test_a_change_of_model_in_mid_run_is_refused(url, endpoint):
     system = endpoint()
-    system.answers(hellos(2))
+    system.replies(hellos(2))
     control(url, model='tiny-2024-08-06')
     line = 'remote_model: the endpoint now answers as tiny-2024-08-06, this run began '
     with pytest.raises(UserError, match=f'{line}with {NAME}'):
-        system.answers(hellos(3))
+        system.replies(hellos(3))
 
 
 def test_a_model_that_stops_telling_its_name_is_refused(url, endpoint):
     control(url, model=None)
     with pytest.raises(UserError, match='now answers as .untold.'):
-        endpoint(**PINNED).answers(hellos(1))
+        endpoint(**PINNED).replies(hellos(1))
 
 
 def test_answers_of_another_model_are_not_taken_from_the_cache(url, endpoint):
-    endpoint().answers(hellos(1))
+    endpoint().replies(hellos(1))
     control(url, model='tiny-2024-08-06')
-    endpoint().answers(hellos(1))
+    endpoint().replies(hellos(1))
     assert len(received(url)) == 2  # its name, and a reply of its own
 
 

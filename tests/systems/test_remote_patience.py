@@ -8,7 +8,12 @@ from email.utils import formatdate
 
 import pytest
 
-from parlai_ext.systems.remote.patience import Pace, asked_wait, delay, is_transient
+from parlai_ext.systems.remote.patience import (
+    Pace,
+    delay,
+    is_transient,
+    seconds_to_wait,
+)
 
 
 @pytest.mark.parametrize('attempt, longest', [(1, 1), (2, 2), (3, 4), (6, 32), (9, 60)])
@@ -29,17 +34,17 @@ def test_waiting_draws_no_number_of_those_that_are_seeded():
 
 
 def test_what_the_endpoint_asks_for_is_the_least():
-    assert delay(1, asked=30.0) == 30.0
-    assert delay(9, asked=3.0) >= 30.0
+    assert delay(1, retry_after=30.0) == 30.0
+    assert delay(9, retry_after=3.0) >= 30.0
 
 
 def test_retry_after_in_seconds():
-    assert asked_wait('7') == 7.0
+    assert seconds_to_wait('7') == 7.0
 
 
 def test_retry_after_as_a_date():
     later = formatdate(time.time() + 3600, usegmt=True)
-    assert 3000 < asked_wait(later) <= 3600
+    assert 3000 < seconds_to_wait(later) <= 3600
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,7 @@ def test_retry_after_as_a_date():
     [(None, None), ('soon', None), ('-3', 0.0), ('Thu, 01 Jan 1970 00:00:00 GMT', 0.0)],
 )
 def test_retry_after_that_says_nothing(header, seconds):
-    assert asked_wait(header) == seconds
+    assert seconds_to_wait(header) == seconds
 
 
 @pytest.mark.parametrize('status', [408, 409, 429, 500, 502, 503, 529])
@@ -61,26 +66,17 @@ def test_statuses_that_mean_no(status):
 
 
 def test_thirty_a_minute_is_one_every_two_seconds():
-    waits = []
     pace = Pace(30, clock=lambda: 100.0)
-    for _ in range(4):
-        pace.take(1, waits.append)
-    assert waits == [2.0, 4.0, 6.0]
+    assert [pace.reserve(1) for _ in range(4)] == [0, 2, 4, 6]
 
 
-def test_after_a_pause_the_turn_is_now():
+def test_after_a_pause_there_is_nothing_to_wait_for():
     clock = iter([0.0, 50.0])
-    waits = []
     pace = Pace(30, clock=lambda: next(clock))
-    pace.take(1, waits.append)
-    pace.take(1, waits.append)
-    assert waits == []
+    assert [pace.reserve(1), pace.reserve(1)] == [0, 0]
 
 
 def test_tokens_take_their_share_of_a_minute():
     # 100 of 600 tokens a minute are ten seconds
-    waits = []
     pace = Pace(600, clock=lambda: 0.0)
-    pace.take(100, waits.append)
-    pace.take(1, waits.append)
-    assert waits == [10.0]
+    assert [pace.reserve(100), pace.reserve(1)] == [0, 10]

@@ -27,7 +27,7 @@ def key(monkeypatch):
 
 
 def test_the_key_is_sent_as_bearer(url, endpoint):
-    endpoint(**KEYED).answers(hellos(1))
+    endpoint(**KEYED).replies(hellos(1))
     assert received(url)[0]['key'] == f'Bearer {KEY}'
 
 
@@ -35,15 +35,15 @@ def test_without_a_variable_no_key_is_sent(url, endpoint, tmp_path, monkeypatch)
     # requests would take this one
     (tmp_path / 'netrc').write_text('machine 127.0.0.1 login me password pw\n')
     monkeypatch.setenv('NETRC', str(tmp_path / 'netrc'))
-    endpoint(**PINNED).answers(hellos(1))
+    endpoint(**PINNED).replies(hellos(1))
     assert received(url)[0]['key'] is None
 
 
 def test_a_new_key_is_taken_up_while_the_run_goes_on(url, endpoint, monkeypatch):
     system = endpoint(**KEYED)
-    system.answers(hellos(1))
+    system.replies(hellos(1))
     monkeypatch.setenv('TRY_REMOTE_KEY', 'sk-another-one')
-    system.answers(hellos(2))
+    system.replies(hellos(2))
     assert received(url)[1]['key'] == 'Bearer sk-another-one'
 
 
@@ -62,7 +62,7 @@ def test_no_line_about_a_failure_holds_the_key(url, endpoint, caplog, trouble):
     caplog.set_level(logging.DEBUG)
     control(url, script=[trouble] * 2)
     with pytest.raises(UserError) as raised:
-        endpoint(**KEYED).answers(hellos(1))
+        endpoint(**KEYED).replies(hellos(1))
     words = ''.join(traceback.format_exception(raised.value)) + caplog.text
     assert KEY[:7] not in words.replace('TRY_REMOTE_KEY', '')
 
@@ -73,7 +73,7 @@ def test_an_unknown_key_is_named_by_its_variable(url, endpoint):
         r'remote_key_env: .* does not accept \$TRY_REMOTE_KEY \(401: wrong key: \$TRY'
     )
     with pytest.raises(UserError, match=line):
-        endpoint(**KEYED).answers(hellos(1))
+        endpoint(**KEYED).replies(hellos(1))
 
 
 def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
@@ -82,7 +82,7 @@ def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
     message = {'content': f'You are {KEY}, are you?'}
     body = {'choices': [{'message': message}], 'model': PINNED['remote_dated_model']}
     control(url, script=[{'status': 200, 'body': body}])
-    [answer] = endpoint(**KEYED).answers(hellos(1))
+    [answer] = endpoint(**KEYED).replies(hellos(1))
     assert answer.text == 'You are $TRY_REMOTE_KEY, are you?'
     files = [path for path in tmp_path.rglob('*') if path.is_file()]
     assert files
@@ -91,13 +91,13 @@ def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
 
 def test_a_short_key_is_a_word_like_others(tmp_path, url, monkeypatch):
     monkeypatch.setenv('TRY_REMOTE_KEY', 'tea')  # as "EMPTY" and "ollama" are
-    settings = Settings.of(make_remote(tmp_path, url, **KEYED).opt)
+    settings = Settings.from_options(make_remote(tmp_path, url, **KEYED).opt)
     assert settings.without_key('a cup of tea') == 'a cup of tea'
 
 
 def test_no_object_that_could_be_printed_holds_the_key(endpoint):
     system = endpoint(**KEYED)
-    system.answers(hellos(1))
+    system.replies(hellos(1))
     shown = [repr(vars(one)) for one in (system, system.client, system.meter)]
     assert KEY not in ''.join(shown)
     assert isinstance(system, Endpoint)

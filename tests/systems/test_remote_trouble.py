@@ -9,7 +9,7 @@ from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.chat_server import words_for
 from tests.support.family_remote import control, make_remote, received, running_server
-from tests.support.remote_samples import PINNED, chat_reply, hellos
+from tests.support.remote_samples import PINNED, chat_reply, hellos, recorded
 
 pytest_plugins = ['tests.support.remote_samples']
 
@@ -31,7 +31,7 @@ def test_what_passes_is_waited_for_twice_as_long_each_time(
     url, endpoint, waits, trouble
 ):
     control(url, script=[trouble, trouble])
-    [answer] = endpoint(**PINNED).answers(hellos(1))
+    [answer] = endpoint(**PINNED).replies(hellos(1))
     assert answer.text == chat_reply('hello 0')
     first, second = waits
     assert 0.5 <= first <= 1 and 1 <= second <= 2
@@ -39,14 +39,14 @@ def test_what_passes_is_waited_for_twice_as_long_each_time(
 
 def test_the_wait_that_the_server_asks_for_is_kept(url, endpoint, waits):
     control(url, script=[{'status': 429, 'headers': {'Retry-After': '37'}}])
-    endpoint(**PINNED).answers(hellos(1))
+    endpoint(**PINNED).replies(hellos(1))
     assert waits == [37.0]
 
 
 def test_a_server_that_asks_for_a_day_is_not_waited_for(url, endpoint, waits):
     control(url, script=[{'status': 429, 'headers': {'Retry-After': '86400'}}])
     with pytest.raises(UserError, match=r'remote_url: .*asks to wait 86400 s \(429'):
-        endpoint(**PINNED).answers(hellos(1))
+        endpoint(**PINNED).replies(hellos(1))
     assert waits == []
 
 
@@ -65,7 +65,7 @@ def test_what_does_not_pass_is_one_line_at_once(
 ):
     control(url, script=[{'status': status, 'body': {'error': error}}])
     with pytest.raises(UserError, match=line) as raised:
-        endpoint(**PINNED).answers(hellos(1))
+        endpoint(**PINNED).replies(hellos(1))
     assert '\n' not in str(raised.value)
     assert waits == []
 
@@ -73,7 +73,7 @@ def test_what_does_not_pass_is_one_line_at_once(
 def test_a_page_of_words_is_shortened(url, endpoint):
     control(url, script=[{'status': 400, 'body': {'error': 'why ' * 500}}])
     with pytest.raises(UserError) as raised:
-        endpoint(**PINNED).answers(hellos(1))
+        endpoint(**PINNED).replies(hellos(1))
     assert len(str(raised.value)) < 400
 
 
@@ -83,7 +83,7 @@ def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
     system = endpoint(remote_timeout=0.3, remote_retries=1, **PINNED)
     line = r'cannot be reached after 2 tries \(no answer within 0.3 s\)'
     with pytest.raises(UserError, match=line):
-        system.answers(hellos(1))
+        system.replies(hellos(1))
     # both may have to be paid for: 'hello 0' is two tokens, and 128 the longest reply
     usage = system.usage
     assert (usage.prompt_tokens, usage.completion_tokens) == (4, 256)
@@ -94,18 +94,18 @@ def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, end
     control(url, script=[{'status': 200, 'body': {'you': 'sent'}}] * 2)
     line = r'gives no answer after 2 tries \(it answers in another format'
     with pytest.raises(UserError, match=line):
-        endpoint(remote_retries=1, **PINNED).answers(hellos(1))
+        endpoint(remote_retries=1, **PINNED).replies(hellos(1))
 
 
 def test_a_server_that_goes_down_is_one_line(tmp_path, waits):
     with running_server(down_after=3) as url:
         opt = make_remote(tmp_path, url, remote_concurrency=1, **PINNED).opt
-        system = Endpoint(Settings.of(opt), wait=waits.append)
+        system = Endpoint(Settings.from_options(opt), wait=recorded(waits))
         line = (
             'remote_url: http://127.0.0.1:.* cannot be reached after 6 tries .*refused'
         )
         with pytest.raises(UserError, match=line):
-            system.answers(hellos(6))
+            system.replies(hellos(6))
     assert len(waits) == 5
 
 
@@ -113,15 +113,15 @@ def test_what_was_answered_before_it_went_down_is_not_asked_again(tmp_path, url,
     opt = make_remote(tmp_path, url, remote_concurrency=1, **PINNED).opt
     control(url, script=['reply', 'reply', {'status': 400}])
     with pytest.raises(UserError):
-        Endpoint(Settings.of(opt)).answers(hellos(4))
+        Endpoint(Settings.from_options(opt)).replies(hellos(4))
     control(url)
-    Endpoint(Settings.of(opt)).answers(hellos(4))
+    Endpoint(Settings.from_options(opt)).replies(hellos(4))
     assert len(received(url)) == 2
 
 
 def test_a_refusal_of_one_conversation_leaves_the_others(url, endpoint):
     control(url, script=['reply', 'filter', 'empty', 'reply'])
-    found = endpoint(remote_concurrency=1, **PINNED).answers(hellos(4))
+    found = endpoint(remote_concurrency=1, **PINNED).replies(hellos(4))
     assert [a.text for a in found][1:3] == [None, '']
     assert found[1].reason == 'no text: content filter'
     assert found[3].text == chat_reply('hello 3')
@@ -130,13 +130,13 @@ def test_a_refusal_of_one_conversation_leaves_the_others(url, endpoint):
 def test_a_conversation_that_is_too_long_ends_alone(url, endpoint):
     error = {'code': 'context_length_exceeded', 'message': 'at most 8 tokens'}
     control(url, script=[{'status': 400, 'body': {'error': error}}])
-    found = endpoint(remote_concurrency=1, **PINNED).answers(hellos(2))
+    found = endpoint(remote_concurrency=1, **PINNED).replies(hellos(2))
     assert [a.text is None for a in found] == [True, False]
 
 
 def test_an_error_of_a_plain_service_ends_one_conversation(url, endpoint):
     control(url, script=['filter'])
     system = endpoint(remote_format='plain', remote_concurrency=1, **PINNED)
-    first, second = system.answers(hellos(2))
+    first, second = system.replies(hellos(2))
     assert (first.text, first.reason) == (None, 'I will not say')
     assert second.text == words_for([('other', 'hello 1')])

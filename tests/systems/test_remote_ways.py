@@ -18,7 +18,7 @@ def test_redirects_are_not_followed(url, endpoint, status):
     moved = {'status': status, 'headers': {'Location': f'{url}/elsewhere'}}
     control(url, script=[moved])
     with pytest.raises(UserError, match=f'redirects to {url}/elsewhere'):
-        endpoint(**PINNED).answers(hellos(1))
+        endpoint(**PINNED).replies(hellos(1))
     assert len(received(url)) == 1
 
 
@@ -27,7 +27,7 @@ def test_the_proxy_of_the_environment_is_asked(tmp_path, url, monkeypatch):
     monkeypatch.delenv('no_proxy', raising=False)
     monkeypatch.delenv('NO_PROXY', raising=False)
     opt = make_remote(tmp_path, 'http://chat.example', **PINNED).opt
-    Endpoint(Settings.of(opt)).answers(hellos(1))
+    Endpoint(Settings.from_options(opt)).replies(hellos(1))
     assert received(url)[0]['path'] == 'http://chat.example/v1/chat/completions'
 
 
@@ -36,11 +36,11 @@ def test_a_server_on_this_machine_is_asked_without_the_proxy(endpoint, monkeypat
     monkeypatch.delenv('no_proxy', raising=False)
     monkeypatch.delenv('NO_PROXY', raising=False)
     system = endpoint(remote_retries=0, **PINNED)
-    assert system.answers(hellos(1))[0].text == chat_reply('hello 0')
+    assert system.replies(hellos(1))[0].text == chat_reply('hello 0')
 
 
 def test_cookies_are_not_sent_back(url, endpoint):
     set_cookie = {'status': 500, 'headers': {'Set-Cookie': 'who=me'}}
     control(url, script=[set_cookie])
-    endpoint(**PINNED).answers(hellos(1))
+    endpoint(**PINNED).replies(hellos(1))
     assert [request['cookie'] for request in received(url)] == [None, None]

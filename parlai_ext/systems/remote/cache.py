@@ -1,9 +1,9 @@
 """
-Every answer ever paid for, in one SQLite file.
+Every reply ever paid for, in one SQLite file.
 
 The key is a hash of all that was sent but the secret, of the address, and of the name
 that the model gives itself. Writing is a transaction: killed at any moment, the file
-holds what was answered before. Processes may share it; of two answers to one request
+holds all earlier replies. Processes may share it; of two replies to one request
 the first stays, so that the same conversation has one reply, sampled or not.
 """
 
@@ -12,10 +12,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-import threading
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.remote.answers import Answer
+from parlai_ext.systems.remote.replies import RemoteReply
 
 TABLE = 'CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)'
 PATIENCE = 60  # seconds to wait while another process writes
@@ -29,14 +28,13 @@ def cache_key(url: str, model: str, body: bytes) -> str:
     return hashlib.sha256(head + body).hexdigest()
 
 
-class AnswerCache:
+class ReplyCache:
     """
-    The answers of one file; all methods may be called from any thread.
+    The replies of one file, opened in one thread and used in another.
     """
 
     def __init__(self, path: str):
         self.path = path
-        self._lock = threading.Lock()
         try:
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
             self._file = sqlite3.connect(
@@ -46,24 +44,23 @@ class AnswerCache:
             raise self._bad(error) from error
         self._run(TABLE)
 
-    def get(self, key: str) -> Answer | None:
+    def get(self, key: str) -> RemoteReply | None:
         """
-        Return the answer under ``key``, if there is one.
+        Return the reply under ``key``, if there is one.
         """
         rows = self._run('SELECT answer FROM answers WHERE key = ?', key)
-        return Answer.from_json(rows[0][0]) if rows else None
+        return RemoteReply.from_json(rows[0][0]) if rows else None
 
-    def put(self, key: str, answer: Answer) -> Answer:
+    def put(self, key: str, reply: RemoteReply) -> RemoteReply:
         """
-        Keep an answer, and return the one that is kept: the first under ``key``.
+        Store a reply, and return the one that is stored: the first under ``key``.
         """
-        self._run('INSERT OR IGNORE INTO answers VALUES (?, ?)', key, answer.to_json())
-        return self.get(key) or answer
+        self._run('INSERT OR IGNORE INTO answers VALUES (?, ?)', key, reply.to_json())
+        return self.get(key) or reply
 
     def _run(self, statement: str, *values: str) -> list[tuple[str, ...]]:
         try:
-            with self._lock:
-                return self._file.execute(statement, values).fetchall()
+            return self._file.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise self._bad(error) from error
 

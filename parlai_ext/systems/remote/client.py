@@ -1,26 +1,28 @@
 """
-One request and its answer over HTTP.
+One request and its reply over HTTP, with one deadline for both.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
+import os
+import ssl
 from collections.abc import Mapping
-from http.cookiejar import DefaultCookiePolicy
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import ModuleType
 from typing import Any
 
-import requests
+import httpx2
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.remote import openai, plain
-from parlai_ext.systems.remote.answers import Answer, Malformed, error_words, shortened
-from parlai_ext.systems.remote.patience import (
-    LONGEST_ASKED,
-    Transient,
-    asked_wait,
-    is_transient,
+from parlai_ext.systems.remote.patience import Transient, is_transient, seconds_to_wait
+from parlai_ext.systems.remote.replies import (
+    Malformed,
+    RemoteReply,
+    error_words,
+    shortened,
 )
 from parlai_ext.systems.remote.settings import Settings
 
@@ -30,121 +32,104 @@ HEADERS = {
     'Accept': 'application/json',
     'User-Agent': 'parlai_ext',
 }
-CONNECT_TIMEOUT = 10.0
-LARGEST = 10_000_000  # bytes of an answer
-# an own entry of none keeps the environment's proxy away from this machine's servers
-NO_PROXY = {'http': '', 'https': ''}
+CONNECT_TIMEOUT = 10.0  # seconds
+LONGEST_WAIT = 600.0  # an endpoint that asks for more will not be there in this run
+LARGEST = 10_000_000  # bytes of a reply
 
 
 class Client:
     """
-    Sends requests from any number of threads, each over a connection that stays open.
+    Sends requests, each over a connection that stays open, from one event loop.
     """
 
     def __init__(self, settings: Settings):
         self.settings = settings
         self.format = FORMATS[settings.format]
-        self._spare: list[requests.Session] = []
+        bundle = os.environ.get('REQUESTS_CA_BUNDLE')
+        self._http = httpx2.AsyncClient(
+            headers=HEADERS,
+            # a cookie would make replies depend on who was answered before
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            verify=ssl.create_default_context(cafile=bundle) if bundle else True,
+            timeout=httpx2.Timeout(
+                None, connect=min(CONNECT_TIMEOUT, settings.timeout)
+            ),
+            limits=httpx2.Limits(max_keepalive_connections=settings.concurrency),
+            # the environment's proxy is kept away from this machine's servers
+            trust_env=not settings.local,
+        )
 
-    def send(self, body: bytes) -> Answer:
+    async def send(self, body: bytes) -> RemoteReply:
         """
-        Send a request once, and read its answer.
+        Send a request once, and read the reply.
 
         :raises Transient: when another try may help.
         :raises UserError: when none will.
         """
-        status, headers, raw = self._post(body)
+        status, headers, raw = await self._post(body)
         words = self.settings.without_key(raw.decode('utf-8-sig', 'replace'))
         try:
             data = json.loads(words)
         except (ValueError, RecursionError):
             data = None
         if 200 <= status < 300:
-            return self._answer(data, words)
+            return self._reply(data, words)
         if 300 <= status < 400:
             place = shortened(headers.get('Location', 'another place'))
             place = self.settings.without_key(place, beginnings=True)
             raise self._bad('remote_url', f'redirects to {place}; give that one')
-        said = error_words(data) or shortened(words)
-        what = self.settings.without_key(f'{status}: {said}', beginnings=True)
+        reason = error_words(data) or shortened(words)
+        what = self.settings.without_key(f'{status}: {reason}', beginnings=True)
         if is_transient(status) and not openai.out_of_money(data):
-            raise self._later(what, asked_wait(headers.get('Retry-After')))
-        reason = openai.refusal(data)
-        if reason is not None:
-            return Answer(None, reason, None, 0, 0)
+            raise self._later(what, seconds_to_wait(headers.get('Retry-After')))
+        refusal = openai.refusal(data)
+        if refusal is not None:
+            return RemoteReply(None, refusal, None, 0, 0)
         raise self._refused(status, what)
 
-    def _answer(self, data: Any, words: str) -> Answer:
+    def _reply(self, data: Any, words: str) -> RemoteReply:
         try:
             if data is None:
                 raise Malformed(f'no JSON: {shortened(words)!r}')
-            found = self.format.answer(data)
+            reply: RemoteReply = self.format.reply(data)
         except Malformed as error:
             # some gateways report errors with status 200
             what = error_words(data) or f'it answers in another format: {error}'
             raise Transient(what, answered=True) from None
-        assert isinstance(found, Answer)
-        return found
+        return reply
 
-    def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        session = self._session()
-        timeout = self.settings.timeout
-        deadline = time.monotonic() + timeout
-        try:
-            with session.post(
-                self.settings.endpoint,
-                data=body,
-                headers=HEADERS,
-                auth=self._sign,
-                timeout=(min(CONNECT_TIMEOUT, timeout), timeout),
-                allow_redirects=False,  # the key is for this address alone
-                proxies=NO_PROXY if self.settings.local else None,
-                stream=True,
-            ) as response:
-                return response.status_code, response.headers, _body(response, deadline)
-        except requests.RequestException as error:
-            raise self._trouble(error) from None
-        finally:
-            self._spare.append(session)
-
-    def _session(self) -> requests.Session:
-        try:
-            return self._spare.pop()
-        except IndexError:
-            session = requests.Session()
-            # a cookie would make replies depend on who was answered before
-            session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-            return session
-
-    def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """
-        Add the key; doing so here keeps `requests` from taking one out of ~/.netrc.
-        """
+    async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        url, seconds = self.settings.endpoint, self.settings.timeout
         key = self.settings.key()
-        if key:
-            request.headers['Authorization'] = f'Bearer {key}'
-        return request
+        headers = {'Authorization': f'Bearer {key}'} if key else {}
+        try:
+            async with asyncio.timeout(seconds):
+                sent = self._http.stream('POST', url, content=body, headers=headers)
+                async with sent as response:
+                    return response.status_code, response.headers, await _read(response)
+        except TimeoutError:
+            raise Transient(f'no answer within {seconds:g} s', lost=True) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise self._trouble(error) from None
 
-    def _trouble(self, error: requests.RequestException) -> Exception:
+    def _trouble(self, error: Exception) -> Exception:
         """
-        Return what an exception of `requests` means here.
+        Return what an exception of the HTTP library means here.
         """
-        if isinstance(error, requests.ConnectTimeout):
+        if isinstance(error, httpx2.ConnectTimeout):
             return Transient('no connection in time')
-        if isinstance(error, requests.Timeout):
-            seconds = f'{self.settings.timeout:g} s'
-            return Transient(f'no answer within {seconds}', lost=True)
-        words = shortened(_root_words(error))
-        if isinstance(error, requests.exceptions.SSLError) and 'CERTIFICATE' in words:
+        words = self.settings.without_key(shortened(_root_words(error)))
+        if 'CERTIFICATE' in words:
             return self._bad('remote_url', f'has no certificate to trust: {words}')
-        if isinstance(error, ValueError):  # a URL or a header that is none
+        # a URL or a header that is none
+        if isinstance(error, httpx2.InvalidURL | httpx2.LocalProtocolError):
             return self._bad('remote_url', f'cannot be posted to: {words}')
         return Transient(words)
 
-    def _later(self, what: str, asked: float | None) -> Exception:
-        if asked is not None and asked > LONGEST_ASKED:
-            return self._bad('remote_url', f'asks to wait {asked:.0f} s ({what})')
-        return Transient(what, asked, answered=True)
+    def _later(self, what: str, retry_after: float | None) -> Exception:
+        if retry_after is not None and retry_after > LONGEST_WAIT:
+            return self._bad('remote_url', f'asks to wait {retry_after:.0f} s ({what})')
+        return Transient(what, retry_after, answered=True)
 
     def _refused(self, status: int, what: str) -> UserError:
         """
@@ -162,26 +147,27 @@ class Client:
         return UserError(f'{option}: {self.settings.endpoint} {what}')
 
 
-def _body(response: requests.Response, deadline: float) -> bytes:
-    """
-    Return the body; the timeout of `requests` only says how long nothing may come.
-    """
-    parts, size = [], 0
-    # a larger piece is waited for past the deadline, where bytes come one by one
-    for part in response.iter_content(16):
-        parts.append(part)
-        size += len(part)
-        if time.monotonic() > deadline:
-            raise requests.Timeout
-        if size > LARGEST:
-            raise requests.exceptions.ContentDecodingError('an answer without end')
-    return b''.join(parts)
+async def _read(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > LARGEST:
+            raise httpx2.DecodingError('an answer without end')
+    return bytes(body)
 
 
 def _root_words(error: BaseException) -> str:
     """
     Return the words of the exception that was first, as the system says them.
     """
-    while error.__context__ is not None:
-        error = error.__context__
+    while True:
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        elif (cause := error.__cause__ or error.__context__) is not None:
+            error = cause
+        else:
+            break
+    number = error.errno if isinstance(error, OSError) else None
+    if number and not isinstance(error, ssl.SSLError) and number > 0:
+        return os.strerror(number)
     return getattr(error, 'strerror', None) or str(error) or type(error).__name__

@@ -1,31 +1,58 @@
 """
-A remote system: conversations in, answers out, each paid for once.
+A remote system: conversations in, replies out, each paid for once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import logging
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.chat.messages import ChatStyle, Turn
-from parlai_ext.systems.remote.answers import Answer, estimated_prompt
-from parlai_ext.systems.remote.cache import AnswerCache, cache_key
+from parlai_ext.systems.remote.cache import ReplyCache, cache_key
 from parlai_ext.systems.remote.client import Client
-from parlai_ext.systems.remote.patience import Pace, Transient, Wait, delay
+from parlai_ext.systems.remote.patience import Pace, Transient, delay
+from parlai_ext.systems.remote.replies import RemoteReply, estimated_prompt
 from parlai_ext.systems.remote.settings import Settings
-from parlai_ext.systems.remote.threads import Halted, run_all
 from parlai_ext.systems.remote.usage import Meter, Usage
 
 logger = logging.getLogger(__name__)
+for library in ('httpx2', 'httpcore2'):  # which report every request
+    logging.getLogger(library).setLevel(logging.WARNING)
 
 PROBE = (Turn(mine=False, text='Hello!'),)
 NO_STYLE = ChatStyle()
 UNTOLD = '(untold)'  # the dated name of a model that gives itself none
+T = TypeVar('T')
+# waits so many seconds; raises `Stopped` when the event is set before
+Wait = Callable[[float, asyncio.Event], Awaitable[None]]
+
+
+class Stopped(Exception):
+    """
+    Another request of the batch has failed.
+    """
+
+
+async def wait_unless_stopped(seconds: float, stop: asyncio.Event) -> None:
+    """
+    Wait so many seconds.
+
+    :raises Stopped: as soon as ``stop`` is set.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        return
+    raise Stopped
 
 
 @dataclass(frozen=True)
@@ -42,26 +69,28 @@ class Endpoint:
     """
     One remote system of this process.
 
+    Its methods may be called from any thread but work in the one event loop of
+    `run_in_loop`, so that nothing here needs a lock.
+
     :param style: how conversations are put to it.
-    :param wait: how to wait between tries; by default until the batch is given up.
+    :param wait: how to wait between tries.
     """
 
     def __init__(
         self,
         settings: Settings,
         style: ChatStyle = NO_STYLE,
-        wait: Wait | None = None,
+        wait: Wait = wait_unless_stopped,
     ):
         self.settings = settings
         self.style = style
         self.client = Client(settings)
         self.meter = Meter(settings)
-        self.cache = AnswerCache(settings.cache) if settings.cache else None
+        self.cache = ReplyCache(settings.cache) if settings.cache else None
         self._wait = wait
         self._requests = Pace(settings.rate)
         self._tokens = Pace(settings.token_rate)
         self._name = settings.dated_model
-        self._naming = threading.Lock()
 
     @property
     def usage(self) -> Usage:
@@ -70,34 +99,21 @@ class Endpoint:
         """
         return self.meter.usage
 
-    def answers(self, conversations: Sequence[Sequence[Turn]]) -> list[Answer]:
+    def replies(self, conversations: Sequence[Sequence[Turn]]) -> list[RemoteReply]:
         """
-        Return an answer to each conversation, in their order.
+        Return a reply to each conversation, in their order.
 
         :raises UserError: ``option: what is wrong`` when the system cannot go on; what
             was answered until then is in the cache.
         """
-        wanted = [self.request(turns, self.style) for turns in conversations]
-        halt = threading.Event()
-        wait = self._wait or functools.partial(_wait, halt)
-        name = self.dated_name(wait)
-        if self.cache is None:
-            return run_all(
-                lambda request: self._asked(request, name, wait),
-                wanted,
-                self.settings.concurrency,
-                halt,
-            )
-        different = list(dict.fromkeys(wanted))
-        self.meter.from_cache(len(wanted) - len(different))
-        found = run_all(
-            lambda request: self._kept(request, name, wait),
-            different,
-            self.settings.concurrency,
-            halt,
-        )
-        by_request = dict(zip(different, found, strict=True))
-        return [by_request[request] for request in wanted]
+        requests = [self.request(turns, self.style) for turns in conversations]
+        return run_in_loop(self._replies(requests))
+
+    def dated_name(self) -> str:
+        """
+        Return what the model calls itself, or `UNTOLD`; only the first call asks.
+        """
+        return run_in_loop(self._dated_name())
 
     def request(self, turns: Sequence[Turn], style: ChatStyle) -> Request:
         """
@@ -107,91 +123,146 @@ class Endpoint:
         sent = json.dumps(body, sort_keys=True, separators=(',', ':'))
         return Request(sent.encode(), estimated_prompt(turns, style.system_prompt))
 
-    def dated_name(self, wait: Wait | None = None) -> str:
-        """
-        Return what the model calls itself, or `UNTOLD`; only the first call asks.
-        """
-        with self._naming:
-            if self._name is None:
-                answer = self._persistently(self.request(PROBE, NO_STYLE), wait)
-                if answer.text is None and answer.model is None:
-                    raise UserError(
-                        f'remote_url: {self.settings.endpoint} does not reply to '
-                        f'{PROBE[0].text!r}: {answer.reason}'
-                    )
-                self._name = answer.model or UNTOLD
-            return self._name
+    async def _replies(self, requests: Sequence[Request]) -> list[RemoteReply]:
+        name = await self._dated_name()
+        if self.cache is None:
+            return await self._ask_all(requests, name)
+        unique = list(dict.fromkeys(requests))
+        self.meter.count_cached(len(requests) - len(unique))
+        replies = await self._ask_all(unique, name)
+        by_request = dict(zip(unique, replies, strict=True))
+        return [by_request[request] for request in requests]
 
-    def _kept(self, request: Request, name: str, wait: Wait) -> Answer:
+    async def _ask_all(
+        self, requests: Sequence[Request], name: str
+    ) -> list[RemoteReply]:
         """
-        Return the answer in the cache, or ask and keep it.
+        Ask for all replies, a few at a time. When one fails, no other is asked for;
+        those under way are waited for, since they are paid for.
         """
-        assert self.cache is not None
+        todo, stop = deque(enumerate(requests)), asyncio.Event()
+        replies: dict[int, RemoteReply] = {}
+        failures: list[Exception] = []
+
+        async def work() -> None:
+            while todo and not stop.is_set():
+                i, request = todo.popleft()
+                try:
+                    replies[i] = await self._cached(request, name, stop)
+                except Exception as error:
+                    failures.append(error)
+                    stop.set()
+
+        width = min(self.settings.concurrency, len(requests))
+        await asyncio.gather(*(work() for _ in range(width)))
+        if failures:
+            raise failures[0]
+        return [replies[i] for i in range(len(requests))]
+
+    async def _dated_name(self) -> str:
+        if self._name is None:
+            probe = self.request(PROBE, NO_STYLE)
+            reply = await self._ask(probe, asyncio.Event())
+            if reply.text is None and reply.model is None:
+                raise UserError(
+                    f'remote_url: {self.settings.endpoint} does not reply to '
+                    f'{PROBE[0].text!r}: {reply.reason}'
+                )
+            self._name = reply.model or UNTOLD
+        return self._name
+
+    async def _cached(
+        self, request: Request, name: str, stop: asyncio.Event
+    ) -> RemoteReply:
+        """
+        Return the reply in the cache, or ask for it and store it.
+
+        :raises UserError: when a model of another name answers.
+        """
         key = cache_key(self.settings.endpoint, name, request.body)
-        known = self.cache.get(key)
+        known = self.cache.get(key) if self.cache else None
         if known is not None:
-            self.meter.from_cache()
+            self.meter.count_cached()
             return known
-        return self.cache.put(key, self._asked(request, name, wait))
-
-    def _asked(self, request: Request, name: str, wait: Wait) -> Answer:
-        """
-        Ask, and refuse the answer of another model than the one asked before.
-        """
-        answer = self._persistently(request, wait)
-        nameless = answer.text is None and answer.model is None
-        if not nameless and (answer.model or UNTOLD) != name:
+        reply = await self._ask(request, stop)
+        nameless = reply.text is None and reply.model is None
+        if not nameless and (reply.model or UNTOLD) != name:
             raise UserError(
-                f'remote_model: the endpoint now answers as {answer.model or UNTOLD}, '
+                f'remote_model: the endpoint now answers as {reply.model or UNTOLD}, '
                 f'this run began with {name}; a new run folder is needed'
             )
-        return answer
+        return self.cache.put(key, reply) if self.cache else reply
 
-    def _persistently(self, request: Request, wait: Wait | None) -> Answer:
+    async def _ask(self, request: Request, stop: asyncio.Event) -> RemoteReply:
         """
-        Ask until there is an answer, as often as the options allow.
+        Ask until there is a reply, as often as the options allow.
         """
-        wait = wait or functools.partial(_wait, threading.Event())
         tries = self.settings.retries + 1
         for attempt in range(1, tries + 1):
             try:
-                return self._once(request, wait)
+                return await self._try(request, stop)
             except Transient as error:
-                what, asked = str(error), error.asked
-                failed = 'gives no answer' if error.answered else 'cannot be reached'
+                failure = error
             if attempt < tries:
-                seconds = delay(attempt, asked)
+                seconds = delay(attempt, failure.retry_after)
                 url = self.settings.endpoint
-                logger.info('%s: %s; again in %.1f s', url, what, seconds)
-                wait(seconds)
+                logger.info('%s: %s; again in %.1f s', url, failure, seconds)
+                await self._wait(seconds, stop)
+        failed = 'gives no answer' if failure.answered else 'cannot be reached'
         raise UserError(
             f'remote_url: {self.settings.endpoint} {failed} after {tries} '
-            f'{"try" if tries == 1 else "tries"} ({what})'
+            f'{"try" if tries == 1 else "tries"} ({failure})'
         )
 
-    def _once(self, request: Request, wait: Wait) -> Answer:
-        self._requests.take(1, wait)
-        most = request.tokens + self.settings.reply_max_tokens
-        self._tokens.take(most, wait)
-        booking = self.meter.book(request.tokens)
+    async def _try(self, request: Request, stop: asyncio.Event) -> RemoteReply:
+        """
+        Send a request once, at its time and booked by the meter before.
+        """
+        tokens = request.tokens + self.settings.reply_max_tokens
+        for pace, amount in ((self._requests, 1), (self._tokens, tokens)):
+            if (seconds := pace.reserve(amount)) > 0:
+                await self._wait(seconds, stop)
+        booking = await self.meter.book(request.tokens)
         try:
-            answer = self.client.send(request.body)
+            reply = await self.client.send(request.body)
         except BaseException as error:
             self.meter.give_up(booking, isinstance(error, Transient) and error.lost)
             raise
-        self.meter.settle(booking, answer)
-        return answer
+        self.meter.settle(booking, reply)
+        return reply
 
 
-@functools.cache
-def endpoint(settings: Settings, style: ChatStyle) -> Endpoint:
+_endpoints: dict[str, Endpoint] = {}
+
+
+def shared_endpoint(settings: Settings, style: ChatStyle) -> Endpoint:
     """
     Return the system of these settings, one in a process: what was spent and the name
     that the model began with outlive the agent, which may be dropped and loaded again.
     """
-    return Endpoint(settings, style)
+    key = json.dumps([asdict(settings), asdict(style)], sort_keys=True)
+    if key not in _endpoints:
+        _endpoints[key] = Endpoint(settings, style)
+    return _endpoints[key]
 
 
-def _wait(halt: threading.Event, seconds: float) -> None:
-    if halt.wait(seconds):
-        raise Halted
+def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
+    """
+    Return what a coroutine returns, run in the process's event loop for requests.
+
+    The loop has a thread of its own that ends with the program: Ctrl-C waits for no
+    answer, and a notebook's own loop is not in the way.
+    """
+    future = asyncio.run_coroutine_threadsafe(work, _event_loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+@functools.cache
+def _event_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop

@@ -4,12 +4,17 @@ Chat completions, as OpenAI's endpoint and the many that speak like it want them
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from parlai_ext.systems.chat.messages import ChatStyle, Turn, messages
-from parlai_ext.systems.remote.answers import Answer, Malformed, said, shortened, told
+from parlai_ext.systems.remote.replies import (
+    Malformed,
+    RemoteReply,
+    model_name,
+    shortened,
+    text_reply,
+)
 from parlai_ext.systems.remote.settings import Settings
 
 MOST_STOPS = 4  # OpenAI takes no more; the reply is cut at the others here
@@ -39,13 +44,13 @@ def request(
         'seed': settings.seed,
         'stop': list(style.stop[:MOST_STOPS]) or None,
     }
-    body = {**given, **json.loads(settings.extra)}
+    body = {**given, **(settings.extra or {})}
     return {name: value for name, value in body.items() if value is not None}
 
 
-def answer(data: Any) -> Answer:
+def reply(data: Any) -> RemoteReply:
     """
-    Read what came back.
+    Read an answer.
 
     :raises Malformed: when it is no chat completion.
     """
@@ -59,9 +64,9 @@ def answer(data: Any) -> Answer:
         why = 'content filter' if ended == 'content_filter' else f'it ended by {ended}'
         refused = message.get('refusal')
         why = f'refused: {shortened(refused)}' if isinstance(refused, str) else why
-        found = Answer(None, f'no text: {why}', told(data.get('model')))
+        found = RemoteReply(None, f'no text: {why}', model_name(data.get('model')))
     else:
-        found = said(text, data.get('model'))
+        found = text_reply(text, data.get('model'))
     return found.with_usage(data)
 
 
@@ -77,7 +82,7 @@ def refusal(data: Any) -> str | None:
 
 def out_of_money(data: Any) -> bool:
     """
-    Tell whether an error says that the account is empty.
+    True if an error says that the account is empty.
     """
     return any(code in OUT_OF_MONEY for code in _codes(data))
 

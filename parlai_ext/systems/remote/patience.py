@@ -1,21 +1,16 @@
 """
-When to ask again, and how long to wait before.
+When to ask an endpoint again, and how long to wait before.
 """
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
-Wait = Callable[[float], None]  # waits so many seconds, or raises when all is over
-
-FIRST_DELAY = 1.0
+FIRST_DELAY = 1.0  # seconds
 LONGEST_DELAY = 60.0
-# who asks for more patience than this will not be there for the rest of the run
-LONGEST_ASKED = 600.0
 LATER = (408, 409, 425, 429)  # and 5xx
 # numbers of its own: the common ones are seeded, and belong to systems that sample
 _rng = random.Random()
@@ -25,7 +20,7 @@ class Transient(Exception):
     """
     A failure after which another try may help.
 
-    :param asked: seconds that the endpoint asks to wait.
+    :param retry_after: seconds that the endpoint asks to wait.
     :param lost: the request may have been answered, and may have to be paid for.
     :param answered: something came back, of no use.
     """
@@ -33,51 +28,51 @@ class Transient(Exception):
     def __init__(
         self,
         what: str,
-        asked: float | None = None,
+        retry_after: float | None = None,
         lost: bool = False,
         answered: bool = False,
     ):
         super().__init__(what)
-        self.asked = asked
+        self.retry_after = retry_after
         self.lost = lost
         self.answered = answered
 
 
 def is_transient(status: int) -> bool:
     """
-    Tell whether a status means that another try may help.
+    True if a status means that another try may help.
     """
     return status in LATER or status >= 500
 
 
-def delay(attempt: int, asked: float | None = None) -> float:
+def delay(attempt: int, retry_after: float | None = None) -> float:
     """
-    Return how long to wait after the failed ``attempt`` (from 1): twice as long each
-    time, at random a little less, so that many do not come back at once.
+    Return how many seconds to wait after the failed ``attempt`` (from 1): twice as long
+    each time, at random a little less, so that many do not come back at once.
     """
     longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(attempt - 1, 30))
-    return max(longest * _rng.uniform(0.5, 1.0), asked or 0.0)
+    return max(longest * _rng.uniform(0.5, 1.0), retry_after or 0.0)
 
 
-def asked_wait(retry_after: str | None) -> float | None:
+def seconds_to_wait(header: str | None) -> float | None:
     """
-    Read the header ``Retry-After``: seconds, or a date.
+    Read the header ``Retry-After``, which holds seconds or a date.
     """
-    if retry_after is None:
+    if header is None:
         return None
     try:
-        return max(0.0, float(retry_after))
+        return max(0.0, float(header))
     except ValueError:
         pass
     try:
-        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return None
 
 
 class Pace:
     """
-    Keeps to so many (requests, tokens) a minute, evenly; `None`: as many as come.
+    Spreads requests, or tokens, evenly: at most so many a minute; `None`: no limit.
     """
 
     def __init__(
@@ -86,17 +81,14 @@ class Pace:
         self.per_minute = per_minute
         self.clock = clock
         self._free_at = 0.0
-        self._lock = threading.Lock()
 
-    def take(self, amount: float, wait: Wait) -> None:
+    def reserve(self, amount: float) -> float:
         """
-        Wait for one's turn, and take ``amount`` of what a minute has.
+        Take ``amount`` of what a minute has; return how many seconds to wait first.
         """
         if self.per_minute is None:
-            return
-        with self._lock:
-            now = self.clock()
-            turn = max(now, self._free_at)
-            self._free_at = turn + 60.0 * amount / self.per_minute
-        if turn > now:
-            wait(turn - now)
+            return 0.0
+        now = self.clock()
+        start = max(now, self._free_at)
+        self._free_at = start + 60.0 * amount / self.per_minute
+        return start - now

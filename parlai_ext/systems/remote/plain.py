@@ -76,13 +76,18 @@ and its seat, in any roster::
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.systems.chat.messages import ChatStyle, Turn
-from parlai_ext.systems.remote.answers import Answer, Malformed, error_words, said, told
+from parlai_ext.systems.remote.replies import (
+    Malformed,
+    RemoteReply,
+    error_words,
+    model_name,
+    text_reply,
+)
 from parlai_ext.systems.remote.settings import Settings
 
 SPEAKERS = {True: 'you', False: 'other'}
@@ -108,7 +113,7 @@ def request(
         'stop': list(style.stop) or None,
         'system_prompt': style.system_prompt or None,
     }
-    body = {**given, **json.loads(settings.extra)}
+    body = {**given, **(settings.extra or {})}
     return {name: value for name, value in body.items() if value is not None}
 
 
@@ -127,9 +132,9 @@ def turns_before(turns: Sequence[Turn]) -> Sequence[Turn]:
     return turns[: mine[-1]] if mine else ()
 
 
-def answer(data: Any) -> Answer:
+def reply(data: Any) -> RemoteReply:
     """
-    Read what came back.
+    Read an answer.
 
     :raises Malformed: when it is no answer of the plain format.
     """
@@ -137,9 +142,11 @@ def answer(data: Any) -> Answer:
         raise Malformed('the answer is no JSON object')
     if data.get('error'):
         words = error_words(data) or 'an error without words'
-        return Answer(None, words, told(data.get('model'))).with_usage(data)
+        return RemoteReply(None, words, model_name(data.get('model'))).with_usage(data)
     if 'text' not in data:
         raise Malformed("the answer has no 'text'")
     if data['text'] is None:
-        return Answer(None, 'no text', told(data.get('model'))).with_usage(data)
-    return said(data['text'], data.get('model')).with_usage(data)
+        return RemoteReply(None, 'no text', model_name(data.get('model'))).with_usage(
+            data
+        )
+    return text_reply(data['text'], data.get('model')).with_usage(data)

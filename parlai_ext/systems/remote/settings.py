@@ -1,73 +1,145 @@
 """
-The options of a remote system, read and checked at the door.
+The options of a remote system, declared once and checked when they are read.
 """
 
 from __future__ import annotations
 
+import ast
 import ipaddress
 import json
 import os
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import flag_values, option, options_of, read_options
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS
-from parlai_ext.systems.remote.options import OPTIONS, whole
 
+PREFIX = 'remote'  # of the options' names
+FORMATS = ('openai', 'plain')
 CACHE = ('parlai_ext', 'remote_cache.sqlite')  # below ParlAI's data folder
 VARIABLE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
-SECRET = re.compile(r'key|token|secret|password|signature|^sig$|auth', re.IGNORECASE)
+SECRET_IN_URL = re.compile(
+    r'key|token|secret|password|signature|^sig$|auth', re.IGNORECASE
+)
+# names as letters only; max_tokens and eos_token are none of them
+SECRET_IN_JSON = re.compile(
+    r'.*(apikey|accesskey|secretkey|privatekey|subscriptionkey|authorization|password'
+    r'|passwd|passphrase|secret|credentials?|cookie)|key|auth|bearer'
+    r'|(x|hf|api|auth|access|bearer|refresh|session|security|id)*token'
+)
 # shorter keys are words ("EMPTY", "ollama") that a reply or a model's name may hold
 SHORTEST_SECRET = 10
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """
+    Read a JSON object; a mapping in a roster file comes as Python writes it.
+    """
+    for read in (json.loads, ast.literal_eval):
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, TypeError, MemoryError):
+            continue
+        if isinstance(value, dict):
+            return value
+    raise ArgumentTypeError('a JSON object is expected, like {"top_k": 5}')
 
 
 @dataclass(frozen=True)
 class Settings:
     """
-    Where the system is, what it is asked, and how patiently.
+    Where a remote system is, what it is asked, and how patiently.
 
-    `extra` is JSON text, so that settings can be compared and hashed. The key is no
-    part of them: it stays in the environment.
+    The key is no part of the settings: it stays in the environment.
     """
 
-    url: str
-    format: str
-    model: str | None
-    dated_model: str | None
-    key_env: str | None
-    insecure: bool
-    temperature: float | None
-    top_p: float | None
-    seed: int | None
-    extra: str
-    concurrency: int
-    timeout: float
-    retries: int
-    rate: float | None
-    token_rate: float | None
-    cache: str | None
-    price_prompt: float | None
-    price_completion: float | None
-    max_cost: float | None
-    reply_max_tokens: int
+    url: str = option('', help='where the system is: http(s)://… (openai: up to /v1)')
+    format: str = option(
+        'openai',
+        choices=FORMATS,
+        help='openai: chat completions; plain: parlai_ext/systems/remote/plain.py',
+    )
+    model: str | None = option(None, help="the model's name, as the endpoint knows it")
+    dated_model: str | None = option(
+        None, help='refuse any answer of a model that calls itself otherwise'
+    )
+    key_env: str | None = option(
+        None,
+        help='NAME of the environment variable that holds the key, sent as Bearer',
+    )
+    insecure: bool = option(False, help='send the key over http:// to another machine')
+    temperature: float | None = option(
+        None, low=0, help="0 is greedy; not given: the endpoint's own choice"
+    )
+    top_p: float | None = option(None, low=0, help='nucleus sampling')
+    seed: int | None = option(None, help='sent with every request')
+    extra: Mapping[str, Any] | None = option(
+        None,
+        read=json_object,
+        help='JSON object merged into each request; null takes a field out',
+    )
+    concurrency: int = option(8, low=1, help='requests at the same time')
+    timeout: float = option(60.0, above=0, help='seconds to wait for an answer')
+    retries: int = option(5, low=0, help='how often to try again')
+    rate: float | None = option(None, above=0, help='most requests a minute')
+    token_rate: float | None = option(
+        None, above=0, help='most tokens a minute, estimated'
+    )
+    cache: str | None = option(
+        None,
+        help='file that keeps every answer, or none '
+        '(default: DATAPATH/parlai_ext/remote_cache.sqlite)',
+    )
+    price_prompt: float | None = option(
+        None, low=0, help='US dollars for a million prompt tokens'
+    )
+    price_completion: float | None = option(
+        None, low=0, help='US dollars for a million completion tokens'
+    )
+    max_cost: float | None = option(
+        None,
+        low=0,
+        flag='--max-cost',
+        help='US dollars that one command may spend on this system',
+    )
+    reply_max_tokens: int = option(
+        REPLY_MAX_TOKENS,
+        low=1,
+        flag='--reply-max-tokens',
+        help='a reply ends after so many tokens',
+    )
 
     @classmethod
-    def of(cls, opt: Mapping[str, Any]) -> Settings:
+    def from_options(cls, opt: Mapping[str, Any]) -> Settings:
         """
         Read a system's options, whether a parser has seen them or not.
 
         :raises UserError: ``option: what is wrong; what would be right``.
         """
-        found = {name: _read(opt, name) for name in OPTIONS}
-        given = {name.removeprefix('remote_'): value for name, value in found.items()}
-        given['extra'] = json.dumps(given['extra'], sort_keys=True)
-        given['cache'] = _cache(given['cache'], opt.get('datapath'))
-        given['reply_max_tokens'] = _reply_max_tokens(opt)
-        settings = cls(**given)
+        known = options_of(cls)
+
+        def error_about(name: str, problem: str) -> UserError:
+            return UserError(f'{known[name].dest(PREFIX)}: {problem}')
+
+        values = flag_values(cls, opt, PREFIX)
+        for name, value in values.items():
+            if isinstance(value, str):
+                try:
+                    values[name] = known[name].from_text(value.strip())
+                except ArgumentTypeError as error:
+                    raise error_about(name, str(error)) from None
+                if not value.strip() and value != known[name].default:
+                    raise error_about(name, 'empty; a value is expected')
+        place = opt.get('datapath')
+        values.setdefault('cache', os.path.join(str(place), *CACHE) if place else None)
+        if str(values['cache']).lower() == 'none':
+            values['cache'] = None
+        settings = read_options(cls, values, error=error_about)
         settings.check()
         return settings
 
@@ -87,7 +159,7 @@ class Settings:
     @property
     def local(self) -> bool:
         """
-        Whether the system runs on this machine.
+        True if the system runs on this machine.
         """
         host = urlsplit(self.url).hostname or ''
         try:
@@ -97,9 +169,10 @@ class Settings:
 
     def check(self) -> None:
         """
-        Refuse what cannot be meant, or would not be safe.
+        Refuse what no endpoint can be asked, or what would not be safe.
         """
         parts = _checked_url(self.url)
+        _check_extra(self.extra or {})
         if self.format == 'openai' and not self.model:
             raise UserError(
                 "remote_model: not given; the format openai needs the model's name"
@@ -120,7 +193,7 @@ class Settings:
 
     def key(self) -> str | None:
         """
-        Return the key, read now; it is kept nowhere.
+        Return the key, read from the environment now; it is stored nowhere.
 
         :raises UserError: when there is none; what looks like a key is not repeated.
         """
@@ -166,31 +239,7 @@ class Settings:
         return words
 
 
-def _read(opt: Mapping[str, Any], name: str) -> Any:
-    option, value = OPTIONS[name], opt.get(name)
-    if value is None:
-        return option.default
-    try:
-        return option.read(value)
-    except ArgumentTypeError as error:
-        raise UserError(f'{name}: {error}') from None
-
-
-def _cache(cache: str | None, datapath: Any) -> str | None:
-    if cache is not None:
-        return None if cache.lower() == 'none' else cache
-    return os.path.join(str(datapath), *CACHE) if datapath else None
-
-
-def _reply_max_tokens(opt: Mapping[str, Any]) -> int:
-    value = opt.get('reply_max_tokens')
-    try:
-        return REPLY_MAX_TOKENS if value is None else whole(1)(value)
-    except ArgumentTypeError as error:
-        raise UserError(f'reply_max_tokens: {error}') from None
-
-
-def _checked_url(url: str | None) -> SplitResult:
+def _checked_url(url: str) -> SplitResult:
     """
     Return the parts of a URL that may be posted to.
     """
@@ -206,9 +255,40 @@ def _checked_url(url: str | None) -> SplitResult:
         shown = url if '@' not in url else '…'
         raise UserError(f'remote_url: {shown} is no address; http(s)://host[:port]/…')
     names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
-    if parts.username is not None or any(SECRET.search(name) for name in names):
+    if parts.username is not None or any(map(SECRET_IN_URL.search, names)):
         raise UserError(
             'remote_url: there is a key or a password in it, and it is written to the '
             'run folder; name a variable in remote_key_env'
         )
     return parts
+
+
+def _check_extra(extra: Mapping[str, Any]) -> None:
+    """
+    Refuse what JSON cannot hold, and secrets, which would be written to the run folder.
+    """
+    try:
+        json.dumps(extra, allow_nan=False)
+    except (ValueError, TypeError) as error:
+        raise UserError(f'remote_extra: it is no JSON: {error}') from None
+    secret = next(_secret_names(extra), None)
+    if secret is not None:
+        raise UserError(
+            f'remote_extra: {secret} would be written to the run folder; put it into '
+            'an environment variable and name that in remote_key_env'
+        )
+
+
+def _secret_names(value: Any) -> Iterator[str]:
+    """
+    Yield the names in a JSON value that stand before a secret.
+    """
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            letters = re.sub(r'[^a-z]', '', str(key).lower())
+            if SECRET_IN_JSON.fullmatch(letters) and inner is not None:
+                yield str(key)
+            yield from _secret_names(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _secret_names(inner)

@@ -1,14 +1,14 @@
 """
-What a system has used, what that costs, and the most that it may cost.
+What a remote system has used, what that costs, and the most that it may cost.
 """
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from dataclasses import dataclass, replace
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.remote.answers import Answer, estimated_tokens
+from parlai_ext.systems.remote.replies import RemoteReply, estimated_tokens
 from parlai_ext.systems.remote.settings import Settings
 
 MILLION = 1_000_000
@@ -46,7 +46,7 @@ class Booking:
 
 class Meter:
     """
-    Counts what is used, on any number of threads, and stops before `max_cost`.
+    Counts what a system uses, in one event loop, and stops it before `max_cost`.
     """
 
     def __init__(self, settings: Settings):
@@ -55,44 +55,44 @@ class Meter:
         self.usage = Usage(cost=None if prices == (None, None) else 0.0)
         self._booked = 0.0
         self._under_way = 0
-        self._changed = threading.Condition()
+        self._settled = asyncio.Event()
 
-    def book(self, prompt_tokens: int) -> Booking:
+    async def book(self, prompt_tokens: int) -> Booking:
         """
-        Make sure that a request can be paid for, the longest reply included.
+        Set the cost of a request and of its longest reply aside before it is sent.
 
         Waits for requests under way, which may cost less than was booked for them.
 
-        :raises UserError: when it cannot.
+        :raises UserError: when it would exceed `max_cost`.
         """
         completion = self.settings.reply_max_tokens
         cost = self._cost(prompt_tokens, completion)
-        with self._changed:
-            while not self._affordable(cost):
-                if not self._under_way:
-                    raise UserError(self._too_much(cost))
-                self._changed.wait()
-            self._booked += cost
-            self._under_way += 1
+        while not self._affordable(cost):
+            if not self._under_way:
+                raise UserError(self._too_much(cost))
+            self._settled.clear()
+            await self._settled.wait()
+        self._booked += cost
+        self._under_way += 1
         return Booking(prompt_tokens, completion, cost)
 
-    def settle(self, booking: Booking, answer: Answer) -> None:
+    def settle(self, booking: Booking, reply: RemoteReply) -> None:
         """
         Count a request that was answered.
         """
-        prompt, completion = answer.prompt_tokens, answer.completion_tokens
+        prompt, completion = reply.prompt_tokens, reply.completion_tokens
         guessed = prompt is None or completion is None
         if prompt is None:
             prompt = booking.prompt_tokens
         if completion is None:
-            completion = estimated_tokens(answer.text or '')
+            completion = estimated_tokens(reply.text or '')
         self._count(booking, prompt, completion, guessed)
 
     def give_up(self, booking: Booking, lost: bool) -> None:
         """
         Count a request that failed.
 
-        :param lost: its answer did not arrive in time, but may have to be paid for.
+        :param lost: its reply did not arrive in time, but may have to be paid for.
         """
         if lost:
             tokens = booking.prompt_tokens, booking.completion_tokens
@@ -100,30 +100,28 @@ class Meter:
         else:
             self._count(booking, 0, 0, guessed=False)
 
-    def from_cache(self, n: int = 1) -> None:
+    def count_cached(self, n: int = 1) -> None:
         """
-        Count replies that cost nothing.
+        Count replies from the cache, which cost nothing.
         """
-        with self._changed:
-            self.usage = replace(self.usage, cached=self.usage.cached + n)
+        self.usage = replace(self.usage, cached=self.usage.cached + n)
 
     def _count(
         self, booking: Booking, prompt: int, completion: int, guessed: bool
     ) -> None:
-        with self._changed:
-            old = self.usage
-            cost = self._cost(prompt, completion)
-            self.usage = Usage(
-                old.requests + 1,
-                old.cached,
-                old.prompt_tokens + prompt,
-                old.completion_tokens + completion,
-                None if old.cost is None else old.cost + cost,
-                old.estimated + guessed,
-            )
-            self._under_way -= 1
-            self._booked = self._booked - booking.cost if self._under_way else 0.0
-            self._changed.notify_all()
+        old = self.usage
+        cost = self._cost(prompt, completion)
+        self.usage = Usage(
+            old.requests + 1,
+            old.cached,
+            old.prompt_tokens + prompt,
+            old.completion_tokens + completion,
+            None if old.cost is None else old.cost + cost,
+            old.estimated + guessed,
+        )
+        self._under_way -= 1
+        self._booked = self._booked - booking.cost if self._under_way else 0.0
+        self._settled.set()
 
     def _cost(self, prompt: int, completion: int) -> float:
         price_prompt = self.settings.price_prompt or 0.0
@@ -137,8 +135,8 @@ class Meter:
 
     def _too_much(self, cost: float) -> str:
         spent, most = self.usage.cost or 0.0, self.settings.max_cost or 0.0
-        kept = '; what was answered is in the cache' if self.settings.cache else ''
+        cached = '; what was answered is in the cache' if self.settings.cache else ''
         return (
             f'max_cost: ${spent:.6g} of ${most:.6g} are spent and the next reply may '
-            f'cost ${cost:.6g}; go on with a larger one{kept}'
+            f'cost ${cost:.6g}; go on with a larger one{cached}'
         )

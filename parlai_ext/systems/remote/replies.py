@@ -1,5 +1,5 @@
 """
-What an endpoint answered, whatever its format.
+The reply of an endpoint, whatever its format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Malformed(ValueError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class RemoteReply:
     """
     A text, or the reason why this conversation gets none.
 
@@ -38,20 +38,20 @@ class Answer:
 
     def to_json(self) -> str:
         """
-        Return the answer as text.
+        Return the reply as text.
         """
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> Answer:
+    def from_json(cls, text: str) -> RemoteReply:
         """
-        Return the answer that `to_json` wrote.
+        Return the reply that `to_json` wrote.
         """
         return cls(**json.loads(text))
 
-    def with_usage(self, data: Any) -> Answer:
+    def with_usage(self, data: Any) -> RemoteReply:
         """
-        Return the answer with the numbers that an endpoint gives as ``usage``.
+        Return the reply with the numbers that an endpoint gives as ``usage``.
         """
         usage = data.get('usage')
         usage = usage if isinstance(usage, dict) else {}
@@ -61,19 +61,19 @@ class Answer:
         )
 
 
-def said(text: Any, model: Any) -> Answer:
+def text_reply(text: Any, model: Any) -> RemoteReply:
     """
-    Return an answer of this text, fit to be written as UTF-8.
+    Return a reply of this text, fit to be written as UTF-8.
     """
     if not isinstance(text, str):
         raise Malformed(f'the text is {type(text).__name__}, not a string')
-    whole = text.encode('utf-8', 'replace').decode('utf-8')
-    return Answer(whole, model=told(model))
+    clean = text.encode('utf-8', 'replace').decode('utf-8')
+    return RemoteReply(clean, model=model_name(model))
 
 
-def told(model: Any) -> str | None:
+def model_name(model: Any) -> str | None:
     """
-    Return a model's name when it is one.
+    Return the name that a model gives itself; `None` for what is no name.
     """
     return model if isinstance(model, str) and model.strip() else None
 
