@@ -88,7 +88,7 @@ class CheckRoster(Command):
         Fetch what the systems need, and say of each what came or why it did not.
         """
         from parlai_ext.systems.downloads import download_systems
-        from parlai_ext.systems.fetch.checked_downloads import DownloadSettings
+        from parlai_ext.systems.fetch.http_file import DownloadSettings
 
         lock = Path(self.opt['lock']) if self.opt.get('lock') else None
         systems = [system for _, system in rows]

@@ -16,8 +16,8 @@ from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS
 from parlai_ext.systems.families import family_of
-from parlai_ext.systems.fetch.checked_downloads import DownloadSettings
-from parlai_ext.systems.fetch.http_file import Unreachable
+from parlai_ext.systems.fetch.checked_downloads import lock_file_of
+from parlai_ext.systems.fetch.http_file import DownloadSettings, Unreachable
 from parlai_ext.systems.fetch.lock_file import Entry
 from parlai_ext.systems.needed_files import (
     NeededFile,
@@ -115,9 +115,8 @@ class _Downloads:
 
         :raises UserError: when the same address once had other weights.
         """
-        self.settings.lock_file(self.datapath).record(
-            {
-                f'{address}/{path.name}': Entry(sha256(path), path.stat().st_size)
-                for path in files
-            }
-        )
+        entries = {
+            f'{address}/{path.name}': Entry(sha256(path), path.stat().st_size)
+            for path in files
+        }
+        lock_file_of(self.datapath, self.settings).record(entries)

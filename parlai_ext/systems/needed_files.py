@@ -18,11 +18,9 @@ from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.systems import candidates, zoo
 from parlai_ext.systems.families import family_of
-from parlai_ext.systems.fetch.checked_downloads import (
-    DownloadSettings,
-    checked_downloads,
-)
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
+from parlai_ext.systems.fetch.http_file import DownloadSettings
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,13 @@ from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.systems.fetch.build_data import METHOD, replaced
-from parlai_ext.systems.fetch.checked_downloads import (
-    DownloadSettings,
-    checked_downloads,
-)
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.systems.fetch.data_folder import (
     data_folder,
     is_zoo_path,
     local_path,
 )
-from parlai_ext.systems.fetch.http_file import Unreachable
+from parlai_ext.systems.fetch.http_file import DownloadSettings, Unreachable
 from parlai_ext.systems.fetch.scratch import ScratchFolder, scratch_folder
 
 SHIPPED = 'mini/'  # comes with us

@@ -11,10 +11,7 @@ import pytest
 
 from parlai_ext.commands import plugin
 from parlai_ext.systems import zoo
-from parlai_ext.systems.fetch.checked_downloads import DownloadSettings
-from tests.support.download_server import HASTY, serving
-
-QUICK = DownloadSettings(progress=False, limits=HASTY)
+from tests.support.download_server import QUICK, serving
 
 
 @pytest.fixture

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from parlai_ext.systems.fetch.http_file import Limits
+from parlai_ext.systems.fetch.http_file import DownloadSettings
 
-HASTY = Limits(connect=5, stall=5, least=1024, tries=2, pause=0.01)
+QUICK = DownloadSettings(
+    progress=False, connect=5, stall=5, least=1024, tries=2, pause=0.01
+)
 
 
 @dataclass

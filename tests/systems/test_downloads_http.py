@@ -20,7 +20,7 @@ from parlai_ext.systems.fetch.http_file import (
     WrongFile,
     check_redirect,
 )
-from tests.support.download_server import HASTY, serving
+from tests.support.download_server import QUICK, serving
 
 BODY = random.Random(0).randbytes(300_000)
 
@@ -39,9 +39,9 @@ def get(server, tmp_path):
     Fetch a path of the server and return the bytes that came.
     """
 
-    def got(path='/a/file.bin', **options):
-        options = {'progress': False, 'limits': HASTY, **options}
-        download = FileDownload(server.url + path, tmp_path, **options)
+    def got(path='/a/file.bin', size_known=False, **options):
+        settings = replace(QUICK, **options)
+        download = FileDownload(server.url + path, tmp_path, size_known, settings)
         entry = download.run()
         data = download.data.read_bytes()
         assert entry.sha256 == hashlib.sha256(data).hexdigest()
@@ -188,13 +188,13 @@ def test_a_server_that_holds_back_is_left(get, server, kind):
     setattr(server, kind, 1000)
     words = {'holds': 'breaks off .ReadTimeoutError', 'drips': 'bytes in 0.4 seconds'}
     with pytest.raises(UserError, match=words[kind]):
-        get(limits=replace(HASTY, stall=0.4))
+        get(stall=0.4)
 
 
 def test_headers_that_never_end_are_left(get, server):
     server.slow_head = True
     with pytest.raises(UserError, match='does not finish its headers'):
-        get(limits=replace(HASTY, connect=0.2, stall=0.2))
+        get(connect=0.2, stall=0.2)
 
 
 def test_a_redirect_on_the_same_server_is_followed(get, server):

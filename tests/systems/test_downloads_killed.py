@@ -19,8 +19,8 @@ from parlai_ext.systems.fetch.scratch import (
     exclusive,
     scratch_folder,
 )
-from tests.support.download_fixtures import QUICK, seen
-from tests.support.download_server import add_model, tar_of
+from tests.support.download_fixtures import seen
+from tests.support.download_server import QUICK, add_model, tar_of
 
 pytest_plugins = ['tests.support.download_fixtures']
 MODEL = random.Random(0).randbytes(3_000_000)

@@ -10,8 +10,8 @@ from parlai.core import build_data
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from tests.support.download_fixtures import QUICK, seen
-from tests.support.download_server import add_model
+from tests.support.download_fixtures import seen
+from tests.support.download_server import QUICK, add_model
 
 pytest_plugins = ['tests.support.download_fixtures']
 MODEL = bytes(range(256)) * 1000

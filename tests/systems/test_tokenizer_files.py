@@ -11,7 +11,7 @@ from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from tests.support import families
-from tests.support.download_fixtures import QUICK
+from tests.support.download_server import QUICK
 
 pytest_plugins = ['tests.support.download_fixtures']
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.option_files import sha256
-from parlai_ext.systems.fetch import archives, http_file, lock_file
+from parlai_ext.systems.fetch import archives, lock_file
 from parlai_ext.systems.fetch.build_data import METHOD, replaced
 from parlai_ext.systems.fetch.data_folder import data_folder
+from parlai_ext.systems.fetch.http_file import DownloadSettings, FileDownload
 from parlai_ext.systems.fetch.scratch import empty, exclusive, part_folder
 
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
@@ -25,22 +26,14 @@ GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 _active: list[Downloader] = []
 
 
-@dataclass(frozen=True)
-class DownloadSettings:
+def lock_file_of(
+    datapath: str | None, settings: DownloadSettings
+) -> lock_file.LockFile:
     """
-    How to download.
-
-    :param lock: the lock file (default: ``parlai_ext.lock.json`` in ``models``).
-    :param progress: show a progress bar.
+    Return the lock file that the settings name, or the one beside the models.
     """
-
-    lock: Path | None = None
-    progress: bool = True
-    limits: http_file.Limits = http_file.LIMITS
-
-    def lock_file(self, datapath: str | None) -> lock_file.LockFile:
-        default = Path(data_folder(datapath), 'models', lock_file.NAME)
-        return lock_file.LockFile(self.lock or default)
+    default = Path(data_folder(datapath), 'models', lock_file.NAME)
+    return lock_file.LockFile(settings.lock or default)
 
 
 @contextmanager
@@ -59,7 +52,7 @@ def checked_downloads(
         step may fail, or be killed, without another download.
     """
     settings = settings or DownloadSettings()
-    lock = settings.lock_file(datapath)
+    lock = lock_file_of(datapath, settings)
     home = Path(data_folder(datapath))
     downloader = Downloader(home, lock, settings, keep_parts)
     with replaced(downloader.functions()):
@@ -105,7 +98,9 @@ class Downloader:
         Return what is called in the place of ParlAI's functions.
         """
         return {
-            'download': self.download,
+            'download': lambda url, path, fname, redownload=False, *_, **__: (
+                self.download(url, Path(path, fname), redownload)
+            ),
             METHOD: lambda resource, folder: self.download_resource(resource, folder),
             'untar': self.untar,
             'ungzip': self.ungzip,
@@ -113,17 +108,6 @@ class Downloader:
             'download_multiprocess': refuse_unknown_way,
             'get_http_session': refuse_unknown_way,
         }
-
-    def download(
-        self,
-        url: str,
-        path: str,
-        fname: str,
-        redownload: bool = False,
-        *_: Any,
-        **__: Any,
-    ) -> None:
-        self.download_to(url, Path(path, fname), redownload)
 
     def download_resource(self, resource: Any, folder: str) -> None:
         """
@@ -133,11 +117,11 @@ class Downloader:
             refuse_google_drive(resource.url)
         place = Path(folder, resource.file_name)
         is_damaged = place.is_file() and sha256(place) != resource.hashcode
-        self.download_to(resource.url, place, is_damaged, resource.hashcode)
+        self.download(resource.url, place, is_damaged, resource.hashcode)
         if resource.zipped:
             self.untar(folder, resource.file_name)
 
-    def download_to(
+    def download(
         self, url: str, place: Path, again: bool, expected: str | None = None
     ) -> None:
         """
@@ -153,13 +137,8 @@ class Downloader:
             if place.exists() and not again:
                 return  # of the process that this one has waited for
             recorded = self.lock.entries().get(url)
-            download = http_file.FileDownload(
-                url,
-                folder,
-                size_known=bool(recorded or expected),
-                progress=self.settings.progress,
-                limits=self.settings.limits,
-            )
+            size_known = bool(recorded or expected)
+            download = FileDownload(url, folder, size_known, self.settings)
             entry = download.run()
             try:
                 self.lock.check(url, entry, recorded)
@@ -174,7 +153,7 @@ class Downloader:
             self.entries[url] = entry
             self.addresses[place] = url
             place.parent.mkdir(parents=True, exist_ok=True)
-            _put(download.data, place, self.keep_parts)
+            _put(download.data, place)
             if not self.keep_parts:
                 empty(folder)
 
@@ -233,17 +212,14 @@ def refuse_unknown_way(*_: Any, **__: Any) -> None:
     raise UserError('it downloads in a way of its own, which cannot be checked')
 
 
-def _put(data: Path, place: Path, keep: bool) -> None:
+def _put(data: Path, place: Path) -> None:
     """
-    Put a file into its place at once; with ``keep`` it stays where it is, too.
+    Put a file into its place at once; it stays where it is, too.
     """
     new = place.with_name(f'.{place.name}.new')
     new.unlink(missing_ok=True)
-    if not keep:
-        shutil.move(data, new)  # a plain rename on one file system
-    else:
-        try:
-            os.link(data, new)
-        except OSError:  # a file system without links
-            shutil.copyfile(data, new)
+    try:
+        os.link(data, new)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(data, new)
     os.replace(new, place)

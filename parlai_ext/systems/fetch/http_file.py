@@ -44,10 +44,12 @@ MAX_REDIRECTS = 5
 
 
 @dataclass(frozen=True)
-class Limits:
+class DownloadSettings:
     """
-    How long a download waits.
+    How to download.
 
+    :param lock: the lock file (default: ``parlai_ext.lock.json`` in ``models``).
+    :param progress: show a progress bar.
     :param connect: seconds until there is a connection.
     :param stall: seconds in which at least ``least`` bytes must arrive; so the time for
         a whole file is limited too.
@@ -55,14 +57,13 @@ class Limits:
     :param pause: seconds before the second try; twice as many before each next one.
     """
 
+    lock: Path | None = None
+    progress: bool = True
     connect: float = 15.0
     stall: float = 30.0
     least: int = 2**14
     tries: int = 5
     pause: float = 1.0
-
-
-LIMITS = Limits()
 
 
 class Unreachable(UserError):
@@ -101,8 +102,7 @@ class FileDownload:
     url: str
     folder: Path
     size_known: bool = False
-    progress: bool = True
-    limits: Limits = LIMITS
+    settings: DownloadSettings = DownloadSettings()
 
     @property
     def data(self) -> Path:
@@ -142,13 +142,13 @@ class FileDownload:
                 if isinstance(e, _NoConnection) and attempt == 0:
                     what = f'{self.url} cannot be reached (no network?)'
                     raise Unreachable(what) from None
-                progressed = self.n_bytes() - most >= self.limits.least
+                progressed = self.n_bytes() - most >= self.settings.least
                 failures = 0 if progressed else failures + 1
                 most = max(most, self.n_bytes())
-                if failures >= self.limits.tries:
+                if failures >= self.settings.tries:
                     rest = f'; another run continues after {most:,} bytes'
                     raise UserError(f'{self.url} {e}{rest if most else ""}') from None
-                time.sleep(self.limits.pause * 2 ** max(failures - 1, 0))
+                time.sleep(self.settings.pause * 2 ** max(failures - 1, 0))
         raise AssertionError('attempts end above')
 
     def _request_missing(self) -> None:
@@ -202,11 +202,11 @@ class FileDownload:
         """
         if urlsplit(self.url).scheme not in ('http', 'https'):
             raise UserError(f'{self.url} is no http or https address')
-        patience = (self.limits.connect, self.limits.stall)
+        patience = (self.settings.connect, self.settings.stall)
         options = {'headers': headers, 'timeout': patience, 'stream': True}
         try:
             return _within(
-                self.limits.connect + 2 * self.limits.stall,
+                self.settings.connect + 2 * self.settings.stall,
                 lambda: session.get(self.url, **options),
             )
         except TimeoutError:
@@ -257,11 +257,11 @@ class FileDownload:
             unit='B',
             unit_scale=True,
             unit_divisor=1024,
-            disable=not self.progress,
+            disable=not self.settings.progress,
             mininterval=0.5 if sys.stderr.isatty() else 10,
         )
         with open(self.data, 'ab') as file, bar:
-            for chunk in _chunks(response, self.limits):
+            for chunk in _chunks(response, self.settings):
                 file.write(chunk)
                 bar.update(len(chunk))
                 if file.tell() > room:
@@ -310,17 +310,13 @@ class _Session(requests.Session):
 
 def check_redirect(source: str, target: str) -> None:
     """
-    Refuse a redirect that leaves https, or an http server for another.
-
-    :raises UserError: naming both addresses.
+    Refuse a redirect that leads neither to https nor to the same http server.
     """
     old, new = urlsplit(source), urlsplit(target)
     same_server = old.scheme == new.scheme == 'http' and old.netloc == new.netloc
     if new.scheme != 'https' and not same_server:
-        raise UserError(
-            f'{source} redirects to {shown(target)[:200]}, which is not followed: only '
-            'https is, and http on the same server'
-        )
+        what = f'{source} redirects to {shown(target)[:200]}, which is not followed'
+        raise UserError(f'{what}: only https is, and http on the same server')
 
 
 def _within(seconds: float, function: Callable[[], Any]) -> Any:
@@ -373,7 +369,7 @@ def _continues(
     )
 
 
-def _chunks(response: requests.Response, limits: Limits) -> Iterator[bytes]:
+def _chunks(response: requests.Response, settings: DownloadSettings) -> Iterator[bytes]:
     """
     Yield the bytes of a body as they come, not decompressed.
 
@@ -391,8 +387,8 @@ def _chunks(response: requests.Response, limits: Limits) -> Iterator[bytes]:
             return
         yield chunk
         n_bytes += len(chunk)
-        if time.monotonic() - since > limits.stall:
-            if n_bytes < limits.least:
-                what = f'sent {n_bytes} bytes in {limits.stall:g} seconds'
+        if time.monotonic() - since > settings.stall:
+            if n_bytes < settings.least:
+                what = f'sent {n_bytes} bytes in {settings.stall:g} seconds'
                 raise _Interrupted(what)
             since, n_bytes = time.monotonic(), 0
