@@ -129,11 +129,12 @@ def _trusted(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str,
     Return the model files that might run code, now or before, by their hashes.
     """
     before = dict((old or {}).get('trusted') or {})
-    if not opt.get('trust_model_code'):
+    names = opt.get('trust_model_code')
+    if not names:
         return before
-    from parlai_ext.systems.safe.trust import trusted
+    from parlai_ext.systems.safe.trust import trusted_hashes
 
-    return {**before, **trusted(opt)}
+    return {**before, **trusted_hashes(names, opt.get('datapath'))}
 
 
 def asked_for(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -28,9 +28,10 @@ class CollectDialogues(Command):
         """
         Return a `CollectReport` (for a dry run or a pilot: what would be done).
         """
-        from parlai_ext.systems.safe.trust import trusting
+        from parlai_ext.systems.safe.trust import trust_files
 
-        with trusting(self.opt):
+        opt = self.opt
+        with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
             return self.collected()
 
     def collected(self) -> Any:

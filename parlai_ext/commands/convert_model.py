@@ -60,7 +60,7 @@ class ConvertModel(Command):
         """
         Convert, print what became of it, and return that.
         """
-        from parlai_ext.systems.safe.trust import trusted_record
+        from parlai_ext.systems.safe.trust import trusted_hashes
 
         datapath = self.opt['datapath']
         source = existing(self.opt['model_file'], datapath)
@@ -69,7 +69,7 @@ class ConvertModel(Command):
         named = self.opt['trust_model_code'] or ()
         trusted = [str(existing(path, datapath, option)) for path in named]
         done = convert(source, output, trusted, datapath)
-        for name, digest in trusted_record(trusted).items():
+        for name, digest in trusted_hashes(trusted, datapath).items():
             print(shown(f'trusted to run code: {name}, sha256 {digest}'))
         for line in in_words(done):
             print(shown(line))

@@ -45,9 +45,10 @@ class EvaluateSystems(Command):
         """
         Return what `ranking.json` holds (for a dry run or a pilot: what would be done).
         """
-        from parlai_ext.systems.safe.trust import trusting
+        from parlai_ext.systems.safe.trust import trust_files
 
-        with trusting(self.opt):
+        opt = self.opt
+        with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
             return self.evaluate()
 
     def evaluate(self) -> dict[str, Any]:

@@ -63,9 +63,10 @@ class ScoreDialogues(Command):
         """
         Return what was scored, and under which signature.
         """
-        from parlai_ext.systems.safe.trust import trusting
+        from parlai_ext.systems.safe.trust import trust_files
 
-        with trusting(self.opt):
+        opt = self.opt
+        with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
             return self.scored()
 
     def scored(self) -> ScoreReport:

@@ -50,9 +50,10 @@ class ValidateScorer(Command):
         """
         Return what `agreement.json` holds, and print it as a table.
         """
-        from parlai_ext.systems.safe.trust import trusting
+        from parlai_ext.systems.safe.trust import trust_files
 
-        with trusting(self.opt):
+        opt = self.opt
+        with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
             return self.validated()
 
     def validated(self) -> dict[str, Any]:

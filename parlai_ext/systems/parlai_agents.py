@@ -209,7 +209,7 @@ def _data_only(system: System, datapath: str | None) -> Iterator[None]:
     """
     place = {} if datapath is None else {'datapath': datapath}
     try:
-        with guarded(given={**place, **system.opt}):
+        with guarded(roster_opt={**place, **system.opt}):
             yield
     except BadModelFile as error:
         raise SystemFailed(system.name, error.as_option) from error

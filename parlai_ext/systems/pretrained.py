@@ -23,7 +23,6 @@ from transformers import (
 
 from parlai_ext.compat.libraries import without_bars
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.safe.kernels import kernel_of
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
@@ -32,6 +31,7 @@ QUANTISATIONS = ('none', '8bit', '4bit')
 BOUNDLESS = 10**7  # tokenizers without a limit say 10**30
 INSTALL = 'pip install "parlai_ext[llm]"'
 LONGEST = 200
+KERNEL_KEYS = ('_attn_implementation', '_experts_implementation')
 ON_REQUEST = '; hf_trust_code: true would run that'
 
 
@@ -54,7 +54,7 @@ def read(
     asked = {'local_files_only': True, 'trust_remote_code': trust}
     with quiet():
         config = _tried('config', folder, AutoConfig, allowed, **asked)
-        if not trust and (kernel := kernel_of(config)):
+        if not trust and (kernel := _hub_kernel(config)):
             raise UserError(
                 f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
                 f'the hub{allowed}'
@@ -73,6 +73,18 @@ def read(
     if not {'device_map', 'quantization_config'} & set(extra):
         model = model.to(device)
     return config, tokenizer, model.eval().requires_grad_(False)
+
+
+def _hub_kernel(config: Any) -> str | None:
+    """
+    Return the kernel of the hub that a config names; `None` without one.
+
+    transformers would fetch and run it without asking for the trust that it asks for
+    elsewhere.
+    """
+    parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
+    values = [str(getattr(part, kind, None)) for part in parts for kind in KERNEL_KEYS]
+    return next((value[:LONGEST] for value in values if '/' in value), None)
 
 
 def chosen_device(opt: Mapping[str, Any]) -> torch.device:

@@ -41,7 +41,7 @@ def own_options(system: System, datapath: str | None = None) -> dict[str, Any]:
         return {}
     place = {} if datapath is None else {'datapath': datapath}
     try:
-        return read_opt(f'{path}.opt', given={**place, **system.opt})
+        return read_opt(f'{path}.opt', roster_opt={**place, **system.opt})
     except BadModelFile as error:
         raise UserError(error.as_option) from error
 

@@ -16,7 +16,7 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt
-from parlai_ext.systems.safe.trust import trusted_record
+from parlai_ext.systems.safe.trust import trusted_hashes
 from tests.support.malicious_pickles import (
     EXTENSION,
     FORMATS,
@@ -232,13 +232,13 @@ def test_trusted_files_are_recorded_by_their_hash(tmp_path):
         file.write_bytes(b'abc')
     # the SHA-256 of 'abc', from FIPS 180-2
     digest = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
-    assert trusted_record([str(files[0])]) == {'model': digest}
-    assert trusted_record([str(file) for file in files]) == {
+    assert trusted_hashes([str(files[0])], None) == {'model': digest}
+    assert trusted_hashes([str(file) for file in files], None) == {
         'a/model': digest,
         'b/model': digest,
     }
     with pytest.raises(UserError, match='there is no file'):
-        trusted_record([str(tmp_path / 'c')])
+        trusted_hashes([str(tmp_path / 'c')], None)
 
 
 def test_a_refusal_that_was_hidden_comes_out(tmp_path, marker):

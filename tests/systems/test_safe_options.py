@@ -17,7 +17,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt
-from parlai_ext.systems.safe.own_options import is_ours, without_strange_tasks
+from parlai_ext.systems.safe.model_options import is_our_agent, options_for_talking
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 
@@ -127,7 +127,7 @@ def test_a_task_in_a_models_own_options_is_not_imported(tmp_path, marker):
 )
 def test_tasks_of_parlai_and_ours_stay(task, stays):
     plugin.register()
-    assert ('task' in without_strange_tasks({'task': task, 'model': 'x'})) is stays
+    assert ('task' in options_for_talking('m.opt', {'task': task}, {})) is stays
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_tasks_of_parlai_and_ours_stay(task, stays):
 )
 def test_every_spelling_of_an_agent_is_known(agent, ours):
     plugin.register()
-    assert is_ours(agent) is ours
+    assert is_our_agent(agent) is ours
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_what_the_roster_says_itself_is_taken(tmp_path):
     path = tmp_path / 'model.opt'
     path.write_text(json.dumps({'model': 'ext:hf', 'hf_trust_code': True}))
     given = {'model': 'ext:hf', 'hf_trust_code': False}
-    assert read_opt(path, given=given)['hf_trust_code'] is True
+    assert read_opt(path, roster_opt=given)['hf_trust_code'] is True
 
 
 def test_options_in_a_circle_end(tmp_path):

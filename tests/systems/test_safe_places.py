@@ -14,7 +14,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt
-from parlai_ext.systems.safe.own_options import is_ours
+from parlai_ext.systems.safe.model_options import is_our_agent
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 
 SECRET = 'the lock opens with nine'
@@ -113,7 +113,7 @@ def test_a_dictionary_elsewhere_gives_way_to_the_models_own(tmp_path, secret):
 )
 def test_a_teacher_or_a_person_is_for_the_roster_to_seat(agent):
     plugin.register()
-    assert not is_ours(agent)
+    assert not is_our_agent(agent)
 
 
 @pytest.mark.parametrize('key', ['search_server', 'model_name'])
@@ -122,7 +122,7 @@ def test_a_server_or_a_repository_is_for_the_roster_to_name(key, tmp_path, secre
     path.write_text(json.dumps({'model': 'rag', key: 'a.host/x'}))
     with pytest.raises(Refused, match=f'with {key}, which a roster alone may set'):
         read_opt(path)
-    assert read_opt(path, given={key: 'b'})[key] == 'a.host/x'
+    assert read_opt(path, roster_opt={key: 'b'})[key] == 'a.host/x'
     path.write_text(json.dumps({'model': 'rag', key: None}))
     assert read_opt(path)['model'] == 'rag'
 

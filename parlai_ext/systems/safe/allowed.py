@@ -1,8 +1,9 @@
 """
-The globals that a model file may name, each as something that cannot do harm.
+The allow-list: the globals that a pickle of a model may name.
 
-A pickle gets no function and no class from here: what it may call is wrapped into a
-`Maker`, which only the unpickler opens, and what it may fill is in `FILLERS`.
+A pickle gets no function and no class from here. What it may call is wrapped into an
+`AllowedCall`, which only the unpickler opens; objects whose attributes it may set are
+in `FILLERS`.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ CONTAINERS = {list, tuple, dict, set, frozenset}
 
 
 @dataclass(frozen=True, eq=False)
-class Maker:
+class AllowedCall:
     """
-    A call that a pickle may make; it is no callable, so that nothing else makes it.
+    A function that a pickle may call. It is not callable itself, so that only the
+    unpickler can call it.
     """
 
     name: str
     make: Callable[..., Any]
 
 
-def no_hooks(hooks: Any, metadata: Any = None) -> None:
+def refuse_hooks(hooks: Any, metadata: Any = None) -> None:
     """
-    Refuse what a tensor would call, or do, later on.
+    Refuse a tensor with functions that are called later on.
     """
     if hooks or metadata:
         raise ValueError('a tensor with hooks or metadata')
@@ -50,8 +52,8 @@ def is_storage(value: Any) -> bool:
 def _tensor(storage: Any, offset: int, size: Any, stride: Any) -> torch.Tensor:
     if not is_storage(storage):
         raise TypeError('a tensor without storage')
-    found: torch.Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
-    return found
+    tensor: torch.Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
+    return tensor
 
 
 def _tensor_v2(
@@ -63,7 +65,7 @@ def _tensor_v2(
     hooks: Any,
     metadata: Any = None,
 ) -> torch.Tensor:
-    no_hooks(hooks, metadata)
+    refuse_hooks(hooks, metadata)
     return _tensor(storage, offset, size, stride).requires_grad_(requires_grad)
 
 
@@ -77,19 +79,19 @@ def _tensor_v3(
     dtype: torch.dtype,
     metadata: Any = None,
 ) -> torch.Tensor:
-    no_hooks(hooks, metadata)
+    refuse_hooks(hooks, metadata)
     if not is_storage(storage):
         raise TypeError('a tensor without storage')
-    found: torch.Tensor = torch._utils._rebuild_tensor_v3(
+    tensor: torch.Tensor = torch._utils._rebuild_tensor_v3(
         storage, offset, size, stride, requires_grad, OrderedDict(), dtype
     )
-    return found
+    return tensor
 
 
 def _parameter(
     data: torch.Tensor, requires_grad: bool = True, hooks: Any = None
 ) -> torch.nn.Parameter:
-    no_hooks(hooks)
+    refuse_hooks(hooks)
     if type(data) is not torch.Tensor:
         raise TypeError('a parameter without a tensor')
     return torch.nn.Parameter(data, bool(requires_grad))
@@ -112,9 +114,9 @@ def _encode(text: str, encoding: str = 'utf-8') -> bytes:
     return str.encode(text, encoding)
 
 
-def _plainly(kind: Callable[..., Any]) -> Callable[..., Any]:
+def _with_plain_arguments(kind: Callable[..., Any]) -> Callable[..., Any]:
     """
-    Return the builtin ``kind`` for plain arguments: others have methods of their own.
+    Return a builtin that takes plain arguments only: others have methods of their own.
     """
 
     def make(*args: Any) -> Any:
@@ -164,7 +166,7 @@ def _blank_scaler() -> DynamicLossScaler:
 
 def fill_attributes(made: Any, state: Any) -> None:
     """
-    Set what a pickle says an object's attributes are, none of its class's among them.
+    Set the attributes that a pickle gives an object, none of its class's among them.
     """
     if type(state) is not dict or not all(type(key) is str for key in state):
         raise TypeError('attributes without names')
@@ -203,7 +205,7 @@ def _fill_array(made: np.ndarray, state: Any) -> None:
     made.__setstate__((1, tuple(shape), dtype, bool(fortran), data))  # type: ignore[arg-type]
 
 
-NDARRAY = Maker('numpy.ndarray', _empty_array)
+NDARRAY = AllowedCall('numpy.ndarray', _empty_array)
 FILLERS: dict[type, Callable[[Any, Any], None]] = {
     OrderedDict: fill_attributes,
     Namespace: fill_attributes,
@@ -214,12 +216,12 @@ FILLERS: dict[type, Callable[[Any, Any], None]] = {
 }
 FILLERS |= {type(np.dtype(code)): _fill_dtype for code in '?bBhHiIlLqQefdFDSUO'}
 CALLS: dict[str, Callable[..., Any]] = {
-    'collections.OrderedDict': _plainly(OrderedDict),
-    'collections.Counter': _plainly(Counter),
+    'collections.OrderedDict': _with_plain_arguments(OrderedDict),
+    'collections.Counter': _with_plain_arguments(Counter),
     'collections.defaultdict': _defaultdict,
     'argparse.Namespace': lambda: Namespace(),
     '_codecs.encode': _encode,
-    'torch.Size': _plainly(torch.Size),
+    'torch.Size': _with_plain_arguments(torch.Size),
     'torch.device': _device,
     'torch.serialization._get_layout': _layout,
     'torch._utils._rebuild_tensor': _tensor,
@@ -228,9 +230,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     'torch._utils._rebuild_parameter': _parameter,
     'torch.nn.parameter.Parameter': _parameter,
     'numpy.dtype': _dtype,
-    'parlai.core.opt.Opt': _plainly(Opt),
-    'parlai.core.utils.Opt': _plainly(Opt),  # where older ParlAI had it
-    'parlai.utils.misc.Opt': _plainly(Opt),
+    'parlai.core.opt.Opt': _with_plain_arguments(Opt),
+    'parlai.core.utils.Opt': _with_plain_arguments(Opt),  # where older ParlAI had it
+    'parlai.utils.misc.Opt': _with_plain_arguments(Opt),
     'parlai.utils.fp16.DynamicLossScaler': _blank_scaler,
 }
 for _core in ('numpy.core', 'numpy._core'):  # numpy 1 and 2
@@ -238,44 +240,44 @@ for _core in ('numpy.core', 'numpy._core'):  # numpy 1 and 2
     CALLS[f'{_core}.multiarray.scalar'] = _scalar
     CALLS[f'{_core}.numeric._frombuffer'] = _array_of
 for _kind in (set, frozenset, bytearray, bytes, complex, slice, range):
-    CALLS[f'builtins.{_kind.__name__}'] = _plainly(_kind)
+    CALLS[f'builtins.{_kind.__name__}'] = _with_plain_arguments(_kind)
 FACTORIES = {
-    Maker(f'builtins.{kind.__name__}', _plainly(kind)): kind
+    AllowedCall(f'builtins.{kind.__name__}', _with_plain_arguments(kind)): kind
     for kind in (list, dict, tuple, int, float, str, bool)
 }
 
 
-def _table() -> dict[tuple[str, str], Any]:
+def _allowed_globals() -> dict[tuple[str, str], Any]:
     """
     Return what a pickle gets for each (module, name) that it may name.
     """
-    makers = [Maker(name, make) for name, make in CALLS.items()]
-    found: dict[tuple[str, str], Any] = {('numpy', 'ndarray'): NDARRAY}
-    for maker in (*makers, *FACTORIES):
-        module, _, name = maker.name.rpartition('.')
-        found[module, name] = maker
+    table: dict[tuple[str, str], Any] = {('numpy', 'ndarray'): NDARRAY}
+    calls = [AllowedCall(name, make) for name, make in CALLS.items()]
+    for call in (*calls, *FACTORIES):
+        module, _, name = call.name.rpartition('.')
+        table[module, name] = call
     for name, value in vars(torch).items():
         if isinstance(value, torch.dtype):
-            found['torch', name] = value
+            table['torch', name] = value
     for name in set(torch.storage._dtype_to_storage_type_map().values()):
         for module in ('torch', 'torch.cuda'):
-            found[module, name] = torch.serialization.StorageType(name)
+            table[module, name] = torch.serialization.StorageType(name)
             tensor = name.replace('Storage', 'Tensor')
-            found[module, tensor] = f'{module}.{tensor}'  # only named, in old files
+            table[module, tensor] = f'{module}.{tensor}'  # only named, in old files
     for name in ('UntypedStorage', '_UntypedStorage'):
-        found['torch', name] = found['torch.storage', name] = torch.UntypedStorage
-    return found
+        table['torch', name] = table['torch.storage', name] = torch.UntypedStorage
+    return table
 
 
-ALLOWED = _table()
-_OLD_NAMES = {'__builtin__': 'builtins'}
+ALLOWED = _allowed_globals()
+OLD_MODULES = {'__builtin__': 'builtins'}
 
 
-def allowed(module: str, name: str) -> Any:
+def allowed_global(module: str, name: str) -> Any:
     """
     Return what a pickle gets for a global; `None` when it may not name it.
     """
     if module.startswith('apex.') and '.' not in name:
         # as ParlAI does where apex is not installed; apex itself is never imported
-        return Maker(f'{module}.{name}', lambda: FakeAPEXClass())
-    return ALLOWED.get((_OLD_NAMES.get(module, module), name))
+        return AllowedCall(f'{module}.{name}', lambda: FakeAPEXClass())
+    return ALLOWED.get((OLD_MODULES.get(module, module), name))

@@ -1,5 +1,5 @@
 """
-Readers of what a model consists of, each without running anything from it.
+Readers of the files of a model, none of which runs anything from them.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ import io
 import json
 import os
 import pickle
-import sys
 import zipfile
-from types import ModuleType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
 from typing import IO, Any
 
 import numpy as np
@@ -26,62 +27,25 @@ from parlai_ext.systems.safe.unpickle import (
     pickle_module,
 )
 
-
-class _Theirs:
-    """
-    The functions that a guard replaces, for files that are trusted.
-    """
-
-    torch_load = staticmethod(torch.load)
-    jit_load = staticmethod(torch.jit.load)
-    pickle_load = staticmethod(pickle.load)
-    numpy_load = staticmethod(np.load)
-    pickle_module = ModuleType('parlai_pickle')
-
-
-THEIRS = _Theirs()
-vars(THEIRS.pickle_module).update(
-    load=parlai.utils.pickle.load, Unpickler=parlai.utils.pickle.Unpickler
+# the functions that a guard replaces, for files that are trusted
+ORIGINALS = SimpleNamespace(
+    torch_load=torch.load,
+    jit_load=torch.jit.load,
+    pickle_load=pickle.load,
+    numpy_load=np.load,
+    parlai_pickle=ModuleType('parlai_pickle'),
 )
+ORIGINALS.parlai_pickle.load = parlai.utils.pickle.load
+ORIGINALS.parlai_pickle.Unpickler = parlai.utils.pickle.Unpickler
 
 
-def called_by_parlai(depth: int) -> bool:
+@contextmanager
+def _errors_named(path: str) -> Iterator[None]:
     """
-    Tell whether the function ``depth`` calls up belongs to ParlAI.
+    Turn what a reader raises over a damaged file into one line with its name.
     """
-    caller = str(sys._getframe(depth).f_globals.get('__name__'))
-    return caller.partition('.')[0] in ('parlai', 'projects')
-
-
-def tensors(
-    f: Any, map_location: Any = None, *, mmap: bool | None = None, **options: Any
-) -> Any:
-    """
-    Read what `torch.save` or `safetensors` wrote.
-    """
-    path = path_of(f)
-    options |= {'mmap': mmap, 'weights_only': False}
     try:
-        if safetensors_file.is_safetensors(f):
-            return safetensors_file.read_states(f, map_location)
-        module = pickle_module(path)
-        if mmap or not isinstance(f, str | os.PathLike):
-            return THEIRS.torch_load(f, map_location, module, **options)
-        with open(f, 'rb') as file:  # torch reads a path by its ending, not its content
-            return THEIRS.torch_load(file, map_location, module, **options)
-    except (UserError, OSError, MemoryError):
-        raise
-    except Exception as error:
-        raise _unreadable(path, error) from error
-
-
-def pickled(file: IO[bytes], **options: Any) -> Any:
-    """
-    Read a plain pickle.
-    """
-    path = path_of(file)
-    try:
-        return pickle_module(path).load(file, **options)
+        yield
     except (UserError, OSError, MemoryError):
         raise
     except Exception as error:
@@ -95,9 +59,36 @@ def _unreadable(path: str, error: Exception) -> BadModelFile:
     return BadModelFile(path, f'it cannot be read: {reason}')
 
 
+def read_tensors(
+    f: Any, map_location: Any = None, *, mmap: bool | None = None, **options: Any
+) -> Any:
+    """
+    Return what `torch.save` or `safetensors` wrote.
+    """
+    path = path_of(f)
+    options |= {'mmap': mmap, 'weights_only': False}
+    with _errors_named(path):
+        if safetensors_file.is_safetensors(f):
+            return safetensors_file.read_states(f, map_location)
+        module = pickle_module(path)
+        if mmap or not isinstance(f, str | os.PathLike):
+            return ORIGINALS.torch_load(f, map_location, module, **options)
+        with open(f, 'rb') as file:  # torch reads a path by its ending, not its content
+            return ORIGINALS.torch_load(file, map_location, module, **options)
+
+
+def read_pickle(file: IO[bytes], **options: Any) -> Any:
+    """
+    Return the data of a plain pickle.
+    """
+    path = path_of(file)
+    with _errors_named(path):
+        return pickle_module(path).load(file, **options)
+
+
 class Arrays(dict[str, np.ndarray]):
     """
-    What `numpy.savez` wrote, in memory.
+    The arrays that `numpy.savez` wrote, in memory.
     """
 
     @property
@@ -106,7 +97,7 @@ class Arrays(dict[str, np.ndarray]):
 
     def close(self) -> None:
         """
-        Nothing is open.
+        Do nothing: no file is open.
         """
 
     def __enter__(self) -> Arrays:
@@ -116,68 +107,61 @@ class Arrays(dict[str, np.ndarray]):
         self.close()
 
 
-def arrays(f: Any) -> Any:
+def read_arrays(f: Any) -> Any:
     """
-    Read what `numpy.save` or `numpy.savez` wrote, objects among it.
+    Return what `numpy.save` or `numpy.savez` wrote, arrays of objects among it.
     """
-    path = path_of(f)
     if isinstance(f, str | os.PathLike):
         with open(f, 'rb') as file:
-            return arrays(file)
-    start = f.tell()
+            return read_arrays(file)
+    path, start = path_of(f), f.tell()
     magic = f.read(6)
     f.seek(start)
-    try:
+    with _errors_named(path):
         if magic.startswith(b'PK'):
             with zipfile.ZipFile(f) as zipped:
                 names = zipped.namelist()
                 members = {n.removesuffix('.npy'): zipped.read(n) for n in names}
             return Arrays((n, _array(io.BytesIO(d), path)) for n, d in members.items())
-        return _array(f, path) if magic == b'\x93NUMPY' else pickled(f)
-    except (UserError, OSError, MemoryError):
-        raise
-    except Exception as error:
-        raise _unreadable(path, error) from error
+        return _array(f, path) if magic == b'\x93NUMPY' else read_pickle(f)
 
 
 def _array(file: IO[bytes], path: str) -> np.ndarray:
-    start = file.tell()
-    version = np.lib.format.read_magic(file)
-    first = version == (1, 0)
-    formats = np.lib.format
+    formats, start = np.lib.format, file.tell()
+    first = formats.read_magic(file) == (1, 0)
     read = formats.read_array_header_1_0 if first else formats.read_array_header_2_0
     shape, fortran, dtype = read(file)
     if dtype.hasobject:
-        found = pickle_module(path).load(file, encoding='ASCII')
-        if type(found) is not np.ndarray or found.dtype != dtype:
+        array = pickle_module(path).load(file, encoding='ASCII')
+        if type(array) is not np.ndarray or array.dtype != dtype:
             raise Refused(path, 'something else than an array')
-        return found.reshape(shape, order='F' if fortran else 'C')
+        return array.reshape(shape, order='F' if fortran else 'C')
     file.seek(start)
     return formats.read_array(file, allow_pickle=False)
 
 
-def options(path: str, trusts: bool) -> dict[str, Any]:
+def read_options(path: str, trusted: bool) -> dict[str, Any]:
     """
-    Read a model's options: JSON, or a pickle as ParlAI wrote it until 2019.
+    Return a model's options from JSON, or from a pickle as ParlAI wrote it until 2019.
 
-    :param trusts: read a pickle as ParlAI does.
+    :param trusted: read a pickle as ParlAI does.
     """
     with open(path, 'rb') as file:
         data = file.read()
     try:
-        found = json.loads(data.decode('utf-8'))
+        opt = json.loads(data.decode('utf-8'))
     except RecursionError as error:
         raise BadModelFile(path, 'it cannot be read: nested too deeply') from error
     except ValueError as error:
         if data.lstrip()[:1] in (b'', b'{', b'['):
             raise _unreadable(path, error) from error
-        load = THEIRS.pickle_load if trusts else pickled
+        load = ORIGINALS.pickle_load if trusted else read_pickle
         named = io.BytesIO(data)
         named.name = path
         try:
-            found = load(named)
+            opt = load(named)
         except MemoryError as error:  # a length that no options have
             raise _unreadable(path, error) from error
-    if not isinstance(found, dict):
+    if not isinstance(opt, dict):
         raise BadModelFile(path, 'it holds no options')
-    return dict(found)
+    return dict(opt)

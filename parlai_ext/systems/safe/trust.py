@@ -1,14 +1,13 @@
 """
-Which model files may run code when they are read: those that the user names, no others.
+The model files that may run code when they are read: those that the user names.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.option_files import sha256
@@ -16,46 +15,37 @@ from parlai_ext.systems.fetch.data_folder import local_path
 from parlai_ext.systems.safe.load import guarded
 
 
-def trusting(opt: Mapping[str, Any]) -> AbstractContextManager[None]:
+def trust_files(
+    names: Sequence[str] | None, datapath: str | None
+) -> AbstractContextManager[None]:
     """
-    Let the files that ``--trust-model-code`` names run code, and keep all others data.
+    Let the files of ``--trust-model-code`` run code, and read all others as data.
     """
-    files = _files(opt)
-    if not files:
+    if not names:
         return nullcontext()
-    return guarded([str(f) for file in files for f in (file, f'{file}.opt')])
+    files = _existing_files(names, datapath)
+    return guarded([f'{file}{suffix}' for file in files for suffix in ('', '.opt')])
 
 
-def trusted(opt: Mapping[str, Any]) -> dict[str, str]:
+def trusted_hashes(names: Sequence[str] | None, datapath: str | None) -> dict[str, str]:
     """
-    Return the hash of each trusted file, for the manifest.
+    Return the hash of each trusted file by its name; where names are the same, by as
+    much of the path as tells them apart.
     """
-    return trusted_record([str(file) for file in _files(opt)])
+    paths = map(os.path.realpath, _existing_files(names or (), datapath))
+    files = [Path(path) for path in dict.fromkeys(paths)]
+    hashes: dict[str, str] = {}
+    for file in files:
+        n = 1
+        while any(o.parts[-n:] == file.parts[-n:] for o in files if o != file):
+            n += 1
+        hashes['/'.join(file.parts[-n:])] = sha256(file)
+    return hashes
 
 
-def _files(opt: Mapping[str, Any]) -> Sequence[Path]:
-    found = []
-    for name in opt.get('trust_model_code') or ():
-        file = local_path(name, opt.get('datapath'))
+def _existing_files(names: Sequence[str], datapath: str | None) -> list[Path]:
+    files = [local_path(name, datapath) for name in names]
+    for file in files:
         if not file.is_file():
             raise UserError(f'--trust-model-code: there is no file {file}')
-        found.append(file)
-    return found
-
-
-def trusted_record(paths: Sequence[str]) -> dict[str, str]:
-    """
-    Return the hash of each file that was trusted, by its name; where names are the
-    same, by as much of the path as tells them apart.
-    """
-    found: dict[str, str] = {}
-    for path in dict.fromkeys(map(os.path.realpath, paths)):
-        if not os.path.isfile(path):
-            raise UserError(f'--trust-model-code: there is no file {path}')
-        others = {os.path.realpath(p) for p in paths} - {path}
-        parts = Path(path).parts
-        n = 1
-        while any(Path(other).parts[-n:] == parts[-n:] for other in others):
-            n += 1
-        found['/'.join(parts[-n:])] = sha256(Path(path))
-    return found
+    return files

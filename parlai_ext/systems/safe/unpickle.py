@@ -1,5 +1,5 @@
 """
-An unpickler that only makes data: what it does not know by name, it refuses.
+An unpickler that only makes data: it refuses every global that it does not know.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from parlai.core.opt import Opt
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.safe.allowed import FILLERS, Maker, allowed
+from parlai_ext.systems.safe.allowed import FILLERS, AllowedCall, allowed_global
 
 UNNAMED = '<in memory>'
 DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
@@ -24,7 +24,7 @@ _InPython: Any = vars(pickle)['_Unpickler']
 
 class BadModelFile(UserError):
     """
-    A file of a model that cannot be taken as it is.
+    A model file that cannot be read as it is.
 
     :param path: the file.
     :param why: what is wrong with it.
@@ -37,7 +37,7 @@ class BadModelFile(UserError):
     @property
     def as_option(self) -> str:
         """
-        The same, as a mistake in a system's options.
+        The message as a mistake in a system's options.
         """
         return f'model_file: {self.path}: {self.why}'
 
@@ -50,22 +50,32 @@ class Refused(BadModelFile):
     A file that is more than data.
 
     :param what: the global that it names, or the other way to run code.
-    :param instead: what else the user may do.
+    :param hint: what the user may do instead of trusting the file.
     :param trustable: ``--trust-model-code`` would help.
+    :param sentence: what is wrong, if it is not that code would run.
     """
 
-    def __init__(self, path: str, what: str, instead: str = '', trustable: bool = True):
-        why = f'refused: it wants to run {what} when read'
-        hints = [instead] if instead else []
+    def __init__(
+        self,
+        path: str,
+        what: str,
+        hint: str = '',
+        trustable: bool = True,
+        sentence: str = '',
+    ):
+        why = f'refused: {sentence or f"it wants to run {what} when read"}'
+        trust = ''
         if path != UNNAMED and trustable:
-            trust = 'or' if instead else 'if you trust its author:'
-            hints.append(f'{trust} --trust-model-code {path}')
-        super().__init__(path, '; '.join([why, ', '.join(hints)] if hints else [why]))
-        self.what, self.instead, self.trustable = what, instead, trustable
+            trust = f'--trust-model-code {path}'
+            trust = f'or {trust}' if hint else f'if you trust its author: {trust}'
+        hints = ', '.join(filter(None, (hint, trust)))
+        super().__init__(path, '; '.join(filter(None, (why, hints))))
+        self.what = what
+        self.given = (path, what, hint, trustable, sentence)
 
-    def for_good(self) -> Refused:
+    def untrustable(self) -> Refused:
         """
-        Return the same where no trust would help.
+        Return the same refusal where no trust would help.
         """
         return Refused(self.path, self.what, 'weights as safetensors would do', False)
 
@@ -74,12 +84,12 @@ class Refused(BadModelFile):
         return f'model_file: {self.why}'
 
     def __reduce__(self) -> Any:
-        return Refused, (self.path, self.what, self.instead, self.trustable)
+        return Refused, self.given
 
 
 def path_of(file: Any) -> str:
     """
-    Return the path of what is read: a path, or a file that was opened from one.
+    Return the path of a file: of an open one, that which it was opened from.
     """
     if isinstance(file, str | os.PathLike):
         return str(os.fspath(file))
@@ -91,8 +101,8 @@ class SafeUnpickler(_InPython):
     """
     Reads tensors, plain data and ParlAI's options; raises `Refused` on all else.
 
-    In Python, as ParlAI's own, since every step that could call, import or change
-    something is looked at.
+    It is the unpickler in Python, as ParlAI's own: every step that could call, import
+    or change something is overridden.
     """
 
     path: str | None = None
@@ -102,52 +112,54 @@ class SafeUnpickler(_InPython):
         self.path = self.path or path_of(file)
         super().__init__(file, *args, **kwargs)
 
-    def refused(self, what: str) -> Refused:
+    def refusal(self, what: str) -> Refused:
         return Refused(str(self.path), what)
 
     def find_class(self, module: str, name: str) -> Any:
-        found = allowed(module, name)
-        if found is None:
-            raise self.refused(f'{module}.{name}')
-        return found
+        value = allowed_global(module, name)
+        if value is None:
+            raise self.refusal(f'{module}.{name}')
+        return value
 
     def get_extension(self, code: int) -> Any:
-        raise self.refused(f'the extension of code {code} (copyreg)')
+        raise self.refusal(f'the extension of code {code} (copyreg)')
 
-    def _made(self, maker: Any, args: Any) -> Any:
-        if type(maker) is not Maker or type(args) is not tuple:
-            raise self.refused(f'something that is no type of data ({_kind(maker)})')
-        return maker.make(*args)
+    def _call(self, allowed_call: Any, args: Any) -> Any:
+        if type(allowed_call) is not AllowedCall or type(args) is not tuple:
+            raise self.refusal(
+                f'something that is no type of data ({_kind(allowed_call)})'
+            )
+        return allowed_call.make(*args)
 
     def load_reduce(self) -> None:
         args = self.stack.pop()
-        self.stack[-1] = self._made(self.stack[-1], args)
+        self.stack[-1] = self._call(self.stack[-1], args)
 
     def load_newobj_ex(self) -> None:
         if self.stack.pop():
-            raise self.refused('a type of data with named arguments')
+            raise self.refusal('a type of data with named arguments')
         self.load_reduce()
 
     def load_obj(self) -> None:
-        maker, *args = self.pop_mark()
-        self.append(self._made(maker, tuple(args)))
+        allowed_call, *args = self.pop_mark()
+        self.append(self._call(allowed_call, tuple(args)))
 
     def load_inst(self) -> None:
         module, name = (self.readline()[:-1].decode('ascii') for _ in range(2))
         args = self.pop_mark()
-        self.append(self._made(self.find_class(module, name), tuple(args)))
+        self.append(self._call(self.find_class(module, name), tuple(args)))
 
     def load_build(self) -> None:
         state = self.stack.pop()
         made = self.stack[-1]
         fill = FILLERS.get(type(made))
         if fill is None:
-            raise self.refused(f'a change to {_kind(made)}')
+            raise self.refusal(f'a change to {_kind(made)}')
         fill(made, state)
 
     def _persistent(self, pid: Any) -> Any:
         if 'persistent_load' not in vars(self) or not _is_storage_id(pid):
-            raise self.refused('a persistent id that is no tensor')
+            raise self.refusal('a persistent id that is no tensor')
         return self.persistent_load(pid)
 
     def load_persid(self) -> None:
@@ -156,33 +168,33 @@ class SafeUnpickler(_InPython):
     def load_binpersid(self) -> None:
         self.append(self._persistent(self.stack.pop()))
 
-    def _onto(self, kinds: set[type], n_from_top: int) -> None:
+    def _check_target(self, kinds: set[type], n_from_top: int) -> None:
         stack = self.metastack[-1] if n_from_top == 0 else self.stack
         target = stack[-max(n_from_top, 1)]
         if type(target) not in kinds:
-            raise self.refused(f'a change to {_kind(target)}')
+            raise self.refusal(f'a change to {_kind(target)}')
 
     def load_append(self) -> None:
-        self._onto({list}, 2)
+        self._check_target({list}, 2)
         super().load_append()
 
     def load_appends(self) -> None:
-        self._onto({list}, 0)
+        self._check_target({list}, 0)
         super().load_appends()
 
     def load_setitem(self) -> None:
-        self._onto(DICTS, 3)
+        self._check_target(DICTS, 3)
         super().load_setitem()
 
     def load_setitems(self) -> None:
-        self._onto(DICTS, 0)
+        self._check_target(DICTS, 0)
         super().load_setitems()
 
     def load_additems(self) -> None:
-        self._onto({set}, 0)
+        self._check_target({set}, 0)
         super().load_additems()
 
-    CHECKED: dict[bytes, Callable[[Any], None]] = {
+    OVERRIDDEN: dict[bytes, Callable[[Any], None]] = {
         pickle.REDUCE: load_reduce,
         pickle.NEWOBJ: load_reduce,
         pickle.NEWOBJ_EX: load_newobj_ex,
@@ -197,19 +209,19 @@ class SafeUnpickler(_InPython):
         pickle.SETITEMS: load_setitems,
         pickle.ADDITEMS: load_additems,
     }
-    dispatch |= {code[0]: load for code, load in CHECKED.items()}
+    dispatch |= {code[0]: load for code, load in OVERRIDDEN.items()}
 
 
 def _kind(value: Any) -> str:
     """
-    Name a value as a message can.
+    Return how a message names a value.
     """
-    return value.name if isinstance(value, Maker) else type(value).__name__
+    return value.name if isinstance(value, AllowedCall) else type(value).__name__
 
 
 def _is_storage_id(pid: Any) -> bool:
     """
-    Tell whether a persistent id is one of torch's: a tensor's memory, or its number.
+    True if a persistent id is one of torch's: a tensor's memory, or its number.
     """
     if type(pid) in (int, str):
         return str(pid).isdecimal()  # in tar files
