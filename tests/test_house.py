@@ -48,7 +48,6 @@ KNOWN: set[str] = {
     'collect.preflight imports tqdm.tqdm',
     'collect.sampler imports tqdm.tqdm',
     'scoring.score_run imports tqdm.tqdm',
-    'systems.openers imports tasks',
 }
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.write report.page'

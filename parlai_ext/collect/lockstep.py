@@ -14,7 +14,7 @@ from parlai.core.worlds import World
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance
 from parlai_ext.core.schedule import dialogue_id
-from parlai_ext.systems.players import Player, Reply, Voice, in_words
+from parlai_ext.systems.players import Participant, Player, Reply, in_words
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class LockstepWorld(World):
         """
         for player, talks in self._turns():
             try:
-                replies = player.respond([talk.next_voice for talk in talks])
+                replies = player.respond([talk.next_participant for talk in talks])
             except SystemFailed as error:
                 self.failed[error.system] = error
                 continue
@@ -162,7 +162,7 @@ class LockstepWorld(World):
 
 class Talk:
     """
-    One dialogue while it is played: two voices and what was said so far.
+    One dialogue while it is played: two participants and what was said so far.
     """
 
     def __init__(self, row: BatchRow, players: Mapping[str, Player], num_turns: int):
@@ -178,9 +178,15 @@ class Talk:
             Utterance(self.speakers[i % 2], text, given=True)
             for i, text in enumerate(given)
         ]
-        self.voices: list[Voice] = []
-        self._try(0, lambda: self.voices.append(players[self.speakers[0]].voice()))
-        self._try(1, lambda: self.voices.append(players[self.speakers[1]].voice()))
+        self.participants: list[Participant] = []
+        self._try(
+            0,
+            lambda: self.participants.append(players[self.speakers[0]].join()),
+        )
+        self._try(
+            1,
+            lambda: self.participants.append(players[self.speakers[1]].join()),
+        )
         for i in range(len(given)):
             self._spread(i)
 
@@ -199,11 +205,11 @@ class Talk:
         return self.speakers[len(self.utterances) % 2]
 
     @property
-    def next_voice(self) -> Voice:
+    def next_participant(self) -> Participant:
         """
-        The voice that speaks next.
+        The participant that speaks next.
         """
-        return self.voices[len(self.utterances) % 2]
+        return self.participants[len(self.utterances) % 2]
 
     def take(self, reply: Reply) -> None:
         """
@@ -237,9 +243,9 @@ class Talk:
         said = self.utterances[index]
         side = index % 2
         if said.given:
-            self._try(side, lambda: self.voices[side].say(said.text))
+            self._try(side, lambda: self.participants[side].take_as_own(said.text))
         hearing = (said.text, said.speaker)
-        self._try(1 - side, lambda: self.voices[1 - side].hear(*hearing))
+        self._try(1 - side, lambda: self.participants[1 - side].hear(*hearing))
 
     def _try(self, side: int, step: Callable[[], object]) -> None:
         """

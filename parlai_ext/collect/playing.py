@@ -23,7 +23,7 @@ from parlai_ext.core.options import machine_options
 from parlai_ext.core.schedule import Block, ShardKey, blocks
 from parlai_ext.models.threads import fit_threads
 from parlai_ext.store import RunFolder
-from parlai_ext.systems.model_cache import Residents, memory_for_weights
+from parlai_ext.systems.model_cache import ModelCache, memory_for_weights
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import Spending
@@ -42,7 +42,7 @@ class Stage:
     """
 
     plan: Plan
-    cast: Residents
+    cast: ModelCache
     width: int
     drawing: frozenset[str]
 
@@ -70,7 +70,7 @@ class Stage:
         load = load or partial(load_system, **where)
         return cls(
             plan,
-            Residents(load, budget, datapath=datapath, spent=spent),
+            ModelCache(load, budget, datapath=datapath, spent=spent),
             opt.get('batchsize') or plan.manifest['batchsize'],
             drawing_systems(plan.roster, datapath),
         )
@@ -111,7 +111,7 @@ class Stage:
         for shard in block.shards:
             pair = by_id[shard.pairing_id]
             both = {n: self.plan.roster.system(n) for n in (pair.first, pair.second)}
-            if not found or not self.cast.fit({**cast, **both}.values()):
+            if not found or not self.cast.fits({**cast, **both}.values()):
                 found.append({})
                 cast = {}
             found[-1][shard] = pair
@@ -123,7 +123,7 @@ class Stage:
         Return the systems of these pairs loaded, without those that cannot be.
         """
         names = dict.fromkeys(n for p in pairs for n in (p.first, p.second))
-        return self.cast.together([self.plan.roster.system(name) for name in names])
+        return self.cast.load_all([self.plan.roster.system(name) for name in names])
 
     def rows(self, pairs: Pairs) -> list[BatchRow]:
         """
@@ -161,7 +161,7 @@ class Stage:
         seed_all(seed)  # after loading, which draws too
         dialogues, failed = play_on(rows, players, num_turns, width)
         for error in failed.values():
-            self.cast.give_up(error)
+            self.cast.drop_failed(error)
         return dialogues
 
 

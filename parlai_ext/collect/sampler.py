@@ -25,9 +25,9 @@ from parlai_ext.collect.rates import (
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, System
 from parlai_ext.core.options import machine_options
 from parlai_ext.core.schedule import Block
-from parlai_ext.systems.model_cache import Residents
+from parlai_ext.systems.model_cache import ModelCache
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.players import Player, Reply, Voice
+from parlai_ext.systems.players import Participant, Player, Reply
 from parlai_ext.systems.spending import Spending, added, since, spending_of
 
 Clock = Callable[[], float]
@@ -52,13 +52,13 @@ class TimedPlayer(Player):
         self.batches_seen: list[tuple[int, float]] = []
         self.spent: Spending | None = None
 
-    def respond(self, voices: Sequence[Voice]) -> list[Reply]:
+    def respond(self, participants: Sequence[Participant]) -> list[Reply]:
         """
-        Let every voice speak next.
+        Let every participant speak next.
         """
         before, start = spending_of(self.agent), self.clock()
-        replies = super().respond(voices)
-        self.batches_seen.append((len(voices), self.clock() - start))
+        replies = super().respond(participants)
+        self.batches_seen.append((len(participants), self.clock() - start))
         now = spending_of(self.agent)
         if now is not None and before is not None:
             self.spent = added(self.spent or {}, since(now, before))
@@ -227,7 +227,7 @@ class Sampler:
             loads[system.name] += 1
             return Unloaded(system.name, sizes.get(system.name, 0))
 
-        cast = Residents(load, self.cast.budget, datapath=self.opt.get('datapath'))
+        cast = ModelCache(load, self.cast.budget, datapath=self.opt.get('datapath'))
         stage = replace(self.stage, cast=cast)
         length = self.plan.protocol.num_turns
         workload: Workload = Counter()

@@ -1,5 +1,5 @@
 """
-The systems that are loaded, as many as fit, each loaded once while it fits.
+The cache of loaded systems: as many as memory allows, each loaded once while it fits.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ SHARE_FOR_WEIGHTS = 0.6
 UNKNOWN_MEMORY = 4 * 2**30
 
 
-class Residents:
+class ModelCache:
     """
-    A cache of players, the longest unused one dropped first.
+    Loaded players by the name of their system. The longest unused one is dropped first.
 
-    A system that cannot be loaded is not tried again; `problems` says why. What the
-    systems have used, as far as they count it, is in ``spent`` when they are dropped.
+    A system that cannot be loaded is not tried again; `problems` holds its error. What
+    a system has used, as far as it counts that, is added to ``spent`` when it is
+    dropped.
+
+    :param budget: bytes of weights that may be loaded at once.
     """
 
     def __init__(
@@ -48,9 +51,10 @@ class Residents:
         self.ledger = Ledger(spent)
         self._players: dict[str, Player] = {}
 
-    def together(self, systems: Collection[System]) -> Mapping[str, Player]:
+    def load_all(self, systems: Collection[System]) -> Mapping[str, Player]:
         """
-        Return these systems loaded, without those that cannot be.
+        Load these systems and return them by name. A system that fails to load is left
+        out and its error is in `problems`.
         """
         wanted = {system.name: system for system in systems}
         for name in wanted:
@@ -63,16 +67,16 @@ class Residents:
         self._make_room(0, wanted)
         return {name: self._players[name] for name in wanted if name in self._players}
 
-    def fit(self, systems: Iterable[System]) -> bool:
+    def fits(self, systems: Iterable[System]) -> bool:
         """
-        Tell whether these systems, all of them, may be loaded at once.
+        True if all of these systems may be loaded at once.
         """
         wanted = {system.name: system for system in systems}
         return sum(map(self._size, wanted.values())) <= self.budget
 
-    def give_up(self, error: SystemFailed) -> None:
+    def drop_failed(self, error: SystemFailed) -> None:
         """
-        Drop a system that cannot go on, and do not try it again.
+        Drop a system that cannot go on, and never load it again.
         """
         logger.warning('%s', error)
         self.problems[error.system] = str(error)
@@ -120,7 +124,7 @@ class Residents:
     def _drop(self, names: Iterable[str]) -> None:
         for name in names:
             self.ledger.end(name, self._players.pop(name).agent)
-        _free()
+        _free_unused()
 
 
 def size_on_disk(system: System, datapath: str | None = None) -> int:
@@ -151,17 +155,17 @@ def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -
 
 def _free_memory() -> int:
     """
-    Return the machine's free memory in bytes, as Linux tells it.
+    Return the machine's free memory in bytes, from Linux's ``/proc/meminfo``.
     """
     try:
         lines = Path('/proc/meminfo').read_text().split('\n')
     except OSError:
         return UNKNOWN_MEMORY
-    found = [line.split()[1] for line in lines if line.startswith('MemAvailable:')]
-    return int(found[0]) * 1024 if found else UNKNOWN_MEMORY
+    kilobytes = [line.split()[1] for line in lines if line.startswith('MemAvailable:')]
+    return int(kilobytes[0]) * 1024 if kilobytes else UNKNOWN_MEMORY
 
 
-def _free() -> None:
+def _free_unused() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import pkgutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
@@ -125,10 +126,10 @@ def known_tasks() -> list[str]:
     """
     Return the names of ParlAI's tasks and of ours.
     """
-    import parlai.tasks
-
-    import parlai_ext.tasks
-
-    theirs = [m.name for m in pkgutil.iter_modules(parlai.tasks.__path__) if m.ispkg]
-    ours = pkgutil.iter_modules(parlai_ext.tasks.__path__)
-    return [*theirs, *(f'ext:{m.name}' for m in ours if m.ispkg)]
+    names = []
+    for prefix, package in (('', 'parlai.tasks'), ('ext:', 'parlai_ext.tasks')):
+        spec = find_spec(package)
+        folders = spec.submodule_search_locations if spec else None
+        modules = pkgutil.iter_modules(folders or [])
+        names += [prefix + module.name for module in modules if module.ispkg]
+    return names

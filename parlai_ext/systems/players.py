@@ -1,8 +1,8 @@
 """
 A system that can take part in many dialogues at once.
 
-A `Player` owns the one agent that holds the weights; a `Voice` is its clone in one
-dialogue, with a history of its own. What a voice hears and says follows ParlAI's own
+A `Player` owns the one agent that holds the weights; a `Participant` is its clone in
+one dialogue, with a history of its own. What a participant observes follows ParlAI's
 self-chat world (tasks/self_chat/worlds.py:146), so that a dialogue is the same there.
 """
 
@@ -32,14 +32,14 @@ LONGEST_REASON = 200
 @dataclass(frozen=True)
 class Reply:
     """
-    What a system said, or the reason why that is nothing.
+    A system's utterance, or the reason why there is none.
     """
 
     text: str | None
     reason: str | None = None
 
 
-class Voice:
+class Participant:
     """
     One system in one dialogue.
     """
@@ -50,13 +50,13 @@ class Voice:
 
     def hear(self, text: str, speaker: str) -> None:
         """
-        Take in what the other said.
+        Observe an utterance of the other speaker.
         """
         self._observe(Message(id=speaker, text=text, episode_done=False))
 
-    def say(self, text: str) -> None:
+    def take_as_own(self, text: str) -> None:
         """
-        Take a given utterance as one's own.
+        Observe a given utterance, such as an opener's, as this system's own.
         """
         if hasattr(self.agent, 'self_observe'):
             self._observe(Message(episode_done=False))
@@ -89,57 +89,67 @@ class Player:
         """
         return sum(weight_bytes(vars(self.agent).values()))
 
-    def voice(self) -> Voice:
+    def join(self) -> Participant:
         """
-        Return a new voice, which shares the weights and has heard nothing.
+        Return a participant of a new dialogue, which shares the weights.
         """
-        return Voice(self.agent.clone())
+        return Participant(self.agent.clone())
 
-    def respond(self, voices: Sequence[Voice]) -> list[Reply]:
+    def respond(self, participants: Sequence[Participant]) -> list[Reply]:
         """
-        Let every voice speak next: all in one batch where the agent can.
+        Return a reply of every participant: in one batch where the agent can.
 
         When memory runs out, the batch is halved, now and from now on. When a batch
-        raises something else, its voices speak one by one, so that only the dialogue
-        that made it raise comes to an end.
+        raises something else, its participants reply one by one, so that only the
+        dialogue that made it raise comes to an end.
 
         :raises SystemFailed: when the system cannot go on at all.
         """
-        if self.widest and len(voices) > self.widest:
-            return self._halves(voices)
-        if self.batches and len(voices) > 1:
+        if self.widest and len(participants) > self.widest:
+            return self._respond_in_halves(participants)
+        if self.batches and len(participants) > 1:
             try:
-                acts = self._batch_act(voices)
+                acts = self._batch_act(participants)
             except UserError as error:
                 raise SystemFailed(self.name, str(error)) from error
             except (Exception, SystemExit) as error:
                 reason = in_words(error)
                 if not is_out_of_memory(error):
                     logger.warning('%s: a batch %s; going on singly', self.name, reason)
-                    return [self._alone(voice) for voice in voices]
-                self.widest = (len(voices) + 1) // 2
+                    return [
+                        self._reply_alone(participant) for participant in participants
+                    ]
+                self.widest = (len(participants) + 1) // 2
                 what = '%s: a batch of %d %s; going on with %d at most'
-                logger.warning(what, self.name, len(voices), reason, self.widest)
+                logger.warning(what, self.name, len(participants), reason, self.widest)
             else:
-                return [self._reply(*pair) for pair in zip(voices, acts, strict=True)]
+                return [
+                    self._reply(*pair) for pair in zip(participants, acts, strict=True)
+                ]
             # outside of the handler, where the error no longer holds its tensors
-            return self._halves(voices)
-        return [self._alone(voice) for voice in voices]
+            return self._respond_in_halves(participants)
+        return [self._reply_alone(participant) for participant in participants]
 
-    def _halves(self, voices: Sequence[Voice]) -> list[Reply]:
-        middle = len(voices) // 2
-        return self.respond(voices[:middle]) + self.respond(voices[middle:])
+    def _respond_in_halves(self, participants: Sequence[Participant]) -> list[Reply]:
+        middle = len(participants) // 2
+        return self.respond(participants[:middle]) + self.respond(participants[middle:])
 
-    def _batch_act(self, voices: Sequence[Voice]) -> list[Any]:
-        with self.family.batch_rows(self.agent, [one.agent for one in voices]):
-            acts = self.agent.batch_act([voice.observation for voice in voices])
-        if not isinstance(acts, list | tuple) or len(acts) != len(voices):
-            raise TypeError(f'batch_act did not return {len(voices)} replies')
+    def _batch_act(self, participants: Sequence[Participant]) -> list[Any]:
+        with self.family.batch_rows(self.agent, [one.agent for one in participants]):
+            acts = self.agent.batch_act(
+                [participant.observation for participant in participants]
+            )
+        if not isinstance(acts, list | tuple) or len(acts) != len(participants):
+            raise TypeError(f'batch_act did not return {len(participants)} replies')
         return list(acts)
 
-    def _alone(self, voice: Voice) -> Reply:
+    def _reply_alone(self, participant: Participant) -> Reply:
         try:
-            act = self._batch_act([voice])[0] if self.batches else voice.agent.act()
+            act = (
+                self._batch_act([participant])[0]
+                if self.batches
+                else participant.agent.act()
+            )
         except UserError as error:
             raise SystemFailed(self.name, str(error)) from error
         except (Exception, SystemExit) as error:  # which would end the command
@@ -151,22 +161,22 @@ class Player:
                 f'{key}: out of memory with one dialogue at a time; it needs a larger '
                 'machine',
             ) from error
-        return self._reply(voice, act)
+        return self._reply(participant, act)
 
-    def _reply(self, voice: Voice, act: Any) -> Reply:
+    def _reply(self, participant: Participant, act: Any) -> Reply:
         """
-        Read a reply, and let the voice hear itself.
+        Read a reply, and let the participant observe it.
         """
         reply = read_reply(act)
         if (
             reply.reason is None
             and self.batches
-            and hasattr(voice.agent, 'self_observe')
+            and hasattr(participant.agent, 'self_observe')
         ):
             if reply.text != act['text']:
                 act = Message({**act, 'text': reply.text})
             try:
-                voice.agent.self_observe(act)
+                participant.agent.self_observe(act)
             except (Exception, SystemExit) as error:
                 return Reply(None, in_words(error))
         return reply
@@ -174,7 +184,7 @@ class Player:
 
 def acts_in_batches(agent: Agent) -> bool:
     """
-    Tell whether `batch_act` over clones does what each clone's `act` would do.
+    True if `batch_act` over clones does what each clone's `act` would do.
 
     An agent with an `act` of its own may do there what `batch_act` leaves out.
     """
@@ -199,20 +209,20 @@ def read_reply(act: Any) -> Reply:
         return Reply(None, f'the text of the reply is {type(text).__name__}, not str')
     if not text.strip():
         return Reply(None, 'blank reply' if text else 'empty reply')
-    return Reply(whole(text))
+    return Reply(without_half_characters(text))
 
 
-def whole(text: str) -> str:
+def without_half_characters(text: str) -> str:
     """
     Return a text with U+FFFD for each half of a character: no file holds those, and
-    the partner that chokes on one would be blamed for it.
+    a partner that fails on one would be blamed for it.
     """
     return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
 
 
 def in_words(error: BaseException) -> str:
     """
-    Return what was raised on one line that is the same in every run.
+    Return an exception as one line that is the same in every run.
     """
     words = ' '.join(str(error).split())
     words = re.sub(r'\b0x[0-9a-fA-F]+', '0x…', words)

@@ -41,14 +41,14 @@ def player(folder, kind, **opt):
 
 
 def replies(player, dialogues):
-    voices = [player.voice() for _ in dialogues]
-    for voice, turns in zip(voices, dialogues, strict=True):
+    participants = [player.join() for _ in dialogues]
+    for participant, turns in zip(participants, dialogues, strict=True):
         for i, text in enumerate(turns):
             if (len(turns) - i) % 2:
-                voice.hear(text, 'other')
+                participant.hear(text, 'other')
             else:
-                voice.say(text)
-    return [reply.text for reply in player.respond(voices)]
+                participant.take_as_own(text)
+    return [reply.text for reply in player.respond(participants)]
 
 
 @pytest.mark.parametrize('way', WAYS)

@@ -289,7 +289,7 @@ def test_a_chat_format_needs_a_template(tmp_path):
 
 def test_a_system_prompt_that_fills_the_context(made):
     player = load(made, hf_context_tokens=6, system_prompt='you like old song again')
-    voice = player.voice()
-    voice.hear('tea', 'other')
+    participant = player.join()
+    participant.hear('tea', 'other')
     with pytest.raises(UserError, match="^system 'seat': system_prompt: it leaves no"):
-        player.respond([voice])
+        player.respond([participant])

@@ -99,10 +99,10 @@ def test_the_first_turn_reaches_the_server_as_the_policy_says(tmp_path, url, pol
 
 def test_a_reply_ends_at_a_stop_string(tmp_path, url):
     control(url, echo=True)
-    voice = player(tmp_path, url, stop=['train', 'boat']).voice()
-    voice.hear('a boat', 'b')
+    participant = player(tmp_path, url, stop=['train', 'boat']).join()
+    participant.hear('a boat', 'b')
     # the server sends the messages back: [["user", "a boat"]]
-    assert voice.agent.act()['text'] == '[["user", "a'
+    assert participant.agent.act()['text'] == '[["user", "a'
 
 
 def test_a_conversation_without_an_answer_ends_alone(tmp_path, url):
@@ -144,9 +144,9 @@ def test_what_was_spent_outlives_the_agent(tmp_path, url):
     opt = {'remote_cache': 'none', 'remote_dated_model': 'tiny-2024-05-13'}
     for n in (1, 2):
         seated = player(tmp_path, url, **opt)
-        voice = seated.voice()
-        voice.hear('Hi.', 'b')
-        seated.respond([voice])
+        participant = seated.join()
+        participant.hear('Hi.', 'b')
+        seated.respond([participant])
         assert seated.agent.usage.requests == n
 
 
@@ -161,9 +161,9 @@ def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
         roster = yaml.safe_load(page[page.index('    - {name: mybot') :])
         opt = {**roster[0]['opt'], 'remote_cache': 'none'}
         opt['remote_url'] = f'http://127.0.0.1:{server.server_address[1]}/'
-        voice = load_system(System('mybot', opt)).voice()
-        voice.hear('Good morning.', 'b')
-        assert voice.agent.act()['text'] == 'You said: Good morning.'
+        participant = load_system(System('mybot', opt)).join()
+        participant.hear('Good morning.', 'b')
+        assert participant.agent.act()['text'] == 'You said: Good morning.'
         server.shutdown()
 
 
@@ -187,9 +187,11 @@ def test_a_mistake_in_the_roster_is_one_line(tmp_path, url, opt, line):
 
 
 def test_extra_can_be_a_mapping_in_the_roster(tmp_path, url):
-    voice = player(tmp_path, url, remote_extra={'top_k': 5, 'max_tokens': None}).voice()
-    voice.hear('Hi.', 'b')
-    voice.agent.act()
+    participant = player(
+        tmp_path, url, remote_extra={'top_k': 5, 'max_tokens': None}
+    ).join()
+    participant.hear('Hi.', 'b')
+    participant.agent.act()
     sent = json.loads(received(url)[-1]['body'])
     assert sent['top_k'] == 5 and 'max_tokens' not in sent
 

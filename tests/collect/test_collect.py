@@ -21,7 +21,7 @@ from parlai_ext.core.nouns import Opener, Roster, System, content_id
 from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
-from parlai_ext.systems import model_cache as residents
+from parlai_ext.systems import model_cache
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.tiny_models import make_generator, sentences
 
@@ -219,8 +219,8 @@ def test_with_room_for_two_only_the_changing_one_is_loaded(
 ):
     loads = counted(monkeypatch)
     run = folder_of(tmp_path, roster)
-    monkeypatch.setattr(residents, 'size_on_disk', lambda system, path: 5)
-    monkeypatch.setattr(residents.Player, 'n_bytes', 5)
+    monkeypatch.setattr(model_cache, 'size_on_disk', lambda system, path: 5)
+    monkeypatch.setattr(model_cache.Player, 'n_bytes', 5)
     monkeypatch.setattr(playing, 'memory_for_weights', lambda *limits: 10)
     collect(run, OPT, progress=False)
     # echo-yes, echo-no, draws-no, draws-yes, one-yes, one-no: the last partner stays

@@ -17,7 +17,7 @@ from parlai_ext.core.nouns import Opener, Roster, System, content_id
 from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
-from parlai_ext.systems import model_cache as residents
+from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
 from tests.support.tiny_models import sentences
 
@@ -150,10 +150,10 @@ def test_memory_that_runs_out_is_made_by_dropping_others():
         room['left'] -= 1
         return FakePlayer(room)
 
-    cast = residents.Residents(load, budget=10**9)
+    cast = model_cache.ModelCache(load, budget=10**9)
     one, two, three = (System(name) for name in 'abc')
-    assert list(cast.together([one])) == ['a']
-    assert list(cast.together([two, three])) == ['b', 'c']
+    assert list(cast.load_all([one])) == ['a']
+    assert list(cast.load_all([two, three])) == ['b', 'c']
     assert cast.problems == {}
 
 
@@ -173,22 +173,22 @@ class FakePlayer:
 
 
 def systems_of_size(monkeypatch, **sizes):
-    monkeypatch.setattr(residents, 'size_on_disk', lambda s, path: sizes[s.name])
+    monkeypatch.setattr(model_cache, 'size_on_disk', lambda s, path: sizes[s.name])
     return [System(name) for name in sizes]
 
 
 def test_what_fits_is_what_the_weights_take(monkeypatch):
     a, b, c = systems_of_size(monkeypatch, a=4, b=5, c=2)
-    cast = residents.Residents(lambda system: None, budget=10)
-    assert cast.fit([a, b])
-    assert not cast.fit([a, b, c])
+    cast = model_cache.ModelCache(lambda system: None, budget=10)
+    assert cast.fits([a, b])
+    assert not cast.fits([a, b, c])
 
 
 def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
-    monkeypatch.setattr(residents, '_free_memory', lambda: 10 * 10**9)
-    assert residents.memory_for_weights(True, 2.5) == 2_500_000_000
+    monkeypatch.setattr(model_cache, '_free_memory', lambda: 10 * 10**9)
+    assert model_cache.memory_for_weights(True, 2.5) == 2_500_000_000
     assert caplog.messages == []
-    assert residents.memory_for_weights(True, 100) == 6_000_000_000
+    assert model_cache.memory_for_weights(True, 100) == 6_000_000_000
     assert caplog.messages == [
         '--max-gpu-memory: 100 GB lowered to 6.0, which is 60 % of what is free'
     ]
@@ -196,18 +196,18 @@ def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
 
 def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
     # every system takes 5 of 10, so that a block of three pairs is played in turn
-    monkeypatch.setattr(residents, 'size_on_disk', lambda system, path: 5)
+    monkeypatch.setattr(model_cache, 'size_on_disk', lambda system, path: 5)
     monkeypatch.setattr(playing, 'memory_for_weights', lambda *limits: 10)
     most = []
-    original = residents.Residents.together
+    original = model_cache.ModelCache.load_all
 
-    def together(self, systems):
+    def load_all(self, systems):
         found = original(self, systems)
         most.append(len(self._players))
         return found
 
-    monkeypatch.setattr(residents.Residents, 'together', together)
-    monkeypatch.setattr(residents.Player, 'n_bytes', 5)
+    monkeypatch.setattr(model_cache.ModelCache, 'load_all', load_all)
+    monkeypatch.setattr(model_cache.Player, 'n_bytes', 5)
     run = run_of(tmp_path, [says(name, name) for name in ('yes', 'no', 'well')])
     run.manifest['batchsize'] = 64
     assert collected(run).n_played == 24

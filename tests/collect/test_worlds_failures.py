@@ -192,11 +192,11 @@ def test_a_batch_that_memory_does_not_hold_is_halved_and_stays_so():
             return super().batch_act(observations)
 
     player = Player('narrow', Narrow(OPT))
-    voices = [player.voice() for _ in range(10)]
-    for voice in voices:
-        voice.hear('hello', 'other')
+    participants = [player.join() for _ in range(10)]
+    for participant in participants:
+        participant.hear('hello', 'other')
     for _ in range(2):
-        assert [reply.text for reply in player.respond(voices)] == ['fine'] * 10
+        assert [reply.text for reply in player.respond(participants)] == ['fine'] * 10
     # 10 -> 5 + 5, 5 -> 2 + 3; what did not fit is not tried again
     assert Narrow.widths == [10, 5, 2, 3, 2, 3] + [2, 3, 2, 3]
 

@@ -136,7 +136,7 @@ def test_each_voice_remembers_the_whole_dialogue(cast):
         world.parley()
     for talk, dialogue in zip(world.talks, world.dialogues(), strict=True):
         texts = [u.text for u in dialogue.utterances]
-        first, second = (v.agent.history.history_raw_strings for v in talk.voices)
+        first, second = (v.agent.history.history_raw_strings for v in talk.participants)
         # the last utterance is the second's own; nobody needs to hear it any more
         assert (first, second) == (texts[:-1], texts)
 
@@ -145,9 +145,9 @@ def test_one_batch_for_each_system_and_step(cast, monkeypatch):
     sizes = []
     original = Player._batch_act
 
-    def counted(self, voices):
-        sizes.append((self.name, len(voices)))
-        return original(self, voices)
+    def counted(self, participants):
+        sizes.append((self.name, len(participants)))
+        return original(self, participants)
 
     monkeypatch.setattr(Player, '_batch_act', counted)
     pairs = [('greedy', 'ranker5'), ('ranker5', 'greedy'), ('greedy', 'greedy')]

@@ -47,10 +47,10 @@ def replies(path, **opt):
         player = load_system(
             System('x', {'model_file': str(path), **opt}), no_cuda=True
         )
-    voices = [player.voice() for _ in range(2)]
-    for voice, sentence in zip(voices, sentences(2), strict=True):
-        voice.hear(sentence, 'other')
-    return [reply.text for reply in player.respond(voices)]
+    participants = [player.join() for _ in range(2)]
+    for participant, sentence in zip(participants, sentences(2), strict=True):
+        participant.hear(sentence, 'other')
+    return [reply.text for reply in player.respond(participants)]
 
 
 def converted(source, output, **options):

@@ -57,12 +57,12 @@ def test_nothing_is_built_for_training(folder, generator):
 def test_another_agent_may_read_the_model_file(generator):
     opt = {'model_file': generator, 'model': 'fixed_response', 'fixed_response': 'ok'}
     player = load_system(System('a', opt))
-    assert player.respond([player.voice()])[0].text == 'ok'
+    assert player.respond([player.join()])[0].text == 'ok'
 
 
 def test_voices_share_the_weights(generator):
     player = load_system(System('a', {'model_file': generator}))
-    assert player.voice().agent.model is player.agent.model
+    assert player.join().agent.model is player.agent.model
     # ParlAI counts 15,840 parameters; its start token is one int64 more
     assert player.n_bytes == 15840 * 4 + 8
 
@@ -79,9 +79,9 @@ def test_a_ranker_reads_a_changed_candidate_file(folder, ranker):
         path.write_text('\n'.join(sentences(20, seed=n)))
         opt = {'model_file': ranker, 'fixed_candidates_path': str(path)}
         player = load_system(System('a', opt))
-        voice = player.voice()
-        voice.hear('you saw the rain', 'b')
-        said.append(player.respond([voice])[0].text)
+        participant = player.join()
+        participant.hear('you saw the rain', 'b')
+        said.append(player.respond([participant])[0].text)
     assert said[0] in sentences(20, seed=1)
     assert said[1] in sentences(20, seed=2)
 

@@ -10,7 +10,7 @@ from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.players import Player, whole
+from parlai_ext.systems.players import Player, without_half_characters
 from tests.support.tiny_models import make_generator
 
 
@@ -77,7 +77,7 @@ def test_half_a_character_is_mended_for_the_partner(tmp_path):
 
 def test_who_spoke_half_a_character_hears_itself_whole():
     player = Player('half', HalvedTogether({}))
-    [reply] = player.respond([player.voice()])
+    [reply] = player.respond([player.join()])
     assert HalvedTogether.heard == (reply.text,) == ('yes \ufffd',)
 
 
@@ -90,21 +90,21 @@ def test_who_spoke_half_a_character_hears_itself_whole():
     ],
 )
 def test_only_what_is_half_is_replaced(text, said):
-    assert whole(text) == said
+    assert without_half_characters(text) == said
 
 
 @pytest.mark.parametrize('kind', [Leaving, LeavingTogether])
 @pytest.mark.parametrize('n', [1, 2])
 def test_an_agent_that_leaves_has_failed(kind, n):
     player = Player('gone', kind({}))
-    replies = player.respond([player.voice() for _ in range(n)])
+    replies = player.respond([player.join() for _ in range(n)])
     assert [(r.text, r.reason) for r in replies] == [(None, 'raised SystemExit: 3')] * n
 
 
 def test_a_user_who_interrupts_is_obeyed():
     player = Player('x', Interrupted({}))
     with pytest.raises(KeyboardInterrupt):
-        player.respond([player.voice()])
+        player.respond([player.join()])
 
 
 def test_an_agent_that_leaves_while_it_is_built_has_failed():
