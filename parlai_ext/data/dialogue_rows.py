@@ -202,9 +202,7 @@ def _csv_row(
     record = {name: cells[place] for name, place in places.items()}
     name = record['dialogue_id'].strip()
     if not name:
-        return Row(
-            line, problem=source.problem(line, 'column dialogue_id: is empty')
-        )
+        return Row(line, problem=source.problem(line, 'column dialogue_id: is empty'))
     given = {k: v for k, v in record.items() if v != '' or k == 'text'}
     return _row(source, line, name, given)
 

@@ -56,7 +56,9 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
             continue
         human = frozenset({HUMAN})
         name = f'{source.stem}-{n}'
-        yield SourceDialogue(source.file, 1, turns, name, human, place=f'object {place}: ')
+        yield SourceDialogue(
+            source.file, 1, turns, name, human, place=f'object {place}: '
+        )
 
 
 def _ratings(source: SourceFile) -> list[Any]:

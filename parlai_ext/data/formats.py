@@ -11,10 +11,8 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.data import chatmatch_logs as chatmatch
-from parlai_ext.data import dstc9
-from parlai_ext.data import parlai_conversations
 from parlai_ext.data import dialogue_rows as rows
-from parlai_ext.data import spot_the_bot
+from parlai_ext.data import dstc9, parlai_conversations, spot_the_bot
 from parlai_ext.data.source_file import Reader, SourceFile, brief
 
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt')
@@ -89,7 +87,7 @@ def detect_format(source: SourceFile, before: str | None = None) -> str:
     """
     Return the name of a file's format.
 
-    :param before: the format of the file before it, taken when the file looks like none.
+    :param before: the format of the file before it, taken for one that fits no format.
     :raises UserError: when there is none either.
     """
     for name, form in FORMATS.items():
@@ -108,7 +106,9 @@ def detect_format(source: SourceFile, before: str | None = None) -> str:
     )
 
 
-def read_sources(paths: Sequence[Path], wanted: str | None) -> Iterator[tuple[str, SourceFile]]:
+def read_sources(
+    paths: Sequence[Path], wanted: str | None
+) -> Iterator[tuple[str, SourceFile]]:
     """
     Yield the files, one at a time in memory, each with the format that all have.
 

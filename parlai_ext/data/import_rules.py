@@ -60,7 +60,9 @@ class ImportedDialogue:
     line: int
 
 
-def apply_rules(source: SourceDialogue, stem: str, rules: ImportRules) -> ImportedDialogue | tuple[Problem, ...]:
+def apply_rules(
+    source: SourceDialogue, stem: str, rules: ImportRules
+) -> ImportedDialogue | tuple[Problem, ...]:
     """
     Return the dialogue of two systems, or all problems of the source.
     """

@@ -13,12 +13,12 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.formats import FORMATS, read_sources
-from parlai_ext.data.parlai_conversations import self_chat_model
 from parlai_ext.data.import_rules import (
     ImportedDialogue,
     ImportRules,
     apply_rules,
 )
+from parlai_ext.data.parlai_conversations import self_chat_model
 from parlai_ext.data.source_file import Problem, SourceFile, brief
 
 
@@ -116,7 +116,9 @@ def read_imports(
 
 
 def _add(
-    imports: ImportedDialogues, one: ImportedDialogue | tuple[Problem, ...], ids: dict[str, ImportedDialogue]
+    imports: ImportedDialogues,
+    one: ImportedDialogue | tuple[Problem, ...],
+    ids: dict[str, ImportedDialogue],
 ) -> None:
     """
     Add a dialogue, or count it as left out.

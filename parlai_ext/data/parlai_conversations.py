@@ -116,7 +116,7 @@ def checked_dialogue(record: Mapping[str, Any], name: str) -> Dialogue:
 
 def metadata(source: SourceFile) -> Mapping[str, Any] | BadRecord:
     """
-    Return the data of ``.metadata`` beside the file; nothing when there is no such file.
+    Return the data of ``.metadata`` beside the file; nothing without such a file.
     """
     path = Path(source.file).with_suffix('.metadata')
     if not path.is_file():

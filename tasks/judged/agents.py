@@ -1,5 +1,7 @@
 """
 Judged sets as tasks: `parlai eval_model -m ext:fed -t ext:judged:fed_turn`.
+
+Every card in ``zoo_configs/judged`` is a task; ``-t ext:judged`` is ``fed_turn``.
 """
 
 from __future__ import annotations
@@ -13,113 +15,114 @@ from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.tasks.judged.fed_data import Judged, dialogues_of, read_fed_data
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.data.judged.cards import card_names, read_card
+from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.tasks.judged.metrics import defined, metrics
-from parlai_ext.tasks.judged.qualities import pairs
+from parlai_ext.tasks.judged.qualities import quality_pairs
+
+HUMAN_KEYS = ('labels', 'eval_labels', 'human', 'texts', 'group')
 
 
-def read_level(path: str | None, level: str) -> list[Judged]:
+class JudgedTeacher(FixedDialogTeacher):
     """
-    Return the judged items of one level.
+    The items of one judged set; every item is an episode of its own.
 
-    :raises UserError: when there are none.
-    """
-    turns, dialogues = read_fed_data(path)
-    found = turns if level == 'turn' else dialogues
-    if not found:
-        which = (
-            "objects with a key 'response'" if level == 'turn' else 'objects without it'
-        )
-        raise UserError(f'--judged-file {path}: no judged {level}s ({which}) in it')
-    return found
+    The ``scores`` that the scorer acts are collected, and reported as correlations with
+    people.
 
-
-class FedTurnTeacher(FixedDialogTeacher):
-    """
-    The 375 judged turns of FED; every turn is an episode of its own.
-
-    The scorer's ``scores`` are gathered, and reported as correlations with people.
+    :cvar set_name: the card of the set.
     """
 
-    level = 'turn'
+    set_name = 'fed_turn'
 
     @classmethod
     def add_cmdline_args(
         cls, parser: ParlaiParser, partial_opt: Opt | None = None
     ) -> ParlaiParser:
+        """
+        Add the options that name the files.
+        """
         super().add_cmdline_args(parser, partial_opt)
         group = parser.add_argument_group('Judged sets')
-        group.add_argument('--judged-file', help='fed_data.json, where it lies')
+        group.add_argument('--judged-file', help='the file with the judgements')
+        group.add_argument(
+            '--judged-card', help='a card of your own (YAML), in place of the shipped'
+        )
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
-        self.id = f'ext:judged:fed_{self.level}'
+        self.id = f'ext:judged:{self.set_name}'
         if shared:
-            self.examples: list[Judged] = shared['examples']
+            self.judged_set: JudgedSet = shared['judged_set']
             self.groups: list[int] = shared['groups']
         else:
-            self.examples = read_level(opt.get('judged_file'), self.level)
-            turns = self.level == 'turn'
-            everyone = range(len(self.examples))
-            self.groups = dialogues_of(self.examples) if turns else list(everyone)
-            words = sum(sum(one.strings.values()) for one in self.examples)
+            card = read_card(opt.get('judged_card') or self.set_name)
+            self.judged_set = card.read(opt.get('judged_file'))
+            self.groups = self.judged_set.groups()
+            counts = self.judged_set.counts()
             logging.info(
-                f'{len(self.examples)} judged {self.level}s; {words} answers in words '
-                'are no numbers and left out'
+                f'{counts["items"]} judged {card.level}s; {counts["texts"]} answers in '
+                'words are no numbers and left out'
             )
+            for difference in card.count_differences(self.judged_set):
+                logging.warning(f'--judged-file: it has {difference}')
         self.reset()
 
     def share(self) -> dict[str, Any]:
         """
-        Batches read one list.
+        Return what the clones of a batch read together.
         """
-        shared = {'examples': self.examples, 'groups': self.groups}
+        shared = {'judged_set': self.judged_set, 'groups': self.groups}
         return {**super().share(), **shared}
 
     def num_episodes(self) -> int:
         """
-        Return how many items there are.
+        Return the number of items.
         """
-        return len(self.examples)
+        return len(self.judged_set.items)
 
     def num_examples(self) -> int:
         """
-        Return how many items there are.
+        Return the number of items.
         """
-        return len(self.examples)
+        return len(self.judged_set.items)
 
     def get(self, episode_idx: int, entry_idx: int = 0) -> Message:
         """
         Return the last utterance with the earlier ones as its ``context``.
         """
-        one = self.examples[episode_idx]
+        item = self.judged_set.items[episode_idx]
+        qualities = self.judged_set.qualities
         return Message(
-            text=one.utterances[-1],
-            context=list(one.utterances[:-1]),
-            speaker=one.system,
+            text=item.utterances[-1],
+            context=list(item.utterances[:-1]),
+            speaker=item.system,
+            references=list(item.references),
+            facts=item.facts,
+            persona=list(item.persona),
             item=episode_idx,
-            num_items=len(self.examples),
+            num_items=len(self.judged_set.items),
             group=self.groups[episode_idx],
-            human=dict(one.human),
-            strings=dict(one.strings),
+            human={quality: item.human(quality) for quality in qualities},
+            texts={quality: item.num_texts(quality) for quality in qualities},
             labels=[''],  # without a label teachers.py:541 collects no metrics
             episode_done=True,
         )
 
     def process_action(self, action: Message) -> Message:
         """
-        Keep the label, and what people said, from whoever judges.
+        Hide the label and the judgements of people from the scorer.
         """
         action = super().process_action(action).copy()
-        for key in ('labels', 'eval_labels', 'human', 'strings', 'group'):
+        for key in HUMAN_KEYS:
             action.pop(key, None)
         return action
 
     def observe(self, observation: Message) -> Message:
         """
-        Take a judgement; its averages over a judged set are nobody's question.
+        Take the scores of an item, without the scorer's own averages.
         """
         seen = Message({k: v for k, v in observation.items() if k != 'metrics'})
         return super().observe(seen)
@@ -128,23 +131,26 @@ class FedTurnTeacher(FixedDialogTeacher):
         self, teacher_action: Message, labels: Any, model_response: Message
     ) -> None:
         """
-        Put the scores of one item beside what people said of it.
+        Collect the scores of one item together with the judgements of people.
         """
-        human, strings = teacher_action['human'], teacher_action['strings']
         scores = model_response.get('scores')
         if scores is None:
             who = model_response.get('id')
             raise UserError(f'{self.id}: {who} is no scorer; -m ext:fed would do')
-        both = list(pairs(scores, human, self.level))
-        if not both:
-            asked, judged = ', '.join(scores), ', '.join(human)
+        human = teacher_action['human']
+        pairs = list(quality_pairs(scores, human, self.judged_set))
+        if not pairs:
             raise UserError(
-                f'{self.id}: nobody judged any of {asked}; people judged {judged}'
+                f'{self.id}: nobody judged any of {", ".join(scores)}; people judged '
+                f'{", ".join(human)}'
             )
-        for pair in both:
-            words, group = strings[pair.quality], teacher_action['group']
-            found = metrics(pair.name, pair.score, pair.human, words, group)
-            for key, metric in found.items():
+        for pair in pairs:
+            texts, group = (
+                teacher_action['texts'][pair.quality],
+                teacher_action['group'],
+            )
+            of_pair = metrics(pair.name, pair.score, pair.human, texts, group)
+            for key, metric in of_pair.items():
                 self.metrics.add(key, metric)
         if (cut := model_response.get('num_truncated')) is not None:
             self.metrics.add('cut_contexts', SumMetric(int(cut > 0)))
@@ -156,24 +162,34 @@ class FedTurnTeacher(FixedDialogTeacher):
         return defined(super().report())
 
 
-class FedDialogueTeacher(FedTurnTeacher):
-    """
-    The 125 judged dialogues of FED.
-    """
-
-    level = 'dialogue'
-
-
-class DefaultTeacher(FedTurnTeacher):
+class DefaultTeacher(JudgedTeacher):
     """
     ``-t ext:judged`` is ``-t ext:judged:fed_turn``.
     """
 
 
+def _teacher_name(card: str) -> str:
+    """
+    Return the class that ParlAI looks for: ``fed_turn`` is ``FedTurnTeacher``.
+    """
+    return ''.join(word[:1].upper() + word[1:] for word in card.split('_')) + 'Teacher'
+
+
 def __getattr__(name: str) -> Any:
     """
-    Say which judged sets there are, for a task whose name is misspelt.
+    Return the teacher of a card, by the name that ParlAI makes of the task.
+
+    :raises UserError: for a task without a card, with the nearest name.
     """
     if not name.endswith('Teacher'):
         raise AttributeError(name)
-    raise UserError('-t ext:judged: there are ext:judged:fed_turn and :fed_dialogue')
+    by_class = {_teacher_name(card): card for card in card_names()}
+    if name in by_class:
+        members = {
+            'set_name': by_class[name],
+            '__doc__': read_card(by_class[name]).title,
+        }
+        globals()[name] = type(name, (JudgedTeacher,), members)
+        return globals()[name]
+    words = ''.join(f'_{c.lower()}' if c.isupper() else c for c in name[:-7]).strip('_')
+    raise UserError(f'-t ext:judged:{words}: {nearest(words, card_names())}')

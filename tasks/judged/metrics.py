@@ -1,5 +1,5 @@
 """
-Correlations as ParlAI metrics: pairs are gathered, the coefficient is worked out last.
+Correlations as ParlAI metrics: pairs are collected, the coefficient comes at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from parlai_ext.ranking.agreement import Correlation, correlate_items
 
 Pairs = tuple[tuple[float, float, int], ...]
 BOUNDS = {'': 'value', '_low': 'low', '_high': 'high'}
-FOUND = {
+NUMBERS = {
     coefficient + ending: (coefficient, bound)
     for coefficient in ('spearman', 'pearson')
     for ending, bound in BOUNDS.items()
@@ -22,7 +22,8 @@ FOUND = {
 
 class Agreement(Metric):
     """
-    One number of the agreement of gathered pairs; `defined` says whether there is one.
+    One number of the agreement of collected pairs: a coefficient or an end of its
+    interval.
     """
 
     __slots__ = ('name', 'pairs')
@@ -37,33 +38,33 @@ class Agreement(Metric):
             return self
         return type(self)(self.name, self.pairs + other.pairs)
 
-    def found(self) -> float | None:
+    def number(self) -> float | None:
         """
-        Return the number, or `None`.
+        Return the number, or `None` when it does not exist.
         """
-        coefficient, bound = FOUND[self.name]
-        value: float | None = getattr(agreement(self.pairs)[coefficient], bound)
+        coefficient, bound = NUMBERS[self.name]
+        value: float | None = getattr(correlations(self.pairs)[coefficient], bound)
         return value
 
     def value(self) -> float:
         """
-        Return the number; one that does not exist is no number (and left out before).
+        Return the number as ParlAI wants it: NaN when it does not exist.
         """
-        found = self.found()
-        return float('nan') if found is None else found
+        number = self.number()
+        return float('nan') if number is None else number
 
 
 @lru_cache(maxsize=64)
-def agreement(pairs: Pairs) -> dict[str, Correlation]:
+def correlations(pairs: Pairs) -> dict[str, Correlation]:
     """
-    Correlate pairs once for all six numbers.
+    Return the correlations of pairs; all six numbers are worked out once.
     """
     scores, human, groups = zip(*pairs, strict=True) if pairs else ((), (), ())
     return correlate_items(scores, human, groups=groups)
 
 
 def metrics(
-    name: str, score: float | None, human: float | None, strings: int, group: int
+    name: str, score: float | None, human: float | None, texts: int, group: int
 ) -> dict[str, Metric]:
     """
     Return the metrics of one item: a row ``name`` in ParlAI's table.
@@ -71,17 +72,16 @@ def metrics(
     `dropped` counts items without a score or a human value, `strings` the answers in
     words.
 
-    :param group: the dialogue that the item is of.
+    :param group: the number of the items that are drawn together.
     """
-    missing = score is None or human is None
     pairs: Pairs = ()
     if score is not None and human is not None:
         pairs = ((score, human, group),)
-    found: dict[str, Metric] = {what: Agreement(what, pairs) for what in FOUND}
-    found['n'] = SumMetric(int(not missing))
-    found['dropped'] = SumMetric(int(missing))
-    found['strings'] = SumMetric(strings)
-    return {f'{name}/{what}': metric for what, metric in found.items()}
+    row: dict[str, Metric] = {number: Agreement(number, pairs) for number in NUMBERS}
+    row['n'] = SumMetric(len(pairs))
+    row['dropped'] = SumMetric(1 - len(pairs))
+    row['strings'] = SumMetric(texts)
+    return {f'{name}/{number}': metric for number, metric in row.items()}
 
 
 def defined(report: dict[str, Any]) -> dict[str, Any]:
@@ -91,5 +91,5 @@ def defined(report: dict[str, Any]) -> dict[str, Any]:
     return {
         key: metric
         for key, metric in report.items()
-        if not isinstance(metric, Agreement) or metric.found() is not None
+        if not isinstance(metric, Agreement) or metric.number() is not None
     }

@@ -1,5 +1,5 @@
 """
-Which of a scorer's dimensions stands for which quality that people judged.
+Which dimension of a scorer is compared with which quality that people judged.
 """
 
 from __future__ import annotations
@@ -8,23 +8,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-# dimensions that are called otherwise than what people were asked, by level
-CALLED = {
-    'turn': {
-        'fluency': 'Fluent',
-        'specificity': 'Specific',
-        'sensibleness': 'Semantically appropriate',
-    },
-    'dialogue': {'understand': 'Understanding', 'sensibleness': 'Coherent'},
-}
-OVERALL = 'Overall'
-MEAN_ALL = 'Overall, mean of all'
-MEAN_LEVEL = 'Overall, mean of level'
+from parlai_ext.data.judged.judged_set import JudgedSet
+
+MEAN_ALL = 'mean of all'
+MEAN_LEVEL = 'mean of level'
 
 
-class Pair(NamedTuple):
+class QualityPair(NamedTuple):
     """
-    What a scorer and people said of one quality of an item; `name` is the pair's row.
+    A score and the mean human value of one quality of an item.
+
+    `name` is the row of the pair in ParlAI's table.
     """
 
     name: str
@@ -33,27 +27,36 @@ class Pair(NamedTuple):
     human: float | None
 
 
-def pairs(
-    scores: Mapping[str, float | None], human: Mapping[str, float | None], level: str
-) -> Iterator[Pair]:
+def quality_pairs(
+    scores: Mapping[str, float | None],
+    human: Mapping[str, float | None],
+    judged_set: JudgedSet,
+) -> Iterator[QualityPair]:
     """
     Yield a pair for every dimension that people judged too.
 
-    A scorer without a dimension of that name is held against `OVERALL` with the mean of
-    all its dimensions, and of those that people judged at this level.
+    A scorer without a dimension called like the set's overall quality is compared with
+    that by the mean of all its dimensions, and of those that people judged.
     """
-    asked = {quality.lower(): quality for quality in human}
+    qualities = {quality.lower(): quality for quality in human}
+    qualities = {**judged_set.dimension_names, **qualities}
     matched = []
     for name, score in scores.items():
-        quality = asked.get(name.lower()) or CALLED[level].get(name.lower())
+        quality = qualities.get(name.lower())
         if quality is not None and quality in human:
             matched.append(score)
             same = quality.lower().startswith(name.lower())
             label = quality if same else f'{name} ~ {quality}'
-            yield Pair(label, quality, score, human[quality])
-    if OVERALL in human and OVERALL.lower() not in {name.lower() for name in scores}:
+            yield QualityPair(label, quality, score, human[quality])
+    overall = judged_set.overall
+    if (
+        overall
+        and overall in human
+        and overall.lower() not in {name.lower() for name in scores}
+    ):
         for label, some in ((MEAN_ALL, list(scores.values())), (MEAN_LEVEL, matched)):
-            yield Pair(label, OVERALL, mean(some), human[OVERALL])
+            row = f'{overall}, {label}'
+            yield QualityPair(row, overall, mean(some), human[overall])
 
 
 def mean(values: Sequence[float | None]) -> float | None:

@@ -9,7 +9,7 @@ from parlai.scripts.eval_model import EvalModel
 from parlai_ext.agents.stored_scores.stored_scores import StoredScoresAgent
 from parlai_ext.commands import plugin
 from parlai_ext.core.errors import UserError
-from tests.bench.test_task_judged import shared
+from tests.support.shared_data import shared
 
 
 @pytest.fixture(autouse=True)
@@ -19,12 +19,12 @@ def registered():
 
 @pytest.mark.parametrize('batchsize', [1, 8])
 def test_stored_scores_need_no_model(batchsize):
-    folder = shared('dialogpt_large_fed_scores')
+    folder = shared('fed/dialogpt_large_fed_scores')
     report = EvalModel.main(
         model='ext:stored_scores',
         task='ext:judged:fed_turn',
         scores_file=str(folder / 'turn_level_FU_scores.jsonl'),
-        judged_file=str(shared('fed_data.json')),
+        judged_file=str(shared('fed/fed_data.json')),
         batchsize=batchsize,
     )
     assert round(report['Overall, mean of all/spearman'].value(), 4) == 0.0933

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.data.import_rules import ImportRules
+from parlai_ext.data.imported_dialogues import read_imports
 
 DATA = Path(__file__).parents[3] / 'shared' / 'data'
 

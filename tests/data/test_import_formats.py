@@ -7,8 +7,8 @@ import json
 import pytest
 
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.data.import_rules import ImportRules
+from parlai_ext.data.imported_dialogues import read_imports
 
 
 def told(path, wanted=None, rules=None, **options):
@@ -16,7 +16,11 @@ def told(path, wanted=None, rules=None, **options):
     Return who begins, who answers and what is said, for each dialogue of a file.
     """
     imports = read_imports(
-        find_files([str(path)]), wanted, rules or ImportRules(), progress=False, **options
+        find_files([str(path)]),
+        wanted,
+        rules or ImportRules(),
+        progress=False,
+        **options,
     )
     return [
         (d.first, d.second, [(t.speaker, t.text) for t in d.turns])
@@ -215,7 +219,9 @@ def test_an_empty_turn_is_kept_when_asked(tmp_path):
 
 def test_names_by_file_and_new_names(tmp_path):
     path = written(tmp_path, 'x.txt', LOG)
-    rules = ImportRules(name_by_file=True, rename={'A@x': 'Ada'}, humans=frozenset({'B'}))
+    rules = ImportRules(
+        name_by_file=True, rename={'A@x': 'Ada'}, humans=frozenset({'B'})
+    )
     assert told(path, rules=rules)[0][:2] == ('B', 'Ada')
 
 

@@ -4,7 +4,6 @@
 
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from parlai.core.loader import load_teacher_module
@@ -12,15 +11,17 @@ from parlai.core.metrics import Metric
 from parlai.scripts.eval_model import EvalModel
 from scipy import stats
 
+from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.core.errors import UserError
-from parlai_ext.tasks.judged.agents import FedDialogueTeacher, FedTurnTeacher
-from parlai_ext.tasks.judged.fed_data import read_fed_data
+from parlai_ext.data.judged.cards import card_names, read_card
+from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.tasks.judged.metrics import metrics
-from parlai_ext.tasks.judged.qualities import pairs
+from parlai_ext.tasks.judged.qualities import quality_pairs
+from tests.support.judged_samples import turn, written
+from tests.support.shared_data import shared
 from tests.support.tiny_models import make_generator, sentences
 
-SHARED = Path(__file__).parents[3] / 'shared' / 'data' / 'fed'
 NUMBERS = ('spearman', 'pearson')
 
 
@@ -29,47 +30,46 @@ def registered():
     plugin.register()
 
 
-def turn(context, response, **annotations):
-    return {
-        'context': context,
-        'response': response,
-        'system': 'Meena',
-        'annotations': annotations,
-    }
+def teacher_of(name, path):
+    """
+    Return the teacher of a judged set.
+    """
+    kind = load_teacher_module(f'ext:judged:{name}')
+    return kind({'datatype': 'valid', 'judged_file': str(path)})
 
 
-def written(folder, *objects):
-    path = folder / 'fed_data.json'
-    path.write_text(json.dumps(objects), encoding='utf-8')
-    return str(path)
+@pytest.mark.parametrize('name', card_names())
+def test_every_card_is_a_task(name):
+    # a task without its file names the option and the official source
+    with pytest.raises(UserError, match='--judged-file is needed: ') as caught:
+        teacher_of(name, '')
+    assert read_card(name).source in str(caught.value)
 
 
-def shared(name):
-    path = SHARED / name
-    if not path.exists():
-        pytest.skip(f'{path} is not there')
-    return path
+@pytest.mark.parametrize('name', ['fed_turn', 'fed_dialogue'])
+def test_a_file_without_this_level_is_one_line(tmp_path, name):
+    path = written(tmp_path)
+    with pytest.raises(UserError, match=f'{path}: no judged {name[4:]}s'):
+        teacher_of(name, path)
 
 
-def test_without_a_file_the_line_says_where_to_get_it():
-    with pytest.raises(UserError, match='--judged-file is needed: .*shikib.com'):
-        FedTurnTeacher({'datatype': 'valid'})
-
-
-@pytest.mark.parametrize(
-    ('teacher', 'problem'),
-    [(FedTurnTeacher, 'no judged turns'), (FedDialogueTeacher, 'no judged dialogues')],
-)
-def test_a_file_without_this_level_is_one_line(tmp_path, teacher, problem):
-    path = tmp_path / 'fed_data.json'
-    path.write_text('[]')
-    with pytest.raises(UserError, match=f'{path}: {problem}'):
-        teacher({'datatype': 'valid', 'judged_file': str(path)})
-
-
-def test_a_misspelt_task_is_told_what_there_is():
-    with pytest.raises(UserError, match='there are ext:judged:fed_turn'):
+def test_a_misspelt_task_is_told_the_nearest():
+    with pytest.raises(UserError, match="fed_trun: did you mean 'fed_turn'"):
         load_teacher_module('ext:judged:fed_trun')
+
+
+def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):
+    card = tmp_path / 'mine.yaml'
+    card.write_text(
+        (zoo_configs.HOME / 'judged' / 'fed_turn.yaml')
+        .read_text()
+        .replace('level: turn', 'level: dialogue')
+    )
+    raw = turn('User: a\nSystem: b', 'System: c', Wit=[1])
+    del raw['response']
+    kind = load_teacher_module('ext:judged:own')
+    files = {'judged_file': written(tmp_path, raw), 'judged_card': str(card)}
+    assert kind({'datatype': 'valid', **files}).get(0)['text'] == 'b'
 
 
 def test_who_is_no_scorer_is_told_so(tmp_path):
@@ -80,52 +80,58 @@ def test_who_is_no_scorer_is_told_so(tmp_path):
 
 def test_a_scorer_of_other_things_is_told_so(tmp_path):
     path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
-    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    teacher = teacher_of('fed_turn', path)
     teacher.act()
     with pytest.raises(UserError, match='nobody judged any of Joy; people judged Wit'):
         teacher.observe({'scores': {'Joy': 1.0}})
 
 
 def test_every_published_quality_is_asked():
-    names = json.loads(shared('followups_fed_2020.json').read_text())
-    turns, dialogues = read_fed_data(shared('fed_data.json'))
-    for level, one in (('turn', turns[0]), ('dialogue', dialogues[0])):
-        scores = dict.fromkeys([*names['turn'], *names['dialogue']], 0.0)
-        found = {pair.quality for pair in pairs(scores, one.human, level)}
-        assert found == set(one.human)
+    names = json.loads(shared('fed/followups_fed_2020.json').read_text())
+    scores = dict.fromkeys([*names['turn'], *names['dialogue']], 0.0)
+    for name in ('fed_turn', 'fed_dialogue'):
+        judged_set = read_card(name).read(shared('fed/fed_data.json'))
+        human = dict.fromkeys(judged_set.qualities, 1.0)
+        pairs = quality_pairs(scores, human, judged_set)
+        assert {pair.quality for pair in pairs} == set(human)
 
 
-def test_names_that_differ_are_told():
-    found = list(
-        pairs({'Fluency': 1.0, 'Overall': 2.0}, {'Fluent': 3, 'Overall': 4}, 'turn')
-    )
-    assert [tuple(pair) for pair in found] == [
-        ('Fluency ~ Fluent', 'Fluent', 1.0, 3),
-        ('Overall', 'Overall', 2.0, 4),
-    ]
+NAMES = {'fluency': 'Fluent', 'sensibleness': 'Coherent'}
+SET = JudgedSet(
+    'x', 'x', 'x', 'x', 'turn', (), overall='Overall', dimension_names=NAMES
+)
 
 
-def test_sensibleness_of_a_dialogue_is_coherence():
-    # tasks/judged/README.md: our reading
-    human = {'Consistent': 1, 'Coherent': 2}
-    [one] = pairs({'Sensibleness': 0.5}, human, 'dialogue')
-    assert tuple(one) == ('Sensibleness ~ Coherent', 'Coherent', 0.5, 2)
+def paired(scores, human):
+    """
+    Return row -> (quality, score, human value).
+    """
+    return {p.name: tuple(p)[1:] for p in quality_pairs(scores, human, SET)}
 
 
-def test_overall_is_held_against_means():
-    scores = {'fluent': 1.0, 'depth': 5.0}
-    found = {
-        p.name: p.score for p in pairs(scores, {'Fluent': 3, 'Overall': 4}, 'turn')
+def test_a_row_shows_both_names_where_they_differ():
+    assert paired({'Fluency': 1.0, 'Overall': 2.0}, {'Fluent': 3, 'Overall': 4}) == {
+        'Fluency ~ Fluent': ('Fluent', 1.0, 3),
+        'Overall': ('Overall', 2.0, 4),
     }
-    assert found['Overall, mean of all'] == 3.0
-    assert found['Overall, mean of level'] == 1.0
+
+
+def test_a_quality_of_the_same_name_comes_before_the_cards_other_name():
+    human = {'Sensibleness': 1, 'Coherent': 2}
+    assert paired({'sensibleness': 0.5}, human) == {
+        'Sensibleness': ('Sensibleness', 0.5, 1)
+    }
+
+
+def test_overall_is_compared_with_means():
+    rows = paired({'fluent': 1.0, 'depth': 5.0}, {'Fluent': 3, 'Overall': 4})
+    assert rows['Overall, mean of all'] == ('Overall', 3.0, 4)
+    assert rows['Overall, mean of level'] == ('Overall', 1.0, 4)
 
 
 def test_a_missing_score_makes_no_mean():
-    found = {
-        p.name: p.score for p in pairs({'a': 1.0, 'b': None}, {'Overall': 4}, 'turn')
-    }
-    assert found['Overall, mean of all'] is None
+    rows = paired({'a': 1.0, 'b': None}, {'Overall': 4})
+    assert rows['Overall, mean of all'] == ('Overall', None, 4)
 
 
 def gathered(rows):
@@ -163,18 +169,16 @@ def objects(path):
     [('turn', 0.0933), ('dialogue', None)],
 )
 def test_published_scores_agree_with_people_as_published(level, expected):
-    folder = shared('dialogpt_large_fed_scores')
+    folder = shared('fed/dialogpt_large_fed_scores')
     name = {'turn': 'turn_level', 'dialogue': 'dialog_level'}[level]
-    teacher = {'turn': FedTurnTeacher, 'dialogue': FedDialogueTeacher}[level](
-        {'datatype': 'valid', 'judged_file': str(shared('fed_data.json'))}
-    )
+    teacher = teacher_of(f'fed_{level}', shared('fed/fed_data.json'))
     scored = [one['score'] for one in objects(folder / f'{name}_FU_scores.jsonl')]
     for scores in scored:
         teacher.act()
         teacher.observe({'scores': scores})
     report = teacher.report()
     found = {k: report[f'Overall, mean of all/{k}'].value() for k in NUMBERS}
-    human = [one.human['Overall'] for one in teacher.examples]
+    human = [one.human('Overall') for one in teacher.judged_set.items]
     means = [sum(scores.values()) / 18 for scores in scored]
     assert found['spearman'] == pytest.approx(stats.spearmanr(means, human).statistic)
     assert found['pearson'] == pytest.approx(stats.pearsonr(means, human).statistic)
@@ -183,9 +187,7 @@ def test_published_scores_agree_with_people_as_published(level, expected):
 
 
 def test_error_recovery_counts_what_people_said_in_words():
-    teacher = FedDialogueTeacher(
-        {'datatype': 'valid', 'judged_file': str(shared('fed_data.json'))}
-    )
+    teacher = teacher_of('fed_dialogue', shared('fed/fed_data.json'))
     for i in range(teacher.num_examples()):
         teacher.act()
         teacher.observe({'scores': {'error recovery': float(i)}})
@@ -237,7 +239,7 @@ def test_eval_model_prints_correlations(tmp_path, capsys, model_file, batchsize)
 
 def test_contexts_that_the_judge_cut_are_counted(tmp_path):
     path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(3)))
-    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    teacher = teacher_of('fed_turn', path)
     for cut in (0, 9, 4):
         teacher.act()
         teacher.observe({'scores': {'Wit': 1.0}, 'num_truncated': cut})
@@ -252,14 +254,14 @@ def test_items_know_their_dialogue(tmp_path):
         turn('User: a\nSystem: b\nUser: c', 'System: d', Wit=[2]),
         turn('User: x', 'System: y', Wit=[2]),
     )
-    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    teacher = teacher_of('fed_turn', path)
     one, same, other = (teacher.get(i)['group'] for i in range(3))
     assert one == same != other
 
 
 def test_an_undefined_correlation_is_left_out(tmp_path):
     path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(5)))
-    teacher = FedTurnTeacher({'datatype': 'valid', 'judged_file': path})
+    teacher = teacher_of('fed_turn', path)
     for _ in range(5):
         teacher.act()
         teacher.observe({'scores': {'Wit': 1.0}})

@@ -1,0 +1,184 @@
+"""
+The card of a judged set: where it comes from, its licence, format, qualities, counts.
+
+``zoo_configs/judged/NAME.yaml`` is one; docs/judged_sets.md explains the keys. A set in
+a known format needs a card and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
+from parlai_ext.data.judged.readers import READERS, DataFile
+from parlai_ext.files.yaml_file import Document, read_file
+
+NEEDED = ('title', 'source', 'licence', 'level', 'format', 'file')
+COUNTS = ('items', 'systems', 'annotations', 'texts')
+KEYS = (*NEEDED, 'unit', 'overall', 'qualities', 'counts', 'dropped')
+CHOICES = {'level': LEVELS[:2], 'format': tuple(READERS), 'unit': UNITS}
+
+
+@dataclass(frozen=True)
+class Quality:
+    """
+    One judged quality: its scale, its name in the file if that differs, and the
+    dimensions of scorers that stand for it under another name.
+    """
+
+    scale: tuple[float, float] | None = None
+    column: str | None = None
+    dimensions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JudgedCard:
+    """
+    What is known of a judged set without its file.
+
+    :param file: the official name of the file, for messages.
+    :param counts: documented numbers of items, systems, annotations and texts.
+    :param dropped: what is known to be left out, in words.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    level: str
+    format: str
+    file: str
+    unit: str = 'item'
+    overall: str | None = None
+    qualities: Mapping[str, Quality] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    dropped: str = ''
+
+    def read(self, path: str | Path | None) -> JudgedSet:
+        """
+        Return the set in the user's file.
+
+        :raises UserError: for a file that is missing or not of this format, and when it
+            has no items of this level.
+        """
+        if not path:
+            raise UserError(
+                f'--judged-file is needed: {self.file} of {self.title}, {self.source}'
+            )
+        columns = {one.column or name: name for name, one in self.qualities.items()}
+        file = DataFile(str(path), f'{self.file} of {self.source}', self.level, columns)
+        items = tuple(READERS[self.format](file))
+        if not items:
+            what = 'with' if self.level == 'turn' else 'without'
+            raise UserError(
+                f'{file}: no judged {self.level}s ({what} a response) in it'
+            )
+        self._check(file, items)
+        return JudgedSet(
+            self.name,
+            self.title,
+            self.source,
+            self.licence,
+            self.level,
+            items,
+            self.unit,
+            self.overall,
+            {d.lower(): q for q, one in self.qualities.items() for d in one.dimensions},
+        )
+
+    def count_differences(self, judged_set: JudgedSet) -> list[str]:
+        """
+        Return where a file differs from the documented counts.
+        """
+        counts = judged_set.counts()
+        return [
+            f'{counts[key]} {key}, its card says {expected}'
+            for key, expected in self.counts.items()
+            if counts[key] != expected
+        ]
+
+    def _check(self, file: DataFile, items: tuple[JudgedItem, ...]) -> None:
+        """
+        Refuse items without an utterance, and numbers that are not on the scale.
+        """
+        for number, item in enumerate(items, 1):
+            if not item.utterances:
+                raise UserError(f'{file}: item {number}: it has no utterance')
+            for name, given in item.annotations.items():
+                scale = self.qualities.get(name, Quality()).scale
+                values = [a.value for a in given if a.value is not None]
+                if scale and not all(scale[0] <= v <= scale[1] for v in values):
+                    raise UserError(
+                        f'{file}: item {number}: {name}: {values} is not on the scale '
+                        f'of {self.name}, {scale[0]:g} to {scale[1]:g}'
+                    )
+
+
+def card_names() -> list[str]:
+    """
+    Return the names of the shipped cards.
+    """
+    return sorted(path.stem for path in (zoo_configs.HOME / 'judged').glob('*.yaml'))
+
+
+def read_card(name: str) -> JudgedCard:
+    """
+    Return the shipped card called ``name``, or a user's own card file.
+
+    :raises UserError: names file, line and key of the first mistake.
+    """
+    own = name.endswith(('.yaml', '.yml'))
+    if not own and name not in card_names():
+        raise UserError(f'judged set {name!r}: {nearest(name, card_names())}')
+    path = Path(name) if own else zoo_configs.HOME / 'judged' / f'{name}.yaml'
+    doc = read_file(path)
+    data = doc.mapping(doc.data, (), KEYS, 'a judged set')
+    for key in NEEDED:
+        if key not in data:
+            raise doc.error((), f'key {key} is missing')
+    for key, value in data.items():
+        if key not in ('qualities', 'counts'):
+            doc.typed(value, (key,), str)
+        if value not in CHOICES.get(key, (value,)):
+            raise doc.error((key,), nearest(value, CHOICES[key]))
+    given = {key: data[key] for key in data if key not in ('qualities', 'counts')}
+    counts = doc.mapping(data.get('counts', {}), ('counts',), COUNTS, 'counts')
+    for key, count in counts.items():
+        doc.typed(count, ('counts', key), int)
+    qualities = doc.typed(data.get('qualities', {}), ('qualities',), dict)
+    return JudgedCard(
+        path.stem,
+        **given,
+        qualities={name: _quality(doc, name, raw) for name, raw in qualities.items()},
+        counts=counts,
+    )
+
+
+def _quality(doc: Document, name: str, raw: Any) -> Quality:
+    """
+    Return a quality: ``[low, high]``, or a mapping with that as its ``scale``.
+    """
+    where = ('qualities', name)
+    if isinstance(raw, list):
+        raw, scale_at = {'scale': raw}, where
+    else:
+        raw = doc.mapping(raw or {}, where, Quality.__dataclass_fields__, 'a quality')
+        scale_at = (*where, 'scale')
+    scale = raw.get('scale')
+    if scale is not None:
+        numbers = [
+            doc.typed(one, scale_at, float) for one in doc.typed(scale, scale_at, list)
+        ]
+        if len(numbers) != 2 or numbers[0] >= numbers[1]:
+            raise doc.error(scale_at, 'a scale is [lowest, highest]')
+        scale = (numbers[0], numbers[1])
+    column = raw.get('column')
+    if column is not None:
+        doc.typed(column, (*where, 'column'), str)
+    dimensions = doc.typed(raw.get('dimensions', []), (*where, 'dimensions'), list)
+    return Quality(scale, column, tuple(map(str, dimensions)))

@@ -1,0 +1,161 @@
+"""
+A judged set: turns, dialogues or systems with the annotations of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+LEVELS = ('turn', 'dialogue', 'system')
+UNITS = ('item', 'context', 'dialogue')
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """
+    One annotator's judgement of one quality; the value is `None` for a text ("N/A").
+
+    Where a file does not name its annotators, `annotator` is the place in the list, and
+    equal places of two items need not be one person.
+    """
+
+    annotator: str
+    value: float | None
+
+
+@dataclass(frozen=True)
+class JudgedItem:
+    """
+    One judged turn, dialogue or system.
+
+    :param context: the utterances before the response, or the whole dialogue, oldest
+        first; empty for a system.
+    :param response: the judged utterance, `None` above the level of turns.
+    :param system: name of the judged system.
+    :param annotations: by quality, in the order of the file.
+    :param references: responses by people to the same context.
+    :param facts: the knowledge that the response should use.
+    :param persona: what the system was told to be.
+    """
+
+    id: str
+    context: tuple[str, ...]
+    response: str | None
+    system: str
+    annotations: Mapping[str, tuple[Annotation, ...]]
+    references: tuple[str, ...] = ()
+    facts: str | None = None
+    persona: tuple[str, ...] = ()
+
+    @property
+    def utterances(self) -> tuple[str, ...]:
+        """
+        Return the context and, if there is one, the response.
+        """
+        return (*self.context, *(() if self.response is None else (self.response,)))
+
+    def human(self, quality: str) -> float | None:
+        """
+        Return the mean of the numbers for a quality; `None` without any.
+        """
+        values = [a.value for a in self.annotations.get(quality, ())]
+        numbers = [value for value in values if value is not None]
+        return math.fsum(numbers) / len(numbers) if numbers else None
+
+    def num_texts(self, quality: str) -> int:
+        """
+        Return how many annotations of a quality are texts, which no mean counts.
+        """
+        return sum(a.value is None for a in self.annotations.get(quality, ()))
+
+
+@dataclass(frozen=True)
+class JudgedSet:
+    """
+    The items of one set at one level, and where they come from.
+
+    :param unit: what is drawn anew for intervals: the ``item``, or all items of one
+        ``context`` or of one ``dialogue``, which are alike.
+    :param overall: the quality that judges an item as a whole, if there is one.
+    :param dimension_names: dimension of a scorer (lower case) -> quality, where the two
+        have different names.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    level: str
+    items: tuple[JudgedItem, ...]
+    unit: str = 'item'
+    overall: str | None = None
+    dimension_names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def qualities(self) -> tuple[str, ...]:
+        """
+        Return the judged qualities, in the order of the file.
+        """
+        return tuple(dict.fromkeys(q for one in self.items for q in one.annotations))
+
+    def counts(self) -> dict[str, int]:
+        """
+        Return the numbers of items, systems, numeric annotations and texts.
+        """
+        annotations = [a for i in self.items for q in i.annotations.values() for a in q]
+        texts = sum(one.value is None for one in annotations)
+        return {
+            'items': len(self.items),
+            'systems': len({one.system for one in self.items}),
+            'annotations': len(annotations) - texts,
+            'texts': texts,
+        }
+
+    def groups(self) -> list[int]:
+        """
+        Return a number for each item, the same for items that are drawn together.
+        """
+        if self.unit == 'context':
+            numbers: dict[tuple[str, ...], int] = {}
+            return [numbers.setdefault(i.context, len(numbers)) for i in self.items]
+        if self.unit == 'dialogue':
+            return dialogue_numbers([item.utterances for item in self.items])
+        return list(range(len(self.items)))
+
+    def by_system(self) -> JudgedSet:
+        """
+        Return the set of systems: each has all annotations of its items.
+        """
+        annotations: dict[str, dict[str, list[Annotation]]] = {}
+        for item in self.items:
+            own = annotations.setdefault(item.system, defaultdict(list))
+            for quality, given in item.annotations.items():
+                own[quality] += given
+        systems = (
+            JudgedItem(name, (), None, name, {q: tuple(a) for q, a in own.items()})
+            for name, own in annotations.items()
+        )
+        about = (self.name, self.title, self.source, self.licence, 'system')
+        names = self.dimension_names
+        return JudgedSet(*about, tuple(systems), 'item', self.overall, names)
+
+
+def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:
+    """
+    Return a number for each turn with its context, the same within one dialogue.
+
+    Turns of one dialogue begin alike: one, its context included, begins the next.
+    """
+    numbers = [0] * len(turns)
+    root: tuple[str, ...] | None = None
+    number = -1
+    # sorted, a beginning comes right before everything that continues it
+    for place in sorted(range(len(turns)), key=lambda i: turns[i]):
+        utterances = turns[place]
+        if root is None or utterances[: len(root)] != root:
+            root, number = utterances, number + 1
+        numbers[place] = number
+    return numbers

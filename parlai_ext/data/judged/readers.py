@@ -1,0 +1,269 @@
+"""
+Readers of judged sets, one for each file format; each returns `JudgedItem`s.
+
+``fed``: the authors' ``fed_data.json`` (Mehri and Eskenazi 2020), turns and dialogues.
+``dstc10``: the organisers' ``*_eval.json`` of DSTC10 Track 5, one object an item.
+``dstc10_test``: their test sets, one list a column, means in place of annotations.
+``own``: CSV with one annotation a row, or JSON lines with one item a line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
+from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.human_scores import number
+from parlai_ext.files.text_file import read_utf8
+
+SPEAKERS = ('User: ', 'System: ')
+PERSONA = 'your persona:'
+NO_FACT = '_nofact'
+SYSTEM_KEYS = ('model', 'model_name', 'system')
+OWN_NEEDED = ('context', 'system', 'quality', 'value')
+OWN_COLUMNS = (*OWN_NEEDED, 'item', 'response', 'reference', 'fact', 'annotator')
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """
+    A user's file of judgements, and what its card says about it.
+
+    :param official: the name and source of the official file, for messages.
+    :param columns: name of a quality in the file -> its name in the set.
+    """
+
+    path: str
+    official: str
+    level: str
+    columns: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f'--judged-file {self.path}'
+
+    def error(self, place: int, problem: str) -> UserError:
+        """
+        Return the error that names the file and the object (from 1).
+        """
+        return UserError(f'{self}: object {place}: {problem}')
+
+    def read_json(self, kind: type) -> Any:
+        """
+        Return the JSON value in the file, which must be a list or an object.
+        """
+        try:
+            data = json.loads(Path(self.path).read_bytes())
+        except OSError as e:
+            raise UserError(f'{self}: {e.strerror}; it is {self.official}') from None
+        except (ValueError, RecursionError) as e:
+            raise UserError(f'{self}: not JSON: {e}') from None
+        if not isinstance(data, kind):
+            what = 'a list of objects' if kind is list else 'an object of lists'
+            raise UserError(f'{self}: {what} is expected, as in {self.official}')
+        return data
+
+
+def read_fed(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the turns (objects with a response) or the dialogues of ``fed_data.json``.
+
+    Every line of a context and of a response is an utterance.
+    """
+    for place, raw in enumerate(file.read_json(list), 1):
+        if not isinstance(raw, dict):
+            raise file.error(place, f'an object is expected, not {raw!r:.40}')
+        keys = ('context', 'response') if 'response' in raw else ('context',)
+        texts = [_text(file, place, raw, key) for key in keys]
+        annotations = _annotations(file, place, raw.get('annotations'))
+        if (file.level == 'turn') == (len(keys) == 2):
+            lines = tuple(
+                _without_speaker(line) for text in texts for line in text.split('\n')
+            )
+            turn = file.level == 'turn'
+            context, response = (lines[:-1], lines[-1]) if turn else (lines, None)
+            system = str(raw.get('system'))
+            yield JudgedItem(str(place), context, response, system, annotations)
+
+
+def read_dstc10(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the items of an organisers' ``*_eval.json``.
+    """
+    for place, raw in enumerate(file.read_json(list), 1):
+        yield _item(file, place, raw)
+
+
+def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the items of an organisers' test set, whose columns are lists.
+
+    Only the qualities of the card are read; others have added columns of their own.
+    """
+    data = file.read_json(dict)
+    names = ('contexts', 'responses', 'reference', 'models', 'scores')
+    columns = [data.get(name) for name in names]
+    if not all(isinstance(own, list) for own in columns):
+        raise UserError(f'{file}: lists {", ".join(names)} are expected')
+    for place, row in enumerate(zip(*columns, strict=True), 1):
+        context, response, references, model, scores = row
+        if not isinstance(scores, dict):
+            raise file.error(place, 'key scores: an object is expected')
+        means = {q: [number(str(scores[q]))] for q in file.columns if q in scores}
+        raw = {'context': context, 'response': response, 'reference': references}
+        yield _item(file, place, {**raw, 'model': model, 'annotations': means})
+
+
+def read_own(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the items of a user's own set: CSV, or JSON lines with the keys of ``dstc10``.
+    """
+    if file.path.endswith('.csv'):
+        yield from _own_rows(file)
+        return
+    for place, line in enumerate(read_utf8(file.path, '--judged-file ').split('\n'), 1):
+        if line.strip():
+            try:
+                raw = json.loads(line)
+            except (ValueError, RecursionError) as e:
+                raise UserError(f'{file}:{place}: not JSON: {e}') from None
+            yield _item(file, place, raw)
+
+
+def _own_rows(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the items of a CSV file; rows of one item need not stand together.
+    """
+    firsts: dict[tuple[str, ...], dict[str, str]] = {}
+    annotations: dict[tuple[str, ...], dict[str, list[Annotation]]] = {}
+    rows = read_csv(file.path, OWN_NEEDED, OWN_COLUMNS, called='--judged-file ')
+    for line, row in rows:
+        for column in ('context', 'quality'):
+            if not row[column]:
+                raise UserError(f'{file}:{line}: column {column}: is empty')
+        keys = ('item', 'context', 'response', 'system')
+        key = tuple(row.get(name, '') for name in keys)
+        firsts.setdefault(key, row)
+        quality = file.columns.get(row['quality'], row['quality'])
+        given = annotations.setdefault(key, {}).setdefault(quality, [])
+        annotator = row.get('annotator') or str(len(given))
+        given.append(Annotation(annotator, number(row['value'])))
+    for place, (key, row) in enumerate(firsts.items(), 1):
+        raw = {**row, 'reference': row.get('reference', '').split('\n')}
+        raw['response'] = row.get('response') or None
+        own = {quality: tuple(given) for quality, given in annotations[key].items()}
+        yield _item(file, place, {**raw, 'annotations': {}}, own)
+
+
+def _item(
+    file: DataFile,
+    place: int,
+    raw: Any,
+    annotations: Mapping[str, tuple[Annotation, ...]] | None = None,
+) -> JudgedItem:
+    """
+    Return the item of one object; the organisers' sets differ a little in their keys.
+    """
+    if not isinstance(raw, dict):
+        raise file.error(place, f'an object is expected, not {raw!r:.40}')
+    if isinstance(dialog := raw.get('dialog'), list):
+        context = tuple(_text(file, place, turn, 'text').strip() for turn in dialog)
+    else:
+        context = _lines(file, place, raw, 'context')
+    response = None
+    if file.level == 'turn':
+        response = _without_speaker(_text(file, place, raw, 'response').strip())
+    facts = _lines(file, place, raw, 'fact')
+    persona = tuple(
+        line.removeprefix(PERSONA).strip() for line in facts if line.startswith(PERSONA)
+    )
+    known = [line for line in facts if not line.startswith((PERSONA, NO_FACT))]
+    if annotations is None:
+        annotations = _annotations(file, place, raw.get('annotations'))
+    return JudgedItem(
+        str(raw.get('item') or raw.get('dialogue_id') or place),
+        context,
+        response,
+        str(next((raw[key] for key in SYSTEM_KEYS if raw.get(key)), '')),
+        annotations,
+        _lines(file, place, raw, 'reference'),
+        '\n'.join(known) or None,
+        persona,
+    )
+
+
+def _annotations(
+    file: DataFile, place: int, raw: Any
+) -> dict[str, tuple[Annotation, ...]]:
+    """
+    Return the annotations of an object: by quality a list of answers, or a mean.
+    """
+    if not isinstance(raw, dict):
+        what = 'qualities with lists are expected'
+        raise file.error(place, f'key annotations: {what}')
+    annotations = {}
+    for name, answers in raw.items():
+        if _is_number(answers):
+            answers = [answers]
+        if not isinstance(answers, list):
+            raise file.error(place, f'key annotations: {name}: a list is expected')
+        annotations[file.columns.get(name, name)] = tuple(
+            Annotation(str(i), float(answer) if _is_number(answer) else None)
+            for i, answer in enumerate(answers)
+        )
+    return annotations
+
+
+def _is_number(answer: Any) -> bool:
+    """
+    Return True if an answer is a number that can be averaged.
+    """
+    return (
+        isinstance(answer, int | float)
+        and not isinstance(answer, bool)
+        and math.isfinite(answer)
+    )
+
+
+def _text(file: DataFile, place: int, raw: Any, key: str) -> str:
+    value = raw.get(key) if isinstance(raw, dict) else None
+    if not isinstance(value, str):
+        raise file.error(place, f'key {key}: a text is expected')
+    return value
+
+
+def _lines(
+    file: DataFile, place: int, raw: Mapping[str, Any], key: str
+) -> tuple[str, ...]:
+    """
+    Return the lines of a text or of a list of texts, without empty ones.
+    """
+    value = raw.get(key) or ''
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise file.error(place, f'key {key}: a text or a list of texts is expected')
+    lines = (line.strip() for text in texts for line in text.split('\n'))
+    return tuple(_without_speaker(line).strip() for line in lines if line)
+
+
+def _without_speaker(line: str) -> str:
+    """
+    Return a line without the ``User:`` or ``System:`` before the utterance.
+    """
+    for speaker in SPEAKERS:
+        if line.startswith(speaker):
+            return line.removeprefix(speaker)
+    return line
+
+
+READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
+    'fed': read_fed,
+    'dstc10': read_dstc10,
+    'dstc10_test': read_dstc10_test,
+    'own': read_own,
+}

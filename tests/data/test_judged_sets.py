@@ -1,0 +1,276 @@
+"""
+Judged sets: cards, the reader of each format, and the counts of the published files.
+"""
+
+import json
+from collections import Counter
+
+import pytest
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.cards import card_names, read_card
+from parlai_ext.data.judged.judged_set import (
+    Annotation,
+    JudgedItem,
+    JudgedSet,
+    dialogue_numbers,
+)
+from tests.support.judged_samples import turn, written
+from tests.support.shared_data import shared
+
+# where the published files lie in ../shared/data
+FILES = {
+    'fed_turn': 'fed/fed_data.json',
+    'fed_dialogue': 'fed/fed_data.json',
+    'usr_persona': 'usr/dstc10_format/persona-usr_eval.json',
+    'usr_topical': 'usr/dstc10_format/topical-usr_eval.json',
+    'grade_convai2': 'grade/convai2-grade_eval.json',
+    'zhao_dailydialog': 'zhao2020/dailydialog-zhao_eval.json',
+    'dstc10_topical': 'dstc10_hidden/dstc10-topical_clean_eval-addrank.json',
+}
+
+
+def read(name, path):
+    return read_card(name).read(path)
+
+
+def card_text(name):
+    return (zoo_configs.HOME / 'judged' / f'{name}.yaml').read_text()
+
+
+def items(name, path):
+    return read(name, path).items
+
+
+@pytest.mark.parametrize('name', card_names())
+def test_a_card_has_at_most_thirty_lines(name):
+    assert card_text(name).count('\n') <= 30
+
+
+@pytest.mark.parametrize('name', FILES)
+def test_a_published_file_has_the_counts_of_its_card(name):
+    card = read_card(name)
+    judged_set = card.read(shared(FILES[name]))
+    assert card.count_differences(judged_set) == []
+    assert set(judged_set.qualities) == set(card.qualities)
+
+
+@pytest.mark.parametrize('level', ['turn', 'dialogue'])
+def test_the_organisers_copy_of_fed_has_the_authors_means(tmp_path, level):
+    short = {'turn': 'turn', 'dialogue': 'dial'}[level]
+    card = tmp_path / 'copy.yaml'
+    card.write_text(card_text(f'fed_{level}').replace('format: fed', 'format: dstc10'))
+    other = read(str(card), shared(f'fed/dstc10_format/fed-{short}_eval.json'))
+    own = read(f'fed_{level}', shared('fed/fed_data.json'))
+    for one, copy in zip(own.items, other.items, strict=True):
+        assert [u.strip() for u in one.utterances] == list(copy.utterances)
+        for quality in own.qualities:
+            assert one.human(quality) == copy.human(quality)
+
+
+def test_speakers_are_no_part_of_utterances(tmp_path):
+    path = written(
+        tmp_path, turn('User: Hi!\nSystem: Hey: you\nUser: So', 'System: Oh')
+    )
+    [one] = items('fed_turn', path)
+    assert (one.context, one.response) == (('Hi!', 'Hey: you', 'So'), 'Oh')
+
+
+def test_answers_in_words_are_dropped_and_counted(tmp_path):
+    answers = {'Wit': [1, 'N/A (no errors)', 2, True], 'Joy': ['N/A'], 'Odd': []}
+    judged_set = read(
+        'fed_turn', written(tmp_path, turn('User: a', 'System: b', **answers))
+    )
+    [one] = judged_set.items
+    assert [one.human(q) for q in answers] == [1.5, None, None]
+    assert [one.num_texts(q) for q in answers] == [2, 1, 0]
+    assert judged_set.counts() == {
+        'items': 1,
+        'systems': 1,
+        'annotations': 2,
+        'texts': 3,
+    }
+
+
+def test_without_a_response_it_is_a_dialogue(tmp_path):
+    raw = turn('User: a\nSystem: b', 'System: c')
+    del raw['response']
+    path = written(tmp_path, raw)
+    assert items('fed_dialogue', path)[0].utterances == ('a', 'b')
+    with pytest.raises(UserError, match='no judged turns'):
+        read('fed_turn', path)
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        ('{', 'not JSON'),
+        ('{}', 'a list of objects is expected'),
+        ('[3]', 'object 1: an object is expected, not 3'),
+        ('[{"contxt": "a"}]', 'object 1: key context'),
+        ('[{"context": "a", "response": 3}]', 'object 1: key response'),
+        ('[{"context": "a", "response": "b"}]', 'object 1: key annotations'),
+        (
+            '[{"context": "a", "response": "b", "annotations": {"Wit": "x"}}]',
+            'object 1: key annotations: Wit',
+        ),
+        (
+            '[{"context": "a", "response": "b", "annotations": {"Fluent": [1, 7]}}]',
+            'item 1: Fluent: .* 0 to 2',
+        ),
+    ],
+)
+@pytest.mark.parametrize('name', ['fed_turn', 'dstc10'])
+def test_a_file_of_another_shape_is_one_line(tmp_path, name, text, problem):
+    if name == 'dstc10':
+        name = str(tmp_path / 'card.yaml')
+        card = (zoo_configs.HOME / 'judged' / 'fed_turn.yaml').read_text()
+        (tmp_path / 'card.yaml').write_text(
+            card.replace('format: fed', 'format: dstc10')
+        )
+        problem = problem.replace('key context', 'key response')  # context may be empty
+    path = tmp_path / 'data.json'
+    path.write_text(text)
+    with pytest.raises(UserError, match=problem) as e:
+        read(name, path)
+    assert '\n' not in str(e.value) and str(path) in str(e.value)
+
+
+def test_a_missing_file_names_the_official_one(tmp_path):
+    with pytest.raises(UserError, match='fed_data.json of http://shikib.com'):
+        read('fed_turn', tmp_path / 'none.json')
+
+
+def test_an_organisers_item_has_references_facts_and_persona(tmp_path):
+    raw = {
+        'dialogue_id': 'd-1',
+        'model_name': 'bot',
+        'context': 'hi \n\nyou ?\n',
+        'response': ' yes\n',
+        'reference': ['no', ''],
+        'fact': 'your persona: i sing.\nyour persona: i ski.',
+        'annotations': {'Overall': [1, 5], 'Natural': 3},
+    }
+    path = written(tmp_path, raw, {**raw, 'fact': '_nofact\n'}, {**raw, 'fact': 'x y'})
+    one, other, third = items('usr_persona', path)
+    assert (one.id, one.system, one.response) == ('d-1', 'bot', 'yes')
+    assert (one.context, one.references) == (('hi', 'you ?'), ('no',))
+    assert (one.persona, one.facts) == (('i sing.', 'i ski.'), None)
+    assert (other.persona, other.facts, third.facts) == ((), None, 'x y')
+    assert (one.human('Overall'), one.human('Natural')) == (3, 3)
+
+
+def test_a_test_set_has_means_as_text_and_other_peoples_columns(tmp_path):
+    columns = {
+        'contexts': [['a', 'b']],
+        'responses': ['c'],
+        'reference': [['d']],
+        'models': ['bot'],
+        'scores': [{'appropriateness': '2.5', 'rank': 0.1, 'id': 0}],
+    }
+    path = tmp_path / 'x.json'
+    path.write_text(json.dumps(columns))
+    [one] = items('dstc10_topical', path)
+    assert one.annotations == {'appropriateness': (Annotation('0', 2.5),)}
+    assert one.utterances == ('a', 'b', 'c')
+
+
+OWN = 'context,response,system,quality,value,annotator\n'
+
+
+def test_a_set_of_ones_own_in_csv(tmp_path):
+    path = tmp_path / 'own.csv'
+    path.write_text(
+        OWN
+        + '"hi\nyou?",yes,bot,Wit,3,ann\n'
+        + 'so,no,bot,Wit,1,ann\n'
+        + '"hi\nyou?",yes,bot,Wit,N/A,bea\n'
+        + '"hi\nyou?",yes,bot,Joy,2,\n'
+    )
+    one, other = items('own', path)
+    assert (one.context, one.response) == (('hi', 'you?'), 'yes')
+    assert one.annotations == {
+        'Wit': (Annotation('ann', 3.0), Annotation('bea', None)),
+        'Joy': (Annotation('0', 2.0),),
+    }
+    assert other.human('Wit') == 1
+
+
+def test_a_set_of_ones_own_as_json_lines(tmp_path):
+    path = tmp_path / 'own.jsonl'
+    raw = {'context': ['hi'], 'response': 'yes', 'system': 'bot'}
+    path.write_text(json.dumps({**raw, 'annotations': {'Wit': [1, 2]}}) + '\n')
+    [one] = items('own', path)
+    assert (one.context, one.human('Wit')) == (('hi',), 1.5)
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        ('context,system,value\n', ":1: column 'quality' is missing"),
+        (OWN + ',b,bot,Wit,3,\n', ':2: column context'),
+        (OWN + 'a,b,bot,,3,\n', ':2: column quality'),
+        (OWN, 'no judged turns'),
+    ],
+)
+def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
+    path = tmp_path / 'own.csv'
+    path.write_text(text)
+    with pytest.raises(UserError, match=problem):
+        read('own', path)
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'problem'),
+    [
+        ('level: turn', 'level: trun', ":4: level: did you mean 'turn'"),
+        ('level: turn', 'levl: turn', ":4: levl: .*did you mean 'level'"),
+        ('level: turn\n', '', 'key level is missing'),
+        ('Relevant: [0, 2]', 'Relevant: [2, 0]', ':13: qualities.Relevant'),
+        ('Relevant: [0, 2]', 'Relevant: {scal: 2}', "scal: .*did you mean 'scale'"),
+        ('items: 375', 'items: many', 'counts.items'),
+    ],
+)
+def test_a_mistake_in_a_card_names_file_line_and_key(tmp_path, old, new, problem):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(card_text('fed_turn').replace(old, new))
+    with pytest.raises(UserError, match=problem) as e:
+        read_card(str(path))
+    assert str(path) in str(e.value)
+
+
+def test_the_published_turns_are_three_to_a_dialogue():
+    groups = read('fed_turn', shared('fed/fed_data.json')).groups()
+    assert sorted(Counter(groups).values()) == [3] * 125
+
+
+def test_turns_of_a_dialogue_are_found_by_how_they_begin():
+    turns = [('a', 'b', 'c', 'd'), ('x', 'b'), ('a', 'b'), ('a', 'bb')]
+    one, other, same, alone = dialogue_numbers(turns)
+    assert one == same
+    assert len({one, other, alone}) == 3
+
+
+def judged(system, context, *values):
+    given = {'Wit': tuple(Annotation(str(i), v) for i, v in enumerate(values))}
+    return JudgedItem('', (context,), 'r', system, given)
+
+
+def judged_set(*own, unit='item'):
+    return JudgedSet('x', 'x', 'x', 'x', 'turn', own, unit)
+
+
+def test_items_over_one_context_are_a_group():
+    own = judged('a', 'hi'), judged('a', 'ho'), judged('b', 'hi')
+    assert judged_set(*own).groups() == [0, 1, 2]
+    assert judged_set(*own, unit='context').groups() == [0, 1, 0]
+
+
+def test_a_system_has_the_annotations_of_its_items():
+    own = judged('a', 'x', 1, 2), judged('b', 'x', 3), judged('a', 'y', 6, None)
+    systems = judged_set(*own).by_system()
+    assert systems.level == 'system'
+    # a: (1 + 2 + 6) / 3, not the mean of 1.5 and 6
+    assert {one.id: one.human('Wit') for one in systems.items} == {'a': 3, 'b': 3}
+    assert systems.items[0].num_texts('Wit') == 1
