@@ -276,12 +276,3 @@ def test_an_endpoint_that_is_down_reads_as_on_the_page():
         silent.replies([(Turn(False, 'Hi.'),)])
     line = str(SystemFailed('mybot', str(raised.value))).replace(url, SERVED)
     assert f'    {line}\n' in PAGE
-
-
-def test_links_of_the_page_lead_somewhere():
-    heads = re.findall(r'^#+ (.*)', PAGE, re.M)
-    anchors = {re.sub(r'[^\w\- ]', '', h.lower()).replace(' ', '-') for h in heads}
-    for link in re.findall(r'\]\((.*?)\)', PAGE):
-        path, _, anchor = link.partition('#')
-        assert (ROOT / 'docs' / path).exists()
-        assert path or anchor in anchors

@@ -1,0 +1,57 @@
+"""
+The docs name files, links and commands that exist, and their Python snippets run.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.commands.command import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
+TOPS = {path.name for path in (*ROOT.iterdir(), *(ROOT / 'parlai_ext').iterdir())}
+# commands of ParlAI itself
+PARLAI = {'eval_model', 'self_chat', 'train_model', 'display_data', 'interactive'}
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
+def test_files_that_a_page_names_exist(page):
+    text = page.read_text(encoding='utf-8')
+    paths = re.findall(r'`((?:\w+/)+(?:\w+\.(?:py|yaml|md|j2))?)`', text)
+    named = [path for path in paths if path.split('/')[0] in TOPS]
+    missing = [
+        path
+        for path in named
+        if not (ROOT / path).exists() and not (ROOT / 'parlai_ext' / path).exists()
+    ]
+    assert missing == []
+
+
+def anchors(page):
+    """
+    Return the anchors of a page's headings, as GitHub makes them.
+    """
+    heads = re.findall(r'^#+ (.*)', page.read_text(encoding='utf-8'), re.MULTILINE)
+    return {re.sub(r'[^\w\- ]', '', h.lower()).replace(' ', '-') for h in heads}
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
+def test_links_of_a_page_lead_somewhere(page):
+    for link in re.findall(r'\]\(([^)\s]+)\)', page.read_text(encoding='utf-8')):
+        path, _, anchor = link.partition('#')
+        target = page.parent / path if path else page
+        if '://' not in link:
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
+def test_commands_of_a_page_exist(page):
+    text = page.read_text(encoding='utf-8')
+    names = set(re.findall(r'(?:`|^    )parlai (\w+)', text, re.MULTILINE))
+    assert names - {*COMMANDS} - PARLAI == set()
+    benchmarks = set(re.findall(r'python -m benchmarks\.(\w+)', text))
+    known = {path.stem for path in (ROOT / 'benchmarks').iterdir()}
+    assert benchmarks - known == {'NAME'} & benchmarks
