@@ -56,7 +56,7 @@ def found_folder(opt: Mapping[str, Any]) -> Path:
             f'hf_model: {repo} is an adapter; its base model, merged with it, would do'
         )
     try:
-        return hub.fetched_weights(repo, opt.get('hf_revision') or None).parent
+        return hub.fetch_weights(repo, opt.get('hf_revision') or None).parent
     except UserError as error:
         what = str(error).removeprefix('hf_model: ')
         raise UserError(f'hf_model: {what}') from None

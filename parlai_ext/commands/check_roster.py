@@ -25,7 +25,7 @@ Row = tuple[str, 'System']
 
 class CheckRoster(Command):
     """
-    Tell what a run would still need, without network or a model loaded; or fetch it.
+    Show what a run would still need, without network or a model loaded; or fetch it.
 
     The exit code is 1 while a system is missing or has to be downloaded.
     """
@@ -57,15 +57,15 @@ class CheckRoster(Command):
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> Any:
-        found = super().execute(opt)
-        counts = Counter(r.status for r in found)
-        waiting = len(found) - counts['present']
-        if waiting:
+        resolutions = super().execute(opt)
+        counts = Counter(r.status for r in resolutions)
+        n_absent = len(resolutions) - counts['present']
+        if n_absent:
             fail(
-                f'{waiting} of {len(found)} cannot start offline: '
+                f'{n_absent} of {len(resolutions)} cannot start offline: '
                 f'{counts["missing"]} missing, {counts["download"]} to download'
             )
-        return found
+        return resolutions
 
     def run(self) -> list[Resolution]:
         """
@@ -76,16 +76,16 @@ class CheckRoster(Command):
         rows, info = self.systems()
         if self.opt.get('download'):
             self.download(rows)
-        found = [resolve(system, self.opt['datapath']) for _, system in rows]
-        for (role, _), resolution in zip(rows, found, strict=True):
-            for line in in_words(role, resolution, info.get(resolution.name)):
+        resolutions = [resolve(system, self.opt['datapath']) for _, system in rows]
+        for (role, _), resolution in zip(rows, resolutions, strict=True):
+            for line in system_lines(role, resolution, info.get(resolution.name)):
                 print(shown(line))
-        print(totals(found))
-        return found
+        print(totals(resolutions))
+        return resolutions
 
     def download(self, rows: Sequence[Row]) -> None:
         """
-        Fetch what the systems need, and say of each what came or why it did not.
+        Download what the systems need; print for each what was downloaded or why not.
         """
         from parlai_ext.systems.downloads import download_systems
         from parlai_ext.systems.fetch.http_file import DownloadSettings
@@ -101,7 +101,7 @@ class CheckRoster(Command):
 
     def systems(self) -> tuple[list[Row], Mapping[str, SystemInfo]]:
         """
-        Return the systems with their roles, and what the roster tells of each.
+        Return the systems with their roles, and the roster's notes on each.
         """
         from parlai_ext.files.protocol_file import load_protocol_file
         from parlai_ext.files.roster_file import load_roster, parse_target
@@ -109,7 +109,7 @@ class CheckRoster(Command):
         opt = self.opt
         more = [parse_target(spec) for spec in opt['add_target'] or ()]
         added = [system for system, _ in more]
-        told = {system.name: about for system, about in more}
+        added_info = {system.name: about for system, about in more}
         judge: list[Row] = []
         if opt['config']:
             keys = ('roster', 'pairing', 'judge_model_file')
@@ -121,12 +121,12 @@ class CheckRoster(Command):
             file = load_roster(opt['roster'])
             roster, info = file.roster, file.info
         elif added:
-            return [('target', s) for s in added], told
+            return [('target', s) for s in added], added_info
         else:
             raise UserError('--config, --roster or --add-target is needed')
         rows = [('target', s) for s in (*roster.targets, *added)]
         rows += [('partner', s) for s in roster.partners]
-        return rows + judge, {**told, **info}
+        return rows + judge, {**added_info, **info}
 
 
 def judge_of(protocol: Protocol) -> list[Row]:
@@ -139,9 +139,11 @@ def judge_of(protocol: Protocol) -> list[Row]:
     return [('judge', judge)] if judge else []
 
 
-def in_words(role: str, resolution: Resolution, info: SystemInfo | None) -> list[str]:
+def system_lines(
+    role: str, resolution: Resolution, info: SystemInfo | None
+) -> list[str]:
     """
-    Return the lines that tell of one system.
+    Return the lines to print about one system.
     """
     missing = resolution.status == 'missing'
     lines = [
@@ -161,16 +163,17 @@ def in_words(role: str, resolution: Resolution, info: SystemInfo | None) -> list
     return lines[:1] + [' ' * 8 + line for line in lines[1:]]
 
 
-def totals(found: Sequence[Resolution]) -> str:
+def totals(resolutions: Sequence[Resolution]) -> str:
     """
     Return how many there are of each kind, and what they take together.
     """
-    counts = Counter(r.status for r in found)
-    sizes = [r.bytes for r in found if r.bytes is not None]
-    unknown = len(found) - len(sizes)
+    counts = Counter(r.status for r in resolutions)
+    sizes = [r.bytes for r in resolutions if r.bytes is not None]
+    unknown = len(resolutions) - len(sizes)
     return (
-        f'{len(found)} in all: {counts["present"]} present, {counts["download"]} to '
-        f'download, {counts["missing"]} missing; weights in float32 '
+        f'{len(resolutions)} in all: {counts["present"]} present, '
+        f'{counts["download"]} to download, {counts["missing"]} missing; weights in '
+        'float32 '
         f'{gigabytes(sum(sizes))} together, {gigabytes(max(sizes, default=0))} the '
         f'largest (half of it in float16)'
         + (f'; size of {unknown} unknown' if unknown else '')

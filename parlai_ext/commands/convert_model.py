@@ -1,5 +1,5 @@
 """
-A ParlAI model as safetensors: data that no reader has to trust.
+Write a ParlAI model as safetensors, a format that no reader has to trust.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import torch
 
 SUFFIX = '.safetensors'
-# what may lie beside a model and belongs to it; `.dict.opt` is read by nobody
+# suffixes of files that belong to a model; `.dict.opt` is read by nobody
 COMPANIONS = ('.dict', '.codecs', '.candidates')
-OF_DICTIONARY = ('', '.codecs', '-vocab.json', '-merges.txt')
+DICTIONARY_SUFFIXES = ('', '.codecs', '-vocab.json', '-merges.txt')
 
 
 @dataclass(frozen=True)
@@ -58,29 +58,31 @@ class ConvertModel(Command):
 
     def run(self) -> Converted:
         """
-        Convert, print what became of it, and return that.
+        Convert the model, print what was written, and return that.
         """
         from parlai_ext.systems.safe.trust import trusted_hashes
 
         datapath = self.opt['datapath']
-        source = existing(self.opt['model_file'], datapath)
-        output = Path(free(self.opt['output']))
+        source = existing_model(self.opt['model_file'], datapath)
+        output = Path(free_path(self.opt['output']))
         option = '--trust-model-code'
         named = self.opt['trust_model_code'] or ()
-        trusted = [str(existing(path, datapath, option)) for path in named]
+        trusted = [str(existing_model(path, datapath, option)) for path in named]
         done = convert(source, output, trusted, datapath)
         for name, digest in trusted_hashes(trusted, datapath).items():
             print(shown(f'trusted to run code: {name}, sha256 {digest}'))
-        for line in in_words(done):
+        for line in result_lines(done):
             print(shown(line))
         return done
 
 
-def existing(
+def existing_model(
     path: str | None, datapath: str | None = None, option: str = '--model-file'
 ) -> Path:
     """
-    Return where the file is that an option names.
+    Return the path of the model file that an option names.
+
+    :raises UserError: when it is not on disk.
     """
     from parlai_ext.files.option_files import missing_file
     from parlai_ext.systems import zoo
@@ -91,15 +93,17 @@ def existing(
     if is_zoo_path(path) and zoo.needed_downloads(path, datapath):
         fetch = f'parlai check_roster --download --add-target it={path}'
         raise UserError(f'{option}: {path} is not on disk; download it first: {fetch}')
-    found = local_path(path, datapath)
-    if not found.is_file():
-        raise UserError(f'{option}: {missing_file(str(found))}')
-    return found
+    file = local_path(path, datapath)
+    if not file.is_file():
+        raise UserError(f'{option}: {missing_file(str(file))}')
+    return file
 
 
-def free(path: str | None) -> str:
+def free_path(path: str | None) -> str:
     """
-    Return the new model file's path, which nothing occupies.
+    Return the path of the new model file.
+
+    :raises UserError: when it exists, or is no path for a safetensors file.
     """
     if not path or not path.endswith(SUFFIX):
         given = f', not {path}' if path else ''
@@ -127,19 +131,20 @@ def convert(
 
     states = read_states(source, trusted)
     place = {'datapath': datapath} if datapath else {}
-    opt = read_opt(f'{source}.opt', trusted, place) if has_opt(source) else None
+    has_opt = Path(f'{source}.opt').is_file()
+    opt = read_opt(f'{source}.opt', trusted, place) if has_opt else None
     made = Path(
         tempfile.mkdtemp(prefix=f'.{output.name}.', dir=output.absolute().parent)
     )
     try:
         dropped = write_states(states, made / output.name)
         shutil.copymode(source, made / output.name)  # safetensors lets nobody else read
-        check(states['model'], made / output.name, source)
+        check_written(states['model'], made / output.name, source)
         copied = companions(source, opt, datapath)
         for suffix, path in copied.items():
             shutil.copyfile(path, made / f'{output.name}{suffix}')
         if opt is not None:
-            text = as_json(moved(opt, source, output, set(copied)), source)
+            text = as_json(moved_options(opt, source, output, set(copied)), source)
             (made / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
         names = publish(made, output)
     finally:
@@ -154,13 +159,13 @@ def convert(
     )
 
 
-def has_opt(source: Path) -> bool:
-    return Path(f'{source}.opt').is_file()
-
-
-def check(weights: Mapping[str, torch.Tensor], written: Path, source: Path) -> None:
+def check_written(
+    weights: Mapping[str, torch.Tensor], written: Path, source: Path
+) -> None:
     """
-    Read the new file back and compare it with the weights.
+    Read the new file back and compare it with the weights, bit by bit.
+
+    :raises UserError: when they differ.
     """
     from parlai_ext.systems.safe.load import read_states
     from parlai_ext.systems.safe.safetensors_file import same_bits
@@ -177,22 +182,22 @@ def companions(
     """
     from parlai_ext.systems.fetch.data_folder import local_path
 
-    found = {}
+    files = {}
     for path in sorted(source.parent.iterdir()):
         suffix = path.name.removeprefix(source.name)
         ours = path.name != suffix and suffix.startswith(COMPANIONS)
         if ours and path.is_file() and suffix != '.dict.opt':
-            found[suffix] = path
+            files[suffix] = path
     dictionary = str((opt or {}).get('dict_file') or '')
-    if '.dict' not in found and dictionary:
+    if '.dict' not in files and dictionary:
         dictionary = str(local_path(dictionary, datapath))
-        for end in OF_DICTIONARY:
+        for end in DICTIONARY_SUFFIXES:
             if Path(f'{dictionary}{end}').is_file():
-                found.setdefault(f'.dict{end}', Path(f'{dictionary}{end}'))
-    return found
+                files.setdefault(f'.dict{end}', Path(f'{dictionary}{end}'))
+    return files
 
 
-def moved(
+def moved_options(
     opt: Mapping[str, Any], source: Path, output: Path, copied: set[str]
 ) -> dict[str, Any]:
     """
@@ -201,14 +206,14 @@ def moved(
     ParlAI looks for a dictionary under the model's own name when the options name none.
     """
     gone = {'model_file', 'dict_file'} if '.dict' in copied else {'model_file'}
-    found = {key: value for key, value in opt.items() if key not in gone}
+    left = {key: value for key, value in opt.items() if key not in gone}
     old = {str(source), str(source.absolute()), str(source.resolve())}
     old |= {str(opt[key]) for key in ('model_file',) if opt.get(key)}
-    for key, value in found.items():
+    for key, value in left.items():
         for start in old:
             if isinstance(value, str) and value.removeprefix(start) in copied:
-                found[key] = f'{output.absolute()}{value.removeprefix(start)}'
-    return found
+                left[key] = f'{output.absolute()}{value.removeprefix(start)}'
+    return left
 
 
 def as_json(opt: Mapping[str, Any], source: Path) -> str:
@@ -250,9 +255,9 @@ def flush(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def in_words(done: Converted) -> list[str]:
+def result_lines(done: Converted) -> list[str]:
     """
-    Return the lines that tell what was written.
+    Return the lines to print about what was written.
     """
     beside = ', '.join(done.companions) or 'nothing'
     dropped = ', '.join(done.dropped)

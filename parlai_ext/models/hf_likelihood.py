@@ -66,7 +66,7 @@ def load_hf_judge(
         extra = loading_arguments(opt, device)
         family = hub_family(system)
         repo, revision = family.repository(system.opt), family.revision(system.opt)
-        folder = hub.fetched_weights(repo, revision).parent
+        folder = hub.fetch_weights(repo, revision).parent
         allowed = ', which no judge may run'
         config, tokenizer, model = read(folder, device, extra, allowed=allowed)
         make = _encoder_decoder if config.is_encoder_decoder else _causal

@@ -78,7 +78,7 @@ class HubFamily(Family):
         if self.cached_weights(system.opt) is not None:
             return []
         repo = self.repository(system.opt)
-        weights = hub.fetched_weights(repo, self.revision(system.opt))
+        weights = hub.fetch_weights(repo, self.revision(system.opt))
         address = f'https://huggingface.co/{repo}/resolve/{self.commit(system.opt)}'
         record(address, hub.weight_files(weights))
         return [repo]
@@ -92,7 +92,7 @@ class HubFamily(Family):
     def contents(
         self, system: System, opt: Mapping[str, Any], datapath: str | None
     ) -> dict[str, str]:
-        weights = hub.fetched_weights(self.repository(system.opt))
+        weights = hub.fetch_weights(self.repository(system.opt))
         hashes = [sha256(path) for path in hub.weight_files(weights)]
         joined = hashlib.sha256(' '.join(hashes).encode()).hexdigest()
         return {'hub': hashes[0] if len(hashes) == 1 else joined}
@@ -126,7 +126,7 @@ class HuggingFace(HubFamily):
         snapshot in the cache with the same files, is the same model.
         """
         repo, revision = self.repository(system.opt), self.revision(system.opt)
-        weights = hub.fetched_weights(repo, revision)
+        weights = hub.fetch_weights(repo, revision)
         folder = weights.parent
         code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
         files = [*hub.weight_files(weights), *hub.companions(folder, code)]

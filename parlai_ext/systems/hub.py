@@ -18,7 +18,7 @@ WEIGHTS = (
     'pytorch_model.bin',
     'pytorch_model.bin.index.json',
 )
-# what else changes a reply
+# other files that change a reply
 COMPANIONS = (
     *('config.json', 'generation_config.json', 'adapter_*', 'chat_template*'),
     *('tokenizer*', 'special_tokens_map.json', 'added_tokens.json', 'vocab*'),
@@ -48,8 +48,8 @@ def companions(folder: Path, more: tuple[str, ...] = ()) -> list[Path]:
     """
     Return the files beside the weights that change a reply, in order.
     """
-    found = {path for name in (*COMPANIONS, *more) for path in folder.glob(name)}
-    return sorted(path for path in found if path.is_file())
+    files = {path for name in (*COMPANIONS, *more) for path in folder.glob(name)}
+    return sorted(path for path in files if path.is_file())
 
 
 def cached_weights(repo: str, revision: str | None = None) -> Path | None:
@@ -66,15 +66,15 @@ def cached_weights(repo: str, revision: str | None = None) -> Path | None:
             if Path(repo).is_dir():
                 continue
             try:
-                found = try_to_load_from_cache(repo, name, revision=revision)
+                cached = try_to_load_from_cache(repo, name, revision=revision)
             except HFValidationError:
                 raise UserError(
                     f'{repo!r} is neither a folder nor a hub repository'
                 ) from None
-            if not isinstance(found, str):
+            if not isinstance(cached, str):
                 continue
-            path = Path(found)
-        if all(one.is_file() for one in weight_files(path)):
+            path = Path(cached)
+        if all(file.is_file() for file in weight_files(path)):
             return path
     return None
 
@@ -94,43 +94,43 @@ def weight_files(weights: Path) -> list[Path]:
         raise UserError(f'hf_model: {weights} is no index of weights: {e}') from None
 
 
-def fetched_weights(repo: str, revision: str | None = None) -> Path:
+def fetch_weights(repo: str, revision: str | None = None) -> Path:
     """
     Return the weights of a repository, from the cache or the network.
 
     :raises UserError: when they cannot be had.
     """
-    found = cached_weights(repo, revision)
-    if found is None:
+    weights = cached_weights(repo, revision)
+    if weights is None:
         if Path(repo).is_dir():
             raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
         _download(repo, revision)
-        found = cached_weights(repo, revision)
-    if found is None:
-        raise _refused(repo, 'it has no weights that torch reads')
-    return found
+        weights = cached_weights(repo, revision)
+    if weights is None:
+        raise _not_downloaded(repo, 'it has no weights that torch reads')
+    return weights
 
 
 def _download(repo: str, revision: str | None) -> None:
     """
-    Bring what a system needs of a repository into the hub's cache.
+    Download what a system needs of a repository to the hub's cache.
     """
     import requests
     from huggingface_hub import HfApi, constants, snapshot_download
 
     if constants.HF_HUB_OFFLINE:
-        raise _refused(repo, 'HF_HUB_OFFLINE forbids the network')
+        raise _not_downloaded(repo, 'HF_HUB_OFFLINE forbids the network')
     try:
         # the hub's own client goes on trying for half a minute
         requests.head(constants.ENDPOINT, timeout=PATIENCE)
     except requests.RequestException:
-        raise _refused(repo, 'the network cannot be reached') from None
+        raise _not_downloaded(repo, 'the network cannot be reached') from None
     try:
         listed = HfApi().list_repo_files(repo, revision=revision)
         wanted = needed_files(listed)
         snapshot_download(repo, revision=revision, allow_patterns=wanted)
     except Exception as e:  # its own errors, and those of the HTTP library of the day
-        raise _refused(repo, first_line(e)) from e
+        raise _not_downloaded(repo, first_line(e)) from e
 
 
 def needed_files(listed: list[str]) -> list[str]:
@@ -151,7 +151,7 @@ def _matching(listed: list[str], pattern: str) -> list[str]:
     return [n for n in listed if n.count('/') == deep and fnmatch(n, pattern)]
 
 
-def _refused(repo: str, reason: str) -> UserError:
+def _not_downloaded(repo: str, reason: str) -> UserError:
     where = f'https://huggingface.co/{repo}'
     # what has no owner is more likely the name of a folder
     folder = '' if '/' in repo else f'; there is no folder {repo} either'
@@ -160,6 +160,6 @@ def _refused(repo: str, reason: str) -> UserError:
 
 def truthy(value: object) -> bool:
     """
-    Tell whether an option that no parser has read yet says yes.
+    True if an option that no parser has read yet means yes.
     """
     return str(value).lower() in ('true', '1', 'yes', 'y', 't')

@@ -86,10 +86,10 @@ def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile
     from parlai.utils.bpe import Gpt2BpeHelper
 
     datapath = data_folder(opt.get('datapath') or datapath)
-    urls = (Gpt2BpeHelper.DEFAULT_VOCAB_BPE, Gpt2BpeHelper.DEFAULT_ENCODER_JSON)
-    places = [Path(datapath, 'gpt2', url.rpartition('/')[2]) for url in urls]
-    if all(place.is_file() for place in places):
-        urls = ()  # else ParlAI downloads both
+    both = (Gpt2BpeHelper.DEFAULT_VOCAB_BPE, Gpt2BpeHelper.DEFAULT_ENCODER_JSON)
+    places = [Path(datapath, 'gpt2', url.rpartition('/')[2]) for url in both]
+    # ParlAI downloads both if one is missing
+    urls = () if all(place.is_file() for place in places) else both
 
     def fetch(settings: DownloadSettings) -> None:
         # the helper's own constructor would load the files too

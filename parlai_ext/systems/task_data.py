@@ -1,5 +1,5 @@
 """
-The data of ParlAI's tasks: whether there is such a task, and what it would download.
+The data of ParlAI's tasks: the module of a task, and what it would download.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def teacher_module(task: str) -> str:
 
 def data_urls(module: str, datapath: str | None) -> list[str]:
     """
-    Return what a task's own `build` would download now; [] where it does not tell.
+    Return what a task's own `build` would download now; [] where that is not known.
     """
     name = f'{module.rpartition(".")[0]}.build'
     if find_spec(name) is None:
@@ -53,8 +53,8 @@ def data_urls(module: str, datapath: str | None) -> list[str]:
         with _stopped_before_downloads(), zoo.quiet_parlai():
             build.build(opt)
     except _WouldDownload:
-        return [str(one.url) for one in resources]
-    except Exception:  # a build of its own kind: it says so when its time comes
+        return [str(resource.url) for resource in resources]
+    except Exception:  # a build of another kind raises when it really runs
         pass
     return []
 

@@ -12,7 +12,7 @@ import errno
 import importlib
 import io
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,7 @@ def _only_noting(urls: list[str]) -> Iterator[None]:
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError('it downloads in a way of its own')
 
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         **dict.fromkeys(('download', 'download_from_google_drive'), note),
         METHOD: note_resource,
         **dict.fromkeys(('get_http_session', 'download_multiprocess'), refuse),

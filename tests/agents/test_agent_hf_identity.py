@@ -150,7 +150,7 @@ def test_with_one_of_several_files_missing_there_are_no_weights(model):
     (model / 'model-00001-of-00002.safetensors').unlink()
     assert hub.cached_weights(str(model)) is None
     with pytest.raises(UserError, match='has no weights'):
-        hub.fetched_weights(str(model))
+        hub.fetch_weights(str(model))
 
 
 def test_an_index_that_is_none(model):
@@ -229,7 +229,7 @@ def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
     monkeypatch.setattr(requests, 'head', lambda url, timeout: None)
     monkeypatch.setattr(huggingface_hub, 'HfApi', Api)
     monkeypatch.setattr(huggingface_hub, 'snapshot_download', snapshot)
-    assert hub.fetched_weights(REPO).parent.name == COMMIT
+    assert hub.fetch_weights(REPO).parent.name == COMMIT
 
 
 def test_a_download_that_fails_is_one_line(cache, monkeypatch):
@@ -245,5 +245,5 @@ def test_a_download_that_fails_is_one_line(cache, monkeypatch):
     monkeypatch.setattr(requests, 'head', lambda url, timeout: None)
     monkeypatch.setattr(huggingface_hub, 'HfApi', Api)
     with pytest.raises(UserError) as caught:
-        hub.fetched_weights(REPO)
+        hub.fetch_weights(REPO)
     assert str(caught.value).endswith('cannot be downloaded: 401 Client Error')

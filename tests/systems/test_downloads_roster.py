@@ -100,7 +100,7 @@ def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch
         here.append(folder / 'model.safetensors')
         return here[0]
 
-    monkeypatch.setattr(hub, 'fetched_weights', bring)
+    monkeypatch.setattr(hub, 'fetch_weights', bring)
     opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
     assert fetch([System('A', opt)], data)[0].files == ('microsoft/DialoGPT-small',)
     url = (

@@ -203,11 +203,11 @@ class FileDownload:
         if urlsplit(self.url).scheme not in ('http', 'https'):
             raise UserError(f'{self.url} is no http or https address')
         patience = (self.settings.connect, self.settings.stall)
-        options = {'headers': headers, 'timeout': patience, 'stream': True}
+        options: dict[str, Any] = {'timeout': patience, 'stream': True}
         try:
             return _within(
                 self.settings.connect + 2 * self.settings.stall,
-                lambda: session.get(self.url, **options),
+                lambda: session.get(self.url, headers=headers, **options),
             )
         except TimeoutError:
             raise _Interrupted('does not finish its headers') from None

@@ -1,5 +1,5 @@
 """
-A ParlAI model as safetensors: weights by name, and what else belongs to it as JSON.
+A ParlAI model as safetensors: weights by name, and its other entries as JSON.
 
 The file can be read by any program that reads safetensors. Tensors that share memory
 are there once; their other names, and ParlAI's small entries, are in the metadata.
@@ -23,7 +23,7 @@ from parlai_ext.systems.safe.unpickle import BadModelFile, path_of
 
 LONGEST_HEADER = 100_000_000  # the format's own bound
 KEY = 'parlai_ext'
-# what only training needs
+# entries that only training needs
 TRAINING = (
     'optimizer',
     'optimizer_type',
@@ -36,7 +36,7 @@ Weights = Mapping[str, torch.Tensor]
 
 def is_safetensors(f: Any) -> bool:
     """
-    Tell by its content whether a path, or a file that is open, is safetensors.
+    True if the content of a path, or of an open file, is safetensors.
     """
     return _header(f) is not None
 
@@ -57,19 +57,19 @@ def _header(f: Any) -> dict[str, Any] | None:
         if size > LONGEST_HEADER:
             return None
         text = first[8:] + f.read(size - 1)
-        found = json.loads(text.decode('utf-8')) if len(text) == size else None
+        header = json.loads(text.decode('utf-8')) if len(text) == size else None
     except ValueError:
         return None
     finally:
         f.seek(start)
-    return found if isinstance(found, dict) else None
+    return header if isinstance(header, dict) else None
 
 
 def read_states(f: Any, map_location: Any = None) -> dict[str, Any]:
     """
     Return what ParlAI expects of a model file: ``{'model': weights, …}``.
     """
-    ours = _ours(f)
+    ours = _our_metadata(f)
     path = path_of(f)
     if os.path.isfile(path):
         tensors = safetensors.torch.load_file(path)
@@ -86,16 +86,16 @@ def read_states(f: Any, map_location: Any = None) -> dict[str, Any]:
     return {'model': weights, **ours.get('entries', {})}
 
 
-def _ours(f: Any) -> dict[str, Any]:
+def _our_metadata(f: Any) -> dict[str, Any]:
     """
-    Return what we wrote into the metadata; nothing for files of other programs.
+    Return what `write_states` wrote into the metadata; {} for other programs' files.
     """
     metadata = (_header(f) or {}).get('__metadata__', {})
     try:
-        found = json.loads(metadata.get(KEY, '{}'))
+        ours = json.loads(metadata.get(KEY, '{}'))
     except ValueError as error:
         raise BadModelFile(path_of(f), 'damaged metadata') from error
-    return found if isinstance(found, dict) else {}
+    return ours if isinstance(ours, dict) else {}
 
 
 def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
@@ -108,14 +108,14 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
     weights = states['model']
     dropped = [key for key in states if key in TRAINING]
     entries = {
-        key: _plain(key, value)
+        key: _as_json_value(key, value)
         for key, value in states.items()
         if key != 'model' and key not in TRAINING
     }
     for name, value in weights.items():
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
             raise UserError(f'model: {name} is no plain tensor; safetensors holds none')
-    shared = _shared(weights)
+    shared = _shared_names(weights)
     kept = {n: t.detach().cpu() for n, t in weights.items() if n not in shared}
     ours = {'entries': entries, 'names': list(weights), 'shared': shared}
     try:
@@ -132,23 +132,25 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
     return dropped
 
 
-def _shared(weights: Weights) -> dict[str, str]:
+def _shared_names(weights: Weights) -> dict[str, str]:
     """
     Return, for each name of a tensor that is there already, its first name.
     """
     first: dict[Any, str] = {}
-    found = {}
+    shared = {}
     for name, t in weights.items():
         place = (t.data_ptr(), t.dtype, tuple(t.shape), t.stride(), t.device)
         if t.numel() and place in first:
-            found[name] = first[place]
+            shared[name] = first[place]
         first.setdefault(place, name)
-    return found
+    return shared
 
 
-def _plain(key: str, value: Any) -> Any:
+def _as_json_value(key: str, value: Any) -> Any:
     """
     Return an entry as JSON gives it back.
+
+    :raises UserError: when JSON would change it.
     """
     value = value.item() if type(value).__module__ == 'numpy' else value
     try:
@@ -163,7 +165,7 @@ def _plain(key: str, value: Any) -> Any:
 
 def same_bits(one: Weights, other: Weights) -> bool:
     """
-    Tell whether two models have the same names and the same bits.
+    True if two models have the same names and the same bits.
     """
     return list(one) == list(other) and all(
         one[name].dtype == other[name].dtype
