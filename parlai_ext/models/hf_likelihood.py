@@ -1,5 +1,5 @@
 """
-A model of Hugging Face's as a `Likelihood`, which reads turns as its own agent does.
+A Hugging Face model as a `Likelihood`; it reads turns as its own agent does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parlai_ext.core.signature import signature_line
 from parlai_ext.files.option_files import sha256
 from parlai_ext.models.likelihood import causal_checks, seq2seq
 from parlai_ext.models.likelihood.budget import TOKENS, Budget
-from parlai_ext.models.likelihood.causal import Causal, reserved
+from parlai_ext.models.likelihood.causal import Causal, reserved_positions
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import family_of
@@ -28,14 +28,14 @@ from parlai_ext.systems.pretrained import (
 )
 
 FORMATS = ('auto', 'plain')
-# options of ext:hf that say which model judges and what it reads
+# options of ext:hf that a judge has, too: its model and its input
 OPTIONS = (
     *('hf_dtype', 'hf_quantisation', 'hf_format'),
     *('hf_model', 'hf_revision', 'hf_device', 'hf_device_map', 'hf_trust_code'),
     *('hf_turn_separator', 'hf_context_tokens'),
 )
-# options that say how it would talk: a judge does not
-TALK = ('hf_system_role', 'hf_template_args', 'hf_date')
+# options that change only how it would chat, which a judge does not do
+CHAT_OPTIONS = ('hf_system_role', 'hf_template_args', 'hf_date')
 
 
 def load_hf_judge(
@@ -47,14 +47,14 @@ def load_hf_judge(
     tokens: int = TOKENS,
 ) -> Causal | EncoderDecoder:
     """
-    Return a Hugging Face model as a `Likelihood`. No code of its own is run.
+    Return a Hugging Face model as a `Likelihood`. Code in its folder is never run.
 
-    :param system: an ``ext:hf`` or a ``hugging_face/dialogpt``, downloaded when it is
-        not here.
-    :param dtype: of weights and sums, instead of what the system's options say.
+    :param system: an ``ext:hf`` or a ``hugging_face/dialogpt``; it is downloaded if it
+        is missing.
+    :param dtype: of weights and sums, instead of the one in the system's options.
     :param fp16: half precision on a GPU, unless the options name a precision.
-    :param tokens: in one forward pass, padding counted.
-    :raises UserError: when there is no such model, or it cannot judge.
+    :param tokens: the most tokens in one forward pass, padding counted.
+    :raises UserError: if there is no such model, or it cannot judge.
     """
     opt = {**system.opt, **({'hf_dtype': dtype} if dtype else {})}
     try:
@@ -62,7 +62,7 @@ def load_hf_judge(
         if fp16 and device.type == 'cuda':
             opt.setdefault('hf_dtype', 'float16')
         system = System(system.name, opt)
-        checked_options(system)
+        check_options(system)
         extra = loading_arguments(opt, device)
         family = hub_family(system)
         repo, revision = family.repository(system.opt), family.revision(system.opt)
@@ -72,19 +72,19 @@ def load_hf_judge(
         make = _encoder_decoder if config.is_encoder_decoder else _causal
         return make(system, folder, tokenizer, model, tokens)
     except UserError as error:
-        raise UserError(f'judge {named(system)}: {error}') from None
+        raise UserError(f'judge {judge_label(system)}: {error}') from None
 
 
-def named(system: System) -> str:
+def judge_label(system: System) -> str:
     """
-    Return how a message calls a judge.
+    Return the name of a judge in messages.
     """
     return str(system.opt.get('hf_model') or system.opt.get('model') or system.name)
 
 
-def checked_options(system: System) -> None:
+def check_options(system: System) -> None:
     """
-    Refuse options that cannot be meant.
+    Refuse options that a judge cannot have.
     """
     written = system.opt.get('hf_format') or 'auto'
     if written == 'chat':
@@ -92,7 +92,7 @@ def checked_options(system: System) -> None:
     if written not in FORMATS:
         raise UserError(f'hf_format: {written!r} is none of {", ".join(FORMATS)}')
     for key in system.opt:
-        if key.startswith('hf_') and key not in (*OPTIONS, *TALK):
+        if key.startswith('hf_') and key not in (*OPTIONS, *CHAT_OPTIONS):
             raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
     if hub.truthy(system.opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
@@ -103,7 +103,7 @@ def hub_family(system: System) -> HubFamily:
     """
     Return the family of a judge.
 
-    :raises UserError: when its models cannot judge.
+    :raises UserError: if its models cannot judge.
     """
     family = family_of(system.opt)
     if not isinstance(family, HubFamily) or not family.can_judge:
@@ -114,18 +114,18 @@ def hub_family(system: System) -> HubFamily:
 def _causal(
     system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
 ) -> Causal:
-    positions = causal_checks.positions(network.config)
+    positions = causal_checks.max_positions(network.config)
     named = [positions, tokenizer.model_max_length]
     most = min((n for n in named if n and n < BOUNDLESS), default=None)
-    reader = TurnVectorizer(tokenizer, form_of(system, most))
-    form = reader.form
+    reader = TurnVectorizer(tokenizer, turn_format(system, most))
+    turns = reader.format
     reads = {
-        'turns': 'end token' if form.separator is None else repr(form.separator),
-        'cut': 'left, whole turns' if form.whole_turns else 'left',
-        'text_truncate': form.limit,
+        'turns': 'end token' if turns.separator is None else repr(turns.separator),
+        'cut': 'left, whole turns' if turns.whole_turns else 'left',
+        'text_truncate': turns.limit,
         'positions': most,
     }
-    return causal_checks.checked(
+    return causal_checks.check_causal(
         Causal(
             network,
             reader,
@@ -137,9 +137,9 @@ def _causal(
     )
 
 
-def form_of(system: System, most: int | None) -> Form:
+def turn_format(system: System, most: int | None) -> TurnFormat:
     """
-    Return how a system's own agent would read turns, and how many tokens of them.
+    Return how a system's own agent turns a dialogue into tokens.
     """
     opt = system.opt
     own_limit = hub_family(system).text_truncate
@@ -149,8 +149,8 @@ def form_of(system: System, most: int | None) -> Form:
     else:
         limits = [int(opt['hf_context_tokens'])] if opt.get('hf_context_tokens') else []
     if most is not None:
-        limits.append(most - reserved(most))
-    return Form(
+        limits.append(most - reserved_positions(most))
+    return TurnFormat(
         opt.get('hf_turn_separator') or None,
         own_limit is None,  # such an agent cuts within a turn
         min(limits, default=None),
@@ -160,7 +160,7 @@ def form_of(system: System, most: int | None) -> Form:
 def _encoder_decoder(
     system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
 ) -> EncoderDecoder:
-    positions = causal_checks.positions(network.config)
+    positions = causal_checks.max_positions(network.config)
     most = system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
     limit = min((int(n) for n in most if n and int(n) < BOUNDLESS), default=None)
     separator = system.opt.get('hf_turn_separator') or '\n'
@@ -169,24 +169,24 @@ def _encoder_decoder(
         'cut': 'left, whole turns',
         'text_truncate': limit,
     }
-    start = (start_of(network), *own_lead(tokenizer))
+    start = (decoder_start(network), *leading_tokens(tokenizer))
     return EncoderDecoder(
-        seq2seq.checked(seq2seq.Seq2Seq(network, start)),
+        seq2seq.check_seq2seq(seq2seq.Seq2Seq(network, start)),
         JoinedTurns(tokenizer, separator, limit),
         judge_signature(folder, network, reads, system),
         Budget(tokens),
     )
 
 
-def start_of(network: Any) -> int:
+def decoder_start(network: Any) -> int:
     """
     Return the token that the decoder reads first.
     """
     config = network.config
     for name in ('decoder_start_token_id', 'bos_token_id'):
-        found = getattr(config, name, None)
-        if found is not None and config.pad_token_id is not None:
-            return int(found)
+        token = getattr(config, name, None)
+        if token is not None and config.pad_token_id is not None:
+            return int(token)
     raise UserError('its config names no decoder_start_token_id and pad_token_id')
 
 
@@ -194,7 +194,8 @@ def judge_signature(
     folder: Path, network: Any, reads: Mapping[str, Any], system: System
 ) -> str:
     """
-    Return what fixes the judge's numbers; where its files lie is no part of it.
+    Return the line that fixes the judge's numbers; the paths of its files are no part
+    of it.
 
     :param reads: how turns become tokens.
     """
@@ -212,20 +213,21 @@ def judge_signature(
     )
 
 
-# --- turns as tokens ---
+# --- turns as tokens, cut as the model's agent cuts them ------------------------------
 
-KNOWN = 10_000  # texts whose tokens are remembered
+KNOWN_TEXTS = 10_000  # texts whose tokens are remembered
 
 
 @dataclass(frozen=True)
-class Form:
+class TurnFormat:
     """
     How turns become one text.
 
-    :param separator: what closes every turn, the reply too; `None` is the end token, as
+    :param separator: closes every turn, the reply too; `None` is the end token, as
         DialoGPT was trained.
-    :param whole_turns: a context too long loses whole turns, as with ``ext:hf``, not
-        tokens, as with ParlAI's agents; of a single turn too long the end is kept.
+    :param whole_turns: a context that is too long loses whole turns, as with
+        ``ext:hf``, not tokens, as with ParlAI's agents. Of a single turn the end is
+        kept.
     :param limit: the most tokens of a context.
     """
 
@@ -236,56 +238,57 @@ class Form:
 
 class TurnVectorizer:
     """
-    Turns as token ids, each tokenized by itself, so that what was said earlier is read
-    alike whatever is said later.
+    Turns as token ids. Each turn is tokenized by itself, so that later turns do not
+    change the tokens of earlier ones.
 
-    What a tokenizer puts before every text (Llama: the begin token) comes first.
+    The tokens that a tokenizer puts before every text (Llama: the begin token) come
+    first.
     """
 
-    def __init__(self, tokenizer: Any, form: Form):
-        if tokenizer.eos_token_id is None and form.separator is None:
+    def __init__(self, tokenizer: Any, turns: TurnFormat):
+        if tokenizer.eos_token_id is None and turns.separator is None:
             raise UserError(
-                'hf_turn_separator: the tokenizer has no end token; a separator, such '
-                'as a new line, would do'
+                'hf_turn_separator: the tokenizer has no end token; give a separator, '
+                'such as a new line'
             )
         self.tokenizer = tokenizer
-        self.form = form
-        self.lead = own_lead(tokenizer)
-        self.known: dict[str, tuple[int, ...]] = {}
+        self.format = turns
+        self.lead = leading_tokens(tokenizer)
+        self.known_ids: dict[str, tuple[int, ...]] = {}
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
         Return the token ids of the turns that are kept, and how many were cut.
         """
         turns = [self.continuation(text) for text in utterances]
-        said = [token for turn in turns for token in turn]
-        if self.form.limit is None:
-            return [*self.lead, *said], 0
-        room = max(1, self.form.limit - len(self.lead))
-        kept = min(len(said), room)
-        if self.form.whole_turns and len(said) > room:
+        tokens = [token for turn in turns for token in turn]
+        if self.format.limit is None:
+            return [*self.lead, *tokens], 0
+        room = max(1, self.format.limit - len(self.lead))
+        kept = min(len(tokens), room)
+        if self.format.whole_turns and len(tokens) > room:
             whole = 0
             for turn in reversed(turns):
                 if whole + len(turn) > room:
                     break
                 whole += len(turn)
             kept = whole or room
-        cut = len(said) - kept
-        return [*self.lead, *said[cut:]], cut
+        cut = len(tokens) - kept
+        return [*self.lead, *tokens[cut:]], cut
 
     def continuation(self, text: str) -> tuple[int, ...]:
         """
         Return the token ids of one turn, its end included.
         """
-        if text not in self.known:
-            if len(self.known) >= KNOWN:
-                self.known.clear()
-            self.known[text] = self._ids(text)
-        return self.known[text]
+        if text not in self.known_ids:
+            if len(self.known_ids) >= KNOWN_TEXTS:
+                self.known_ids.clear()
+            self.known_ids[text] = self._ids(text)
+        return self.known_ids[text]
 
     def _ids(self, text: str) -> tuple[int, ...]:
-        end = self.form.separator
-        # one that types an end token out does not get one
+        end = self.format.separator
+        # a text that spells an end token out does not get that token
         ids = self.tokenizer.encode(
             text + (end or ''), add_special_tokens=False, split_special_tokens=True
         )
@@ -294,18 +297,18 @@ class TurnVectorizer:
 
 class JoinedTurns:
     """
-    Turns joined by a separator, as the tokenizer writes one text: so ``ext:hf`` puts
-    them to an encoder-decoder.
+    Turns joined by a separator and tokenized as one text, as ``ext:hf`` gives them to
+    an encoder-decoder.
 
-    A context too long loses whole turns, of a single one the beginning.
+    A context that is too long loses whole turns; a single turn loses its beginning.
     """
 
     def __init__(self, tokenizer: Any, separator: str, limit: int | None):
         self.tokenizer = tokenizer
         self.separator = separator
         self.limit = limit
-        self.lead = len(own_lead(tokenizer))
-        self.known: dict[str, tuple[int, ...]] = {}
+        self.lead = len(leading_tokens(tokenizer))
+        self.known_ids: dict[str, tuple[int, ...]] = {}
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
@@ -325,13 +328,14 @@ class JoinedTurns:
         """
         Return the token ids of a reply, its end token included.
 
-        What the tokenizer puts before a text, the decoder reads before it is asked.
+        The tokens that the tokenizer puts before a text are left out, since they are
+        among the decoder's start tokens.
         """
-        if text not in self.known:
-            if len(self.known) >= KNOWN:
-                self.known.clear()
-            self.known[text] = tuple(self._ids(text)[self.lead :])
-        return self.known[text]
+        if text not in self.known_ids:
+            if len(self.known_ids) >= KNOWN_TEXTS:
+                self.known_ids.clear()
+            self.known_ids[text] = tuple(self._ids(text)[self.lead :])
+        return self.known_ids[text]
 
     def _ids(self, text: str) -> list[int]:
         ids = self.tokenizer(text, split_special_tokens=True)['input_ids']
@@ -339,9 +343,9 @@ class JoinedTurns:
         return [*ids, *([] if end is None or ids[-1:] == [end] else [end])]
 
 
-def own_lead(tokenizer: Any) -> tuple[int, ...]:
+def leading_tokens(tokenizer: Any) -> tuple[int, ...]:
     """
-    Return what a tokenizer puts before every text.
+    Return the tokens that a tokenizer puts before every text.
     """
     ids = tokenizer('a')['input_ids']
     plain = tokenizer('a', add_special_tokens=False)['input_ids']
@@ -352,7 +356,7 @@ def own_lead(tokenizer: Any) -> tuple[int, ...]:
 
 def start_token(tokenizer: Any) -> int | None:
     """
-    Return what stands for an empty context: the begin token, else the end token.
+    Return the token in place of an empty context: the begin token, else the end token.
     """
     begin: int | None = tokenizer.bos_token_id
     return tokenizer.eos_token_id if begin is None else begin

@@ -1,8 +1,8 @@
 """
-How a judge is named: wherever a model file is expected, one of the hub may be.
+Names of judges: wherever a judge's model file is expected, other models may be named.
 
     /path/to/model, zoo:…             a ParlAI model file
-    hf:REPOSITORY[@REVISION][,k=v…]   an ext:hf; so is a folder of Hugging Face's
+    hf:REPOSITORY[@REVISION][,k=v…]   an ext:hf; so is a Hugging Face model's folder
     agent:CLASS[,key=value…]          as for --add-target: agent:hugging_face/dialogpt
     FILE.yaml, FILE.json              `name` and `opt` of a system
 """
@@ -23,16 +23,16 @@ HF, AGENT = 'hf:', 'agent:'
 
 def judge_system(name: str) -> System:
     """
-    Return the system that is to judge.
+    Return the judge of this name as a system.
 
-    :raises UserError: when its options or its file cannot be meant.
+    :raises UserError: if its options or its file are wrong.
     """
     head, comma, options = name.partition(',')
     spec = ''
     if head.startswith(HF):
         repo, at, revision = head.removeprefix(HF).partition('@')
-        dated = f',hf_revision={revision}' if at else ''
-        spec = f'judge={AGENT}{hub.AGENT},hf_model={repo}{dated}{comma}{options}'
+        pinned = f',hf_revision={revision}' if at else ''
+        spec = f'judge={AGENT}{hub.AGENT},hf_model={repo}{pinned}{comma}{options}'
     elif head.startswith(AGENT):
         spec = f'judge={name}'
     elif name.endswith(('.yaml', '.yml', '.json')) and Path(name).is_file():
@@ -50,7 +50,7 @@ def judge_system(name: str) -> System:
 
 def is_hugging_face(system: System) -> bool:
     """
-    Return whether a judge is a model of Hugging Face's.
+    True if a judge is a Hugging Face model.
     """
     of_hub = isinstance(family_of(system.opt), HubFamily)
     return of_hub and not system.opt.get('model_file')

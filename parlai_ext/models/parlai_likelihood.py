@@ -4,7 +4,6 @@ A ParlAI generator as a `Likelihood`: its own History, dictionary and truncation
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,12 +28,12 @@ from parlai_ext.files.option_files import sha256
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.threads import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.system_options import model_path
 
-# options, beside weights and dictionary, that change what a judge reads or computes
+# options, besides weights and dictionary, that change a judge's input or numbers
 READS = (
     *('delimiter', 'history_size', 'history_reversed', 'history_add_global_end_token'),
     *('split_lines', 'person_tokens', 'add_p1_after_newln', 'special_tok_lst'),
@@ -44,7 +43,7 @@ READS = (
     *('n_segments', 'output_scaling', 'reduction_type'),
 )
 ONLY_SOME_READ = ('n_positions_init',)  # of ext:long_context
-# an option of ours beside the model's own, as `hf_dtype` is of a causal judge
+# our option for ParlAI models, as `hf_dtype` is for models of Hugging Face
 DTYPE = 'judge_dtype'
 DTYPES = ('float32', 'bfloat16', 'float16', 'float64')
 REMEMBERED = 4096  # continuations
@@ -61,15 +60,14 @@ def load_judge(
     dtype: str | None = None,
 ) -> EncoderDecoder | Causal:
     """
-    Return a model as a `Likelihood`: a ParlAI encoder-decoder, or any model of Hugging
-    Face's.
+    Return a model as a `Likelihood`: a ParlAI encoder-decoder or a Hugging Face model.
 
-    :param model_file: a path, ``zoo:…``, or another of `judge_names`; downloaded when
-        it is not there.
+    :param model_file: a path, ``zoo:…``, or another name of `judge_names`; it is
+        downloaded if it is missing.
     :param fp16: half precision on a GPU; `None` leaves it to the model's options.
-    :param tokens: how many go through the judge at once, padding counted.
+    :param tokens: the most tokens that go through the judge at once, padding counted.
     :param dtype: of the weights, instead of the system's ``judge_dtype`` or their own.
-    :raises UserError: when there is no such model, or it cannot judge.
+    :raises UserError: if there is no such model, or it cannot judge.
     """
     system = judge_system(model_file)
     if is_hugging_face(system):
@@ -78,11 +76,11 @@ def load_judge(
         return load_hf_judge(
             system, dtype=dtype, no_cuda=no_cuda, fp16=fp16, tokens=tokens
         )
-    system, dtype = precision(system, dtype)
+    system, dtype = without_dtype(system, dtype)
     keep_double_attention()
     fit_threads([model_path(system, datapath)])
     player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
-    agent = checked(player.agent, model_file)
+    agent = check_agent(player.agent, model_file)
     if dtype is not None:
         agent.model.to(getattr(torch, dtype))
     if isinstance(agent, ImageSeq2seqAgent):
@@ -98,15 +96,15 @@ def load_judge(
     )
 
 
-def precision(system: System, dtype: str | None) -> tuple[System, str | None]:
+def without_dtype(system: System, dtype: str | None) -> tuple[System, str | None]:
     """
-    Return the system as ParlAI knows it, and the precision that is asked for.
+    Return the system without our option ``judge_dtype``, and the precision to use.
 
-    :raises UserError: when it is none that a ParlAI model can have.
+    :raises UserError: if a ParlAI model cannot have this precision.
     """
     opt = dict(system.opt)
-    found = opt.pop(DTYPE, None)
-    chosen = dtype or found
+    own = opt.pop(DTYPE, None)
+    chosen = dtype or own
     if chosen is not None and chosen not in DTYPES:
         raise UserError(
             f'judge {opt.get("model_file")}: {DTYPE}: {chosen!r} is none of '
@@ -115,11 +113,11 @@ def precision(system: System, dtype: str | None) -> tuple[System, str | None]:
     return System(system.name, opt), chosen
 
 
-def checked(agent: Any, model_file: str) -> TorchGeneratorAgent:
+def check_agent(agent: Any, model_file: str) -> TorchGeneratorAgent:
     """
-    Return the agent if it is an encoder-decoder that reads text and nothing else.
+    Return the agent if it is an encoder-decoder that reads only text.
 
-    :raises UserError: saying what it is instead.
+    :raises UserError: if it is something else.
     """
     kind = type(agent).__name__
     if not isinstance(agent, TorchGeneratorAgent):
@@ -139,44 +137,44 @@ def checked(agent: Any, model_file: str) -> TorchGeneratorAgent:
 
 class AgentVectorizer:
     """
-    Contexts and replies as the agent itself would see them: clones of it listen.
+    Contexts and replies as the agent itself would read them: clones of it observe them.
 
-    Every utterance of a context is observed, none is taken for the judge's own. The
-    last context is remembered, since the next one often is its continuation.
+    Every utterance of a context is observed; none counts as the judge's own. The last
+    context is remembered, since the next one often continues it.
     """
 
     def __init__(self, agent: TorchGeneratorAgent):
         self.listener = agent.clone()
         self.speaker = agent.clone()
-        self.heard: tuple[str, ...] = ()
-        self.seen: tuple[list[int], int] = ([], 0)
-        self.spoken: dict[str, tuple[int, ...]] = {}
+        self.last_context: tuple[str, ...] = ()
+        self.last_ids: tuple[list[int], int] = ([], 0)
+        self.known_replies: dict[str, tuple[int, ...]] = {}
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
-        Return the token ids of the agent's history, and how many it cut.
+        Return the token ids of the agent's history, and how many of them it cut.
         """
-        if utterances[: len(self.heard)] != self.heard:
+        if utterances[: len(self.last_context)] != self.last_context:
             self.listener.reset()
-            self.heard, self.seen = (), ([], 0)
-        for text in utterances[len(self.heard) :]:
-            self.seen = self._hear(text)
-        self.heard = tuple(utterances)
-        return self.seen
+            self.last_context, self.last_ids = (), ([], 0)
+        for text in utterances[len(self.last_context) :]:
+            self.last_ids = self._observe(text)
+        self.last_context = tuple(utterances)
+        return self.last_ids
 
     def continuation(self, text: str) -> tuple[int, ...]:
         """
         Return the token ids of a label.
         """
-        if text not in self.spoken:
-            if len(self.spoken) >= REMEMBERED:
-                self.spoken.clear()
+        if text not in self.known_replies:
+            if len(self.known_replies) >= REMEMBERED:
+                self.known_replies.clear()
             self.speaker.reset()
             seen = self.speaker.observe(Message(eval_labels=[text], episode_done=False))
-            self.spoken[text] = tuple(seen['eval_labels_vec'].tolist())
-        return self.spoken[text]
+            self.known_replies[text] = tuple(seen['eval_labels_vec'].tolist())
+        return self.known_replies[text]
 
-    def _hear(self, text: str) -> tuple[list[int], int]:
+    def _observe(self, text: str) -> tuple[list[int], int]:
         seen = self.listener.observe(Message(text=text, episode_done=False))
         vector = seen.get('text_vec')
         if vector is None:  # a history without a single character
@@ -188,7 +186,8 @@ class AgentVectorizer:
 
 def judge_signature(agent: TorchGeneratorAgent) -> str:
     """
-    Return what fixes the judge's numbers; where its file lies is no part of it.
+    Return the line that fixes the judge's numbers; the path of its file is no part of
+    it.
     """
     opt = agent.opt
     files = [Path(opt['model_file'])]
@@ -210,10 +209,10 @@ def judge_signature(agent: TorchGeneratorAgent) -> str:
 
 def keep_double_attention() -> None:
     """
-    Let attention of float64 models stay float64.
+    Have ParlAI compute the attention of float64 models in float64.
 
     transformer/modules/attention.py:251 takes the softmax in float32 whatever the
-    weights are, and then padding changes a log-probability by some 1e-7. Other
+    weights are, and then padding changes a log-probability by about 1e-7. Other
     precisions are computed as before.
     """
 
@@ -223,25 +222,16 @@ def keep_double_attention() -> None:
     attention.F = SimpleNamespace(softmax=softmax)
 
 
-# --- the decoder reads a tree ---
-
-State = dict[str, torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """
-    Encoded contexts, their mask, and keys and values by layer where they are held.
-    """
-
-    states: torch.Tensor
-    mask: torch.Tensor
-    held: tuple[State, ...] = ()
+# --- ParlAI's decoder reads a tree ----------------------------------------------------
 
 
 class CrossAttention:
     """
-    A `likelihood.encoder_decoder.Model` over a model of ParlAI's.
+    A `TreeReader` over one of ParlAI's encoder-decoder transformers.
+
+    ParlAI's own layers compute. ParlAI gives its decoder one row for each continuation,
+    and each row computes the keys and values of its context again. Here a context has
+    one row, a tree of all its continuations, so these are computed once.
     """
 
     def __init__(self, model: TransformerGeneratorModel):
@@ -253,53 +243,63 @@ class CrossAttention:
         first = model._get_initial_forced_decoder_input(1, nothing)
         self.start = tuple(first[0].tolist())
 
-    def encode(self, xs: torch.Tensor, hold: bool) -> Memory:
+    def encode(self, xs: torch.Tensor, keys_values: bool) -> EncodedContexts:
         """
-        Return encoded contexts.
+        Return the encoded contexts.
         """
         states, mask = self.model.encoder(xs)
-        if not hold:
-            return Memory(states, mask)
-        layers = self.model.decoder.layers
-        return Memory(
+        layers = self.model.decoder.layers if keys_values else ()
+        return EncodedContexts(
             states,
             mask,
-            tuple(_state(layer.encoder_attention, states, mask) for layer in layers),
+            tuple(
+                _attention_state(layer.encoder_attention, states, mask)
+                for layer in layers
+            ),
         )
 
-    def keep(self, memory: Memory, rows: torch.Tensor) -> Memory:
+    def select(self, encoded: EncodedContexts, rows: torch.Tensor) -> EncodedContexts:
         """
-        Return the memory of some contexts.
+        Return the encoded contexts of these rows.
         """
 
         def some(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.index_select(0, rows.to(tensor.device))
 
-        return Memory(
-            some(memory.states),
-            some(memory.mask),
-            tuple({k: some(v) for k, v in state.items()} for state in memory.held),
+        return EncodedContexts(
+            some(encoded.states),
+            some(encoded.mask),
+            tuple(
+                {name: some(tensor) for name, tensor in state.items()}
+                for state in encoded.keys_values
+            ),
         )
 
     def decode(
-        self, memory: Memory, ys: torch.Tensor, at: torch.Tensor, sees: torch.Tensor
+        self,
+        encoded: EncodedContexts,
+        ys: torch.Tensor,
+        depths: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """
         Return the decoder's output for the nodes of trees.
 
-        Layers of one model may lie on several devices.
+        Each layer is given the tree's mask. Layers of one model may lie on several
+        devices.
         """
         decoder = self.model.decoder
-        tensor = decoder.forward_embedding(ys, at)
+        tensor = decoder.forward_embedding(ys, depths)
         for i, layer in enumerate(decoder.layers):
             device = layer.norm1.weight.device
-            given = {'encoder_attn': memory.held[i]} if memory.held else None
-            layer._create_selfattn_mask = lambda _, d=device: sees.to(d)
+            own = encoded.keys_values
+            given = {'encoder_attn': own[i]} if own else None
+            layer._create_selfattn_mask = lambda _, d=device: mask.to(d)
             try:
                 tensor, _ = layer(
                     tensor.to(device),
-                    memory.states.to(device),
-                    memory.mask.to(device),
+                    encoded.states.to(device),
+                    encoded.mask.to(device),
                     incr_state=given,
                 )
             finally:
@@ -311,20 +311,22 @@ class CrossAttention:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """
-        Return what the model's output layer says.
+        Return the logits of the model's output layer.
         """
         return self.model.output(hidden.unsqueeze(0)).squeeze(0)
 
 
-def _state(attention: Any, states: torch.Tensor, mask: torch.Tensor) -> State:
+def _attention_state(
+    attention: Any, states: torch.Tensor, mask: torch.Tensor
+) -> dict[str, torch.Tensor]:
     """
     Return keys and values as ParlAI's attention keeps them.
     """
     device = attention.k_lin.weight.device
 
     def heads(linear: Any) -> torch.Tensor:
-        made = linear(states.to(device)).unflatten(-1, (attention.n_heads, -1))
-        return made.transpose(1, 2).contiguous()
+        split = linear(states.to(device)).unflatten(-1, (attention.n_heads, -1))
+        return split.transpose(1, 2).contiguous()
 
     return {
         'prev_key': heads(attention.k_lin),
@@ -335,7 +337,8 @@ def _state(attention: Any, states: torch.Tensor, mask: torch.Tensor) -> State:
 
 def foreign_part(model: TransformerGeneratorModel) -> str | None:
     """
-    Return what of a model's decoder is not ParlAI's own, `None` if all is.
+    Return the first part of a model's decoder that is not ParlAI's own; `None` if all
+    are.
     """
     own: list[tuple[Any, Any]] = [(model.decoder, TransformerDecoder)]
     for layer in model.decoder.layers:

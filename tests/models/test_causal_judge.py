@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question, System
-from parlai_ext.models.hf_likelihood import Form, TurnVectorizer
+from parlai_ext.models.hf_likelihood import TurnFormat, TurnVectorizer
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.causal import Causal
@@ -123,13 +123,15 @@ def test_dialogpt_reads_what_its_agent_reads(dialogpt):
 def test_dialogpt_is_cut_as_its_agent_says_unless_told_otherwise(dialogpt):
     spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
     # 768 of ParlAI, but the tiny model has 128 positions, a quarter of them kept free
-    assert load_judge(spec, no_cuda=True).vectorizer.form == Form(None, False, 96)
+    assert load_judge(spec, no_cuda=True).vectorizer.format == TurnFormat(
+        None, False, 96
+    )
     short = load_judge(f'{spec},text_truncate=50', no_cuda=True)
-    assert short.vectorizer.form.limit == 50
+    assert short.vectorizer.format.limit == 50
 
 
 def reader(folder, **form):
-    return TurnVectorizer(AutoTokenizer.from_pretrained(folder), Form(**form))
+    return TurnVectorizer(AutoTokenizer.from_pretrained(folder), TurnFormat(**form))
 
 
 def test_whole_turns_are_cut_from_the_front(folder):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
-from parlai_ext.models.likelihood.causal import Causal, reserved
+from parlai_ext.models.likelihood.causal import Causal, reserved_positions
 from tests.support.causal_models import (
     GPT2,
     KINDS,
@@ -184,7 +184,7 @@ def test_logits_in_slices_are_the_same(judge, monkeypatch):
     assert sliced == pytest.approx(whole, rel=0, abs=1e-12)
 
 
-def test_logits_are_made_only_of_rows_that_are_asked(judge, monkeypatch):
+def test_logits_are_made_only_of_rows_that_are_to_tokens(judge, monkeypatch):
     seen = []
     layer = judge.model.get_output_embeddings()
     hook = layer.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))
@@ -208,7 +208,7 @@ def test_a_long_context_loses_its_oldest_tokens_and_says_how_many(model):
     judge = Causal(model, None, '', positions=40)
     context = tuple(range(3, 53))
     [answer] = judge.answer([Question(context, ((5, 6),))])
-    kept = context[-(40 - reserved(40)) :]
+    kept = context[-(40 - reserved_positions(40)) :]
     assert answer.num_truncated == 50 - len(kept) == 20
     assert answer.continuations[0] == pytest.approx(one_by_one(model, kept, (5, 6)))
 
@@ -235,7 +235,7 @@ def test_nothing_asked_is_nothing_computed(judge, monkeypatch):
     assert (answer.continuations, answer.context) == (((), ()), None)
 
 
-def test_turns_of_a_dialogue_are_one_pass(model, judge, monkeypatch):
+def test_turns_of_a_dialogue_are_one_forward(model, judge, monkeypatch):
     shapes = []
     forward = model.forward
 

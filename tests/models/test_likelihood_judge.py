@@ -211,11 +211,11 @@ def test_a_gpu_that_is_too_small_halves_the_budget_and_changes_nothing(
     before, plain = judge.budget.tokens, judge.answer(asked)
     encode, tried = judge.model.encode, []
 
-    def full(xs, hold):
+    def full(xs, keys_values):
         tried.append(xs.numel())
         if xs.numel() > 60:
             raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB')
-        return encode(xs, hold)
+        return encode(xs, keys_values)
 
     monkeypatch.setattr(judge.model, 'encode', full)
     found = judge.answer(asked)

@@ -13,7 +13,7 @@ from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood import encoder_decoder
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
-from parlai_ext.models.likelihood.seq2seq import Seq2Seq, checked
+from parlai_ext.models.likelihood.seq2seq import Seq2Seq, check_seq2seq
 from parlai_ext.models.parlai_likelihood import load_judge
 from tests.support.family_hf import make_model
 
@@ -147,7 +147,7 @@ def test_a_model_whose_numbers_differ_is_refused(built):
     asked = Seq2Seq(model, (model.config.decoder_start_token_id,))
     asked.scale *= 2
     with pytest.raises(UserError, match='are off by'):
-        checked(asked)
+        check_seq2seq(asked)
 
 
 def test_the_whole_string_has_no_probability(judge):

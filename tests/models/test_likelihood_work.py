@@ -15,7 +15,7 @@ from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 
 class Uniform:
     """
-    A model that finds all tokens equally likely, and keeps what it was asked to do.
+    A model that finds all tokens equally likely, and records its inputs.
     """
 
     null, start, vocabulary, device = 0, (1,), 10, torch.device('cpu')
@@ -25,17 +25,17 @@ class Uniform:
         self.room = room
         self.encoded, self.decoded, self.rows = [], [], 0
 
-    def encode(self, xs, hold):
+    def encode(self, xs, keys_values):
         if xs.numel() > self.room:
             raise torch.OutOfMemoryError('CUDA out of memory')
         self.encoded.extend(xs.tolist())
         return xs
 
-    def keep(self, memory, rows):
-        return memory[rows]
+    def select(self, encoded, rows):
+        return encoded[rows]
 
-    def decode(self, memory, ys, at, sees):
-        self.decoded.append((ys.tolist(), at.tolist(), sees.tolist()))
+    def decode(self, encoded, ys, depths, mask):
+        self.decoded.append((ys.tolist(), depths.tolist(), mask.tolist()))
         return torch.zeros(*ys.shape, 1, dtype=self.dtype)
 
     def logits(self, hidden):
@@ -70,9 +70,9 @@ def test_a_tree_is_read_as_it_should_be():
     asked = [Question((9,), ((5, 6, 2), (5, 7, 2), (2,)))]
     EncoderDecoder(model, None, '').answer(asked)
     # 1 (start) is followed by 5, and 5 by 6 and 7; 2 ends each, and is no node
-    [([ys], [at], [sees])] = model.decoded
+    [([ys], [at], [mask])] = model.decoded
     assert [ys, at] == [[1, 5, 6, 7], [0, 1, 2, 2]]
-    assert np.array(sees).astype(int).tolist() == [
+    assert np.array(mask).astype(int).tolist() == [
         [1, 0, 0, 0],
         [1, 1, 0, 0],
         [1, 1, 1, 0],

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from parlai_ext.models.likelihood.prefix_packs import (
     CONTEXT,
-    Asked,
-    Costs,
     Pack,
-    packed,
+    TokenQuestion,
+    TreeCosts,
+    pack_questions,
 )
 from parlai_ext.models.likelihood.prefix_tree import PrefixTree, tree_mask
 
@@ -22,13 +22,13 @@ few = st.integers(0, 3)
 sequences = st.lists(st.lists(few, min_size=1, max_size=6).map(tuple), max_size=8)
 asked_things = st.lists(
     st.builds(
-        Asked,
+        TokenQuestion,
         st.lists(few, min_size=1, max_size=8).map(tuple),
         st.lists(st.lists(few, max_size=5).map(tuple), max_size=6).map(tuple),
     ),
     max_size=5,
 )
-costs = st.builds(Costs, st.integers(1, 50), st.integers(1, 60))
+costs = st.builds(TreeCosts, st.integers(1, 50), st.integers(1, 60))
 
 
 def tree_of(some):
@@ -49,7 +49,7 @@ def test_a_tree_has_one_node_for_each_prefix(some):
 
 @given(one=sequences, other=sequences)
 def test_shared_counts_common_prefixes(one, other):
-    found = tree_of(one)[0].shared(tree_of(other)[0])
+    found = tree_of(one)[0].count_shared(tree_of(other)[0])
     assert found == len(prefixes(one) & prefixes(other))
 
 
@@ -129,73 +129,77 @@ def test_every_wanted_number_is_there_once(asked, costs, told):
             expected[q, CONTEXT] = [
                 (one.context[: t + 1], token) for t, token in enumerate(one.context[1:])
             ]
-    assert said(packed(asked, costs, told)) == expected
+    assert said(pack_questions(asked, costs, told)) == expected
 
 
 @settings(max_examples=100, deadline=None)
 @given(asked=asked_things, costs=costs)
 def test_together_costs_no_more_than_alone(asked, costs):
-    alone = [pack for one in asked for pack in packed([one], costs, False)]
-    together = packed(asked, costs, False)
+    alone = [pack for one in asked for pack in pack_questions([one], costs, False)]
+    together = pack_questions(asked, costs, False)
     assert total(together, costs) <= total(alone, costs)
 
 
 def total(packs, costs):
-    return sum(costs.of(len(pack.tree)) for pack in packs)
+    return sum(costs.of_tree(len(pack.tree)) for pack in packs)
 
 
 @settings(deadline=None)
 @given(asked=asked_things, token=st.integers(1, 50), tokens=st.integers(14, 60))
 def test_trees_keep_to_the_budget(asked, token, tokens):
     # a context and a continuation have at most 8 + 4 nodes
-    for pack in packed(asked, Costs(token, tokens), True):
+    for pack in pack_questions(asked, TreeCosts(token, tokens), True):
         assert len(pack.tree) <= tokens
 
 
 def test_the_cost_of_a_tree_by_pencil():
     # each of 3 nodes costs 10 for itself and 1 for each of 3 nodes
-    assert Costs(10, 100).of(3) == 3 * 10 + 3 * 3
+    assert TreeCosts(10, 100).of_tree(3) == 3 * 10 + 3 * 3
 
 
 def test_turns_of_a_dialogue_share_a_tree():
     long = tuple(range(100, 160))
-    asked = [Asked(long[:n], ((1, 2), (1, 3))) for n in (20, 40, 60)]
-    [pack] = packed(asked, Costs(1000, 4096), False)
+    asked = [TokenQuestion(long[:n], ((1, 2), (1, 3))) for n in (20, 40, 60)]
+    [pack] = pack_questions(asked, TreeCosts(1000, 4096), False)
     assert len(pack.tree) == 60 + 3 * 1
 
 
 def test_dialogues_that_have_nothing_in_common_share_none():
-    asked = [Asked((n, *range(100, 140)), ((1, 2),)) for n in range(5)]
-    assert len(packed(asked, Costs(1000, 4096), False)) == 5
+    asked = [TokenQuestion((n, *range(100, 140)), ((1, 2),)) for n in range(5)]
+    assert len(pack_questions(asked, TreeCosts(1000, 4096), False)) == 5
 
 
 def test_turns_whose_followups_are_many_are_trees_of_their_own():
     # 2 tokens shared, 200 nodes each: 2 tokens saved cost 2 * 200 * 200 of attention
     many = tuple((i, i, 2) for i in range(100))
-    asked = [Asked((7, 8), many), Asked((7, 8, 9), many)]
-    assert len(packed(asked, Costs(10, 4096), False)) > 1
+    asked = [TokenQuestion((7, 8), many), TokenQuestion((7, 8, 9), many)]
+    assert len(pack_questions(asked, TreeCosts(10, 4096), False)) > 1
 
 
 def test_very_many_continuations_are_divided_at_the_best_size():
-    asked = [Asked(tuple(range(50)), tuple((100 + i, 2) for i in range(10_000)))]
-    costs = Costs(600, 10**6)
-    packs = packed(asked, costs, False)
+    asked = [
+        TokenQuestion(tuple(range(50)), tuple((100 + i, 2) for i in range(10_000)))
+    ]
+    costs = TreeCosts(600, 10**6)
+    packs = pack_questions(asked, costs, False)
     # a tree holds 50 + n nodes; (50 + n)(650 + n) / n is least at n = sqrt(50 * 650)
     best = min(
-        -(-10_000 // n) * costs.of(50 + n) for n in range(1, 10_000)
+        -(-10_000 // n) * costs.of_tree(50 + n) for n in range(1, 10_000)
     )  # trees of n each
     assert total(packs, costs) <= 1.02 * best
 
 
-@pytest.mark.parametrize('tells', [True, False])
-def test_a_divided_context_is_told_once(tells):
-    asked = [Asked((1, 2, 3), tuple((100 + i, 2) for i in range(500)))]
-    packs = packed(asked, Costs(6, 64), tells)
+@pytest.mark.parametrize('with_context', [True, False])
+def test_a_divided_context_is_told_once(with_context):
+    asked = [TokenQuestion((1, 2, 3), tuple((100 + i, 2) for i in range(500)))]
+    packs = pack_questions(asked, TreeCosts(6, 64), with_context)
     assert len(packs) > 1
-    assert sum((0, CONTEXT) in pack.rows for pack in packs) == tells
+    assert sum((0, CONTEXT) in pack.rows for pack in packs) == with_context
 
 
 def test_a_pack_answers_equal_continuations_with_one_edge():
-    [pack] = packed([Asked((1,), ((5, 6), (5, 6)))], Costs(6, 64), False)
+    [pack] = pack_questions(
+        [TokenQuestion((1,), ((5, 6), (5, 6)))], TreeCosts(6, 64), False
+    )
     assert isinstance(pack, Pack)
     assert pack.rows[0, 0] == pack.rows[0, 1]

@@ -1,5 +1,5 @@
 """
-How much goes through a model at once: a number of tokens, padding counted.
+A limit on the tokens that go through a model at once, padding counted.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ TOKENS = 16384
 
 class Budget:
     """
-    Runs items through a model in groups of like width.
+    Runs items through a model in groups of similar width.
 
-    When memory runs out, `tokens` is halved for good and the work goes on. Memory that
-    is free is given back to the system each time that so many tokens are done.
+    When memory runs out, `tokens` is halved for good and the work goes on. Free memory
+    is given back to the system after every `tokens` tokens.
     """
 
     def __init__(self, tokens: int = TOKENS):
         if tokens < 1:
             raise UserError(f'token budget {tokens}: must be 1 or more')
         self.tokens = tokens
-        self._kept = 0  # tokens done since memory was given back
+        self._since_release = 0  # tokens done since memory was given back
 
     def run(
         self,
@@ -43,33 +43,34 @@ class Budget:
         Groups depend on the widths and `tokens` alone; the widest items come first, so
         that memory runs out at the start or not at all.
 
-        :param step: takes the places of the items of a group, returns their results.
+        :param step: takes the indices of the items of a group, returns their results.
         :param progress: called with the number of items of each finished group.
-        :raises UserError: when a single item is too much for the memory.
+        :raises UserError: if a single item is too much for the memory.
         """
         order = sorted(range(len(widths)), key=lambda i: (-widths[i], i))
-        found: dict[int, T] = {}
-        while len(found) < len(order):
-            group = first_group(order, len(found), widths, self.tokens)
-            done = self._tried(group, widths, step)
+        results: dict[int, T] = {}
+        while len(results) < len(order):
+            group = first_group(order, len(results), widths, self.tokens)
+            done = self._try_group(group, widths, step)
             if done is not None:
-                found.update(zip(group, done, strict=True))
+                results.update(zip(group, done, strict=True))
                 if progress is not None:
                     progress(len(group))
-        self._kept += sum(widths)
-        if self._kept >= self.tokens:
-            self._kept = 0
+        self._since_release += sum(widths)
+        if self._since_release >= self.tokens:
+            self._since_release = 0
             give_back()
-        return [found[i] for i in range(len(widths))]
+        return [results[i] for i in range(len(widths))]
 
-    def _tried(
+    def _try_group(
         self,
         group: list[int],
         widths: Sequence[int],
         step: Callable[[list[int]], list[T]],
     ) -> list[T] | None:
         """
-        Return the group's results; `None` if memory ran out and `tokens` is smaller.
+        Return the group's results, or `None` after memory ran out and `tokens` was
+        lowered.
         """
         width = max(1, widths[group[0]])
         try:
@@ -80,7 +81,7 @@ class Budget:
             if len(group) == 1:
                 raise UserError(
                     f'out of memory with a single item of {width} tokens; a smaller '
-                    'model, a lower precision or a larger GPU would do'
+                    'model, a lower precision or a larger GPU helps'
                 ) from None
         # outside the handler, whose traceback would hold the step's tensors
         while self.tokens >= len(group) * width:
@@ -95,9 +96,9 @@ def first_group(
     order: Sequence[int], start: int, widths: Sequence[int], tokens: int
 ) -> list[int]:
     """
-    Return the items from ``start`` whose count times widest is within ``tokens``.
+    Return as many items from ``start`` as fit into ``tokens``, padded to the widest.
 
-    Items come widest first. A single wider item is a group of its own.
+    Items come widest first. A single item that is wider is a group of its own.
     """
     width = max(1, widths[order[start]])
     return list(order[start : start + max(1, tokens // width)])

@@ -21,14 +21,14 @@ import torch
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.models.likelihood.budget import Budget
-from parlai_ext.models.likelihood.logprobs import picked, sliced
+from parlai_ext.models.likelihood.logprobs import pick_logprobs, sliced_logprobs
 from parlai_ext.models.likelihood.prefix_packs import (
     CONTEXT,
-    Asked,
-    Costs,
     Pack,
-    packed,
-    packs_of,
+    TokenQuestion,
+    TreeCosts,
+    pack_parts,
+    pack_questions,
 )
 from parlai_ext.models.likelihood.prefix_tree import Preorder, tree_mask
 from parlai_ext.models.likelihood.vectorizer import (
@@ -54,13 +54,12 @@ class Causal:
     context that is too long the oldest tokens are cut, so that `reserved` positions, or
     as many as the question's longest continuation has tokens, are left.
 
-    Numbers do not depend on what else is asked but for rounding: some 1e-12 in float64,
-    1e-5 in float32; in half precision as much as the model's own sums differ.
+    Other questions in the same call change a number by rounding only: about 1e-12 in
+    float64, 1e-5 in float32; in half precision as much as the model's own sums differ.
 
-    :param model: a Hugging Face causal model; `causal_checks.checked` tells whether it
-        can be asked.
+    :param model: a Hugging Face causal model that `causal_checks.check_causal` accepts.
     :param positions: the most tokens of context and continuation.
-    :param tokens: of a forward pass, padding counted.
+    :param tokens: the most tokens of a forward pass, padding counted.
     :param progress: called with the number of trees that were finished.
     """
 
@@ -82,8 +81,8 @@ class Causal:
         self.positions = positions
         self.budget = Budget(tokens)
         self.progress = progress
-        self.masks = Masks.of(model)
-        self.head = Head(model)
+        self.masks = TreeMasks.from_model(model)
+        self.head = OutputLayer(model)
         self.device = model.get_input_embeddings().weight.device
         self.width = int(model.config.get_text_config().hidden_size)
 
@@ -94,9 +93,9 @@ class Causal:
         Return one `Answer` for each question, in their order.
         """
         self.model.eval()
-        asked = [self._asked(question) for question in questions]
-        packs = packed(asked, self._costs(self.budget.tokens), with_context)
-        rows = self._answers(packs, self.progress)
+        asked = [self._to_tokens(question) for question in questions]
+        packs = pack_questions(asked, self._costs(self.budget.tokens), with_context)
+        rows = self._run(packs, self.progress)
         return [
             Answer(
                 tuple(rows.get((q, k), ()) for k in range(len(one.continuations))),
@@ -106,25 +105,26 @@ class Causal:
             for q, one in enumerate(asked)
         ]
 
-    def _answers(
+    def _run(
         self, packs: Sequence[Pack], progress: Callable[[int], object] | None
     ) -> Rows:
         """
-        Return the answers of all trees, as many of them at a time as the budget has it.
+        Return the log-probabilities of all trees; the budget decides how many go
+        through the model at once.
         """
-        found: Rows = {}
+        answers: Rows = {}
         for rows in self.budget.run(
             [len(pack.tree) for pack in packs],
-            lambda group: self._step([packs[i] for i in group]),
+            lambda group: self._run_group([packs[i] for i in group]),
             progress,
         ):
-            found.update(rows)
-        return found
+            answers.update(rows)
+        return answers
 
-    def _asked(self, question: Question) -> Asked:
+    def _to_tokens(self, question: Question) -> TokenQuestion:
         context: tuple[int, ...] = ()
         cut, given = 0, question.context
-        # texts that nobody can read count as none
+        # without a vectorizer, a context of texts counts as empty
         if given and not (self.vectorizer is None and isinstance(given[0], str)):
             context, cut = context_ids(self.vectorizer, given)
         replies = continuation_ids(self.vectorizer, question.continuations)
@@ -135,44 +135,49 @@ class Causal:
                     f'a continuation of {longest} tokens does not fit into the '
                     f"model's {self.positions} positions with a context before it"
                 )
-            kept = max(1, self.positions - max(longest, reserved(self.positions)))
+            kept = max(
+                1, self.positions - max(longest, reserved_positions(self.positions))
+            )
             cut += max(0, len(context) - kept)
             context = context[-kept:]
         if not context:
             if self.start is None:
-                raise UserError('an empty context, and no start token to stand for it')
+                raise UserError('an empty context, and the model has no start token')
             context = (self.start,)
-        return Asked(context, replies, cut)
+        return TokenQuestion(context, replies, cut)
 
-    def _costs(self, tokens: int) -> Costs:
-        return Costs(6 * self.width, tokens)
+    def _costs(self, tokens: int) -> TreeCosts:
+        return TreeCosts(6 * self.width, tokens)
 
-    def _step(self, packs: Sequence[Pack]) -> list[Rows]:
+    def _run_group(self, packs: Sequence[Pack]) -> list[Rows]:
         """
-        Return the answers of some trees; one too large for the memory is divided.
+        Return the log-probabilities of these trees. A single tree that is too large for
+        the memory is divided.
         """
         if len(packs) > 1:
-            return [rows for some in alike(packs) for rows in self._pass(some)]
+            return [
+                rows for some in group_by_width(packs) for rows in self._forward(some)
+            ]
         tree, parts = packs[0].tree, packs[0].parts
         try:
             if len(tree) <= self.budget.tokens:
-                return self._pass(packs)
+                return self._forward(packs)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            if len(packs_of(parts, self._costs(max(1, len(tree) // 2)))) == 1:
+            if len(pack_parts(parts, self._costs(max(1, len(tree) // 2)))) == 1:
                 raise
             self.budget.tokens = len(tree) // 2
         # outside the handler, whose traceback would hold the tensors
-        smaller = packs_of(parts, self._costs(self.budget.tokens))
+        smaller = pack_parts(parts, self._costs(self.budget.tokens))
         if len(smaller) == 1:
-            return self._pass(packs)
+            return self._forward(packs)
         gc.collect()
-        return [self._answers(smaller, None)]
+        return [self._run(smaller, None)]
 
-    def _pass(self, packs: Sequence[Pack]) -> list[Rows]:
+    def _forward(self, packs: Sequence[Pack]) -> list[Rows]:
         """
-        Return the answers of some trees, from one forward pass.
+        Return the log-probabilities of these trees from one forward pass.
         """
         orders = [pack.tree.preorder() for pack in packs]
         width = max(len(pack.tree) for pack in packs)
@@ -182,7 +187,7 @@ class Causal:
         )
         inputs = {
             'input_ids': ids,
-            'attention_mask': self.masks.of_trees(ends, depths),
+            'attention_mask': self.masks.for_trees(ends, depths),
             'position_ids': depths,
             'use_cache': False,
         }
@@ -192,35 +197,36 @@ class Causal:
             tokens += [token for _, token in pack.edges]
         logprobs = iter(self.head.logprobs(inputs, rows, tokens))
         return [
-            answered(pack, list(islice(logprobs, len(pack.edges)))) for pack in packs
+            sequence_logprobs(pack, list(islice(logprobs, len(pack.edges))))
+            for pack in packs
         ]
 
 
-def alike(packs: Sequence[Pack]) -> list[list[Pack]]:
+def group_by_width(packs: Sequence[Pack]) -> list[list[Pack]]:
     """
-    Return trees, widest first, in groups that need little padding; a device that has
-    less than `ENOUGH` to do would not be faster with less.
+    Return trees, widest first, in groups that need little padding. A group has at least
+    `ENOUGH` tokens, since a device is not faster with fewer.
     """
-    found: list[list[Pack]] = []
+    groups: list[list[Pack]] = []
     for pack in packs:
-        width = len(found[-1][0].tree) if found else 0
+        width = len(groups[-1][0].tree) if groups else 0
         padding = width - len(pack.tree)
-        if not found or (padding * 8 > width and width * len(found[-1]) >= ENOUGH):
-            found.append([])
-        found[-1].append(pack)
-    return found
+        if not groups or (padding * 8 > width and width * len(groups[-1]) >= ENOUGH):
+            groups.append([])
+        groups[-1].append(pack)
+    return groups
 
 
-def answered(pack: Pack, logprobs: Sequence[float]) -> Rows:
+def sequence_logprobs(pack: Pack, logprobs: Sequence[float]) -> Rows:
     """
-    Return the log-probabilities of a tree's sequences, given those of its edges.
+    Return the log-probabilities of a tree's sequences from those of its edges.
     """
     return {
         key: tuple(logprobs[edge] for edge in edges) for key, edges in pack.rows.items()
     }
 
 
-def reserved(positions: int) -> int:
+def reserved_positions(positions: int) -> int:
     """
     Return how many positions a context leaves free, needed or not.
     """
@@ -229,7 +235,7 @@ def reserved(positions: int) -> int:
 
 def _padded(order: Preorder, width: int) -> tuple[list[int], list[int], list[int]]:
     """
-    Return tokens, depths and ends of a tree's nodes, and of padding behind them.
+    Return tokens, depths and ends of a tree's nodes, padded on the right to a width.
     """
     n = len(order.tokens)
     more = [0] * (width - n)
@@ -237,15 +243,15 @@ def _padded(order: Preorder, width: int) -> tuple[list[int], list[int], list[int
     return order.tokens + more, order.depths + more, order.ends + alone
 
 
-# --- masks ---
+# --- masks of trees, in the shape that a model takes them -----------------------------
 
 FULL, SLIDING = 'full_attention', 'sliding_attention'
 
 
 @dataclass(frozen=True)
-class Masks:
+class TreeMasks:
     """
-    Which masks a model takes.
+    The kind of attention mask that a model takes.
 
     :param kinds: of its layers; a model with several takes a mask for each by name.
     :param window: how far back layers with a sliding window look.
@@ -257,14 +263,14 @@ class Masks:
     additive: torch.dtype | None
 
     @classmethod
-    def of(cls, model: Any) -> Masks:
+    def from_model(cls, model: Any) -> TreeMasks:
         """
-        Return the masks that a Hugging Face model takes.
+        Return the kind of mask that a Hugging Face model takes.
 
-        :raises UserError: for layers that a tree cannot be shown to.
+        :raises UserError: if one of its layers cannot read a tree.
         """
         config = model.config.get_text_config()
-        if (why := untreelike(config)) is not None:
+        if (why := unreadable_part(config)) is not None:
             raise UserError(
                 f'{type(model).__name__}: {why} cannot read a tree of continuations; a '
                 'model with position ids and a mask of its own would do'
@@ -281,17 +287,17 @@ class Masks:
         additive = None if attention == 'sdpa' else model.dtype
         return cls(tuple(kinds), window, additive)
 
-    def of_trees(self, ends: torch.Tensor, depths: torch.Tensor) -> Any:
+    def for_trees(self, ends: torch.Tensor, depths: torch.Tensor) -> Any:
         """
         Return the mask of a batch of trees, or one for each kind of layer.
         """
-        found = {
+        masks = {
             kind: self._cast(
                 tree_mask(ends, depths, self.window if kind == SLIDING else None)
             )
             for kind in self.kinds
         }
-        return found if len(found) > 1 else found[self.kinds[0]]
+        return masks if len(masks) > 1 else masks[self.kinds[0]]
 
     def _cast(self, seen: torch.Tensor) -> torch.Tensor:
         if self.additive is None:
@@ -301,11 +307,12 @@ class Masks:
         return torch.where(seen, zero, least)
 
 
-def untreelike(config: Any) -> str | None:
+def unreadable_part(config: Any) -> str | None:
     """
-    Return what of a model places its tokens by their order in a row; `None` if nothing.
+    Return the part of a model that takes positions from the order of tokens in a row,
+    so that it cannot read a tree; `None` if none is known.
 
-    What is not known here, a trial finds out (`causal_checks`).
+    `causal_checks` tries every model, for parts that are not known here.
     """
     if getattr(config, 'alibi', False) or config.model_type in ('bloom', 'mpt'):
         return 'ALiBi'
@@ -316,17 +323,17 @@ def untreelike(config: Any) -> str | None:
     return f'layers of {", ".join(unknown)}' if unknown else None
 
 
-# --- the output layer ---
+# --- the output layer: logits of the wanted rows, a slice at a time -------------------
 
 LOGITS = 2**23  # numbers that are written at once
 
 
-class Head:
+class OutputLayer:
     """
-    The log-probabilities of tokens, given what stands before a model's output layer.
+    A model's output layer, applied to the wanted rows only, a slice at a time.
 
-    Some models change their logits behind that layer (Gemma caps, Cohere scales). What
-    they do cannot be known from outside, so that theirs are made in one go.
+    Some models change their logits after that layer (Gemma caps them, Cohere scales
+    them). Such a model computes its logits itself, for all wanted rows at once.
     """
 
     def __init__(self, model: Any):
@@ -338,9 +345,9 @@ class Head:
         self, inputs: dict[str, Any], rows: Sequence[int], tokens: Sequence[int]
     ) -> list[float]:
         """
-        Return log P(``tokens[i]``) at ``rows[i]``, of all nodes of a batch in a line.
+        Return log P(``tokens[i]``) at row ``rows[i]`` of the flattened batch.
 
-        :param inputs: what the model is called with.
+        :param inputs: the keyword arguments of the model.
         """
         asked = sorted(set(rows))
         place = {row: i for i, row in enumerate(asked)}
@@ -348,18 +355,18 @@ class Head:
         ids = torch.tensor(tokens)
         with torch.inference_mode():
             if not self.plain:
-                with _rows(self.layer, asked):
+                with _only_rows(self.layer, asked):
                     logits = self.model(**inputs).logits[0]
-                return picked(logits, at, ids).tolist()
-            with _rows(self.layer, asked, let=1) as kept:
+                return pick_logprobs(logits, at, ids).tolist()
+            with _only_rows(self.layer, asked, let=1) as kept:
                 self.model(**inputs)
             size = max(1, LOGITS // self.layer.weight.shape[0])
-            return sliced(self.layer, kept[0], at, ids, size).tolist()
+            return sliced_logprobs(self.layer, kept[0], at, ids, size).tolist()
 
     @property
     def plain(self) -> bool:
         """
-        Whether the model's logits are what its output layer says, and no more.
+        True if the model's logits are its output layer's, unchanged.
         """
         if self._plain is None:
             probe = torch.zeros(
@@ -368,21 +375,21 @@ class Head:
                 dtype=torch.long,
                 device=self.model.get_input_embeddings().weight.device,
             )
-            with _rows(self.layer, [0, 1]) as kept:
+            with _only_rows(self.layer, [0, 1]) as kept:
                 whole = self.model(input_ids=probe, use_cache=False).logits[0]
             self._plain = torch.equal(whole, self.layer(kept[0]))
         return self._plain
 
 
 @contextmanager
-def _rows(
+def _only_rows(
     layer: torch.nn.Module, rows: Sequence[int], let: int | None = None
 ) -> Iterator[list[torch.Tensor]]:
     """
-    Let a layer see these rows only, of all nodes of a batch in a line; what it would
-    have seen is handed out.
+    Give a layer only these rows of the flattened batch, and yield them in a list once
+    they are there.
 
-    :param let: how many of them it really sees.
+    :param let: give it only the first so many of them.
     """
     kept: list[torch.Tensor] = []
 

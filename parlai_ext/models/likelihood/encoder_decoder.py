@@ -3,13 +3,14 @@ Token log-probabilities of many continuations of many contexts, for encoder-deco
 
 Each different context is encoded once, however many questions have it, and its
 cross-attention keys and values are computed once. All its continuations go through the
-decoder as one tree (`prefixes`), and only what is asked goes through the output layer.
-Plain torch: what a model has to offer is the protocol `Model`.
+decoder as one tree (`prefixes`), and only nodes whose prediction is wanted go through
+the output layer. A model has to offer the protocol `TreeReader`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
@@ -18,8 +19,8 @@ import torch
 
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.models.likelihood.budget import Budget
-from parlai_ext.models.likelihood.logprobs import sliced
-from parlai_ext.models.likelihood.prefixes import Tokens, Tree, forest
+from parlai_ext.models.likelihood.logprobs import sliced_logprobs
+from parlai_ext.models.likelihood.prefixes import Tokens, Tree, build_trees
 from parlai_ext.models.likelihood.vectorizer import (
     Vectorizer,
     context_ids,
@@ -28,16 +29,28 @@ from parlai_ext.models.likelihood.vectorizer import (
 
 LARGEST_TREE = 512  # nodes
 LOGITS = 2**24  # numbers that the output layer writes at once
-KNOWN_FORESTS = 256
-Found = dict[Tokens, tuple[float, ...]]
+KNOWN_TREES = 256  # sets of continuations whose trees are remembered
+Logprobs = dict[Tokens, tuple[float, ...]]  # by continuation
 
 
-class Model(Protocol):
+@dataclass(frozen=True)
+class EncodedContexts:
+    """
+    Encoded contexts, their mask, and the cross-attention keys and values of each layer
+    where these are computed.
+    """
+
+    states: torch.Tensor
+    mask: torch.Tensor
+    keys_values: tuple[Any, ...] = ()
+
+
+class TreeReader(Protocol):
     """
     An encoder-decoder whose decoder can read a tree as if it were a sequence.
 
-    `null` is the padding, which must not change its results; `start` is what its
-    decoder reads before the first token of a continuation; `vocabulary` counts logits.
+    `null` is the padding token, which must not change results; `start` are the tokens
+    that the decoder reads before a continuation; `vocabulary` is the number of logits.
     """
 
     null: int
@@ -45,35 +58,37 @@ class Model(Protocol):
     vocabulary: int
     device: torch.device
 
-    def encode(self, xs: torch.Tensor, hold: bool) -> Any:
+    def encode(self, xs: torch.Tensor, keys_values: bool) -> Any:
         """
-        Return what the decoder has to know of contexts ``[contexts, tokens]``.
+        Return the encoded contexts ``[contexts, tokens]``.
 
-        :param hold: several trees will be decoded: compute keys and values now.
+        :param keys_values: compute the decoder's keys and values of the contexts now,
+            since several trees will be decoded.
         """
         ...
 
-    def keep(self, memory: Any, rows: torch.Tensor) -> Any:
+    def select(self, encoded: Any, rows: torch.Tensor) -> Any:
         """
-        Return the part of ``memory`` that is of these contexts.
+        Return the encoded contexts of these rows.
         """
         ...
 
     def decode(
-        self, memory: Any, ys: torch.Tensor, at: torch.Tensor, sees: torch.Tensor
+        self, encoded: Any, ys: torch.Tensor, depths: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
         """
-        Return ``[contexts, nodes, features]``, what the output layer reads.
+        Return the input of the output layer, ``[contexts, nodes, features]``.
 
         :param ys: tokens ``[contexts, nodes]``.
-        :param at: their positions, alike.
-        :param sees: ``[contexts, nodes, nodes]``, which node (second) sees which.
+        :param depths: their positions ``[contexts, nodes]``.
+        :param mask: ``[contexts, nodes, nodes]``, true where the second index sees the
+            third.
         """
         ...
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """
-        Return ``[n, vocabulary]`` of ``[n, features]``.
+        Return logits ``[n, vocabulary]`` of ``[n, features]``.
         """
         ...
 
@@ -82,15 +97,15 @@ class EncoderDecoder:
     """
     A `Likelihood` over an encoder-decoder.
 
-    :param budget: how many tokens, of contexts and trees together, go through at once.
+    :param budget: limits the tokens of contexts and trees that go through at once.
     :param progress: called with the number of contexts that were finished.
     """
 
-    tells_context = False  # its tokens have no probability
+    tells_context = False  # an encoder gives its input no probability
 
     def __init__(
         self,
-        model: Model,
+        model: TreeReader,
         vectorizer: Vectorizer | None,
         signature: str,
         budget: Budget | None = None,
@@ -101,7 +116,7 @@ class EncoderDecoder:
         self.signature = signature
         self.budget = budget or Budget()
         self.progress = progress
-        self._forests: dict[tuple[Tokens, ...], tuple[Tree, ...]] = {}
+        self._known_trees: dict[tuple[Tokens, ...], tuple[Tree, ...]] = {}
 
     def answer(
         self, questions: Sequence[Question], with_context: bool = False
@@ -115,72 +130,75 @@ class EncoderDecoder:
         replies = [
             continuation_ids(self.vectorizer, q.continuations) for q in questions
         ]
-        asked: dict[Tokens, dict[Tokens, None]] = {}
+        wanted: dict[Tokens, dict[Tokens, None]] = {}
         for (ids, _), own in zip(contexts, replies, strict=True):
             if own:
-                asked.setdefault(ids, {}).update(dict.fromkeys(own))
-        found = self._all(asked)
+                wanted.setdefault(ids, {}).update(dict.fromkeys(own))
+        logprobs = self._score_contexts(wanted)
         return [
-            Answer(tuple(found[ids][reply] for reply in own), None, cut)
+            Answer(tuple(logprobs[ids][reply] for reply in own), None, cut)
             if own
             else Answer((), None, cut)
             for (ids, cut), own in zip(contexts, replies, strict=True)
         ]
 
-    def _all(self, asked: dict[Tokens, dict[Tokens, None]]) -> dict[Tokens, Found]:
+    def _score_contexts(
+        self, wanted: dict[Tokens, dict[Tokens, None]]
+    ) -> dict[Tokens, Logprobs]:
         """
-        Return, by context, the log-probabilities of the continuations asked of it.
+        Return, by context, the log-probabilities of its continuations.
         """
-        contexts = list(asked)
-        trees = [self._forest(tuple(asked[ids])) for ids in contexts]
+        contexts = list(wanted)
+        trees = [self._trees(tuple(wanted[ids])) for ids in contexts]
         widths = [
             len(ids) + max(len(tree.tokens) for tree in own)
             for ids, own in zip(contexts, trees, strict=True)
         ]
 
-        def step(group: list[int]) -> list[Found]:
+        def score_group(group: list[int]) -> list[Logprobs]:
             with torch.inference_mode():
-                return self._step(
+                return self._encode_and_decode(
                     [contexts[i] for i in group], [trees[i] for i in group]
                 )
 
-        found = self.budget.run(widths, step, self.progress)
-        return dict(zip(contexts, found, strict=True))
+        logprobs = self.budget.run(widths, score_group, self.progress)
+        return dict(zip(contexts, logprobs, strict=True))
 
-    def _step(
+    def _encode_and_decode(
         self, contexts: Sequence[Tokens], trees: Sequence[tuple[Tree, ...]]
-    ) -> list[Found]:
+    ) -> list[Logprobs]:
         """
-        Encode these contexts and decode their trees, the first tree of each together.
+        Return the log-probabilities of each context's trees: the first trees of all
+        contexts are decoded together, then the second ones, and so on.
         """
-        found: list[Found] = [{} for _ in contexts]
+        logprobs: list[Logprobs] = [{} for _ in contexts]
         most = max(map(len, trees))
-        memory = self.model.encode(self._padded(contexts), hold=most > 1)
-        for turn in range(most):
-            rows = [i for i, own in enumerate(trees) if len(own) > turn]
-            part = memory
+        encoded = self.model.encode(self._padded(contexts), keys_values=most > 1)
+        for k in range(most):
+            rows = [i for i, own in enumerate(trees) if len(own) > k]
+            part = encoded
             if len(rows) < len(contexts):
-                part = self.model.keep(memory, self._tensor(rows))
-            now = [trees[i][turn] for i in rows]
-            for i, some in zip(rows, self._decode(part, now), strict=True):
-                found[i].update(some)
-        return found
+                part = self.model.select(encoded, self._tensor(rows))
+            decoded = self._decode(part, [trees[i][k] for i in rows])
+            for i, some in zip(rows, decoded, strict=True):
+                logprobs[i].update(some)
+        return logprobs
 
-    def _decode(self, memory: Any, trees: Sequence[Tree]) -> list[Found]:
+    def _decode(self, encoded: Any, trees: Sequence[Tree]) -> list[Logprobs]:
         """
         Return the log-probabilities of one tree of each context.
         """
         ys = self._padded([tree.tokens for tree in trees])
-        at = self._padded([tree.depths for tree in trees], 0)
+        depths = self._padded([tree.depths for tree in trees], 0)
         width = ys.shape[1]
-        hidden = self.model.decode(memory, ys, at, self._sees(trees, width))
-        # only nodes that predict something; of the start tokens the last alone does
+        hidden = self.model.decode(encoded, ys, depths, self._mask(trees, width))
+        # only nodes that predict something: of the start tokens only the last one
         first = len(self.model.start) - 1
         sizes = [len(tree.tokens) - first for tree in trees]
         places = [np.arange(size) + (i * width + first) for i, size in enumerate(sizes)]
         shifts = np.cumsum([0, *sizes[:-1]]) - first
         nodes = [t.nodes + s for t, s in zip(trees, shifts, strict=True)]
-        logprobs = sliced(
+        logprobs = sliced_logprobs(
             self.model.logits,
             hidden.flatten(0, 1)[self._tensor(np.concatenate(places))],
             torch.from_numpy(np.concatenate(nodes)),
@@ -193,32 +211,33 @@ class EncoderDecoder:
             for tree in trees
         ]
 
-    def _forest(self, continuations: tuple[Tokens, ...]) -> tuple[Tree, ...]:
+    def _trees(self, continuations: tuple[Tokens, ...]) -> tuple[Tree, ...]:
         """
-        Return the trees of these continuations; FED asks the same ones every time.
+        Return the trees of these continuations. They are remembered, since FED asks for
+        the same continuations every time.
         """
-        if continuations not in self._forests:
-            if len(self._forests) >= KNOWN_FORESTS:
-                self._forests.clear()
-            self._forests[continuations] = forest(
+        if continuations not in self._known_trees:
+            if len(self._known_trees) >= KNOWN_TREES:
+                self._known_trees.clear()
+            self._known_trees[continuations] = build_trees(
                 continuations, self.model.start, LARGEST_TREE
             )
-        return self._forests[continuations]
+        return self._known_trees[continuations]
 
-    def _sees(self, trees: Sequence[Tree], width: int) -> torch.Tensor:
+    def _mask(self, trees: Sequence[Tree], width: int) -> torch.Tensor:
         """
-        Return ``[contexts, width, width]``; a padding node sees itself alone.
+        Return the mask ``[contexts, width, width]``; padding sees only itself.
         """
         different = {id(tree): tree for tree in trees}
-        found = np.zeros((len(different), width, width), dtype=bool)
-        found[:, range(width), range(width)] = True
-        for one, tree in zip(found, different.values(), strict=True):
-            one[: len(tree.tokens), : len(tree.tokens)] = tree.sees()
-        masks = self._tensor(found)
+        visible = np.zeros((len(different), width, width), dtype=bool)
+        visible[:, range(width), range(width)] = True
+        for one, tree in zip(visible, different.values(), strict=True):
+            one[: len(tree.tokens), : len(tree.tokens)] = tree.visible()
+        masks = self._tensor(visible)
         if len(different) == 1:
             return masks.expand(len(trees), -1, -1)
-        place = {key: i for i, key in enumerate(different)}
-        return masks[[place[id(tree)] for tree in trees]]
+        index = {key: i for i, key in enumerate(different)}
+        return masks[[index[id(tree)] for tree in trees]]
 
     def _padded(
         self, rows: Iterable[Sequence[int]], padding: int | None = None

@@ -1,7 +1,8 @@
 """
-Log-probabilities of tokens from what an output layer reads, a slice of rows at a time.
+Log-probabilities of tokens from an output layer, a slice of rows at a time.
 
-Logits are the widest numbers of a language model, so they are never there all at once.
+Logits take more memory than anything else in a language model, so they are never all
+there at once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 
-def sliced(
+def sliced_logprobs(
     layer: Callable[[torch.Tensor], torch.Tensor],
     hidden: torch.Tensor,
     at: torch.Tensor,
@@ -29,18 +30,21 @@ def sliced(
     starts = range(0, len(hidden), size)
     bounds = torch.searchsorted(at, torch.tensor([*starts, len(hidden)])).tolist()
     parts = [
-        picked(
+        pick_logprobs(
             layer(hidden[start : start + size]),
             at[first:last] - start,
             ids[order[first:last]],
         )
         for start, first, last in zip(starts, bounds, bounds[1:], strict=False)
     ]
-    found = torch.cat(parts)
-    return torch.empty_like(found).scatter_(0, order.to(found.device), found)
+    logprobs = torch.cat(parts)
+    places = order.to(logprobs.device)
+    return torch.empty_like(logprobs).scatter_(0, places, logprobs)
 
 
-def picked(logits: torch.Tensor, at: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+def pick_logprobs(
+    logits: torch.Tensor, at: torch.Tensor, ids: torch.Tensor
+) -> torch.Tensor:
     """
     Return the log-probability of ``ids[i]`` in ``logits[at[i]]``.
 

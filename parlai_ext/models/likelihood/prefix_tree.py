@@ -1,8 +1,8 @@
 """
-Token sequences as one tree, in which each distinct prefix is there once.
+A tree of token sequences, in which each distinct prefix is there once.
 
-In preorder the descendants of a node follow it without a gap, so that two numbers a
-node, its place and where its descendants end, say who may look at whom.
+In preorder the descendants of a node follow it without a gap, so that two numbers of a
+node, its index and the end of its descendants, give the attention mask.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class PrefixTree:
 
     def add(self, ids: Sequence[int], node: int = ROOT) -> list[int]:
         """
-        Return the nodes of tokens that follow a node, new ones where there were none.
+        Return the nodes of tokens that follow ``node``; missing ones are added.
         """
-        found = []
+        nodes = []
         depth = 0 if node == ROOT else self.depths[node] + 1
         for token in ids:
             parent, node = node, self._children.get((node, token), ROOT)
@@ -42,11 +42,11 @@ class PrefixTree:
                 self.tokens.append(token)
                 self.parents.append(parent)
                 self.depths.append(depth)
-            found.append(node)
+            nodes.append(node)
             depth += 1
-        return found
+        return nodes
 
-    def shared(self, other: PrefixTree) -> int:
+    def count_shared(self, other: PrefixTree) -> int:
         """
         Return how many nodes of another tree are in this one too.
         """
@@ -60,7 +60,7 @@ class PrefixTree:
 
     def preorder(self) -> Preorder:
         """
-        Return the nodes so that descendants follow their ancestor, least token first.
+        Return the nodes in preorder, siblings by token.
         """
         below: dict[int, list[int]] = {}
         for node, parent in enumerate(self.parents):
@@ -92,7 +92,7 @@ class Preorder:
     """
     A finished tree: tokens, depths, and where the descendants of each node end.
 
-    ``places[i]`` is where node ``i`` of the growing tree came to be.
+    ``places[i]`` is the index of node ``i`` of the growing tree.
     """
 
     tokens: list[int]
@@ -105,9 +105,10 @@ def tree_mask(
     ends: torch.Tensor, depths: torch.Tensor, window: int | None = None
 ) -> torch.Tensor:
     """
-    Return who sees whom, (batch, 1, nodes, nodes): its ancestors and itself.
+    Return the mask (batch, 1, nodes, nodes): a node sees its ancestors and itself.
 
-    :param ends: (batch, nodes); padding ends right behind itself and is seen by nobody.
+    :param ends: (batch, nodes), the index after a node's last descendant; no other node
+        sees padding.
     :param window: a node sees no further back than this many tokens, itself included.
     """
     place = torch.arange(ends.shape[1], device=ends.device)

@@ -1,8 +1,8 @@
 """
-Continuations as a tree of their common beginnings.
+Trees of continuations, in which common beginnings are there once.
 
-A decoder that reads the tree as one sequence, every token seeing only the tokens it
-follows, computes what continuations share once, and nothing for padding.
+A decoder reads the tree as one sequence in which every token sees only the tokens that
+it follows. So it computes shared beginnings once, and nothing for padding.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Tree:
     The tree of some continuations after the tokens a decoder starts with.
 
     `tokens`, `depths` and `parents` (-1 for the root) are those of its nodes, a parent
-    before its children. `nodes` and `targets` say which distribution is asked for which
-    token: all pairs of all `continuations`, one after the other. A continuation's last
+    before its children. The probability of `targets[i]` is read at `nodes[i]`: all
+    tokens of all `continuations`, one after the other. A continuation's last
     token is a target and no node: nothing follows it.
     """
 
@@ -33,38 +33,39 @@ class Tree:
     nodes: np.ndarray
     targets: np.ndarray
 
-    def sees(self) -> np.ndarray:
+    def visible(self) -> np.ndarray:
         """
-        Return which node sees which: ``[n, n]``, itself and those it follows.
+        Return ``[n, n]``: True where a node sees another, itself or one it follows.
         """
-        found = np.eye(len(self.tokens), dtype=bool)
+        visible = np.eye(len(self.tokens), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
-                found[node] |= found[parent]
-        return found
+                visible[node] |= visible[parent]
+        return visible
 
 
-def grow(continuations: Sequence[Tokens], start: Tokens) -> Tree:
+def build_tree(continuations: Sequence[Tokens], start: Tokens) -> Tree:
     """
     Return the tree of these continuations.
 
-    :param start: what the decoder reads first; its last token predicts the first token.
+    :param start: the tokens that the decoder reads first; the last of them predicts a
+        continuation's first token.
     """
     tokens, parents = list(start), list(range(-1, len(start) - 1))
     depths = list(range(len(start)))
-    known: dict[tuple[int, int], int] = {}
+    children: dict[tuple[int, int], int] = {}
     nodes: list[int] = []
     for ids in continuations:
         node = len(start) - 1
         for t, token in enumerate(ids):
             nodes.append(node)
             if t + 1 < len(ids):
-                if (node, token) not in known:
-                    known[node, token] = len(tokens)
+                if (node, token) not in children:
+                    children[node, token] = len(tokens)
                     tokens.append(token)
                     parents.append(node)
                     depths.append(depths[node] + 1)
-                node = known[node, token]
+                node = children[node, token]
     targets = [token for ids in continuations for token in ids]
     return Tree(
         tuple(continuations),
@@ -76,26 +77,26 @@ def grow(continuations: Sequence[Tokens], start: Tokens) -> Tree:
     )
 
 
-def forest(
+def build_trees(
     continuations: Sequence[Tokens], start: Tokens, limit: int
 ) -> tuple[Tree, ...]:
     """
-    Return trees of at most about ``limit`` nodes that hold every continuation.
+    Return trees of at most about ``limit`` nodes that together hold every continuation.
 
-    The cost of attention grows with the square of a tree. A single continuation that
-    is longer is a tree of its own.
+    The cost of attention grows with the square of a tree's size. A single continuation
+    that is longer is a tree of its own.
     """
-    return tuple(grow(some, start) for some in _runs(continuations, limit))
+    return tuple(build_tree(some, start) for some in _runs(continuations, limit))
 
 
 def _runs(continuations: Sequence[Tokens], limit: int) -> Iterator[list[Tokens]]:
     """
-    Cut continuations, sorted so that neighbours share most, into runs.
+    Yield the sorted continuations, of which neighbours share most, in runs.
     """
     run: list[Tokens] = []
     size = 0
     for ids in sorted(set(continuations)):
-        new = len(ids) - (common(run[-1], ids) if run else 0)
+        new = len(ids) - (common_length(run[-1], ids) if run else 0)
         if run and size + new > limit:
             yield run
             run, size, new = [], 0, len(ids)
@@ -105,9 +106,9 @@ def _runs(continuations: Sequence[Tokens], limit: int) -> Iterator[list[Tokens]]
         yield run
 
 
-def common(one: Tokens, other: Tokens) -> int:
+def common_length(one: Tokens, other: Tokens) -> int:
     """
-    Return how many tokens two continuations have in common at their beginning.
+    Return the length of the common beginning of two continuations.
     """
     n = 0
     for a, b in zip(one, other, strict=False):

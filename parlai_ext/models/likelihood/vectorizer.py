@@ -1,5 +1,5 @@
 """
-Contexts and continuations as token ids: texts are read, token ids taken as they are.
+Contexts and continuations as token ids; those given as token ids stay as they are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from parlai_ext.models.likelihood.prefixes import Tokens
 
 class Vectorizer(Protocol):
     """
-    How a model's own vocabulary sees contexts and continuations.
+    Turns contexts and continuations into a model's token ids.
     """
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
@@ -31,7 +31,7 @@ def context_ids(
     vectorizer: Vectorizer | None, context: tuple[str, ...] | Tokens
 ) -> tuple[Tokens, int]:
     """
-    Return the token ids of a context, and how many were cut; an empty one is of texts.
+    Return the token ids of a context, and how many were cut.
     """
     if context and not isinstance(context[0], str):
         return tuple(context), 0
@@ -46,11 +46,11 @@ def continuation_ids(
     """
     Return the token ids of each continuation.
     """
-    found = []
+    ids = []
     for one in continuations:
         if isinstance(one, str):
             assert vectorizer is not None, 'texts need a vectorizer'
-            found.append(vectorizer.continuation(one))
+            ids.append(vectorizer.continuation(one))
         else:
-            found.append(tuple(one))
-    return tuple(found)
+            ids.append(tuple(one))
+    return tuple(ids)
