@@ -32,14 +32,16 @@ from parlai_ext.mini.corruptions import HELD_OUT, TRAIN
 from parlai_ext.mini.smalltalk import dialogue
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
+from parlai_ext.ranking.standings import Standing
+from parlai_ext.results.ranking import Ranking
 
 CONTROLS = ('judge-untrained', 'judge-no-reactions')
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
 
 
-def rankings(seed: int, folder: Path) -> dict[str, dict[str, Any]]:
+def rankings(seed: int, folder: Path) -> dict[str, Ranking]:
     """
-    Return `ranking.json` of the demo at one chat seed, by judge; unfinished runs go on.
+    Return the ranking of the demo at one chat seed, by judge; unfinished runs go on.
     """
     run = folder / f'seed-{seed}'
     by_judge = {
@@ -55,36 +57,34 @@ def rankings(seed: int, folder: Path) -> dict[str, dict[str, Any]]:
     return by_judge
 
 
-def agreement(
-    standings: Iterable[Mapping[str, Any]], planted: Mapping[str, float]
-) -> float:
+def agreement(standings: Iterable[Standing], planted: Mapping[str, float]) -> float:
     """
     Return Spearman of the scores with the planted order, over the ladder.
 
     A baseline may have no score for a system (a distinct-2 of one-word replies): that
     system is then left out.
     """
-    score = {one['system']: one['score'] for one in standings}
+    score = {one.system: one.score for one in standings}
     known = [name for name in planted if score[name] is not None]
     return float(spearmanr([planted[s] for s in known], [score[s] for s in known])[0])
 
 
 def column(
-    by_judge: Mapping[str, Mapping[str, Any]], planted: Mapping[str, float]
+    by_judge: Mapping[str, Ranking], planted: Mapping[str, float]
 ) -> dict[str, float]:
     """
     Return one seed's correlations, by judge and by trivial baseline.
     """
     correlations = {
-        name: agreement(ranking['dimensions']['Overall'], planted)
+        name: agreement(ranking.standings['Overall'], planted)
         for name, ranking in by_judge.items()
     }
-    for name, standings in by_judge['judge']['baselines'].items():
+    for name, standings in by_judge['judge'].baselines.items():
         higher = HIGHER_IS_BETTER[name]
         label = name if higher else f'{name}, the less the better'
         value = agreement(standings, planted)
         correlations[f'baseline: {label}'] = value if higher else -value
-    for name, standings in by_judge['judge']['dimensions'].items():
+    for name, standings in by_judge['judge'].standings.items():
         if name != 'Overall':
             correlations[f'judge, {name} instead'] = agreement(standings, planted)
     return correlations
@@ -100,13 +100,13 @@ def print_agreement(seeds: Sequence[int], columns: Sequence[dict[str, float]]) -
         print(f'| {name} | {cells} | {median(values):.2f} |')
 
 
-def print_scores(rankings_by_seed: Sequence[dict[str, dict[str, Any]]]) -> None:
+def print_scores(rankings_by_seed: Sequence[dict[str, Ranking]]) -> None:
     """
     Print each target's Overall score at each seed.
     """
     print('\n| Overall of the judge | seeds, in order |\n|---|---|')
     tables = [
-        {one['system']: one['score'] for one in r['judge']['dimensions']['Overall']}
+        {one.system: one.score for one in r['judge'].standings['Overall']}
         for r in rankings_by_seed
     ]
     for system in sorted(tables[0], key=lambda s: tables[0][s]):

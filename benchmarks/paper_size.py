@@ -38,6 +38,7 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import dialogue_id, shards
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.store.lines import decode, encode
 
@@ -160,9 +161,9 @@ def main() -> None:
         n = len(run.pairings) * args.openers
         print(f'{n:,} dialogues')
         print_line_costs(run)
-        ranking: dict[str, Any] = {}
-        rank = seconds(lambda: ranking.update(rank_run(run, SIGNATURE)))
-        report = seconds(lambda: write_report(run, ranking))
+        rankings: list[Ranking] = []
+        rank = seconds(lambda: rankings.append(rank_run(run, SIGNATURE)))
+        report = seconds(lambda: write_report(run, rankings[0]))
         for name, spent in (('rank', rank), ('report', report)):
             print(f'{name}: {spent:.1f} s, {1e6 * spent / n:.0f} us a dialogue')
         page = (run.root / 'report.html').stat().st_size

@@ -31,7 +31,7 @@ from parlai_ext.core.nouns import Answer, Dialogue, Likelihood, Question
 from parlai_ext.core.options import machine_options, positive
 from parlai_ext.ranking.agreement import AnnotatorRanks, unmatched_systems
 from parlai_ext.ranking.ratings import rate
-from parlai_ext.ranking.tournament import Tournament, tournament
+from parlai_ext.ranking.tournament import Tournament, award_points
 from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT, load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.rules import READINGS, rules_of
@@ -99,7 +99,7 @@ class ChatmatchTables(Command):
         Print the tables and return them by name.
         """
         names = self._table_names()
-        rate(tournament([]), self.opt['rating'])  # refuse an unknown one first
+        rate(award_points([]), self.opt['rating'])  # refuse an unknown one first
         data_by_name = {}
         for name in names:
             table: tables.Table = getattr(self, f'{name}_table')()
@@ -137,7 +137,7 @@ class ChatmatchTables(Command):
         """
         parts = [f'seed:{self.seed}']
         if set(RATED) & set(names):
-            rating = rate(tournament([]), self.opt['rating'], seed=self.seed)
+            rating = rate(award_points([]), self.opt['rating'], seed=self.seed)
             parts += [rating.signature, self.scorer.signature]
         return ' || '.join(parts)
 
@@ -238,7 +238,7 @@ class ChatmatchTables(Command):
 
     @cached_property
     def results(self) -> Tournament:
-        return tournament(games_from_dialogues(self.dialogues, self.raw_values))
+        return award_points(games_from_dialogues(self.dialogues, self.raw_values))
 
     @cached_property
     def likelihood(self) -> Likelihood | None:

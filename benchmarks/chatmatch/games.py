@@ -12,7 +12,7 @@ from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import ImportedDialogue, ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
-from parlai_ext.ranking.tournament import Game, Raw, Tournament, tournament
+from parlai_ext.ranking.tournament import Game, RawScores, Tournament, award_points
 from parlai_ext.scoring.chatmatch.game import misfit, play, raw_scores
 from parlai_ext.scoring.chatmatch.rules import Rules
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
@@ -20,7 +20,7 @@ from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.scoring.chatmatch.words import words
 
 # gives a dialogue's raw values by system and dimension
-RawValues = Callable[[Dialogue], Raw]
+RawValues = Callable[[Dialogue], RawScores]
 
 UNENDED = 'without the last turn'
 UNREPEATED = 'without the last and repeated turns'
@@ -80,7 +80,7 @@ def raw_values_under(rules: Rules, materials: Mapping[str, Material]) -> RawValu
     Return the function that computes a dialogue's raw values under these rules.
     """
 
-    def raw_values(dialogue: Dialogue) -> Raw:
+    def raw_values(dialogue: Dialogue) -> RawScores:
         material = cut_material(materials[dialogue.id], dialogue)
         return raw_scores(dialogue, rules, material)
 
@@ -112,7 +112,7 @@ def scored_tournament(dialogues: Sequence[Dialogue], scorer: ChatMatch) -> Tourn
     Return the tournament of these dialogues under a scorer's rules.
     """
     raw_values = raw_values_under(scorer.rules, materials_by_id(dialogues, scorer))
-    return tournament(games_from_dialogues(dialogues, raw_values))
+    return award_points(games_from_dialogues(dialogues, raw_values))
 
 
 def mean_counts(

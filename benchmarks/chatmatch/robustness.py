@@ -23,7 +23,7 @@ from parlai_ext.ranking.agreement import (
     with_range,
 )
 from parlai_ext.ranking.ratings import Rating, rate
-from parlai_ext.ranking.tournament import GameResult, Tournament, pair_of
+from parlai_ext.ranking.tournament import GameResult, Tournament, sorted_pair
 
 GAME_DRAWS = 200
 SEEDS = 50
@@ -130,7 +130,7 @@ def range_over_games(
     """
     games_by_pair: dict[tuple[str, str], list[GameResult]] = defaultdict(list)
     for result in results.compared:
-        games_by_pair[pair_of(result.game)].append(result)
+        games_by_pair[sorted_pair(result.game)].append(result)
     rng = np.random.default_rng([seed % 2**32, 4])
     taus = []
     for _ in range(draws):

@@ -34,8 +34,8 @@ from parlai_ext.ranking.agreement import (
     kendall,
     with_range,
 )
-from parlai_ext.ranking.ratings import ranked, rate
-from parlai_ext.ranking.table import Floats, settled
+from parlai_ext.ranking.ratings import rank_values, rate
+from parlai_ext.ranking.table import Floats, round_off_noise
 from parlai_ext.ranking.tournament import Tournament
 
 DIALOGUES = 'sampled-dialogues-full-{}.jsonl'
@@ -120,7 +120,7 @@ def crowd_tau(
     Return tau-b of values with win rates, and its 95 % range over annotators drawn
     anew.
     """
-    whole = correlate_with_ranks(values, ranked(win_rates(votes)))
+    whole = correlate_with_ranks(values, rank_values(win_rates(votes)))
     names = [n for n in _system_names(votes) if values.get(n) is not None]
     if whole.value is None:
         return whole
@@ -131,9 +131,9 @@ def crowd_tau(
     )
     drawn = np.stack([(chosen == i).sum(axis=1) for i in range(len(raters))], axis=1)
     with np.errstate(invalid='ignore'):
-        rates = settled((drawn @ wins) / (drawn @ totals))
+        rates = round_off_noise((drawn @ wins) / (drawn @ totals))
     rates = rates[~np.isnan(rates).any(axis=1)]
-    left = settled(np.array([float(values[name] or 0.0) for name in names]))
+    left = round_off_noise(np.array([float(values[name] or 0.0) for name in names]))
     return with_range(whole, kendall(np.broadcast_to(left, rates.shape), rates))
 
 
@@ -208,7 +208,7 @@ def _rating_row(
         values = rate(results, rating, seed=seed).values
     except UserError as error:
         return (f'{name}, {rating}', f'skipped: {error}', *[None] * 3)
-    ranks = ranked(win_rates(votes))
+    ranks = rank_values(win_rates(votes))
     without = taus_without_each(results, ranks, rating, seed=seed).values()
     games = range_over_games(results, ranks, rating, seed=seed, draws=GAME_DRAWS)
     taus = [one.value for one in without if one.value is not None]

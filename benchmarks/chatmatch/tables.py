@@ -35,7 +35,7 @@ from parlai_ext.ranking.agreement import (
 )
 from parlai_ext.ranking.baselines import mean_length, repeated_share
 from parlai_ext.ranking.ratings import rate, sum_of_ranks
-from parlai_ext.ranking.tournament import Raw, Tournament, mean_raw, tournament
+from parlai_ext.ranking.tournament import RawScores, Tournament, award_points, mean_raw
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 
 Cell = str | float | int | None
@@ -198,7 +198,7 @@ def groups_table(
 
 def setups_table(
     results: Tournament,
-    self_chats: Raw | None,
+    self_chats: RawScores | None,
     counts: Mapping[str, Mapping[str, float | None]],
     judges: AnnotatorRanks,
     *,
@@ -255,7 +255,7 @@ def ablation_table(
     def measured(dimensions: Sequence[str]) -> Cell:
         if not dimensions:
             return 'undefined: no dimension is left'
-        part = tournament(games, dimensions=dimensions, systems=results.systems)
+        part = award_points(games, dimensions=dimensions, systems=results.systems)
         return tau_cell(rated_tau(part, ranks, method, seed=seed))
 
     rows: list[tuple[Cell, ...]] = []
@@ -289,7 +289,7 @@ def lengths_table(
             rows.append((length, f'not here: no game has {length} exchanges'))
             continue
         cut = [first_exchanges(one, length) for one in dialogues]
-        results = tournament(games_from_dialogues(cut, raw_values))
+        results = award_points(games_from_dialogues(cut, raw_values))
         rows.append((length, tau_cell(rated_tau(results, ranks, method, seed=seed))))
     notes = (
         'the paper draws Figure 4 without numbers; its text says that no fewer than '
@@ -342,7 +342,7 @@ def readings_table(
         rows.append((name, '', None, tau_cell(agreement), low_high, *[None] * 3))
     for rating in ratings:
         with suppress(UserError):  # its rows say that it is not installed
-            signatures.append(rate(tournament([]), rating, seed=seed).signature)
+            signatures.append(rate(award_points([]), rating, seed=seed).signature)
     title = 'Agreement with the judges (tau-b) by reading, entities and rating'
     all_notes = (*READING_NOTES, *notes)
     return Table(title, READING_COLUMNS, tuple(rows), all_notes, tuple(signatures))

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, PLAN, RULE, TRIALS, add_options
+from parlai_ext.commands.options import MACHINE, PLAN, RANKING, TRIALS, add_options
 from parlai_ext.core.errors import UserError, shown
+
+if TYPE_CHECKING:
+    from parlai_ext.results.ranking import Ranking
 
 
 class EvaluateSystems(Command):
@@ -31,19 +34,15 @@ class EvaluateSystems(Command):
             *PLAN,
             '--judge-model-file',
             '--followups',
-            *RULE,
-            '--human-scores',
-            '--bootstraps',
-            '--max-failed-share',
-            '--max-truncated-share',
+            *RANKING,
             '--dry-run',
             *TRIALS,
             *MACHINE,
         )
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Ranking | dict[str, Any]:
         """
-        Return what `ranking.json` holds (for a dry run or a pilot: what would be done).
+        Return the ranking; for a dry run or a pilot, what would be done.
         """
         from parlai_ext.systems.safe.trust import trust_files
 
@@ -51,16 +50,19 @@ class EvaluateSystems(Command):
         with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
             return self.evaluate()
 
-    def evaluate(self) -> dict[str, Any]:
+    def evaluate(self) -> Ranking | dict[str, Any]:
         """
         Do the job, with what the user trusts trusted.
         """
         from parlai_ext.collect import collect, plan, timing
         from parlai_ext.collect.before import before_run
+        from parlai_ext.core.options import flag_values
+        from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.report import write as report
-        from parlai_ext.report.table import in_words
-        from parlai_ext.results import rank
+        from parlai_ext.report.table import terminal_report
+        from parlai_ext.results.rank import rank_run
+        from parlai_ext.results.ranking import write_ranking
         from parlai_ext.scoring import score_run as score
 
         opt = self.opt
@@ -79,13 +81,13 @@ class EvaluateSystems(Command):
             with timing.timed(run, 'score'):
                 scorer = score.scorer_of_run(run, opt)
                 scored = score.score_run(run, scorer, config=config)
-            rule = rank.rule_of(opt)
-            ranking = rank.rank_run(run, scored.signature, human=human, **rule)
-            run.write_json('ranking.json', ranking)
+            options = flag_values(RankingOptions, opt)
+            ranking = rank_run(run, scored.signature, human=human, **options)
+            write_ranking(run, ranking)
             page = report.write_report(run, ranking)
         for line in (*planned.left_out, *problems):
             print(shown(f'left out: {line}'))
-        print(in_words(ranking))
+        print(terminal_report(ranking))
         for line in timing.compared(run.root):
             print(line)
         print(f'report: {Path(page).resolve()}')

@@ -10,8 +10,9 @@ import argparse
 import os
 from typing import Any
 
-from parlai_ext.core.options import SWITCH, gigabytes, positive, share
+from parlai_ext.core.options import SWITCH, add_flags, gigabytes, positive
 from parlai_ext.core.pairings import schemes_help
+from parlai_ext.core.ranking_options import RankingOptions
 
 OPTIONS: dict[str, dict[str, Any]] = {
     '--config': {
@@ -92,20 +93,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
         'type': os.path.expanduser,
         'help': 'CSV: system,dimension,value[,rater,dialogue_id]',
     },
-    '--rule': {
-        'metavar': 'NAME',
-        'help': 'what ranks: mean (scores) or tournament (games won)',
-    },
-    '--rating': {
-        'metavar': 'NAME',
-        'help': 'of a tournament: openskill, trueskill, bradley_terry, 3-1-0, 2-1-0 or '
-        'sum_of_ranks',
-    },
-    '--shuffles': {
-        'metavar': 'N',
-        'type': positive,
-        'help': 'orders of the games over which openskill and trueskill average (3)',
-    },
     '--dry-run': {
         **SWITCH,
         'help': 'say what would be done and stop',
@@ -113,22 +100,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     '--skip-missing': {
         **SWITCH,
         'help': 'leave out systems whose model cannot be had',
-    },
-    '--max-failed-share': {
-        'metavar': 'SHARE',
-        'type': float,
-        'help': 'a system with more failed dialogues is listed, not ranked (0.05)',
-    },
-    '--max-truncated-share': {
-        'metavar': 'SHARE',
-        'type': share,
-        'help': 'of a system’s contexts that were too long for the judge; above it, '
-        'its scores are marked as not comparable (0.2)',
-    },
-    '--bootstraps': {
-        'metavar': 'N',
-        'type': positive,
-        'help': 'resamples behind each interval',
     },
     '--max-gpu-memory': {
         'type': gigabytes,
@@ -154,6 +125,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
 }
 
+RANKING_TITLE = 'ranking (default: as the protocol says)'
 # titles under which `--help` shows them
 GROUPS = {
     'the run': ('--config', '--run-dir'),
@@ -163,10 +135,7 @@ GROUPS = {
         *('--num-dialogues', '--num-turns', '--seed'),
     ),
     'scores (default: as the protocol says)': ('--judge-model-file', '--followups'),
-    'ranking (default: as the protocol says)': (
-        *('--rule', '--rating', '--shuffles', '--human-scores', '--bootstraps'),
-        *('--max-failed-share', '--max-truncated-share'),
-    ),
+    RANKING_TITLE: ('--human-scores',),
     'before a long run': ('--dry-run', '--preflight', '--pilot'),
     'machine': (
         *('--batchsize', '--datapath', '--no-cuda', '--fp16'),
@@ -196,8 +165,8 @@ MACHINE = (
     '--max-gpu-memory',
     '--trust-model-code',
 )
-# what ranks
-RULE = ('--rule', '--rating', '--shuffles')
+# how systems are ranked: the options of `RankingOptions`, and a reference
+RANKING = ('ranking', '--human-scores')
 # what can be tried before a long run
 TRIALS = ('--preflight', '--pilot')
 
@@ -208,6 +177,10 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
     """
     groups = {group.title: group for group in parser._action_groups}
     for title, members in GROUPS.items():
+        if title == RANKING_TITLE and 'ranking' in names:
+            skip = ('--partners',)  # a protocol's own matter
+            add_flags(parser, RankingOptions, title=title, not_given=True, skip=skip)
+            groups = {group.title: group for group in parser._action_groups}
         for name in (name for name in members if name in names):
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)

@@ -11,8 +11,6 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 
-NEEDED = ('signature', 'protocol', 'dimensions')
-
 
 class ReportRun(Command):
     """
@@ -35,28 +33,21 @@ class ReportRun(Command):
         """
         Return the path of the page.
         """
-        from parlai_ext.report.table import in_words
+        from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
         from parlai_ext.results.chosen_scores import choose_scores
+        from parlai_ext.results.ranking import read_ranking
         from parlai_ext.store import RunFolder
 
         if not self.opt['run_dir']:
             raise UserError('--run-dir is needed: the folder of a ranked run')
         run = RunFolder.existing(self.opt['run_dir'])
-        folder, again = '', f'parlai rank_systems --run-dir {run.root}'
+        folder = ''
         if self.opt['scores']:
             _, folder = choose_scores(run, self.opt['scores'])
-            again += f' --scores {self.opt["scores"]}'
-        place = f'{folder}ranking.json'
-        if not (run.root / place).exists():
-            raise UserError(f'{run.root} has no {place}: rank it first: {again}')
-        ranking = run.read_json(place)
-        if not isinstance(ranking, dict) or not set(NEEDED) <= set(ranking):
-            raise UserError(
-                f'{run.root / place} is damaged; rank the run again: {again}'
-            )
+        ranking = read_ranking(run, folder, self.opt['scores'])
         with run.lock():
             page = write_report(run, ranking, folder)
-        print(in_words(ranking))
+        print(terminal_report(ranking))
         print(f'report: {page.resolve()}')
         return page

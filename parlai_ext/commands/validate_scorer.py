@@ -109,7 +109,7 @@ class ValidateScorer(Command):
         """
         from parlai_ext.bench.variants import variant_scores
         from parlai_ext.collect import plan
-        from parlai_ext.results.tables import walk
+        from parlai_ext.results.tables import scored_dialogues
         from parlai_ext.scoring import score_run as score
         from parlai_ext.store import imported
 
@@ -129,7 +129,7 @@ class ValidateScorer(Command):
             scorer = self.scorer(section)
             config = score.scorer_config(section, {**self.opt, 'fed_polarity': 'both'})
             report = score.score_run(run, scorer, config=config)
-            read = walk(run, plan.plan_of_run(run), report.signature)
+            read = scored_dialogues(run, plan.plan_of_run(run), report.signature)
             pairs = ((dialogue, scored) for _, dialogue, scored in read if scored)
             return variant_scores(pairs, scorer), report.signature
 

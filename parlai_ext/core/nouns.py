@@ -163,31 +163,6 @@ class HumanJudgement:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """
-    Where one system stands on one dimension, with its two 95 % intervals.
-
-    `low`, `high`: partners are a sample (two-way bootstrap over openers and
-    partners). `low_fixed`, `high_fixed`: partners are fixed (bootstrap over
-    openers). `rank` is `None` for a system that is listed but not ranked; any number is
-    `None` where it is undefined.
-    """
-
-    system: str
-    dimension: str
-    rank: int | None
-    rank_low: int | None
-    rank_high: int | None
-    score: float | None
-    low: float | None
-    high: float | None
-    low_fixed: float | None
-    high_fixed: float | None
-    n_dialogues: int
-    n_unscored: int
-
-
-@dataclass(frozen=True)
 class Question:
     """
     One context and the continuations whose likelihood is asked.

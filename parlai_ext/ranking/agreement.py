@@ -39,7 +39,13 @@ from scipy import stats
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.ranking.intervals import draw_counts, draw_means
-from parlai_ext.ranking.table import Floats, checked, plain, settled, system_means
+from parlai_ext.ranking.table import (
+    Floats,
+    check_table,
+    json_number,
+    round_off_noise,
+    system_means,
+)
 
 FEWEST = 3  # different units in a resample, and points of a correlation
 BOOTSTRAPS = 2000
@@ -160,7 +166,7 @@ def correlate(
             drawn[name].append(COEFFICIENTS[name](a, b))
     result = {}
     for name in coefficients:
-        value = plain(float(COEFFICIENTS[name](left[None], right[None])[0]))
+        value = json_number(float(COEFFICIENTS[name](left[None], right[None])[0]))
         one = Correlation(value, len(left))
         draws = np.concatenate(drawn[name])
         result[name] = (
@@ -195,7 +201,7 @@ def _with_interval(
     if np.ptp(draws) < 1e-12:
         what = 'order' if name in OF_ORDER else 'correlation'
         return replace(one, reason=f'no interval: no resample changes the {what}')
-    low, high = (plain(float(end)) for end in np.quantile(draws, ENDS))
+    low, high = (json_number(float(end)) for end in np.quantile(draws, ENDS))
     return replace(one, low=low, high=high)
 
 
@@ -305,24 +311,24 @@ def correlate_with_reference(
 
     :param values: ``[system, partner, opener]`` dialogue means, NaN for no score.
     """
-    table = checked(values, systems)
+    table = check_table(values, systems)
     chosen = _systems_with_both(system_means(table), systems, reference)
     names = [systems[i] for i in chosen]
-    means = settled(system_means(table[chosen]))
+    means = round_off_noise(system_means(table[chosen]))
     panel = None
     if isinstance(reference, Mapping):
         target = np.array([float(reference[name]) for name in names])
     else:
         panel = AnnotatorPanel.from_judgements(reference, names)
-        target = settled(panel.means())
+        target = round_off_noise(panel.means())
 
     def resamples() -> Iterator[tuple[Floats, Floats]]:
         rng = np.random.default_rng([seed, 2])
         draws = draw_means(table[chosen], bootstraps, seed)
-        left = settled(draws.means + draws.fixed)
+        left = round_off_noise(draws.means + draws.fixed)
         right = np.broadcast_to(target, left.shape)
         if panel is not None:
-            right = settled(panel.draw(bootstraps, rng))
+            right = round_off_noise(panel.draw(bootstraps, rng))
         yield _resampled_systems(left, right, rng)
 
     return correlate(means, target, MEANS, coefficients, resamples(), bootstraps)
@@ -492,7 +498,7 @@ def agreement_among_annotators(
     notes = (f'{left_out} pairs of annotators without a tau',) if left_out else ()
     if not taus:
         return Correlation(None, 0, 'no two annotators can be compared', notes=notes)
-    return Correlation(plain(math.fsum(taus) / len(taus)), len(taus), notes=notes)
+    return Correlation(json_number(math.fsum(taus) / len(taus)), len(taus), notes=notes)
 
 
 def correlate_with_annotators(
@@ -519,9 +525,9 @@ def correlate_with_annotators(
     with np.errstate(invalid='ignore'):
         means = (drawn @ np.where(there, ranks, 0.0)) / (drawn @ there)
     ranked = there.any(axis=0)
-    right = -settled(means[:, ranked])
+    right = -round_off_noise(means[:, ranked])
     right = right[~np.isnan(right).any(axis=1)]
-    left = settled(np.array([_number(values[name]) for name in rated])[ranked])
+    left = round_off_noise(np.array([_number(values[name]) for name in rated])[ranked])
     return with_range(whole, kendall(np.broadcast_to(left, right.shape), right))
 
 
@@ -555,7 +561,7 @@ def with_range(
         notes = (*notes, f'{lost} of {len(draws)} draws without a tau')
     if not len(defined):
         return replace(whole, low=None, high=None, notes=notes)
-    low, high = (plain(float(end)) for end in np.quantile(defined, ends))
+    low, high = (json_number(float(end)) for end in np.quantile(defined, ends))
     return replace(whole, low=low, high=high, notes=notes)
 
 
@@ -568,7 +574,7 @@ def _two_sides(
     Return two mappings as arrays over ``names``, without digits that rounding left.
     """
     left, right = (
-        settled(np.array([_number(side[name]) for name in names]))
+        round_off_noise(np.array([_number(side[name]) for name in names]))
         for side in (one, other)
     )
     return left, right

@@ -20,7 +20,7 @@ STEPS = 10_000
 CLOSE = 1e-12
 
 
-def strengths(
+def bradley_terry_strengths(
     wins: Floats, systems: Sequence[str], prior: float = PRIOR
 ) -> dict[str, float] | str:
     """

@@ -140,7 +140,7 @@ def degrees_of_freedom(
     return np.where(doubt > 0, np.minimum(freedom, num_openers + num_partners), most)
 
 
-def widened(normal: Floats | float, freedom: Floats) -> Floats:
+def student_bound(normal: Floats | float, freedom: Floats) -> Floats:
     """
     Return the bound in bootstrap standard errors that stands for a normal bound.
     """
@@ -189,7 +189,7 @@ def variances(deviations: Floats) -> Floats:
 def _percentiles(
     means: Floats, deviations: Floats, freedom: Floats
 ) -> list[tuple[float, float]]:
-    bound = widened(stats.norm.isf((1 - LEVEL) / 2), freedom)
+    bound = student_bound(stats.norm.isf((1 - LEVEL) / 2), freedom)
     intervals = []
     for t, tail in enumerate(stats.norm.sf(bound)):
         draws = deviations[~np.isnan(deviations[:, t]), t]

@@ -16,7 +16,6 @@ and count as a sample, in 17 % with 4 partners and 9 % with 8.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +24,10 @@ from parlai_ext.ranking.intervals import (
     LEVEL,
     Draws,
     degrees_of_freedom,
+    student_bound,
     variances,
-    widened,
 )
 from parlai_ext.ranking.table import Floats
-
-Partners = Literal['sampled', 'fixed']
 
 # A standard error below this share of the scores is rounding, not chance.
 NOTHING = 1e-12
@@ -47,7 +44,7 @@ class RankRange:
 
 
 def simultaneous_ranks(
-    draws: Draws, *, partners: Partners = 'sampled', higher_is_better: bool = True
+    draws: Draws, *, partners: str = 'sampled', higher_is_better: bool = True
 ) -> list[RankRange]:
     """
     Return each system's rank interval; all hold together with 95 % confidence.
@@ -63,7 +60,7 @@ def simultaneous_ranks(
 
 
 def significantly_better(
-    draws: Draws, *, partners: Partners = 'sampled', higher_is_better: bool = True
+    draws: Draws, *, partners: str = 'sampled', higher_is_better: bool = True
 ) -> NDArray[np.bool_]:
     """
     Return ``[i, j]``: system ``i`` is better than ``j``, at 5 % for all pairs together.
@@ -76,7 +73,7 @@ def significantly_better(
     errors, freedom = _pair_errors(draws, partners)
     tiny = NOTHING * float(np.abs(draws.means).max(initial=0.0))
     moved = errors > tiny
-    bounds = widened(_largest_quantile(deviations, errors, moved), freedom)
+    bounds = student_bound(_largest_quantile(deviations, errors, moved), freedom)
     difference = draws.means[:, None] - draws.means[None, :]
     if not higher_is_better:
         difference = -difference
@@ -84,7 +81,7 @@ def significantly_better(
     return (freedom > 0) & (difference > reach)
 
 
-def _pair_errors(draws: Draws, partners: Partners) -> tuple[Floats, Floats]:
+def _pair_errors(draws: Draws, partners: str) -> tuple[Floats, Floats]:
     """
     Return the standard error and degrees of freedom of each pair's difference.
     """

@@ -20,8 +20,8 @@ from scipy import stats
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.signature import signature_line
-from parlai_ext.ranking.bradley_terry import PRIOR, strengths, win_matrix
-from parlai_ext.ranking.table import plain, settled
+from parlai_ext.ranking.bradley_terry import PRIOR, bradley_terry_strengths, win_matrix
+from parlai_ext.ranking.table import json_number, round_off_noise
 from parlai_ext.ranking.tournament import Tournament
 
 SHUFFLES = 3
@@ -57,7 +57,7 @@ class Rating:
         """
         Return rank 1 for the best; equal values share the mean of their ranks.
         """
-        return ranked(self.values)
+        return rank_values(self.values)
 
 
 def rate(
@@ -110,17 +110,17 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
         reason = 'no dimension has a raw score of every system'
     sums: dict[str, float | None] = dict.fromkeys(sorted(raw))
     if reason is None:
-        of_each = [ranked({n: raw[n][d] for n in sums}) for d in whole]
+        of_each = [rank_values({n: raw[n][d] for n in sums}) for d in whole]
         sums = {n: -math.fsum(ranks[n] or 0.0 for ranks in of_each) for n in sums}
     return Rating('sum_of_ranks', sums, signature, {}, reason, tuple(notes))
 
 
-def ranked(values: Mapping[str, float | None]) -> dict[str, float | None]:
+def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """
     Return rank 1 for the largest value, mean ranks for equal ones, `None` for none.
     """
     there = [name for name, value in values.items() if not _missing(value)]
-    numbers = settled(np.array([float(values[n] or 0.0) for n in there]))
+    numbers = round_off_noise(np.array([float(values[n] or 0.0) for n in there]))
     ranks: list[float] = stats.rankdata(-numbers).tolist() if there else []
     return {**dict.fromkeys(values), **dict(zip(there, ranks, strict=True))}
 
@@ -150,7 +150,7 @@ def _bradley_terry(
 ) -> Rating:
     signature = f'rating:bradley_terry|prior:{prior:g}'
     wins = win_matrix(results.systems, _pairwise(results))
-    found = strengths(wins, results.systems, prior)
+    found = bradley_terry_strengths(wins, results.systems, prior)
     if isinstance(found, str):
         empty: dict[str, float | None] = dict.fromkeys(results.systems)
         return Rating('', empty, signature, reason=found)
@@ -187,7 +187,7 @@ def _shuffled(
         {n: math.fsum(run[n][part] for run in runs) / shuffles for n in results.systems}
         for part in (0, 1)
     )
-    spreads = {name: plain(value) or 0.0 for name, value in spreads.items()}
+    spreads = {name: json_number(value) or 0.0 for name, value in spreads.items()}
     return Rating('', values, signature, spreads, notes=_notes(results))
 
 
@@ -277,8 +277,8 @@ def _settled(values: Sequence[float | None]) -> list[float | None]:
     Round away what the order of additions leaves, so that equals stay equal.
     """
     there = [value for value in values if value is not None]
-    rounded = iter(settled(np.array(there)).tolist() if there else ())
-    return [None if v is None else plain(next(rounded)) for v in values]
+    rounded = iter(round_off_noise(np.array(there)).tolist() if there else ())
+    return [None if v is None else json_number(next(rounded)) for v in values]
 
 
 def _missing(value: float | None) -> bool:

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 DIGITS = 12
 
 
-def checked(values: Floats, systems: Sequence[str]) -> Floats:
+def check_table(values: Floats, systems: Sequence[str]) -> Floats:
     """
     Return ``values`` as a float array that fits ``systems``.
 
@@ -51,7 +51,7 @@ def system_means(values: Floats) -> Floats:
     return means
 
 
-def settled(values: Floats) -> Floats:
+def round_off_noise(values: Floats) -> Floats:
     """
     Return ``values`` without their last digits, so that rounding breaks no tie.
     """
@@ -63,7 +63,7 @@ def settled(values: Floats) -> Floats:
     return np.round(values / unit, DIGITS) * unit
 
 
-def plain(value: float) -> float | None:
+def json_number(value: float) -> float | None:
     """
     Return a number fit for a file: twelve significant digits, `None` for NaN.
 

@@ -15,20 +15,21 @@ from itertools import combinations
 
 from parlai_ext.core.errors import UserError
 
-Raw = Mapping[str, Mapping[str, float | None]]
+RawScores = Mapping[str, Mapping[str, float | None]]
+UNITS, ENDS = ('games', 'matches'), ('won', 'drawn', 'lost')
 
 
 @dataclass(frozen=True)
 class Game:
     """
-    One game: who started it, who answered, and raw scores (larger is better).
+    One game: the system that began it, its opponent, and raw scores.
 
-    `raw` maps system -> dimension -> value, `None` where there is no score.
+    `raw` maps system -> dimension -> value (larger is better), `None` for no score.
     """
 
     first: str
     second: str
-    raw: Raw
+    raw: RawScores
     id: str = ''
 
 
@@ -50,24 +51,24 @@ class GameResult:
     @cached_property
     def _totals(self) -> dict[str, int]:
         return {
-            name: sum(point or 0 for point in of.values())
-            for name, of in self.points.items()
+            name: sum(point or 0 for point in own.values())
+            for name, own in self.points.items()
         }
 
     @cached_property
     def compared(self) -> bool:
         """
-        Whether both sides have a raw score on any dimension.
+        True if both sides have a raw score on some dimension.
         """
-        mine = self.points[self.game.first].values()
-        return any(point is not None for point in mine)
+        points = self.points[self.game.first].values()
+        return any(point is not None for point in points)
 
     @property
     def winner(self) -> str | None:
         """
         The side with more points; `None` for a draw.
         """
-        return leader(
+        return _winner(
             self.game.first,
             self.total(self.game.first),
             self.game.second,
@@ -91,7 +92,7 @@ class Match:
         The system with more points over the games; `None` for a tie.
         """
         one, other = self.systems
-        return leader(one, self.points[0], other, self.points[1])
+        return _winner(one, self.points[0], other, self.points[1])
 
 
 @dataclass(frozen=True)
@@ -109,24 +110,24 @@ class Tournament:
         """
         The games that have a result, in an order that the input's does not change.
         """
-        there = [result for result in self.results if result.compared]
-        return tuple(sorted(there, key=_place))
+        compared = [result for result in self.results if result.compared]
+        return tuple(sorted(compared, key=_sort_key))
 
     @cached_property
     def matches(self) -> tuple[Match, ...]:
         """
         One match for each pair that met, by name.
         """
-        found: dict[tuple[str, str], list[GameResult]] = {}
+        games: dict[tuple[str, str], list[GameResult]] = {}
         for result in self.compared:
-            found.setdefault(pair_of(result.game), []).append(result)
+            games.setdefault(sorted_pair(result.game), []).append(result)
         return tuple(
             Match(
-                pair,
-                (sum(r.total(pair[0]) for r in of), sum(r.total(pair[1]) for r in of)),
-                len(of),
+                (one, other),
+                (sum(r.total(one) for r in own), sum(r.total(other) for r in own)),
+                len(own),
             )
-            for pair, of in sorted(found.items())
+            for (one, other), own in sorted(games.items())
         )
 
     @cached_property
@@ -139,7 +140,7 @@ class Tournament:
 
     def incomplete(self) -> str | None:
         """
-        Say what keeps this from being a whole tournament, or `None`.
+        Return what keeps this from being a whole tournament; `None` when nothing does.
         """
         if len(self.systems) < 2:
             return f'{len(self.systems)} system; a tournament needs two or more'
@@ -153,22 +154,22 @@ class Tournament:
 
     def notes(self) -> list[str]:
         """
-        Return what a reader of the points must be told.
+        Return notes on games and dimensions without points.
         """
-        said = []
+        notes = []
         if unscored := len(self.results) - len(self.compared):
-            said.append(f'{unscored} of {len(self.results)} games have no result')
+            notes.append(f'{unscored} of {len(self.results)} games have no result')
         for dimension in self.dimensions:
-            of = [r.points[r.game.first][dimension] is None for r in self.results]
-            if any(of):
-                said.append(
-                    f'{dimension}: no points in {sum(of)} of {len(of)} games, where a '
-                    'side has no raw score'
+            missing = [r.points[r.game.first][dimension] is None for r in self.results]
+            if any(missing):
+                notes.append(
+                    f'{dimension}: no points in {sum(missing)} of {len(missing)} '
+                    'games, where a side has no raw score'
                 )
         counts = sorted({match.games for match in self.matches})
         if len(counts) > 1:
-            said.append(f'matches of {counts[0]} to {counts[-1]} games')
-        return said
+            notes.append(f'matches of {counts[0]} to {counts[-1]} games')
+        return notes
 
     def cross_table(self) -> dict[str, dict[str, int | None]]:
         """
@@ -195,19 +196,36 @@ class Tournament:
                     table[name][dimension] += point or 0
         return table
 
+    def records(self) -> dict[str, dict[str, int]]:
+        """
+        Return the numbers of games and matches that each system won, drew and lost.
+        """
+        ends = [f'{unit}_{end}' for unit in UNITS for end in ENDS]
+        records = {name: dict.fromkeys(ends, 0) for name in self.systems}
+        decided = [
+            ('games', (one.game.first, one.game.second), one.winner)
+            for one in self.compared
+        ]
+        decided += [('matches', one.systems, one.winner) for one in self.matches]
+        for unit, pair, winner in decided:
+            for name in pair:
+                end = 'drawn' if winner is None else 'won' if winner == name else 'lost'
+                records[name][f'{unit}_{end}'] += 1
+        return records
 
-def tournament(
+
+def award_points(
     games: Sequence[Game],
     *,
     dimensions: Sequence[str] | None = None,
     systems: Sequence[str] | None = None,
 ) -> Tournament:
     """
-    Give out the points of all games.
+    Return the results of all games.
 
     :param dimensions: those that count (`None`: all that any game names, sorted).
-    :param systems: who should be there (`None`: whoever played); games of others are
-        left out.
+    :param systems: the systems of the tournament (`None`: all that played); games of
+        others are left out.
     :raises UserError: for a game of a system with itself or of an unknown dimension.
     """
     for game in games:
@@ -216,68 +234,66 @@ def tournament(
                 f'{_named(game)}: {game.first!r} plays itself; a game has two systems '
                 '(self-chats have no opponent: rank them by their sums of ranks)'
             )
-    there = sorted({name for game in games for name in (game.first, game.second)})
-    wanted = sorted(set(there if systems is None else systems))
-    known = sorted({d for g in games for of in g.raw.values() for d in of})
+    players = {name for game in games for name in (game.first, game.second)}
+    wanted = sorted(players if systems is None else set(systems))
+    known = sorted({d for game in games for own in game.raw.values() for d in own})
     chosen = known if dimensions is None else list(dimensions)
-    if games and (strange := [name for name in chosen if name not in known]):
+    if games and (unknown := [name for name in chosen if name not in known]):
         raise UserError(
-            f'no game has the dimension {strange[0]!r}; known: {", ".join(known)}'
+            f'no game has the dimension {unknown[0]!r}; known: {", ".join(known)}'
         )
     results = [
-        GameResult(game, points_of(game, chosen))
+        GameResult(game, _game_points(game, chosen))
         for game in games
         if game.first in wanted and game.second in wanted
     ]
     return Tournament(tuple(wanted), tuple(chosen), tuple(results))
 
 
-def points_of(
+def _game_points(
     game: Game, dimensions: Sequence[str]
 ) -> dict[str, dict[str, int | None]]:
     """
     Return each side's points on each dimension.
     """
-    mine: dict[str, int | None] = {}
-    yours: dict[str, int | None] = {}
+    first: dict[str, int | None] = dict.fromkeys(dimensions)
+    second: dict[str, int | None] = dict.fromkeys(dimensions)
     for dimension in dimensions:
         a, b = (_raw(game, side, dimension) for side in (game.first, game.second))
-        if a is None or b is None:
-            mine[dimension] = yours[dimension] = None
-        else:
-            mine[dimension], yours[dimension] = int(a > b), int(b > a)
-    return {game.first: mine, game.second: yours}
+        if a is not None and b is not None:
+            first[dimension], second[dimension] = int(a > b), int(b > a)
+    return {game.first: first, game.second: second}
 
 
 def mean_raw(games: Sequence[Game]) -> dict[str, dict[str, float | None]]:
     """
     Return system -> dimension -> mean raw score over its games that have one.
     """
-    found: dict[str, dict[str, list[float]]] = {}
+    scores: dict[str, dict[str, list[float]]] = {}
     for game in games:
         for name in sorted({game.first, game.second}):
             for dimension in game.raw.get(name, {}):
-                of = found.setdefault(name, {}).setdefault(dimension, [])
+                own = scores.setdefault(name, {}).setdefault(dimension, [])
                 value = _raw(game, name, dimension)
-                of += [] if value is None else [value]
+                own += [] if value is None else [value]
     return {
-        name: {d: sum(of) / len(of) if of else None for d, of in dimensions.items()}
-        for name, dimensions in sorted(found.items())
+        name: {d: sum(own) / len(own) if own else None for d, own in by_dim.items()}
+        for name, by_dim in sorted(scores.items())
     }
 
 
-def leader(one: str, points: int, other: str, others: int) -> str | None:
+def _winner(one: str, points: int, other: str, others: int) -> str | None:
     """
-    Return who has more points; `None` when nobody has.
+    Return the side with more points; `None` when both have the same.
     """
     if points == others:
         return None
     return one if points > others else other
 
 
-def pair_of(game: Game) -> tuple[str, str]:
+def sorted_pair(game: Game) -> tuple[str, str]:
     """
-    Return the two systems of a game by name, whoever began.
+    Return the two systems of a game in the order of their names.
     """
     return (min(game.first, game.second), max(game.first, game.second))
 
@@ -290,7 +306,7 @@ def _raw(game: Game, system: str, dimension: str) -> float | None:
     return None if value is None or value != value else value
 
 
-def _place(result: GameResult) -> tuple[str, str, str, int, int]:
+def _sort_key(result: GameResult) -> tuple[str, str, str, int, int]:
     game = result.game
     totals = result.total(game.first), result.total(game.second)
     return (game.first, game.second, game.id, *totals)

@@ -1,22 +1,21 @@
 """
-The dialogues that the page carries: chosen, read again, and made plain data.
+The dialogues that the page carries: chosen, read again, and made JSON data.
 
-Two passes over the run folder, so that thousands of dialogues never lie in memory.
+The choice is bounded and the same every time. For each target it takes the highest, the
+lowest and the middle scored dialogues, some without a score, and the rest drawn by a
+hash of the dialogue's id, so that extremes do not stand for all. The run folder is read
+twice, so that thousands of dialogues never lie in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parlai_ext.core.dialogue_means import dialogue_means
-from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue
-from parlai_ext.report.marks import marks, numeric
-from parlai_ext.report.sample import Candidate, Pick, choose
-
-if TYPE_CHECKING:
-    from parlai_ext.store import RunFolder
+from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, content_id
+from parlai_ext.store import RunFolder
 
 MAX_DIALOGUES = 300
 # long dialogues are fewer, so that the page stays a page
@@ -26,10 +25,10 @@ Pairings = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Shelf:
+class PageDialogues:
     """
-    The dialogues on the page as JSON data, of how many they are chosen, and what the
-    columns of their evidence are.
+    The dialogues on the page as JSON data, of how many they are chosen, and the labels
+    of the numbers behind their scores.
     """
 
     dialogues: tuple[Mapping[str, Any], ...]
@@ -37,66 +36,207 @@ class Shelf:
     labels: tuple[str, ...] = ()
 
 
-def fill_shelf(
+@dataclass(frozen=True)
+class Candidate:
+    """
+    A dialogue that could be shown: its place in the run and its score.
+    """
+
+    dialogue_id: str
+    pairing_id: str
+    shard: int
+    target: str
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Pick:
+    """
+    A dialogue that is shown, and why it was chosen.
+    """
+
+    candidate: Candidate
+    why: str
+
+
+def read_page_dialogues(
     run: RunFolder,
     scorer_signature: str,
     dimensions: Sequence[str],
     games: bool = False,
-    seen: Callable[[], object] = lambda: None,
-) -> Shelf:
+    on_read: Callable[[], object] = lambda: None,
+) -> PageDialogues:
     """
     Choose dialogues of a run for the page and return them.
 
     :param dimensions: the first one decides what high and low mean.
     :param games: dialogues are games, and points decide it.
-    :param seen: called for each dialogue that was read.
+    :param on_read: called for each dialogue that was read.
     """
     pairings = {p['id']: p for p in run.manifest['pairings']}
     longest = max(1, int(run.manifest['protocol'].get('num_turns') or 1))
     limit = max(FEWEST, min(MAX_DIALOGUES, MAX_UTTERANCES // longest))
-    found = []
-    for one in candidates(run, scorer_signature, pairings, dimensions, games):
-        found.append(one)
-        seen()
-    picks = choose(found, limit)
-    shown = tuple(_read(run, scorer_signature, pairings, picks, dimensions, games))
+    candidates = []
+    for one in _read_candidates(run, scorer_signature, pairings, dimensions, games):
+        candidates.append(one)
+        on_read()
+    picks = choose(candidates, limit)
+    dialogues = _read_picks(run, scorer_signature, pairings, picks, dimensions, games)
     labels = run.scores(scorer_signature).about().get('evidence_labels', ())
-    kept = tuple(labels[k] for k in numeric(labels))
-    return Shelf(shown, len(found), kept)
+    shown_labels = tuple(labels[k] for k in numeric_columns(labels))
+    return PageDialogues(tuple(dialogues), len(candidates), shown_labels)
 
 
-def candidates(
+# -------------------------------------------------------------------------- the choice
+
+
+def choose(candidates: Sequence[Candidate], limit: int) -> list[Pick]:
+    """
+    Return at most ``limit`` picks, each target having as many as the others can spare.
+    """
+    by_target: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        by_target.setdefault(candidate.target, []).append(candidate)
+    shares = fair_shares([len(own) for own in by_target.values()], limit)
+    picks: list[Pick] = []
+    for share, own in zip(shares, by_target.values(), strict=True):
+        picks += _choose_of_target(own, share)
+    return picks
+
+
+def fair_shares(sizes: Sequence[int], limit: int) -> list[int]:
+    """
+    Share ``limit`` places out evenly; what a small group leaves goes to the others.
+    """
+    shares = [0] * len(sizes)
+    left = limit
+    for done, i in enumerate(sorted(range(len(sizes)), key=lambda i: sizes[i])):
+        shares[i] = min(sizes[i], left // (len(sizes) - done))
+        left -= shares[i]
+    return shares
+
+
+def _choose_of_target(candidates: Sequence[Candidate], share: int) -> list[Pick]:
+    """
+    Return ``share`` picks of one target: a fifth of each kind, the rest by hash.
+    """
+    scored = sorted(
+        (c for c in candidates if c.value is not None),
+        key=lambda c: (c.value, c.dialogue_id),
+    )
+    unscored = _in_hash_order([c for c in candidates if c.value is None])
+    each = max(1, share // 5)
+    middle = max(0, (len(scored) - each) // 2)
+    kinds = [
+        ('highest', scored[::-1][:each]),
+        ('lowest', scored[:each]),
+        ('middle', scored[middle : middle + each]),
+        ('not scored', unscored[:each]),
+        ('random', _in_hash_order(candidates)),
+    ]
+    picks: dict[str, Pick] = {}
+    for why, some in kinds:
+        for candidate in some:
+            if len(picks) < share:
+                picks.setdefault(candidate.dialogue_id, Pick(candidate, why))
+    return list(picks.values())
+
+
+def _in_hash_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda c: content_id('report', c.dialogue_id))
+
+
+# ----------------------------------------------------------- reading the run folder
+
+
+def _read_candidates(
     run: RunFolder,
     scorer_signature: str,
     pairings: Pairings,
     dimensions: Sequence[str],
-    games: bool = False,
+    games: bool,
 ) -> Iterator[Candidate]:
     """
-    Yield every collected dialogue with the judged system's mean on the first dimension;
-    of a game, with how many more points it has than the other one.
+    Yield every collected dialogue with the target's mean on the first dimension; of a
+    game, with how many more points it has than its opponent.
     """
     main = dimensions[0] if dimensions else ''
     scores = run.scores(scorer_signature)
-    for pairing_id, index in _shards(run):
-        names = sides(pairings[pairing_id], run.manifest)
-        scored = scores.by_dialogue(pairing_id, index)
-        for dialogue in run.read_dialogues(pairing_id, index):
+    for shard in run.dialogue_shards():
+        place = (shard.pairing_id, shard.index)
+        names = target_and_partner(pairings[shard.pairing_id], run.manifest)
+        scored = scores.by_dialogue(*place)
+        for dialogue in run.read_dialogues(*place):
             one = scored.get(dialogue.id)
             value = dialogue_means(dialogue, one, names[0]).get(main) if one else None
-            if games and (won := points_won(dialogue, one, names, dimensions)):
+            if games and (won := dimensions_won(dialogue, one, names, dimensions)):
                 value = float(len(won[0]) - len(won[1]))
-            yield Candidate(dialogue.id, pairing_id, index, names[0], value)
+            yield Candidate(dialogue.id, *place, names[0], value)
 
 
-def points_won(
+def _read_picks(
+    run: RunFolder,
+    scorer_signature: str,
+    pairings: Pairings,
+    picks: Sequence[Pick],
+    dimensions: Sequence[str],
+    games: bool,
+) -> Iterator[dict[str, Any]]:
+    """
+    Yield the chosen dialogues as JSON data, in the order of the run.
+    """
+    both_judged = run.manifest['protocol'].get('score') == 'both'
+    people = run.manifest.get('partners', {})
+    wanted: dict[tuple[str, int], dict[str, Pick]] = {}
+    for pick in picks:
+        place = (pick.candidate.pairing_id, pick.candidate.shard)
+        wanted.setdefault(place, {})[pick.candidate.dialogue_id] = pick
+    scores = run.scores(scorer_signature)
+    labels = scores.about().get('evidence_labels', ())
+    for shard in run.dialogue_shards():
+        place = (shard.pairing_id, shard.index)
+        picks_here = wanted.get(place, {})
+        if not picks_here:
+            continue
+        names = target_and_partner(pairings[shard.pairing_id], run.manifest)
+        starts = names[0] == pairings[shard.pairing_id]['first']
+        both = both_judged and names[0] != names[1] and names[1] not in people
+        scored = scores.by_dialogue(*place)
+        for dialogue in run.read_dialogues(*place):
+            if dialogue.id in picks_here:
+                pick = picks_here[dialogue.id]
+                one = scored.get(dialogue.id)
+                won = dimensions_won(dialogue, one, names, dimensions)
+                yield {
+                    **dialogue_data(dialogue, one, names, dimensions, starts, labels),
+                    'why': pick.why,
+                    'value': _rounded(pick.candidate.value),
+                    'both': both,
+                    'won': won if games else None,
+                }
+
+
+def target_and_partner(
+    pairing: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> tuple[str, str]:
+    """
+    Return a pairing's target and the other one; people may begin an imported dialogue.
+    """
+    first, second = pairing['first'], pairing['second']
+    if first in manifest.get('partners', {}):
+        return second, first
+    return first, second
+
+
+def dimensions_won(
     dialogue: Dialogue,
     scored: ScoredDialogue | None,
     names: tuple[str, str],
     dimensions: Sequence[str],
 ) -> tuple[list[str], list[str]] | None:
     """
-    Return on which dimensions each side has the larger value; `None` of no game.
+    Return on which dimensions each side has the larger value; `None` where no dimension
+    can be compared.
     """
     if scored is None:
         return None
@@ -112,17 +252,10 @@ def points_won(
     return won if compared and names[0] != names[1] else None
 
 
-def sides(pairing: Mapping[str, Any], manifest: Mapping[str, Any]) -> tuple[str, str]:
-    """
-    Return a pairing's target and the other one; people may begin an imported dialogue.
-    """
-    first, second = pairing['first'], pairing['second']
-    if first in manifest.get('partners', {}):
-        return second, first
-    return first, second
+# -------------------------------------------------------------- dialogues as JSON data
 
 
-def as_data(
+def dialogue_data(
     dialogue: Dialogue,
     scored: ScoredDialogue | None,
     names: tuple[str, str],
@@ -134,129 +267,141 @@ def as_data(
     Return a dialogue as JSON data for the page.
 
     Each `scores` list runs over the dimensions: a number, the reason why there is none,
-    or `None` where nothing was asked.
+    or `None` where nothing was scored.
 
     :param names: the target and the other one.
     :param starts: the target speaks first, as it does unless people began.
     :param labels: the columns of evidence; those that name turns become marks.
     """
-    by_place, others = _by_place(scored, names[0])
+    by_turn, of_partner = _scores_by_turn(scored, names[0])
     turns = []
     for i, utterance in enumerate(dialogue.utterances):
-        figures = (scored.evidence if scored else {}).get(i) or ()
-        told = {
-            'first': (i % 2 == 0) == starts,
-            'text': utterance.text,
-            'given': utterance.given,
-            'scores': _row(by_place.get(i, {}), dimensions),
-            'evidence': [rounded(v) for v in _numbers(figures, labels)],
-            'marks': marks(i, by_place.get(i, {}), labels, figures),
-        }
-        turns.append(told)
+        evidence = (scored.evidence if scored else {}).get(i) or ()
+        figures = evidence
+        if labels and evidence:
+            figures = tuple(evidence[k] for k in numeric_columns(labels))
+        turns.append(
+            {
+                'first': (i % 2 == 0) == starts,
+                'text': utterance.text,
+                'given': utterance.given,
+                'scores': _score_list(by_turn.get(i), dimensions),
+                'evidence': [_rounded(figure) for figure in figures],
+                'marks': turn_marks(i, by_turn.get(i, {}), labels, evidence),
+            }
+        )
     return {
         'id': dialogue.id,
         'target': names[0],
         'partner': names[1],
         'ended_by': dialogue.ended_by,
         'reason': dialogue.reason,
-        'whole': _row(by_place.get(None, {}), dimensions),
-        'whole_partner': [others.get(d) for d in dimensions] if others else [],
+        'whole': _score_list(by_turn.get(None), dimensions),
+        'whole_partner': _score_list(of_partner, dimensions),
         'turns': turns,
     }
 
 
-def _numbers(
-    figures: Sequence[float | None], labels: Sequence[str]
-) -> Sequence[float | None]:
-    if not labels or not figures:
-        return figures
-    return [figures[k] for k in numeric(labels)]
-
-
-def _row(
-    found: Mapping[str, float | str], dimensions: Sequence[str]
+def _score_list(
+    scores: Mapping[str, float | str] | None, dimensions: Sequence[str]
 ) -> list[float | str | None]:
-    return [found.get(d) for d in dimensions] if found else []
+    return [scores.get(d) for d in dimensions] if scores else []
 
 
-def _by_place(
+def _scores_by_turn(
     scored: ScoredDialogue | None, target: str
-) -> tuple[dict[int | None, dict[str, float | str]], dict[str, float]]:
+) -> tuple[dict[int | None, dict[str, float | str]], dict[str, float | str]]:
     """
     Return scores, or why there is none, by turn (`None`: the whole dialogue) and
-    dimension; and apart, what the other one's whole dialogue scored.
+    dimension; and apart, what the partner's whole dialogue scored.
     """
-    by_place: dict[int | None, dict[str, float | str]] = {}
-    others: dict[str, float] = {}
+    by_turn: dict[int | None, dict[str, float | str]] = {}
+    of_partner: dict[str, float | str] = {}
     for score in scored.scores if scored else ():
-        found = by_place.setdefault(score.utterance_index, {})
-        before = found.get(score.dimension)
+        own = by_turn.setdefault(score.utterance_index, {})
+        before = own.get(score.dimension)
         if score.value is None:
             if not isinstance(before, float):
-                found[score.dimension] = _why(score, before)
+                own[score.dimension] = _missing_reason(score, before)
         elif score.utterance_index is None and score.system != target:
-            others[score.dimension] = round(score.value, 4)
+            of_partner[score.dimension] = round(score.value, 4)
         else:
-            found[score.dimension] = round(score.value, 4)
-    return by_place, others
+            own[score.dimension] = round(score.value, 4)
+    return by_turn, of_partner
 
 
-def rounded(value: float | None) -> float | None:
-    """
-    Return a number with the decimals that a page needs.
-    """
-    return None if value is None else round(value, 4)
-
-
-def _why(score: Score, before: float | str | None) -> str:
+def _missing_reason(score: Score, before: str | None) -> str:
     """
     Return why there is no score; of a whole dialogue both speakers may have none.
     """
     reason = score.reason or 'no reason given'
     if score.utterance_index is not None:
         return reason
-    said = f'{score.system}: {reason}'
-    return f'{before}; {said}' if before is not None else said
+    line = f'{score.system}: {reason}'
+    return f'{before}; {line}' if before is not None else line
 
 
-def _read(
-    run: RunFolder,
-    scorer_signature: str,
-    pairings: Pairings,
-    picks: Sequence[Pick],
-    dimensions: Sequence[str],
-    games: bool,
-) -> Iterator[dict[str, Any]]:
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+# ------------------------------------------------------------ turns that evidence names
+
+
+@dataclass(frozen=True)
+class TurnColumn:
     """
-    Yield the chosen dialogues in the order of the run.
+    A column of evidence that names earlier turns, counted from 0: the dimension that it
+    explains, whether it is a bonus or a penalty, and how to say it.
     """
-    both_judged = run.manifest['protocol'].get('score') == 'both'
-    people = run.manifest.get('partners', {})
-    wanted: dict[tuple[str, int], dict[str, Pick]] = {}
-    for pick in picks:
-        place = (pick.candidate.pairing_id, pick.candidate.shard)
-        wanted.setdefault(place, {})[pick.candidate.dialogue_id] = pick
-    scores = run.scores(scorer_signature)
-    labels = scores.about().get('evidence_labels', ())
-    for pairing_id, index in _shards(run):
-        here = wanted.get((pairing_id, index), {})
-        if not here:
+
+    dimension: str
+    bonus: bool
+    words: str
+
+
+TURN_COLUMNS = {
+    'repeats_turn': TurnColumn('diversity', False, 'repeats turn {turn}'),
+    'contradicts_turn': TurnColumn(
+        'consistency', False, 'answers otherwise than turn {turn}: a contradiction'
+    ),
+    'recalls_turn': TurnColumn(
+        'relevance', True, 'recalls a concept of turn {turn}, {distance} turns later'
+    ),
+}
+WITHOUT_TURN = {'repeats_turn': 'is empty, which counts as a repetition'}
+
+
+def turn_marks(
+    index: int,
+    scores: Mapping[str, float | str],
+    labels: Sequence[str],
+    evidence: Sequence[float | None],
+) -> list[dict[str, Any]]:
+    """
+    Return the penalties and bonuses of a turn, each with the turn that explains it.
+
+    :param scores: the turn's values (or reasons why there is none) by dimension: a turn
+        that does not count has no value, and no mark.
+    """
+    marks = []
+    for label, turn in zip(labels, evidence, strict=False):
+        column = TURN_COLUMNS.get(label)
+        value = scores.get(column.dimension) if column else None
+        if column is None or not isinstance(value, int | float) or not value:
             continue
-        names = sides(pairings[pairing_id], run.manifest)
-        starts = names[0] == pairings[pairing_id]['first']
-        both = both_judged and names[0] != names[1] and names[1] not in people
-        scored = scores.by_dialogue(pairing_id, index)
-        for dialogue in run.read_dialogues(pairing_id, index):
-            if dialogue.id in here:
-                pick = here[dialogue.id]
-                one = scored.get(dialogue.id)
-                data = as_data(dialogue, one, names, dimensions, starts, labels)
-                won = points_won(dialogue, one, names, dimensions) if games else None
-                value = rounded(pick.candidate.value)
-                more = {'why': pick.why, 'value': value, 'both': both, 'won': won}
-                yield {**data, **more}
+        mark = {'bonus': column.bonus, 'dimension': column.dimension, 'turn': None}
+        if turn is not None:
+            earlier = int(turn)
+            words = column.words.format(turn=earlier, distance=index - earlier)
+            marks.append({**mark, 'turn': earlier, 'words': words})
+        elif label in WITHOUT_TURN:
+            marks.append({**mark, 'words': WITHOUT_TURN[label]})
+    return marks
 
 
-def _shards(run: RunFolder) -> Iterator[tuple[str, int]]:
-    for shard in run.dialogue_shards():
-        yield shard.pairing_id, shard.index
+def numeric_columns(labels: Sequence[str]) -> list[int]:
+    """
+    Return the places of the columns of evidence that are numbers, not turns.
+    """
+    return [i for i, label in enumerate(labels) if label not in TURN_COLUMNS]

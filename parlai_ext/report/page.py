@@ -12,7 +12,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -28,12 +29,13 @@ from parlai_ext.core.display import (
     visible,
     visible_data,
 )
-from parlai_ext.core.floors import is_floor
+from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import summary, tournament
-from parlai_ext.report.browse import Shelf
+from parlai_ext.report.browse import PageDialogues
+from parlai_ext.report.columns import COLUMNS, PageColumn, Row
 from parlai_ext.report.plot import axis_for, mark
 from parlai_ext.report.recipe import guessed_names, recipe
-from parlai_ext.report.table import why_unranked
+from parlai_ext.results.ranking import Ranking
 
 FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
@@ -43,17 +45,17 @@ TEMPLATES = files('parlai_ext.report') / 'templates'
 
 
 def render_page(
-    ranking: Mapping[str, Any], manifest: Mapping[str, Any], shelf: Shelf
+    ranking: Ranking, manifest: Mapping[str, Any], shown: PageDialogues
 ) -> str:
     """
     Return the report of a run as one HTML file.
     """
     style, script = _source('report.css'), _source('report.js')
-    dimensions = summary.dimension_order(ranking)
-    guessed = guessed_names(ranking, manifest)
-    boards = [_board(ranking, d, guessed) for d in dimensions]
-    data = _browser_data(ranking, summary.dialogue_dimensions(ranking), shelf)
+    guessed = guessed_names(ranking.guessed, manifest)
+    marked = replace(ranking, guessed=tuple(sorted(guessed)))
+    data = _browser_data(ranking, shown)
     main = data['dimensions'][0] if data['dimensions'] else 'any dimension'
+    result = ranking.tournament
     return (
         _environment()
         .get_template('report.html.j2')
@@ -62,21 +64,24 @@ def render_page(
             style=Markup(style),
             script=Markup(script),
             data=Markup(script_safe_json(data)),
-            protocol_name=ranking['protocol'],
+            ranking=ranking,
             sentences=summary.sentences(ranking),
             warnings=summary.warnings(ranking),
-            notes=ranking.get('notes', []),
-            boards=boards,
-            baselines=_baselines(ranking, guessed),
-            trivial=_trivial(ranking, dimensions),
-            failures=ranking.get('failures', {}),
-            bounds=_bounds(ranking, dimensions),
-            truncated=ranking.get('truncated') or {},
-            shelf=shelf,
-            chosen_by='points' if 'tournament' in ranking else main,
-            both_judged=any(one['both'] for one in shelf.dialogues),
-            tournament=tournament.page_data(ranking),
-            recipe=recipe(ranking, manifest),
+            boards=[
+                _board(marked, name, ranking.standings[name])
+                for name in ranking.dimensions
+            ],
+            baselines=[
+                _board(marked, name, standings, of_baseline=True)
+                for name, standings in ranking.baselines.items()
+            ],
+            trivial=_trivial(ranking),
+            bounds=_bounds(ranking),
+            shown=shown,
+            chosen_by='points' if result else main,
+            both_judged=any(one['both'] for one in shown.dialogues),
+            tournament=tournament.page_data(result) if result else None,
+            recipe=recipe(ranking, manifest, guessed),
         )
     )
 
@@ -117,10 +122,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=number, percent=percent, words=summary.words, line=one_line
+        number=number, percent=percent, words=summary.baseline_words, line=one_line
     )
     environment.globals.update(
-        interval=interval, coefficient=summary.coefficient, agreement=summary.agreement
+        interval=interval,
+        coefficient=summary.coefficient_text,
+        agreement=summary.agreement_text,
     )
     return environment
 
@@ -142,109 +149,110 @@ def _hash(text: str) -> str:
     return f'sha256-{base64.b64encode(digest).decode()}'
 
 
-def _browser_data(
-    ranking: Mapping[str, Any], dimensions: Sequence[str], shelf: Shelf
-) -> dict[str, Any]:
+def _browser_data(ranking: Ranking, shown: PageDialogues) -> dict[str, Any]:
     """
     Return what the page's script shows: best target first, its best dialogue first.
     """
-    boards = summary.dimension_order(ranking)
-    best = summary.ordered(ranking['dimensions'][boards[0]]) if boards else []
-    place = {row['system']: i for i, row in enumerate(best)}
+    names = ranking.dimensions
+    best = best_first(ranking.standings[names[0]]) if names else []
+    place = {standing.system: i for i, standing in enumerate(best)}
 
     def key(dialogue: Mapping[str, Any]) -> tuple[Any, ...]:
         value = dialogue['value']
         target = dialogue['target']
         return (place.get(target, len(place)), value is None, -(value or 0.0))
 
-    scorer = summary.scorer_of(ranking)
+    is_fed = ranking.scorer_signature.startswith('fed')
     return {
-        'dimensions': list(dimensions),
-        'labels': list(shelf.labels),
-        'evidence': FED_EVIDENCE if scorer.startswith('fed') else OTHER_EVIDENCE,
-        'dialogues': sorted(shelf.dialogues, key=key),
+        'dimensions': ranking.scored_dimensions,
+        'labels': list(shown.labels),
+        'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
+        'dialogues': sorted(shown.dialogues, key=key),
     }
 
 
 def _board(
-    ranking: Mapping[str, Any], dimension: str, guessed: Collection[str]
+    ranking: Ranking,
+    name: str,
+    standings: Sequence[Standing],
+    of_baseline: bool = False,
 ) -> dict[str, Any]:
     """
-    Return the leaderboard of one dimension, ready to draw.
+    Return the leaderboard of one dimension or baseline, ready to draw.
     """
-    rows = ranking['dimensions'][dimension]
-    found = ranking.get('reference', {}).get(dimension)
-    unequal = summary.not_comparable(ranking)
-    drawn = _drawn(ranking, rows, guessed, unequal)
-    rated = (ranking.get('tournament') or {}).get('name') == dimension
-    return {**drawn, 'name': dimension, 'reference': found, 'rating': rated}
-
-
-def _baselines(
-    ranking: Mapping[str, Any], guessed: Collection[str]
-) -> list[dict[str, Any]]:
-    return [
-        {**_drawn(ranking, rows, guessed), 'name': name, 'rating': False}
-        for name, rows in ranking.get('baselines', {}).items()
+    is_rating = not of_baseline and name == ranking.rated_dimension
+    columns = [
+        (column.page, title)
+        for column in COLUMNS
+        if column.page and (title := _title(column.page, is_rating)) is not None
     ]
-
-
-def _drawn(
-    ranking: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    guessed: Collection[str],
-    unequal: Collection[str] = (),
-) -> dict[str, Any]:
-    """
-    Return rows with the places of their marks, what they are, and the common axis.
-    """
-    axis = axis_for(rows)
-    drawn = [
-        {
-            **row,
-            'mark': mark(axis, row),
-            'floor': is_floor(row['system']),
-            'guessed': row['system'] in guessed,
-            'unequal': row['system'] in unequal,
-            'why': None if row['rank'] is not None else why_unranked(ranking, row),
-        }
-        for row in summary.ordered(rows)
+    axis = axis_for(standings)
+    digits = digits_for([standing.score for standing in standings])
+    rows = [
+        Row(ranking, standing, digits, of_baseline)
+        for standing in best_first(standings)
     ]
-    digits = digits_for([row['score'] for row in rows])
-    return {'rows': drawn, 'axis': axis, 'digits': digits}
+    return {
+        'name': name,
+        'reference': None if of_baseline else ranking.reference.get(name),
+        'rating': is_rating,
+        'axis': axis,
+        'digits': digits,
+        'columns': [{'title': title, 'style': one.style} for one, title in columns],
+        'rows': [
+            {
+                'standing': row.standing,
+                'floor': row.floor,
+                'mark': mark(axis, row.standing),
+                'cells': [one.cell(row) if one.cell else None for one, _ in columns],
+            }
+            for row in rows
+        ],
+    }
 
 
-def _trivial(
-    ranking: Mapping[str, Any], dimensions: Sequence[str]
-) -> list[dict[str, Any]]:
+def _title(column: PageColumn, is_rating: bool) -> str | None:
+    """
+    Return a column's title; `None` where it is left out.
+    """
+    if is_rating and column.rating_title is not None:
+        return column.rating_title or None
+    return column.title
+
+
+def _trivial(ranking: Ranking) -> list[dict[str, Any]]:
     """
     Return the scorer's agreement with the reference and each trivial baseline's.
     """
-    reference = ranking.get('reference', {})
-    beside = ranking.get('baseline_reference', {})
     return [
         {
-            'dimension': d,
-            'own': reference[d],
-            'baselines': [(name, found.get(d)) for name, found in beside.items()],
+            'dimension': dimension,
+            'own': ranking.reference[dimension],
+            'baselines': [
+                (name, by_dimension.get(dimension))
+                for name, by_dimension in ranking.baseline_reference.items()
+            ],
         }
-        for d in dimensions
-        if d in reference
+        for dimension in ranking.dimensions
+        if dimension in ranking.reference
     ]
 
 
-def _bounds(
-    ranking: Mapping[str, Any], dimensions: Sequence[str]
-) -> list[dict[str, Any]]:
+def _bounds(ranking: Ranking) -> list[dict[str, Any]]:
     """
     Return, for each system with unscored dialogues, what these could change.
     """
-    found = []
-    for dimension in dimensions:
-        rows = {r['system']: r for r in ranking['dimensions'][dimension]}
-        for system, bound in ranking.get('bounds', {}).get(dimension, {}).items():
-            if bound.get('unscored_share'):
-                score = rows.get(system, {}).get('score')
-                one = {'dimension': dimension, 'system': system, 'score': score}
-                found.append({**bound, **one})
-    return found
+    rows = []
+    for dimension in ranking.dimensions:
+        scores = {one.system: one.score for one in ranking.standings[dimension]}
+        for system, bounds in ranking.bounds.get(dimension, {}).items():
+            if bounds.unscored_share:
+                rows.append(
+                    {
+                        'dimension': dimension,
+                        'system': system,
+                        'score': scores.get(system),
+                        'bounds': bounds,
+                    }
+                )
+    return rows

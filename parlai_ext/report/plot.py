@@ -9,11 +9,11 @@ of the plot's width, a pure function of the rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from parlai_ext.core.display import number
+from parlai_ext.ranking.standings import Standing
 
 # room left and right of the outermost mark, as a share of the axis
 MARGIN = 0.06
@@ -59,12 +59,13 @@ class Mark:
     high_fixed: str | None
 
 
-def axis_for(rows: Sequence[Mapping[str, Any]], ticks: int = 4) -> Axis:
+def axis_for(standings: Sequence[Standing], ticks: int = 4) -> Axis:
     """
-    Return the axis on which every score and interval of ``rows`` has a place.
+    Return the axis on which every score and interval has a place.
     """
     names = ('score', 'low', 'high', 'low_fixed', 'high_fixed')
-    values = _finite(row[name] for row in rows for name in names)
+    given = (getattr(one, name) for one in standings for name in names)
+    values = [float(v) for v in given if v is not None and math.isfinite(v)]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if high - low <= 1e-12 * max(1.0, abs(high)):
         low, high = low - 0.5, high + 0.5
@@ -74,8 +75,8 @@ def axis_for(rows: Sequence[Mapping[str, Any]], ticks: int = 4) -> Axis:
     first = math.ceil(low / step)
     count = math.floor(high / step) - first + 1
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    found = tuple((first + k) * step for k in range(count))
-    return Axis(low, high, found, digits)
+    places = tuple((first + k) * step for k in range(count))
+    return Axis(low, high, places, digits)
 
 
 def round_step(about: float) -> float:
@@ -86,18 +87,14 @@ def round_step(about: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power >= about * (1 - 1e-9))
 
 
-def mark(axis: Axis, row: Mapping[str, Any]) -> Mark:
+def mark(axis: Axis, standing: Standing) -> Mark:
     """
-    Return where one row's marks go.
+    Return the places of one row's marks.
     """
     return Mark(
-        score=axis.place(row['score']),
-        low=axis.place(row['low']),
-        high=axis.place(row['high']),
-        low_fixed=axis.place(row['low_fixed']),
-        high_fixed=axis.place(row['high_fixed']),
+        score=axis.place(standing.score),
+        low=axis.place(standing.low),
+        high=axis.place(standing.high),
+        low_fixed=axis.place(standing.low_fixed),
+        high_fixed=axis.place(standing.high_fixed),
     )
-
-
-def _finite(values: Iterable[float | None]) -> list[float]:
-    return [float(v) for v in values if v is not None and math.isfinite(v)]

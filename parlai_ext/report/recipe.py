@@ -7,50 +7,57 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from parlai_ext.core.signature import PART_SEPARATOR
+from parlai_ext.results.ranking import Ranking
 
 # a place on one machine says nothing to another reader and may name a user
 ABSOLUTE = re.compile(r'^((?:[^/=]*=)?)(?:/|~|[A-Za-z]:[\\/]).*[\\/]')
 LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
 
 
-def recipe(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
+def recipe(
+    ranking: Ranking, manifest: Mapping[str, Any], guessed: Collection[str]
+) -> dict[str, Any]:
     """
     Return protocol, roster, signature, versions and the command of a run.
+
+    :param guessed: the systems whose model files are guesses.
     """
     protocol = manifest['protocol']
     return {
         'protocol': [
-            (key.replace('_', ' '), in_short(value))
+            (key.replace('_', ' '), value_text(value))
             for key, value in protocol.items()
             if key not in LEFT_OUT and value not in (None, {}, [])
         ],
-        'roster': _roster(ranking, manifest),
-        'signature': ranking['signature'].split(' || ', 2),
+        'roster': _roster(manifest, guessed),
+        'signature': ranking.signature.split(PART_SEPARATOR, 2),
         'versions': dict(manifest.get('versions', {})),
-        'command': command(ranking, manifest),
+        'command': command(ranking.protocol, manifest),
     }
 
 
 def guessed_names(
-    ranking: Mapping[str, Any], manifest: Mapping[str, Any]
+    guessed: Collection[str], manifest: Mapping[str, Any]
 ) -> frozenset[str]:
     """
-    Return the systems of which a roster says that its model file is a guess.
+    Return the systems whose model file is a guess, says the ranking or the run.
     """
-    return frozenset((*ranking.get('guessed', ()), *manifest.get('guessed', ())))
+    return frozenset((*guessed, *manifest.get('guessed', ())))
 
 
-def command(ranking: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+def command(protocol: str, manifest: Mapping[str, Any]) -> str:
     """
     Return the command line that makes the run anew, in another folder.
     """
     if 'imported' in manifest:
         return _import(manifest['imported']['asked'])
-    asked = {'config': ranking['protocol'], **manifest.get('asked', {})}
+    asked = {'config': protocol, **manifest.get('asked', {})}
     given = [
-        f'--{option.replace("_", "-")} {shlex.quote(without_place(str(value)))}'
+        f'--{option.replace("_", "-")} {shlex.quote(without_folders(str(value)))}'
         for option, values in {**asked, 'run_dir': 'NEW_FOLDER'}.items()
         for value in (values if isinstance(values, list) else [values])
     ]
@@ -65,25 +72,25 @@ def _import(asked: Mapping[str, Any]) -> str:
     for option, values in asked.items():
         if option != 'dialogues':
             for value in values if isinstance(values, list) else [values]:
-                shown = shlex.quote(without_place(str(value)))
+                shown = shlex.quote(without_folders(str(value)))
                 given.append(f'--{option.replace("_", "-")} {shown}')
     return ' '.join(['parlai import_dialogues', *given, '--run-dir NEW_FOLDER'])
 
 
-def in_short(value: Any) -> str:
+def value_text(value: Any) -> str:
     """
     Return an option's value as one line, folders of this machine left out.
     """
     if isinstance(value, str):
-        return without_place(value)
+        return without_folders(value)
     if isinstance(value, Mapping):
-        return ', '.join(f'{k}: {in_short(v)}' for k, v in value.items())
+        return ', '.join(f'{k}: {value_text(v)}' for k, v in value.items())
     if isinstance(value, list | tuple):
-        return ', '.join(map(in_short, value))
+        return ', '.join(map(value_text, value))
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def without_place(text: str) -> str:
+def without_folders(text: str) -> str:
     """
     Return a path without its folders; any other text as it is.
     """
@@ -91,23 +98,22 @@ def without_place(text: str) -> str:
 
 
 def _roster(
-    ranking: Mapping[str, Any], manifest: Mapping[str, Any]
+    manifest: Mapping[str, Any], guessed: Collection[str]
 ) -> list[dict[str, Any]]:
     """
     Return every system with its role, options and the hash of what it is.
     """
-    guessed = guessed_names(ranking, manifest)
-    found = []
+    rows = []
     for role in ('targets', 'partners'):
         for name, entry in manifest.get(role, {}).items():
             options = manifest.get('systems', {}).get(name, {})
-            found.append(
+            rows.append(
                 {
                     'name': name,
                     'role': role.removesuffix('s'),
-                    'options': in_short({**options}),
+                    'options': value_text({**options}),
                     'identity': entry.get('identity') or '',
                     'guessed': name in guessed,
                 }
             )
-    return found
+    return rows

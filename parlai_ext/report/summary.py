@@ -1,232 +1,175 @@
 """
 The ranking in plain sentences: who is first, who cannot be told apart, what to doubt.
 
-Works on the dict that `ranking.json` holds. The sentences are plain text; whoever
-prints them makes hidden characters visible.
+The sentences are plain text; hidden characters in names are made visible where they are
+printed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from parlai_ext.core.display import join_names, number, percent
 from parlai_ext.core.floors import is_floor
-from parlai_ext.core.signature import PART_SEPARATOR
+from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import tournament
+from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
 
-Row = Mapping[str, Any]
 
-
-def scorer_of(ranking: Mapping[str, Any]) -> str:
+def sentences(ranking: Ranking) -> list[str]:
     """
-    Return the scorer's part of a ranking's signature.
+    Return the findings of a ranking as sentences, most important first.
     """
-    scorer = str(ranking['signature']).partition(PART_SEPARATOR)[2]
-    if 'tournament' in ranking:
-        return scorer.rpartition(PART_SEPARATOR)[0]
-    return scorer
-
-
-def not_comparable(ranking: Mapping[str, Any]) -> frozenset[str]:
-    """
-    Return the systems of whose contexts too many were cut to fit into the judge.
-    """
-    truncated = ranking.get('truncated') or {}  # early rankings do not tell
-    return frozenset(n for n, one in truncated.items() if not one['comparable'])
-
-
-def dimension_order(ranking: Mapping[str, Any]) -> list[str]:
-    """
-    Return the dimensions, the overall one first, the others as they come.
-    """
-    rated = (ranking.get('tournament') or {}).get('name')
-    return sorted(
-        ranking['dimensions'], key=lambda d: (d != rated, d.casefold() != 'overall')
-    )
-
-
-def dialogue_dimensions(ranking: Mapping[str, Any]) -> list[str]:
-    """
-    Return the dimensions on which dialogues have a score; a rating is no such.
-    """
-    rated = (ranking.get('tournament') or {}).get('name')
-    return [d for d in dimension_order(ranking) if d != rated]
-
-
-def ordered(rows: Sequence[Row]) -> list[Row]:
-    """
-    Return rows by rank, then score, then name; those without a rank last.
-    """
-
-    def key(row: Row) -> tuple[Any, ...]:
-        score = row['score']
-        missing = score is None
-        place = (row['rank'] is None, row['rank'] or 0)
-        return (*place, missing, 0 if missing else -score, row['system'])
-
-    return sorted(rows, key=key)
-
-
-def sentences(ranking: Mapping[str, Any]) -> list[str]:
-    """
-    Return what a reader should take home, most important first.
-    """
-    dimensions = dimension_order(ranking)
-    if not dimensions:
+    if not ranking.dimensions:
         return ['No dialogue has a score, so there is no ranking.']
-    main, *others = dimensions
-    said = [_first(ranking, main)]
+    main, *others = ranking.dimensions
+    if ranking.tournament is not None:
+        lines = [tournament.leader_sentence(ranking.tournament)]
+    else:
+        lines = [leader_sentence(ranking.standings[main], main)]
     if others:
-        said.append(_elsewhere(ranking, others))
-    found = ranking.get('reference', {}).get(main)
-    if found:
-        said.append(f'{main}: {agreement(found)}.')
-    return said
+        lines.append(_other_dimensions_sentence(ranking, others))
+    if agreement := ranking.reference.get(main):
+        lines.append(f'{main}: {agreement_text(agreement)}.')
+    return lines
 
 
-def _first(ranking: Mapping[str, Any], main: str) -> str:
-    if (ranking.get('tournament') or {}).get('name') == main:
-        return tournament.leader(ranking)
-    return leader(ranking['dimensions'][main], main)
-
-
-def leader(rows: Sequence[Row], dimension: str) -> str:
+def leader_sentence(standings: Sequence[Standing], dimension: str) -> str:
     """
-    Say who is first on a dimension and who cannot be told apart from the first.
+    Return which system is first on a dimension and which cannot be told apart from it.
     """
-    ranked = [r for r in ordered(rows) if r['rank'] is not None]
+    ranked = [one for one in best_first(standings) if one.rank is not None]
     if not ranked:
         return f'On {dimension} no system could be ranked.'
     top, *rest = ranked
     if not rest:
-        return f'On {dimension}, {top["system"]} is the only ranked system.'
-    start = f'On {dimension}, {top["system"]} comes first of {len(ranked)} systems'
-    tied = [r['system'] for r in rest if r['rank'] == top['rank']]
+        return f'On {dimension}, {top.system} is the only ranked system.'
+    start = f'On {dimension}, {top.system} comes first of {len(ranked)} systems'
+    tied = [one.system for one in rest if one.rank == top.rank]
     if tied:
         return f'{start}; this run cannot tell it apart from {join_names(tied, "or")}.'
-    if top['rank_high'] == top['rank']:
+    if top.rank_high == top.rank:
         return f'{start}, and its lead over every other is more than chance explains.'
     return f'{start}, and no other shares its rank.'
 
 
-def warnings(ranking: Mapping[str, Any]) -> list[str]:
+def _other_dimensions_sentence(ranking: Ranking, dimensions: Sequence[str]) -> str:
     """
-    Return what should make a reader doubt the ranking.
+    Return which system is first on each of the other dimensions.
     """
-    found: list[str] = []
-    dimensions = dimension_order(ranking)
-    where: dict[tuple[str, str], list[str]] = {}
+    firsts: dict[str, list[str]] = {}
     for dimension in dimensions:
-        for pair in _floors_above(ranking['dimensions'][dimension]):
-            where.setdefault(pair, []).append(dimension)
-    for (floor, systems), places in where.items():
-        found.append(
-            f'On {join_names(places)} the floor {floor} scores above {systems}.'
+        ranked = [one for one in best_first(ranking.standings[dimension]) if one.rank]
+        name = ranked[0].system if ranked else 'nobody'
+        firsts.setdefault(name, []).append(dimension)
+    parts = [f'{name} on {join_names(where)}' for name, where in firsts.items()]
+    return f'First on the other dimensions, alone or tied: {"; ".join(parts)}.'
+
+
+def warnings(ranking: Ranking) -> list[str]:
+    """
+    Return the reasons to doubt the ranking, as sentences.
+    """
+    lines: list[str] = []
+    dimensions_by_pair: dict[tuple[str, str], list[str]] = {}
+    for dimension in ranking.dimensions:
+        for pair in _floors_above(ranking.standings[dimension]):
+            dimensions_by_pair.setdefault(pair, []).append(dimension)
+    for (floor, systems), where in dimensions_by_pair.items():
+        lines.append(
+            f'On {join_names(where)} the floor {floor} scores above {systems}.'
         )
-    as_good = [one for d in dimensions if (one := _baselines_as_good(ranking, d))]
-    if as_good:
-        found.append(
+    as_good = [_baselines_as_good(ranking, one) for one in ranking.dimensions]
+    if any(as_good):
+        lines.append(
             'Something trivial agrees with the reference as well as the scorer does: '
-            f'{"; ".join(as_good)}.'
+            f'{"; ".join(filter(None, as_good))}.'
         )
-    for name, failure in ranking.get('failures', {}).items():
-        if failure.get('ranked') is False:
-            share = percent(failure['share'])
-            found.append(f'{name} is not ranked: {share} of its dialogues failed.')
-    for name in sorted(not_comparable(ranking)):
-        share = percent(ranking['truncated'][name]['share'])
-        found.append(
-            f'The scores of {name} are not comparable: {share} of its contexts were '
-            'too long for the judge, which read them in part.'
-        )
-    return found
+    for name, failures in ranking.failures.items():
+        if failures.ranked is False:
+            share = percent(failures.share)
+            lines.append(f'{name} is not ranked: {share} of its dialogues failed.')
+    for name, cut in sorted((ranking.truncated or {}).items()):
+        if not cut.comparable:
+            lines.append(
+                f'The scores of {name} are not comparable: {percent(cut.share)} of its '
+                'contexts were too long for the judge, which read them in part.'
+            )
+    return lines
 
 
-def agreement(found: Mapping[str, Any]) -> str:
+def _floors_above(standings: Sequence[Standing]) -> list[tuple[str, str]]:
     """
-    Say how well mean scores agree with the reference.
+    Return each floor that scores above systems, and these systems as a list in words:
+    a sign that the scorer rewards the wrong thing.
     """
-    kind = 'the planted order' if found.get('kind') == 'planted' else 'people'
+    scored = [
+        (one.system, one.score)
+        for one in standings
+        if one.rank is not None and one.score is not None
+    ]
+    pairs = []
+    for floor, floor_score in scored:
+        below = [
+            name
+            for name, score in scored
+            if is_floor(floor) and not is_floor(name) and score < floor_score
+        ]
+        if below:
+            pairs.append((floor, join_names(below)))
+    return pairs
+
+
+def _baselines_as_good(ranking: Ranking, dimension: str) -> str:
+    """
+    Return the trivial baselines that agree with the reference as well as the scorer
+    does, in words; nothing when none does.
+    """
+    name = ranking.leading_coefficient(dimension)
+
+    def coefficient(agreement: Agreement | None) -> float | None:
+        return getattr(agreement, name).value if agreement else None
+
+    own = coefficient(ranking.reference.get(dimension))
+    if own is None or own <= 0:
+        return ''  # said where the agreement is
+    as_good = []
+    for baseline, by_dimension in ranking.baseline_reference.items():
+        value = coefficient(by_dimension.get(dimension))
+        # a strong agreement upside down says as much about the data
+        if value is not None and abs(value) >= own:
+            as_good.append(f'{baseline_words(baseline)} {number(value)}')
+    if not as_good:
+        return ''
+    return f'on {dimension} {join_names(as_good)} against {number(own)}'
+
+
+def agreement_text(agreement: Agreement) -> str:
+    """
+    Return how well scores agree with the reference, in words.
+    """
+    kind = 'the planted order' if agreement.kind == 'planted' else 'people'
     start = f'agreement with {kind}'
-    if found['spearman']['value'] is None:
-        return f'{start} is not known ({found.get("reason") or "no reason given"})'
+    if agreement.spearman.value is None:
+        return f'{start} is not known ({agreement.reason or "no reason given"})'
     return (
-        f'{start}: Spearman {coefficient(found["spearman"])}, '
-        f'Kendall {coefficient(found["kendall"])}, {found["n"]} systems'
+        f'{start}: Spearman {coefficient_text(agreement.spearman)}, '
+        f'Kendall {coefficient_text(agreement.kendall)}, {agreement.n} systems'
     )
 
 
-def coefficient(one: Mapping[str, Any]) -> str:
+def coefficient_text(coefficient: Coefficient) -> str:
     """
-    Return a correlation with its interval, if it has one.
+    Return a coefficient as text, with its interval if it has one.
     """
-    if one['low'] is None or one['high'] is None:
-        return number(one['value'])
-    return f'{number(one["value"])} [{number(one["low"])}, {number(one["high"])}]'
+    value = number(coefficient.value)
+    if coefficient.low is None or coefficient.high is None:
+        return value
+    return f'{value} [{number(coefficient.low)}, {number(coefficient.high)}]'
 
 
-def words(name: str) -> str:
+def baseline_words(name: str) -> str:
     """
     Return a baseline's name as words.
     """
     return name.replace('_', ' ').replace('distinct 2', 'distinct-2')
-
-
-def _elsewhere(ranking: Mapping[str, Any], dimensions: Sequence[str]) -> str:
-    """
-    Say who is first on the other dimensions.
-    """
-    firsts: dict[str, list[str]] = {}
-    for dimension in dimensions:
-        ranked = [r for r in ordered(ranking['dimensions'][dimension]) if r['rank']]
-        name = ranked[0]['system'] if ranked else 'nobody'
-        firsts.setdefault(name, []).append(dimension)
-    said = '; '.join(f'{name} on {join_names(where)}' for name, where in firsts.items())
-    return f'First on the other dimensions, alone or tied: {said}.'
-
-
-def _floors_above(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """
-    Return each floor that scores above a system, and those systems: a sign that the
-    scorer rewards the wrong.
-    """
-    scored = [r for r in rows if r['rank'] is not None and r['score'] is not None]
-    found = []
-    for floor in (r for r in scored if is_floor(r['system'])):
-        below = [
-            r['system']
-            for r in scored
-            if not is_floor(r['system']) and r['score'] < floor['score']
-        ]
-        if below:
-            found.append((floor['system'], join_names(below)))
-    return found
-
-
-def _baselines_as_good(ranking: Mapping[str, Any], dimension: str) -> str:
-    """
-    Name trivial baselines that agree with the reference as well as the scorer does.
-    """
-    which = leading_coefficient(ranking, dimension)
-    own = ranking.get('reference', {}).get(dimension, {}).get(which, {})
-    mine = own.get('value')
-    if mine is None or mine <= 0:
-        return ''  # said where the agreement is
-    as_good = []
-    for name, found in ranking.get('baseline_reference', {}).items():
-        value = found.get(dimension, {}).get(which, {}).get('value')
-        # a strong agreement upside down says as much about the data
-        if value is not None and abs(value) >= mine:
-            as_good.append(f'{words(name)} {number(value)}')
-    if not as_good:
-        return ''
-    return f'on {dimension} {join_names(as_good)} against {number(mine)}'
-
-
-def leading_coefficient(ranking: Mapping[str, Any], dimension: str) -> str:
-    """
-    Return the coefficient that papers give: Kendall's for ratings, else Spearman's.
-    """
-    rated = dimension == (ranking.get('tournament') or {}).get('name')
-    return 'kendall' if rated else 'spearman'

@@ -1,14 +1,12 @@
 """
-A tournament for people: its cross-table, points by dimension and ratings.
-
-Works on what `ranking.json` holds under ``tournament``.
+A tournament for readers: its cross-table, points by dimension and ratings.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parlai_ext.core.display import (
     join_names,
@@ -18,248 +16,182 @@ from parlai_ext.core.display import (
     wrap_lines,
 )
 from parlai_ext.ranking.ratings import NORMAL_BOUND
-
-if TYPE_CHECKING:
-    import pandas
+from parlai_ext.ranking.tournament import ENDS, UNITS
+from parlai_ext.results.ranking import TournamentResult
 
 # what fits into a terminal
 MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7
-NAME = 18
+NAME_WIDTH = 18
+RATING_TITLES = {
+    'bradley_terry': 'Bradley–Terry',
+    'sum_of_ranks': 'sum of ranks, negated',
+}
 
 
-def by_rating(ranking: Mapping[str, Any]) -> list[str]:
+def systems_by_rating(result: TournamentResult) -> list[str]:
     """
     Return the systems of a tournament, best first; those without a rating last.
     """
-    found = ranking['tournament']
-    values = found['ratings'][found['rating']]['values']
+    values = result.chosen_rating.values
 
     def key(name: str) -> tuple[bool, float, str]:
         value = values.get(name)
         return (value is None, -(value or 0.0), name)
 
-    return sorted(found['systems'], key=key)
+    return sorted(result.systems, key=key)
 
 
-def totals(ranking: Mapping[str, Any]) -> dict[str, int]:
-    """
-    Return each system's points over all games and dimensions.
-    """
-    points = ranking['tournament']['dimension_points']
-    return {name: sum(of.values()) for name, of in points.items()}
-
-
-def with_uncertainty(ranking: Mapping[str, Any], name: str) -> str:
+def rating_text(result: TournamentResult, name: str) -> str:
     """
     Return a system's rating as text, with a standard deviation where there is one.
     """
-    found = ranking['tournament']
-    one = found['ratings'][found['rating']]
-    value, spread = one['values'].get(name), one['spreads'].get(name)
+    rating = result.chosen_rating
+    value, spread = rating.values.get(name), rating.spreads.get(name)
     if value is None:
         return '–'
     shown = number(value, 1)
     return shown if spread is None else f'{shown} ± {number(spread, 1)}'
 
 
-def in_short(ranking: Mapping[str, Any]) -> str:
+def size_and_rule(result: TournamentResult) -> str:
     """
-    Return the size of a tournament and its rule in one sentence.
+    Return the size of a tournament and its rating in one sentence.
     """
-    found = ranking['tournament']
-    said = f'Tournament of {found["n_games"]} games, rated by {found["rating"]}'
-    if found['rating'] in ('openskill', 'trueskill'):
-        orders = f'{found["shuffles"]} shuffled orders'
-        said += f' (mean of {orders} ± standard deviation)'
-    reason = found['ratings'][found['rating']]['reason']
-    return f'{said}: undefined: {reason}.' if reason else f'{said}.'
+    text = f'Tournament of {result.n_games} games, rated by {result.rating}'
+    if result.rating in ('openskill', 'trueskill'):
+        orders = f'{result.shuffles} shuffled orders'
+        text += f' (mean of {orders} ± standard deviation)'
+    reason = result.chosen_rating.reason
+    return f'{text}: undefined: {reason}.' if reason else f'{text}.'
 
 
-def leader(ranking: Mapping[str, Any]) -> str:
+def leader_sentence(result: TournamentResult) -> str:
     """
-    Say who is first by the rating, and whose rating is too near to tell.
+    Return which system is first by the rating, and whose ratings are near to it.
     """
-    names = by_rating(ranking)
-    found = ranking['tournament']
-    one = found['ratings'][found['rating']]
-    if not names or one['values'].get(names[0]) is None:
-        reason = one['reason'] or 'there is no rating'
-        return f'No system is first by {found["rating"]}: undefined: {reason}.'
-    best = one['values'][names[0]]
-    first = [name for name in names if one['values'].get(name) == best]
-    games = f' in {found["n_games"]} games' if found['n_games'] else ''
-    of = f'of {len(names)} systems{games}'
+    names = systems_by_rating(result)
+    rating = result.chosen_rating
+    best = rating.values.get(names[0]) if names else None
+    if best is None:
+        reason = rating.reason or 'there is no rating'
+        return f'No system is first by {result.rating}: undefined: {reason}.'
+    first = [name for name in names if rating.values.get(name) == best]
+    games = f' in {result.n_games} games' if result.n_games else ''
+    field = f'{len(names)} systems{games}'
     if len(first) == len(names):
-        return f'By {found["rating"]} the {of.removeprefix("of ")} are all equal.'
+        return f'By {result.rating} the {field} are all equal.'
     if len(first) > 1:
-        return f'By {found["rating"]}, {" and ".join(first)} share the lead {of}.'
-    shown = with_uncertainty(ranking, names[0])
-    said = f'By {found["rating"]}, {names[0]} comes first {of} ({shown})'
-    near = [n for n in names[1:] if _near(best, names[0], one, n)]
+        return f'By {result.rating}, {" and ".join(first)} share the lead of {field}.'
+    shown = rating_text(result, names[0])
+    text = f'By {result.rating}, {names[0]} comes first of {field} ({shown})'
+    near = [name for name in names[1:] if _is_near(result, names[0], name)]
     within = 'within 1.96 standard deviations'
     return (
-        f'{said}; its lead over {join_names(near)} is {within}.' if near else f'{said}.'
+        f'{text}; its lead over {join_names(near)} is {within}.' if near else f'{text}.'
     )
 
 
-def _near(best: float, first: str, rating: Mapping[str, Any], other: str) -> bool:
-    value, spreads = rating['values'].get(other), rating['spreads']
-    if value is None or not {first, other} <= set(spreads):
+def _is_near(result: TournamentResult, first: str, other: str) -> bool:
+    """
+    True if two ratings differ by at most 1.96 standard deviations of their difference.
+    """
+    rating = result.chosen_rating
+    best, value = rating.values.get(first), rating.values.get(other)
+    if best is None or value is None or not {first, other} <= set(rating.spreads):
         return False
-    spread = math.hypot(spreads[first], spreads[other])
-    return bool(best - value <= NORMAL_BOUND * spread)
+    spread = math.hypot(rating.spreads[first], rating.spreads[other])
+    return best - value <= NORMAL_BOUND * spread
 
 
-def notes(ranking: Mapping[str, Any]) -> list[str]:
+def notes(result: TournamentResult) -> list[str]:
     """
     Return what a reader of the tournament must be told.
     """
-    found = ranking['tournament']
-    said = list(found['notes'])
-    if found['incomplete'] and found['rating'] != 'sum_of_ranks':
-        said.append(f'the tournament is not complete: {found["incomplete"]}')
-    for name, one in found['ratings'].items():
-        if one['reason'] and one['reason'] != found['incomplete']:
-            said.append(f'{name} is undefined: {one["reason"]}')
-    return said
+    lines = list(result.notes)
+    if result.incomplete and result.rating != 'sum_of_ranks':
+        lines.append(f'the tournament is not complete: {result.incomplete}')
+    for name, rating in result.ratings.items():
+        if rating.reason and rating.reason != result.incomplete:
+            lines.append(f'{name} is undefined: {rating.reason}')
+    return lines
 
 
-def terminal_lines(ranking: Mapping[str, Any]) -> Iterator[str]:
+def terminal_lines(result: TournamentResult) -> Iterator[str]:
     """
     Yield the cross-table and the points by dimension, where they fit into 88 columns.
     """
-    found = ranking['tournament']
-    names = by_rating(ranking)
-    yield from wrap_lines(in_short(ranking))
-    if len(names) > MOST_SYSTEMS or len(found['dimensions']) > MOST_DIMENSIONS:
+    names = systems_by_rating(result)
+    yield from wrap_lines(size_and_rule(result))
+    if len(names) > MOST_SYSTEMS or len(result.dimensions) > MOST_DIMENSIONS:
         yield '  its tables are too wide for a terminal: see report.html'
         return
-    sums = totals(ranking)
     yield '  points of each match'
     heads = ''.join(f'{i:>5}' for i in range(1, len(names) + 1))
-    yield f'      {"":{NAME}}{heads}{"sum":>6}{"games w-d-l":>13}'
+    yield f'      {"":{NAME_WIDTH}}{heads}{"sum":>6}{"games w-d-l":>13}'
     for i, name in enumerate(names, 1):
-        row = found['cross_table'][name]
-        cells = ''.join(f'{_cell(row[other]):>5}' for other in names)
-        record = found['records'][name]
-        games = '-'.join(str(record[f'games_{end}']) for end in ENDS)
-        yield f'  {i:>2}  {_name(name)}{cells}{sums[name]:>6}{games:>13}'
+        row = result.cross_table[name]
+        points = ['–' if row[other] is None else str(row[other]) for other in names]
+        cells = ''.join(f'{point:>5}' for point in points)
+        games = '-'.join(str(result.records[name][f'games_{end}']) for end in ENDS)
+        total = result.total_points(name)
+        yield f'  {i:>2}  {_name_cell(name)}{cells}{total:>6}{games:>13}'
     yield '  points of each dimension'
-    heads = ''.join(f'{one_line(d)[:8]:>9}' for d in found['dimensions'])
-    yield f'      {"":{NAME}}{heads}'
+    heads = ''.join(f'{one_line(d)[:8]:>9}' for d in result.dimensions)
+    yield f'      {"":{NAME_WIDTH}}{heads}'
     for i, name in enumerate(names, 1):
-        of = found['dimension_points'][name]
-        cells = ''.join(f'{of[d]:>9}' for d in found['dimensions'])
-        yield f'  {i:>2}  {_name(name)}{cells}'
+        own = result.dimension_points[name]
+        cells = ''.join(f'{own[d]:>9}' for d in result.dimensions)
+        yield f'  {i:>2}  {_name_cell(name)}{cells}'
 
 
-ENDS = ('won', 'drawn', 'lost')
+def _name_cell(name: str) -> str:
+    return pad_cell(one_line(name), NAME_WIDTH)
 
 
-def _name(name: str) -> str:
-    return pad_cell(one_line(name), NAME)
-
-
-def _cell(points: int | None) -> str:
-    return '–' if points is None else str(points)
-
-
-def with_points(
-    frame: pandas.DataFrame, ranking: Mapping[str, Any]
-) -> pandas.DataFrame:
+def page_data(result: TournamentResult) -> dict[str, Any]:
     """
-    Return a leaderboard with points and the rating's standard deviation, as columns.
+    Return what the page shows of a tournament.
     """
-    if 'tournament' not in ranking:
-        return frame
-    found = ranking['tournament']
-    points, sums = found['dimension_points'], totals(ranking)
-    spreads = found['ratings'][found['rating']]['spreads']
-    rated = found['name']
-    rows = list(zip(frame['dimension'], frame['system'], strict=True))
-    columns: dict[str, Sequence[Any]] = {
-        'points': [
-            sums.get(name)
-            if dimension == rated
-            else points.get(name, {}).get(dimension)
-            for dimension, name in rows
-        ],
-        'rating_sd': [
-            spreads.get(name) if dimension == rated else None
-            for dimension, name in rows
-        ],
-    }
-    kinds = {'points': 'Int64', 'rating_sd': 'Float64'}
-    return frame.assign(**columns).astype(kinds)
-
-
-def page_data(ranking: Mapping[str, Any]) -> dict[str, Any] | None:
-    """
-    Return what the page shows of a tournament; `None` when there was none.
-    """
-    if 'tournament' not in ranking:
-        return None
-    found = ranking['tournament']
-    names, sums = by_rating(ranking), totals(ranking)
-    others = [name for name in found['ratings'] if name != found['rating']]
-    columns = {one: _column(found['ratings'][one]['values'], names) for one in others}
+    names = systems_by_rating(result)
+    others = [name for name in result.ratings if name != result.rating]
+    columns = {one: _rating_cells(result.ratings[one].values, names) for one in others}
     return {
-        'line': in_short(ranking),
-        'name': found['name'],
-        'dimensions': found['dimensions'],
-        'notes': notes(ranking),
-        'others': [title(one) for one in others],
+        'line': size_and_rule(result),
+        'name': result.name,
+        'dimensions': result.dimensions,
+        'notes': notes(result),
+        'others': [RATING_TITLES.get(one, one) for one in others],
         'rows': [
             {
                 'system': name,
-                'rating': with_uncertainty(ranking, name),
-                'cells': [found['cross_table'][name][other] for other in names],
-                'sum': sums[name],
-                'record': {unit: _record(found, name, unit) for unit in UNITS},
-                'points': [
-                    found['dimension_points'][name][d] for d in found['dimensions']
-                ],
+                'rating': rating_text(result, name),
+                'cells': [result.cross_table[name][other] for other in names],
+                'sum': result.total_points(name),
+                'record': {
+                    unit: '–'.join(
+                        str(result.records[name][f'{unit}_{end}']) for end in ENDS
+                    )
+                    for unit in UNITS
+                },
+                'points': [result.dimension_points[name][d] for d in result.dimensions],
                 'others': [columns[one][name] for one in others],
             }
             for name in names
         ],
-        'taus': _taus(found, [found['rating'], *others]),
+        'taus': [
+            {'method': RATING_TITLES.get(one, one), 'tau': tau}
+            for one in (result.rating, *others)
+            if (tau := result.ratings[one].tau) is not None
+        ],
     }
 
 
-UNITS = ('games', 'matches')
-TITLES = {
-    'bradley_terry': 'Bradley–Terry',
-    'sum_of_ranks': 'sum of ranks, negated',
-}
-
-
-def title(method: str) -> str:
+def _rating_cells(
+    values: Mapping[str, float | None], names: Sequence[str]
+) -> dict[str, str]:
     """
-    Return what a reader calls a rating.
+    Return ratings as text, whole numbers without decimals.
     """
-    return TITLES.get(method, method)
-
-
-def _column(values: Mapping[str, float | None], names: Sequence[str]) -> dict[str, str]:
-    """
-    Return ratings as text, whole numbers as such.
-    """
-    known = [v for v in map(values.get, names) if v is not None]
-    digits = 2 if any(v % 1 for v in known) else 0
+    known = [value for value in map(values.get, names) if value is not None]
+    digits = 2 if any(value % 1 for value in known) else 0
     return {name: number(values.get(name), digits) for name in names}
-
-
-def _record(found: Mapping[str, Any], name: str, unit: str) -> str:
-    return '–'.join(str(found['records'][name][f'{unit}_{end}']) for end in ENDS)
-
-
-def _taus(found: Mapping[str, Any], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """
-    Return each rating's tau with the reference, or why there is none.
-    """
-    return [
-        {'method': title(method), **found['ratings'][method]['tau']}
-        for method in methods
-        if 'tau' in found['ratings'][method]
-    ]

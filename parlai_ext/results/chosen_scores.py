@@ -1,5 +1,5 @@
 """
-Which scores of a run are ranked, where several scorers have judged it.
+The scores that are ranked, in a run that several scorers have scored.
 """
 
 from __future__ import annotations
@@ -21,48 +21,46 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     :param wanted: the scores' hash, or their scorer's name if no others have it.
     :raises UserError: when there are none, several to choose from, or no such one.
     """
-    found = {
-        path.parent.name: _scorer(run, path.parent)
+    scorers = {
+        path.parent.name: _scorer_record(run, path.parent)
         for path in sorted((run.root / 'scores').glob('*/signature.txt'))
     }
-    if not found:
+    if not scorers:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     section = run.manifest['protocol'].get('scorer') or {}
     own = [
         name
-        for name, scorer in found.items()
+        for name, scorer in scorers.items()
         if scorer.get('config', section) == section and not scorer.get('given')
     ]
-    meant = [name for name, scorer in found.items() if wanted in (name, _kind(scorer))]
-    choice = meant if wanted else own or list(found)
+    matching = [n for n, one in scorers.items() if wanted in (n, _scorer_name(one))]
+    choice = matching if wanted else own or list(scorers)
     if len(choice) != 1:
-        known = ', '.join(f'{name} ({_kind(s)})' for name, s in found.items())
+        known = ', '.join(f'{n} ({_scorer_name(one)})' for n, one in scorers.items())
         raise UserError(
             f'--scores: {wanted or "not given"}; choose one of {known}; '
             f'each is a folder of {run.root / "scores"} with its signature'
         )
     name = choice[0]
     folder = '' if name in own else f'rankings/{name}/'
-    return found[name]['signature'], folder
+    return scorers[name]['signature'], folder
 
 
 def scores_rule(run: RunFolder, scorer_signature: str) -> dict[str, Any]:
     """
-    Return the rule that was written down beside scores, where they brought their own.
+    Return the ranking options that were written down with scores, if they came with
+    their own.
     """
     return dict(run.scores(scorer_signature).about().get('ranking') or {})
 
 
-def _kind(scorer: Mapping[str, Any]) -> str:
-    """
-    Return a scorer's name, as signatures have it.
-    """
+def _scorer_name(scorer: Mapping[str, Any]) -> str:
     return str(scorer['signature']).split('|')[0].removeprefix('scorer:')
 
 
-def _scorer(run: RunFolder, folder: Path) -> dict[str, Any]:
+def _scorer_record(run: RunFolder, folder: Path) -> dict[str, Any]:
     """
-    Return what is written down of the scorer of one folder of scores.
+    Return the signature of the scorer of one folder of scores, and what is known of it.
     """
     signature = (folder / 'signature.txt').read_text().rstrip('\n')
     return {'signature': signature, **run.scores(signature).about()}

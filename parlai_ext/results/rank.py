@@ -1,5 +1,5 @@
 """
-From scores to `ranking.json`: standings, baselines beside them, the reference.
+A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
 from __future__ import annotations
@@ -11,30 +11,42 @@ import numpy as np
 
 from parlai_ext.collect import not_run
 from parlai_ext.collect.plan import Plan, plan_of_run
+from parlai_ext.core.display import percent
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import HumanJudgement, Standing
-from parlai_ext.core.options import given_options
-from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.ranking_options import RankingOptions, ranking_options
 from parlai_ext.core.signature import PART_SEPARATOR
-from parlai_ext.ranking.agreement import agreement_data, correlate_with_reference
+from parlai_ext.ranking.agreement import correlate_with_reference
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.bounds import unscored_bounds
-from parlai_ext.ranking.rank import standings
-from parlai_ext.results import tournament, tournament_rows
-from parlai_ext.results.reference import Reference, fitting, reference_of
-from parlai_ext.results.tables import Tables, read_tables
-from parlai_ext.results.truncation import truncation, truncation_notes
+from parlai_ext.ranking.standings import (
+    ScoreBounds,
+    Standing,
+    standings,
+    unscored_bounds,
+)
+from parlai_ext.results.ranking import (
+    Agreement,
+    CutContexts,
+    Failures,
+    Ranking,
+    TournamentResult,
+)
+from parlai_ext.results.reference import (
+    DimensionReference,
+    Reference,
+    match_reference,
+    read_reference,
+)
+from parlai_ext.results.tables import ScoreTables, read_tables
+from parlai_ext.results.tournament import (
+    agreement_record,
+    baseline_means,
+    play_tournament,
+    rating_agreement,
+    rating_standings,
+)
 from parlai_ext.store import RunFolder, imported
-
-SCHEMA = 1
-# what the ``ranking:`` section says where nobody says otherwise
-DEFAULTS = {
-    'bootstraps': 2000,
-    'max_failed_share': 0.05,
-    'max_truncated_share': 0.2,
-    'partners': 'sampled',
-}
 
 
 def rank_run(
@@ -43,202 +55,227 @@ def rank_run(
     *,
     human: Sequence[HumanJudgement] = (),
     **replaced: Any,
-) -> dict[str, Any]:
+) -> Ranking:
     """
-    Rank the targets of a scored run; return what `ranking.json` holds.
+    Rank the targets of a scored run.
 
     :param human: judgements that replace the protocol's own reference.
-    :param replaced: keys that replace those of the protocol's ``ranking:`` section,
+    :param replaced: options that replace those of the protocol's ``ranking:`` section,
         unless they are `None`.
+    :raises UserError: for a wrong option, a run without scores, or human judgements
+        that fit no target.
     """
     plan = plan_of_run(run)
-    settings = {**DEFAULTS, **plan.protocol.ranking}
-    settings |= {key: value for key, value in replaced.items() if value is not None}
-    tables = read_tables(run, scorer_signature, tournament.asked(settings))
+    options = ranking_options(plan.protocol.ranking, replaced)
+    tables = read_tables(run, scorer_signature, options.is_tournament)
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
-    ranked = ranked_mask(tables, settings['max_failed_share'])
-    partners, seed = settings['partners'], plan.protocol.seed
-    common: dict[str, Any] = {'bootstraps': settings['bootstraps'], 'seed': seed}
-    rows: dict[str, Any] = {'ranked': ranked, 'partners': partners, **common}
-    kind, everything = reference_of(plan, human)
-    asked, target = tournament.split(everything, settings)
-    played = tournament.crown(tables, settings, target=target, kind=kind, seed=seed)
-    reference, misfits = fitting(tables, asked, strict=bool(human))
-    truncated = truncation(tables, settings['max_truncated_share'])
-    return {
-        'schema': SCHEMA,
-        'signature': f'{not_run.signature(run)}{PART_SEPARATOR}{scorer_signature}'
-        + tournament.signed(played),
-        'protocol': plan.protocol.name,
-        'partners': partners,
-        'guessed': list(plan.manifest.get('guessed') or ()),
-        'dimensions': tournament_rows.rows(played, tables, ranked)
-        | all_standings(tables, tables.scores, **rows),
-        'baselines': all_standings(
-            tables, tables.baselines, higher=HIGHER_IS_BETTER, **rows
+    ranked = ranked_mask(tables, options.max_failed_share)
+    seed = plan.protocol.seed
+    reference = read_reference(plan.protocol, human, options.is_tournament)
+    matching, reference_notes = match_reference(reference, tables)
+    result = None
+    if options.is_tournament:
+        result = play_tournament(tables, options, reference, seed)
+    truncated = count_truncated(tables, options.max_truncated_share)
+    signature = [not_run.signature(run), scorer_signature]
+    signature += [result.chosen_rating.signature] if result else []
+    return Ranking(
+        signature=PART_SEPARATOR.join(signature),
+        protocol=plan.protocol.name,
+        partners=options.partners,
+        guessed=tuple(plan.manifest.get('guessed') or ()),
+        standings=score_standings(tables, ranked, options, seed, result),
+        baselines=all_standings(
+            tables, tables.baselines, ranked, options, seed, HIGHER_IS_BETTER
         ),
-        **tournament_rows.beside(
-            agreements(tables, ranked, reference, kind=kind, **common), played, tables
+        **agreements(tables, ranked, reference, matching, options, seed, result),
+        tournament=result,
+        bounds=score_bounds(tables),
+        failures=count_failures(tables, ranked),
+        truncated=truncated,
+        unplayed=not_run.of_targets(run, plan),
+        notes=(
+            *notes(run, plan, tables),
+            *truncation_notes(truncated),
+            *reference_notes,
         ),
-        **tournament.kept(played),
-        'bounds': _bounds(tables),
-        'failures': failures(tables, ranked),
-        'truncated': truncated,
-        'unplayed': not_run.of_targets(run, plan),
-        'notes': notes(run, plan, tables) + truncation_notes(truncated) + misfits,
-    }
+    )
 
 
-def rule_of(opt: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the keys of the ``ranking:`` section that options replace; a rating is a
-    tournament's.
-
-    :raises UserError: for a value that the section cannot have.
-    """
-    given = {
-        k: opt[k] for k in ('rule', 'rating', 'shuffles') if opt.get(k) is not None
-    }
-    given_options(RankingOptions, given, '--')
-    if given and 'rule' not in given:
-        given['rule'] = tournament.RULE
-    return given
-
-
-def ranked_mask(tables: Tables, max_failed_share: float) -> np.ndarray:
+def ranked_mask(tables: ScoreTables, max_failed_share: float) -> np.ndarray:
     """
     Return which targets are ranked: those that broke off few enough dialogues.
     """
-
-    def share(name: str) -> float:
-        failed = sum(tables.failures.get(name, {}).values())
-        return failed / max(1, tables.n_played[name])
-
-    return np.array([share(name) <= max_failed_share for name in tables.systems])
+    failed = [sum(tables.failures.get(n, {}).values()) for n in tables.systems]
+    played = [max(1, tables.n_played[name]) for name in tables.systems]
+    return np.array(failed) / np.array(played) <= max_failed_share
 
 
-def failures(tables: Tables, ranked: np.ndarray) -> dict[str, Any]:
+def count_failures(tables: ScoreTables, ranked: np.ndarray) -> dict[str, Failures]:
     """
     Return, for each system that broke off a dialogue, how often and why.
     """
-    found: dict[str, Any] = {}
     rank = dict(zip(tables.systems, ranked.tolist(), strict=True))
+    failures = {}
     for name, reasons in sorted(tables.failures.items()):
-        failed = sum(reasons.values())
-        found[name] = {
-            'role': 'target' if name in rank else 'partner',
-            'n_dialogues': tables.n_played[name],
-            'n_failed': failed,
-            'share': failed / tables.n_played[name],
-            'ranked': rank.get(name),
-            'reasons': dict(sorted(reasons.items())),
-        }
-    return found
+        n_failed = sum(reasons.values())
+        failures[name] = Failures(
+            role='target' if name in rank else 'partner',
+            n_dialogues=tables.n_played[name],
+            n_failed=n_failed,
+            share=n_failed / tables.n_played[name],
+            ranked=rank.get(name),
+            reasons=dict(sorted(reasons.items())),
+        )
+    return failures
 
 
-def notes(run: RunFolder, plan: Plan, tables: Tables) -> list[str]:
+def count_truncated(tables: ScoreTables, max_share: float) -> dict[str, CutContexts]:
     """
-    Return what a reader of the ranking must be told.
+    Return the targets some of whose contexts were cut to fit into the judge.
     """
-    found = [f'left out: {line}' for line in plan.manifest.get('left_out') or ()]
-    found += imported.in_words(plan.manifest)
-    found += not_run.in_words(run)
+    truncated = {}
+    for name, n_cut in sorted(tables.n_cut.items()):
+        if n_cut:
+            n_contexts = tables.n_contexts[name]
+            share = n_cut / n_contexts
+            truncated[name] = CutContexts(n_contexts, n_cut, share, share <= max_share)
+    return truncated
+
+
+def truncation_notes(truncated: Mapping[str, CutContexts]) -> list[str]:
+    """
+    Return a note on the systems of whose contexts few were cut; where many were, the
+    report warns.
+    """
+    listed = [
+        f'{name} {one.n_cut} of {one.n_contexts} ({percent(one.share)})'
+        for name, one in truncated.items()
+        if one.comparable
+    ]
+    if not listed:
+        return []
+    return [f'contexts too long for the judge, cut: {", ".join(listed)}']
+
+
+def notes(run: RunFolder, plan: Plan, tables: ScoreTables) -> list[str]:
+    """
+    Return what a reader of the ranking must be told about the run.
+    """
+    lines = [f'left out: {line}' for line in plan.manifest.get('left_out') or ()]
+    lines += imported.in_words(plan.manifest)
+    lines += not_run.in_words(run)
     if guessed := plan.manifest.get('guessed'):
-        found.append(f'guessed, which model a paper means: {", ".join(guessed)}')
+        lines.append(f'guessed, which model a paper means: {", ".join(guessed)}')
     if trusted := plan.manifest.get('trusted'):
-        found.append(f'model files that might run code: {", ".join(trusted)}')
+        lines.append(f'model files that might run code: {", ".join(trusted)}')
     if len(tables.opponents) == 1:
-        found.append('one partner only: intervals cannot speak for other partners')
-    floors = [n for n in tables.systems if is_floor(n)]
+        lines.append('one partner only: intervals cannot speak for other partners')
+    floors = [name for name in tables.systems if is_floor(name)]
     if floors:
-        found.append(f'floors, no part of the claim: {", ".join(floors)}')
-    return found
+        lines.append(f'floors, no part of the claim: {", ".join(floors)}')
+    return lines
+
+
+def score_standings(
+    tables: ScoreTables,
+    ranked: np.ndarray,
+    options: RankingOptions,
+    seed: int,
+    result: TournamentResult | None,
+) -> dict[str, tuple[Standing, ...]]:
+    """
+    Return the standings by mean score, and before them those by a tournament's rating.
+    """
+    scored = all_standings(tables, tables.scores, ranked, options, seed)
+    if result is None:
+        return scored
+    return {result.name: rating_standings(result, tables, ranked.tolist()), **scored}
 
 
 def all_standings(
-    tables: Tables,
+    tables: ScoreTables,
     arrays: Mapping[str, np.ndarray],
-    *,
     ranked: np.ndarray,
-    higher: Mapping[str, bool] | None = None,
-    **settings: Any,
-) -> dict[str, list[dict[str, Any]]]:
+    options: RankingOptions,
+    seed: int,
+    higher_is_better: Mapping[str, bool] | None = None,
+) -> dict[str, tuple[Standing, ...]]:
     """
-    Return the rows of `ranking.json` for each of these arrays.
+    Return the standings by each of these ``[target, opponent, opener]`` arrays.
     """
-    n_dialogues = [tables.n_dialogues[name] for name in tables.systems]
     return {
-        name: [
-            row(s)
-            for s in standings(
+        name: tuple(
+            standings(
                 values,
                 tables.systems,
                 name,
                 ranked=ranked.tolist(),
-                n_dialogues=n_dialogues,
+                n_dialogues=[tables.n_dialogues[one] for one in tables.systems],
                 n_unscored=tables.unscored(values),
-                higher_is_better=(higher or {}).get(name, True),
-                **settings,
+                higher_is_better=(higher_is_better or {}).get(name, True),
+                partners=options.partners,
+                bootstraps=options.bootstraps,
+                seed=seed,
             )
-        ]
+        )
         for name, values in arrays.items()
     }
 
 
-def row(standing: Standing) -> dict[str, Any]:
-    """
-    Return a standing as a row of `ranking.json` (its dimension is the key above it).
-    """
-    return {k: v for k, v in vars(standing).items() if k != 'dimension'}
-
-
 def agreements(
-    tables: Tables,
+    tables: ScoreTables,
     ranked: np.ndarray,
     reference: Reference,
-    *,
-    kind: str,
-    **settings: Any,
+    matching: Mapping[str, DimensionReference],
+    options: RankingOptions,
+    seed: int,
+    result: TournamentResult | None,
 ) -> dict[str, Any]:
     """
-    Correlate scores and, beside them, each trivial baseline with the reference.
+    Return the fields `reference` and `baseline_reference` of a ranking.
 
-    Floors are no part of it; a baseline whose lower values are better is turned round,
-    as it is in the ranking.
+    Floors are no part of a correlation; a baseline whose lower values are better
+    changes its sign, as it does in the ranking.
     """
     claimed = ranked & ~np.array([is_floor(name) for name in tables.systems])
     names = [n for n, c in zip(tables.systems, claimed, strict=True) if c]
-    turned = {
-        name: values[claimed] * (1 if HIGHER_IS_BETTER[name] else -1)
+
+    def agreement(values: np.ndarray, dimension: str) -> Agreement:
+        correlations = correlate_with_reference(
+            values[claimed],
+            names,
+            matching[dimension],
+            bootstraps=options.bootstraps,
+            seed=seed,
+        )
+        return agreement_record(correlations, reference.kind)
+
+    signs = {name: 1 if HIGHER_IS_BETTER[name] else -1 for name in tables.baselines}
+    own = {d: agreement(tables.scores[d], d) for d in matching}
+    baselines = {
+        name: {d: agreement(values * signs[name], d) for d in matching}
         for name, values in tables.baselines.items()
     }
-
-    def agreement(values: np.ndarray, dimension: str) -> dict[str, Any]:
-        correlations = correlate_with_reference(
-            values, names, reference[dimension], **settings
-        )
-        return agreement_data(correlations, kind=kind)
-
-    return {
-        'reference': {d: agreement(tables.scores[d][claimed], d) for d in reference},
-        'baseline_reference': {
-            name: {d: agreement(values, d) for d in reference}
-            for name, values in turned.items()
-        },
-    }
+    if result is not None and reference.rating:
+        rating = result.chosen_rating
+        of_rating = rating_agreement(rating.values, reference, rating.reason)
+        own = {result.name: of_rating, **own}
+        for name, by_dimension in baselines.items():
+            means = baseline_means(tables, name)
+            by_dimension[result.name] = rating_agreement(means, reference)
+    return {'reference': own, 'baseline_reference': baselines}
 
 
-def _bounds(tables: Tables) -> dict[str, dict[str, Any]]:
+def score_bounds(tables: ScoreTables) -> dict[str, dict[str, ScoreBounds]]:
     """
     Return, by dimension and system, what the unscored dialogues could change.
     """
-    return {
-        d: {
-            b.system: {'unscored_share': b.share, 'worst': b.worst, 'best': b.best}
-            for b in unscored_bounds(values, tables.systems, tables.unscored(values))
-            if b.share
-        }
-        for d, values in tables.scores.items()
-        if any(tables.unscored(values))
-    }
+    bounds = {}
+    for dimension, values in tables.scores.items():
+        n_unscored = tables.unscored(values)
+        if any(n_unscored):
+            every = unscored_bounds(values, tables.systems, n_unscored)
+            bounds[dimension] = {n: b for n, b in every.items() if b.unscored_share}
+    return bounds

@@ -4,57 +4,126 @@ What a ranking is compared with: people, or an order planted beforehand.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.results.tables import Tables
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.ranking.agreement import mean_ranks
+from parlai_ext.ranking.ratings import rank_values
+from parlai_ext.results.tables import ScoreTables
 
-Reference = Mapping[str, Mapping[str, float] | Sequence[HumanJudgement]]
+# reference values of these dimensions are compared with a tournament's rating
+OVERALL, RANK = 'overall', 'rank'
+
+# system -> value, or judgements of systems
+Values = Mapping[str, float]
+DimensionReference = Values | Sequence[HumanJudgement]
 
 
-def reference_of(
-    plan: Plan, human: Sequence[HumanJudgement]
-) -> tuple[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Reference:
     """
-    Return the kind of the reference and its values or judgements by dimension.
+    Reference values or judgements by dimension, and those of a tournament's rating.
+
+    `rating` maps a system to a value, larger is better; it is empty where the mean
+    scores are ranked. `given_now` is true for judgements that a user gave for this
+    ranking: what fits nothing is then a mistake, otherwise a note.
     """
-    if not human:
-        return plan.protocol.reference_kind or 'human', dict(plan.protocol.reference)
-    by_dimension: dict[str, list[HumanJudgement]] = {}
-    for judgement in human:
-        by_dimension.setdefault(judgement.dimension, []).append(judgement)
-    return 'human', dict(by_dimension)
+
+    kind: str
+    by_dimension: Mapping[str, DimensionReference]
+    rating: Values
+    given_now: bool
+
+    @property
+    def rating_ranks(self) -> dict[str, float | None] | None:
+        """
+        The ranks of the systems by `rating`, floors left out; `None` without values.
+        """
+        if not self.rating:
+            return None
+        return rank_values({n: v for n, v in self.rating.items() if not is_floor(n)})
 
 
-def fitting(
-    tables: Tables, reference: Reference, strict: bool
-) -> tuple[dict[str, Any], list[str]]:
+def read_reference(
+    protocol: Protocol, human: Sequence[HumanJudgement], is_tournament: bool
+) -> Reference:
+    """
+    Return the protocol's reference, or the human judgements that replace it.
+
+    In a tournament the values called ``Overall``, or ``rank`` (the smallest is best),
+    are those that the rating is compared with.
+    """
+    kind = protocol.reference_kind or 'human'
+    by_dimension: dict[str, DimensionReference] = dict(protocol.reference)
+    if human:
+        judgements: dict[str, list[HumanJudgement]] = {}
+        for one in human:
+            judgements.setdefault(one.dimension, []).append(one)
+        kind, by_dimension = 'human', dict(judgements)
+    rating: Values = {}
+    for name in list(by_dimension) if is_tournament else ():
+        if name.casefold() in (OVERALL, RANK):
+            best_is_smallest = name.casefold() == RANK
+            rating = _rating_reference(by_dimension.pop(name), best_is_smallest)
+    return Reference(kind, by_dimension, rating, bool(human))
+
+
+def _rating_reference(given: DimensionReference, best_is_smallest: bool) -> Values:
+    """
+    Return one number for each system, larger is better.
+
+    Of judgements that is the negated mean over annotators of the system's rank.
+    """
+    sign = -1.0 if best_is_smallest else 1.0
+    if isinstance(given, Mapping):
+        return {name: sign * value for name, value in given.items()}
+    values: dict[str, dict[str, list[float]]] = {}
+    for one in given:
+        by_system = values.setdefault(one.rater or '', {})
+        by_system.setdefault(one.system, []).append(sign * one.value)
+    ranks = mean_ranks(
+        {
+            annotator: rank_values(
+                {name: math.fsum(own) / len(own) for name, own in by_system.items()}
+            )
+            for annotator, by_system in values.items()
+        }
+    )
+    return {name: -rank for name, rank in ranks.items() if rank is not None}
+
+
+def match_reference(
+    reference: Reference, tables: ScoreTables
+) -> tuple[dict[str, DimensionReference], list[str]]:
     """
     Return the reference on dimensions that are scored, and notes on what fits nothing.
 
-    :param strict: a user gave it for this run, so what fits nothing is a mistake.
-    :raises UserError: for a dimension without scores, or when no system fits.
+    :raises UserError: for a dimension without scores, or when no system fits, of a
+        reference that was given now.
     """
-    kept, found = {}, []
-    for dimension, values in reference.items():
+    matching: dict[str, DimensionReference] = {}
+    notes = []
+    for dimension, values in reference.by_dimension.items():
         names = {v if isinstance(v, str) else v.system for v in values}
-        strangers = sorted(names - set(tables.systems))
+        unknown = sorted(names - set(tables.systems))
         if dimension not in tables.scores:
-            what = f'no scores on dimension {dimension!r}'
+            problem = f'no scores on dimension {dimension!r}'
             hint = nearest(dimension, tables.scores)
-        elif strangers and len(strangers) == len(names):
-            what = f'{dimension}: no target {strangers[0]!r}'
-            hint = nearest(strangers[0], tables.systems)
+        elif unknown and len(unknown) == len(names):
+            problem = f'{dimension}: no target {unknown[0]!r}'
+            hint = nearest(unknown[0], tables.systems)
         else:
-            kept[dimension] = values
-            if strangers:
-                listed = ', '.join(strangers)
-                found.append(f'{dimension}: reference values of no target: {listed}')
+            matching[dimension] = values
+            if unknown:
+                listed = ', '.join(unknown)
+                notes.append(f'{dimension}: reference values of no target: {listed}')
             continue
-        if strict:
-            raise UserError(f'reference: {what}; {hint}')
-        found.append(f'reference: {what}')
-    return kept, found
+        if reference.given_now:
+            raise UserError(f'reference: {problem}; {hint}')
+        notes.append(f'reference: {problem}')
+    return matching, notes

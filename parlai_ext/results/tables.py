@@ -1,5 +1,5 @@
 """
-From a run folder to arrays: one mean for each dialogue, dimension and target.
+A run folder as arrays: one mean score for each dialogue, dimension and target.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from parlai_ext.store import RunFolder, imported
 
 
 @dataclass
-class Tables:
+class ScoreTables:
     """
-    Dense arrays ``[target, opponent, opener]`` of dialogue means, NaN where there is
-    none. `n_dialogues` counts a target's collected dialogues; `n_played` those in which
-    a system took part and `failures` why those that it broke off ended. `n_contexts`
-    counts the utterances of a target that were judged, `n_cut` those among them whose
-    context was too long for the judge. `games` has every scored dialogue, self-chats
-    among them, where they were asked for.
+    The dialogue means of a run by dimension and by trivial baseline.
+
+    Each is a dense array ``[target, opponent, opener]``, NaN where there is no dialogue
+    or no score. `n_dialogues` counts a target's collected dialogues, `n_played` those
+    in which a system took part and `failures` why those that it broke off ended.
+    `n_contexts` counts the judged utterances of a target, `n_cut` those whose context
+    was too long for the judge. `games` has every scored dialogue, self-chats among
+    them, where they were asked for.
     """
 
     systems: tuple[str, ...]
@@ -50,44 +52,46 @@ class Tables:
         return [n - int(k) for n, k in zip(counts, scored, strict=True)]
 
 
-def read_tables(run: RunFolder, scorer_signature: str, games: bool = False) -> Tables:
+def read_tables(
+    run: RunFolder, scorer_signature: str, games: bool = False
+) -> ScoreTables:
     """
-    Read every collected dialogue and its scores into arrays.
+    Return every collected dialogue and its scores as arrays.
 
-    :param games: keep what the sides of each have scored, for a tournament.
+    :param games: keep the raw scores of both sides of each dialogue, for a tournament.
     """
     plan = plan_of_run(run)
-    tables = _empty(plan)
+    tables = _empty_tables(plan)
     place = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
-    for pairing, dialogue, scored in walk(run, plan, scorer_signature):
-        _count(tables, pairing, dialogue)
+    for pairing, dialogue, scored in scored_dialogues(run, plan, scorer_signature):
+        _count_dialogue(tables, pairing, dialogue)
         if games and scored is not None:
-            tables.games.append(game_of(pairing, dialogue, scored))
+            tables.games.append(_game(pairing, dialogue, scored))
         opener = place[dialogue.opener_id]
         for k, judged in enumerate(plan.judged_sides(pairing)):
             if judged.first in rows:
                 column = columns.get(judged.second, 0)
-                # a game that somebody else began is another one than his own
+                # over one opener, the target's second game is the one it did not begin
                 later = k * len(plan.openers) if plan.both_judged else 0
                 cell = (rows[judged.first], column, opener + later)
-                _enter(tables, cell, judged, dialogue, scored)
+                _enter_dialogue(tables, cell, judged, dialogue, scored)
     return tables
 
 
-def game_of(pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue) -> Game:
+def _game(pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue) -> Game:
     """
-    Return a dialogue as a game, with what each side has scored.
+    Return a dialogue as a game, with the raw scores of both sides.
     """
     names = dict.fromkeys((pairing.first, pairing.second))
     raw = {name: dialogue_means(dialogue, scored, name) for name in names}
     return Game(pairing.first, pairing.second, raw, dialogue.id)
 
 
-def judged_contexts(scored: ScoredDialogue, judged: str) -> set[int]:
+def _judged_indices(scored: ScoredDialogue, judged: str) -> set[int]:
     """
-    Return the places of the system's utterances that were judged.
+    Return the indices of the utterances of a system that were judged.
     """
     return {
         score.utterance_index
@@ -96,7 +100,7 @@ def judged_contexts(scored: ScoredDialogue, judged: str) -> set[int]:
     }
 
 
-def _empty(plan: Plan) -> Tables:
+def _empty_tables(plan: Plan) -> ScoreTables:
     """
     Return tables with a place for every dialogue of the plan.
     """
@@ -104,7 +108,7 @@ def _empty(plan: Plan) -> Tables:
     opponents = plan.opponents
     games = len(plan.openers) * (2 if plan.both_judged else 1)
     shape = (len(systems), len(opponents), games)
-    return Tables(
+    return ScoreTables(
         systems,
         opponents,
         {},
@@ -113,7 +117,7 @@ def _empty(plan: Plan) -> Tables:
     )
 
 
-def walk(
+def scored_dialogues(
     run: RunFolder, plan: Plan, signature: str
 ) -> Iterator[tuple[Pairing, Dialogue, ScoredDialogue | None]]:
     """
@@ -124,15 +128,15 @@ def walk(
     shards = run.dialogue_shards()
     with bar_of('read', sum(s.n_dialogues for s in shards), delay=3) as bar:
         for shard in shards:
-            found = scores.by_dialogue(shard.pairing_id, shard.index)
+            scored = scores.by_dialogue(shard.pairing_id, shard.index)
             for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
-                yield by_id[shard.pairing_id], dialogue, found.get(dialogue.id)
+                yield by_id[shard.pairing_id], dialogue, scored.get(dialogue.id)
                 bar.update()
 
 
-def _count(tables: Tables, pairing: Pairing, dialogue: Dialogue) -> None:
+def _count_dialogue(tables: ScoreTables, pairing: Pairing, dialogue: Dialogue) -> None:
     """
-    Count who took part in a dialogue, and why it ended early if it did.
+    Count the systems that took part in a dialogue, and why it ended early if it did.
     """
     tables.n_played.update({pairing.first, pairing.second})
     if dialogue.ended_by is not None:
@@ -140,15 +144,15 @@ def _count(tables: Tables, pairing: Pairing, dialogue: Dialogue) -> None:
         reasons[dialogue.reason or 'no reason given'] += 1
 
 
-def _enter(
-    tables: Tables,
+def _enter_dialogue(
+    tables: ScoreTables,
     cell: tuple[int, int, int],
     pairing: Pairing,
     dialogue: Dialogue,
     scored: ScoredDialogue | None,
 ) -> None:
     """
-    Put one dialogue into the arrays, for the first system of ``pairing``.
+    Enter one dialogue into the arrays, as one of the first system of ``pairing``.
     """
     judged = pairing.first
     tables.n_dialogues[judged] += 1
@@ -159,7 +163,7 @@ def _enter(
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
         return
-    contexts = judged_contexts(scored, judged)
+    contexts = _judged_indices(scored, judged)
     tables.n_contexts[judged] += len(contexts)
     tables.n_cut[judged] += sum(i in scored.truncated for i in contexts)
     for dimension, mean in dialogue_means(dialogue, scored, judged).items():

@@ -1,177 +1,259 @@
 """
-A ranking by a tournament: the games of a run, who won what, and the rating.
+A ranking by a tournament: the games of a run, their points, and the rating.
 
-The rating stands in `ranking.json` as one more dimension, and everything behind it
-under ``tournament``.
+The rating is one more dimension of the ranking; everything behind it is the ranking's
+`tournament`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.core.signature import PART_SEPARATOR
-from parlai_ext.ranking.agreement import mean_ranks
-from parlai_ext.ranking.ratings import SHUFFLES, ranked, sum_of_ranks
-from parlai_ext.ranking.tournament import mean_raw, tournament
-from parlai_ext.ranking.tournament_summary import METHODS, rating_data, summary
-from parlai_ext.results.tables import Tables
+from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.ranking.agreement import (
+    Correlation,
+    agreement_data,
+    correlate_with_ranks,
+)
+from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
+from parlai_ext.ranking.ratings import (
+    FOOTBALL,
+    NORMAL_BOUND,
+    Rating,
+    rate,
+    sum_of_ranks,
+)
+from parlai_ext.ranking.standings import Standing
+from parlai_ext.ranking.table import json_number
+from parlai_ext.ranking.tournament import Tournament, award_points, mean_raw
+from parlai_ext.results.ranking import (
+    Agreement,
+    Coefficient,
+    RatingTau,
+    TournamentRating,
+    TournamentResult,
+)
+from parlai_ext.results.reference import OVERALL, Reference, Values
+from parlai_ext.results.tables import ScoreTables
 
-RULE, RATING = 'tournament', 'openskill'
-OVERALL, RANK = 'overall', 'rank'
-SUMS = 'sum_of_ranks'
+SUM_OF_RANKS = 'sum_of_ranks'
+# shown beside the rating that ranks
+SHOWN_RATINGS = ('openskill', 'bradley_terry', *FOOTBALL)
+NO_INTERVAL = 'no interval: a rating is of the whole tournament'
 
-Values = Mapping[str, float]
 
-
-@dataclass(frozen=True)
-class Crown:
+def play_tournament(
+    tables: ScoreTables, options: RankingOptions, reference: Reference, seed: int
+) -> TournamentResult:
     """
-    What a tournament adds to a ranking.
+    Return the points and ratings of a run's games, compared with the reference.
 
-    :param name: the dimension that holds its rating.
-    :param data: what `ranking.json` holds under ``tournament``.
-    :param target: what the rating is compared with, larger is better.
+    :param tables: read with games.
+    :raises UserError: when the reference of the rating names no target.
     """
-
-    name: str
-    data: Mapping[str, Any]
-    target: Values
-    kind: str
-
-    @property
-    def chosen(self) -> Mapping[str, Any]:
-        """
-        The rating that ranks.
-        """
-        found: Mapping[str, Any] = self.data['ratings'][self.data['rating']]
-        return found
-
-
-def signed(found: Crown | None) -> str:
-    """
-    Return what of the rating belongs into a ranking's signature.
-    """
-    return '' if found is None else f'{PART_SEPARATOR}{found.chosen["signature"]}'
-
-
-def kept(found: Crown | None) -> dict[str, Any]:
-    """
-    Return what `ranking.json` holds of the tournament itself.
-    """
-    return {} if found is None else {'tournament': {**found.data, 'name': found.name}}
-
-
-def asked(settings: Mapping[str, Any]) -> bool:
-    """
-    Tell whether the ``ranking:`` section asks for a tournament.
-    """
-    return settings.get('rule') == RULE
-
-
-def split(
-    given: Mapping[str, Any], settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], Values]:
-    """
-    Return the reference without what a tournament's rating is compared with, and that.
-
-    These are the values called ``Overall``, or ``rank``, of which the smallest is best.
-
-    :param given: dimension -> system -> value, or human judgements.
-    """
-    rest = dict(given)
-    target: Values = {}
-    if asked(settings):
-        for name in given:
-            if name.casefold() in (OVERALL, RANK):
-                target = _target(rest.pop(name), name.casefold() == RANK)
-    return rest, target
-
-
-def _target(
-    given: Mapping[str, float] | Sequence[HumanJudgement], best_low: bool
-) -> Values:
-    """
-    Return one number a system, larger is better: of judges, their mean rank negated.
-    """
-    sign = -1.0 if best_low else 1.0
-    if isinstance(given, Mapping):
-        return {name: sign * value for name, value in given.items()}
-    said: dict[str, dict[str, list[float]]] = {}
-    for one in given:
-        own = said.setdefault(one.rater or '', {})
-        own.setdefault(one.system, []).append(sign * one.value)
-    ranks = mean_ranks(
-        {
-            rater: ranked({name: math.fsum(of) / len(of) for name, of in own.items()})
-            for rater, own in said.items()
-        }
-    )
-    return {name: -rank for name, rank in ranks.items() if rank is not None}
-
-
-def crown(
-    tables: Tables,
-    settings: Mapping[str, Any],
-    *,
-    target: Values,
-    kind: str,
-    seed: int,
-) -> Crown | None:
-    """
-    Play the tournament that the ``ranking:`` section asks for; `None` when none is.
-
-    :param tables: with the run's games.
-    """
-    if not asked(settings):
-        return None
-    names = {d.casefold(): d for d in tables.scores}
+    names = {dimension.casefold() for dimension in tables.scores}
     name = 'Rating' if OVERALL in names else OVERALL.capitalize()
-    strangers = sorted(set(target) - set(tables.systems))
-    if target and len(strangers) == len(target):
-        raise UserError(f'reference: {name}: no target {strangers[0]!r}')
-    data = tournament_data(tables, settings, target, seed)
-    if strangers:
-        data['notes'].append(f'reference values of no target: {", ".join(strangers)}')
-    return Crown(name, data, target, kind)
-
-
-def tournament_data(
-    tables: Tables, settings: Mapping[str, Any], target: Values, seed: int
-) -> dict[str, Any]:
-    """
-    Return the tournament as plain data, its ratings compared with the reference.
-    """
-    games = tables.games
-    chosen = settings.get('rating') or RATING
-    shuffles = settings.get('shuffles') or SHUFFLES
-    between = [game for game in games if game.first != game.second]
-    judged = {d for game in between for of in game.raw.values() for d in of}
-    results = tournament(
+    between = [game for game in tables.games if game.first != game.second]
+    compared = {d for game in between for own in game.raw.values() for d in own}
+    tournament = award_points(
         between,
-        dimensions=[d for d in tables.scores if d in judged],
+        dimensions=[d for d in tables.scores if d in compared],
         systems=tables.systems,
     )
-    ranks = claimed_ranks(target)
-    methods = [m for m in dict.fromkeys((chosen, *METHODS)) if m != SUMS]
-    found = summary(results, methods, ranks=ranks, seed=seed, shuffles=shuffles)
-    raw = {n: of for n, of in mean_raw(games).items() if n in tables.systems}
-    found['ratings'][SUMS] = rating_data(sum_of_ranks(raw), ranks)
-    found['notes'] = list(found['notes'])
-    if chats := len(games) - len(between):
-        found['notes'].append(f'{chats} self-chats are no games of two systems')
-    return {**found, 'rating': chosen, 'shuffles': shuffles, 'seed': seed}
+    ranks = reference.rating_ranks
+    ratings = {
+        method: _with_tau(_rate(tournament, method, options, seed), ranks)
+        for method in dict.fromkeys((options.rating, *SHOWN_RATINGS))
+        if method != SUM_OF_RANKS
+    }
+    raw = {n: own for n, own in mean_raw(tables.games).items() if n in tables.systems}
+    ratings[SUM_OF_RANKS] = _with_tau(sum_of_ranks(raw), ranks)
+    notes = tournament.notes()
+    if self_chats := len(tables.games) - len(between):
+        notes.append(f'{self_chats} self-chats are no games of two systems')
+    unknown = sorted(set(reference.rating) - set(tables.systems))
+    if reference.rating and len(unknown) == len(reference.rating):
+        raise UserError(f'reference: {name}: no target {unknown[0]!r}')
+    if unknown:
+        notes.append(f'reference values of no target: {", ".join(unknown)}')
+    return TournamentResult(
+        systems=tournament.systems,
+        dimensions=tournament.dimensions,
+        n_games=len(tournament.results),
+        cross_table=tournament.cross_table(),
+        dimension_points=tournament.dimension_points(),
+        records=tournament.records(),
+        ratings=ratings,
+        incomplete=tournament.incomplete(),
+        notes=tuple(notes),
+        rating=options.rating,
+        shuffles=options.shuffles,
+        seed=seed,
+        name=name,
+    )
 
 
-def claimed_ranks(target: Values) -> dict[str, float | None] | None:
+def _rate(
+    tournament: Tournament, method: str, options: RankingOptions, seed: int
+) -> Rating:
     """
-    Return ranks from the reference; floors are no part of any claim.
+    Return a rating; that its package is missing is the reason for having no values.
     """
-    if not target:
+    try:
+        return rate(tournament, method, seed=seed, shuffles=options.shuffles)
+    except UserError as error:
+        undefined: dict[str, float | None] = dict.fromkeys(tournament.systems)
+        return Rating(method, undefined, f'rating:{method}', reason=str(error))
+
+
+def _with_tau(
+    rating: Rating, ranks: Mapping[str, float | None] | None
+) -> TournamentRating:
+    """
+    Return a rating with its ranks and, where there are human ranks, its tau with them.
+    """
+    agreement = None
+    if ranks is not None:
+        kendall = correlate_with_ranks(rating.values, ranks)
+        reason = rating.reason or kendall.reason
+        agreement = RatingTau(kendall.value, kendall.n, reason, kendall.notes)
+    return TournamentRating(
+        values=dict(rating.values),
+        spreads=dict(rating.spreads),
+        ranks=rating.ranks(),
+        reason=rating.reason,
+        signature=rating.signature,
+        notes=tuple(rating.notes),
+        tau=agreement,
+    )
+
+
+def rating_standings(
+    result: TournamentResult, tables: ScoreTables, takes_part: Sequence[bool]
+) -> tuple[Standing, ...]:
+    """
+    Return the standings by the rating that ranks.
+
+    The interval is 1.96 standard deviations to each side, where the rating knows them;
+    the ranks left open are those that such differences leave open.
+
+    :param takes_part: which of the targets are ranked.
+    """
+    rating = result.chosen_rating
+    ranked = {
+        name: value
+        for name, part in zip(tables.systems, takes_part, strict=True)
+        if part and (value := rating.values.get(name)) is not None
+    }
+    return tuple(
+        _standing(name, result, ranked, tables.n_dialogues[name])
+        for name in tables.systems
+    )
+
+
+def _standing(
+    name: str, result: TournamentResult, ranked: Values, n_dialogues: int
+) -> Standing:
+    rating = result.chosen_rating
+    value = rating.values.get(name)
+    rank, rank_range = None, (None, None)
+    if name in ranked:
+        rank = 1 + sum(other > ranked[name] for other in ranked.values())
+        rank_range = _open_ranks(name, ranked, rating.spreads) or (rank, rank)
+    low = high = None
+    if value is not None and name in rating.spreads:
+        reach = NORMAL_BOUND * rating.spreads[name]
+        low, high = json_number(value - reach), json_number(value + reach)
+    records = result.records.get(name, {})
+    played = sum(n for key, n in records.items() if key.startswith('games_'))
+    why = None
+    if value is None:
+        why = f'undefined: {rating.reason or "none of its games has a result"}'
+    return Standing(
+        system=name,
+        dimension=result.name,
+        rank=rank,
+        rank_low=rank_range[0],
+        rank_high=rank_range[1],
+        score=value,
+        low=low,
+        high=high,
+        low_fixed=low,
+        high_fixed=high,
+        n_dialogues=n_dialogues,
+        n_unscored=max(0, n_dialogues - played),
+        why_unranked=why,
+    )
+
+
+def _open_ranks(name: str, ranked: Values, spreads: Values) -> tuple[int, int] | None:
+    """
+    Return the best and worst rank that the uncertainty of the ratings leaves open.
+    """
+    if not set(ranked) <= set(spreads):
         return None
-    return ranked({n: v for n, v in target.items() if not is_floor(n)})
+    far = [
+        math.copysign(1, value - ranked[name])
+        for other, value in ranked.items()
+        if abs(value - ranked[name])
+        > NORMAL_BOUND * math.hypot(spreads[name], spreads[other])
+    ]
+    return 1 + far.count(1), len(ranked) - far.count(-1)
+
+
+def rating_agreement(
+    values: Mapping[str, float | None], reference: Reference, reason: str | None = None
+) -> Agreement:
+    """
+    Return how well ratings, or other values of systems, agree with the reference.
+
+    :param reason: why the values are undefined, if they are.
+    """
+    claimed = {name: value for name, value in values.items() if not is_floor(name)}
+    ranks = reference.rating_ranks or {}
+    agreement = agreement_record(
+        {
+            name: correlate_with_ranks(claimed, ranks, name)
+            for name in ('spearman', 'kendall')
+        },
+        reference.kind,
+    )
+    if agreement.kendall.value is None:
+        return replace(agreement, reason=reason or agreement.reason)
+    return replace(agreement, reason=NO_INTERVAL)
+
+
+def agreement_record(
+    correlations: Mapping[str, Correlation], reference_kind: str
+) -> Agreement:
+    """
+    Return Spearman's and Kendall's correlation with a reference as one record.
+    """
+    data = agreement_data(correlations)
+    return Agreement(
+        spearman=Coefficient(**data['spearman']),
+        kendall=Coefficient(**data['kendall']),
+        n=data['n'],
+        kind=reference_kind,
+        reason=data.get('reason'),
+    )
+
+
+def baseline_means(tables: ScoreTables, baseline: str) -> dict[str, float | None]:
+    """
+    Return each system's mean of a trivial baseline, with its sign so that larger is
+    better.
+    """
+    sign = 1 if HIGHER_IS_BETTER[baseline] else -1
+    means: dict[str, float | None] = {}
+    for system, values in zip(tables.systems, tables.baselines[baseline], strict=True):
+        defined: np.ndarray[Any, Any] = values[np.isfinite(values)]
+        means[system] = sign * float(defined.mean()) if defined.size else None
+    return means

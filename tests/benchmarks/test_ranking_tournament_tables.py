@@ -3,7 +3,6 @@ The paper's tables, on games made by hand and on the authors' own.
 """
 
 import itertools
-import json
 
 import pytest
 
@@ -23,8 +22,7 @@ from benchmarks.chatmatch.tables import (
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.ranking.tournament import Game, tournament
-from parlai_ext.ranking.tournament_summary import records, summary
+from parlai_ext.ranking.tournament import Game, award_points
 
 JUDGES = {
     '1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0},
@@ -66,7 +64,7 @@ def pecking_order(names='ABCD', dims='xy'):
             for one, other in ((a, b), (b, a))
         }
         games.append(Game(a, b, raw, a + b))
-    return tournament(games)
+    return award_points(games)
 
 
 def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():
@@ -217,38 +215,3 @@ def test_a_crowd_split_in_two_has_the_whole_range():
     votes = [Vote('p', 'A', 'B', 'A')] * 3 + [Vote('q', 'A', 'B', 'B')] * 2
     found = crowd_tau({'A': 2.0, 'B': 1.0}, votes)
     assert (found.value, found.low, found.high) == (1, -1, 1)
-
-
-def test_records_by_hand():
-    games = [
-        Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}}),
-        Game('B', 'A', {'A': {'x': 1.0}, 'B': {'x': 1.0}}),
-    ]
-    assert records(tournament(games))['A'] == {
-        'games_won': 1,
-        'games_drawn': 1,
-        'games_lost': 0,
-        'matches_won': 1,
-        'matches_drawn': 0,
-        'matches_lost': 0,
-    }
-
-
-def test_a_summary_is_json_without_nan_whatever_is_missing():
-    odd = [
-        tournament([]),
-        tournament([], systems='A'),
-        tournament([Game('A', 'B', {'A': {'x': None}, 'B': {'x': float('nan')}})]),
-        tournament([Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 1.0}})], systems='ABC'),
-    ]
-    for results in odd:
-        found = summary(results, ranks={'A': 1.0, 'B': None})
-        json.dumps(found, allow_nan=False)
-        assert found['incomplete']
-        assert all(of['tau']['value'] is None for of in found['ratings'].values())
-
-
-def test_a_summary_names_the_package_that_a_rating_needs(monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'trueskill', None)
-    found = summary(pecking_order(dims='x'), ['trueskill'])
-    assert 'pip install trueskill' in found['ratings']['trueskill']['reason']

@@ -168,17 +168,17 @@ def lengths(run, signature='length'):
 def test_a_system_is_judged_whoever_began(games, tmp_path):
     imported(games, tmp_path / 'run')
     ranking = lengths(RunFolder.existing(tmp_path / 'run'))
-    rows = {row['system']: row for row in ranking['dimensions']['words']}
+    rows = {one.system: one for one in ranking.standings['words']}
     # A: 3 words a turn with B ((2 + 4) / 2), 4 with B, 2 with C; dialogues count alike
-    assert rows['A']['score'] == pytest.approx((3 + 4 + 2) / 3)
-    assert rows['A']['n_dialogues'] == 3
+    assert rows['A'].score == pytest.approx((3 + 4 + 2) / 3)
+    assert rows['A'].n_dialogues == 3
     # C with A: (3 + 2) / 2, with itself: both sides, (3 + 2) / 2
-    assert rows['C']['score'] == pytest.approx(2.5)
-    assert rows['C']['n_dialogues'] == 2
+    assert rows['C'].score == pytest.approx(2.5)
+    assert rows['C'].n_dialogues == 2
     # the baseline beside it measures the same here
-    beside = {row['system']: row for row in ranking['baselines']['mean_length']}
-    assert {n: r['score'] for n, r in beside.items()} == {
-        n: r['score'] for n, r in rows.items()
+    beside = {one.system: one for one in ranking.baselines['mean_length']}
+    assert {n: r.score for n, r in beside.items()} == {
+        n: r.score for n, r in rows.items()
     }
 
 
@@ -187,8 +187,8 @@ def test_people_are_no_targets_and_have_no_scores(games, tmp_path):
     run = RunFolder.existing(tmp_path / 'run')
     assert set(run.manifest['partners']) == {'A'}
     ranking = lengths(run)
-    assert {row['system'] for row in ranking['dimensions']['words']} == {'B', 'C'}
-    assert 'people, not judged: A' in ranking['notes']
+    assert {one.system for one in ranking.standings['words']} == {'B', 'C'}
+    assert 'people, not judged: A' in ranking.notes
 
 
 def test_what_is_not_known_is_said(games, tmp_path):
@@ -196,23 +196,23 @@ def test_what_is_not_known_is_said(games, tmp_path):
     run = RunFolder.existing(tmp_path / 'run')
     assert 'decoding:unknown' in run.manifest['signature']
     assert 'seed:unknown' in run.manifest['signature']
-    assert any('decoding and seeds, is not known' in n for n in lengths(run)['notes'])
+    assert any('decoding and seeds, is not known' in n for n in lengths(run).notes)
 
 
 def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
     (games / 'A_B.txt').write_text('A: hi there\nB: \nA: how are you ?\nB: fine\n')
     imported(games, tmp_path / 'run', empty_turns='keep')
     ranking = lengths(RunFolder.existing(tmp_path / 'run'))
-    rows = {row['system']: row for row in ranking['dimensions']['words']}
+    rows = {one.system: one for one in ranking.standings['words']}
     # B: "fine" with A, "good day" with A
-    assert rows['B']['score'] == pytest.approx((1 + 2) / 2)
-    assert 'empty turns, which are not judged: B 1' in ranking['notes']
+    assert rows['B'].score == pytest.approx((1 + 2) / 2)
+    assert 'empty turns, which are not judged: B 1' in ranking.notes
 
 
 def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
     (games / 'D_A.txt').write_text('D: hi\n')
     imported(games, tmp_path / 'run', skip_bad_rows=True)
-    notes = lengths(RunFolder.existing(tmp_path / 'run'))['notes']
+    notes = lengths(RunFolder.existing(tmp_path / 'run')).notes
     assert any('1 dialogues were left out at the import' in note for note in notes)
 
 
@@ -229,8 +229,8 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     # all that A and C said: 2 + 1 + 1 turns of A, 2 + 2 of C
     assert (report.n_utterances, report.n_unscored) == (8, 0)
     ranking = RankSystems.main(run_dir=str(run), bootstraps=20)
-    assert {r['system'] for r in ranking['dimensions']['Overall']} == {'A', 'C'}
-    assert all(r['score'] is not None for r in ranking['dimensions']['Overall'])
+    assert {one.system for one in ranking.standings['Overall']} == {'A', 'C'}
+    assert all(one.score is not None for one in ranking.standings['Overall'])
     page = Path(ReportRun.main(run_dir=str(run))).read_text()
     assert 'what openers' in page
     assert 'i like tea' in page

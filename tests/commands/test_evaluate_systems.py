@@ -12,6 +12,7 @@ import pytest
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import UserError
+from parlai_ext.results.ranking import to_json
 from tests.support.small_run import SMALL, files_of, small_config
 
 
@@ -26,7 +27,7 @@ def finished(tmp_path_factory):
 def test_ranking_json_has_the_documented_shape(finished):
     home, _, ranking = finished
     written = json.loads((home / 'run' / 'ranking.json').read_text())
-    assert written == json.loads(json.dumps(ranking))
+    assert written == to_json(ranking)
     assert {'schema', 'signature', 'protocol', 'dimensions', 'baselines'} <= set(
         written
     )
@@ -88,9 +89,9 @@ def test_system_score_is_the_mean_of_dialogue_means(finished):
             assert len(values) == 5
             target = first_of[path.parent.name]
             means.setdefault(target, []).append(sum(values) / len(values))
-    for row in ranking['dimensions']['Overall']:
-        mine = means[row['system']]
-        assert row['score'] == pytest.approx(sum(mine) / len(mine), rel=1e-11)
+    for one in ranking.standings['Overall']:
+        mine = means[one.system]
+        assert one.score == pytest.approx(sum(mine) / len(mine), rel=1e-11)
 
 
 def test_the_same_command_again_changes_no_byte(finished):
@@ -120,7 +121,7 @@ def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
     after = files_of(home / 'run')
     kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
     assert kept and all(after[n] == before[n] for n in kept)
-    names = {row['system'] for row in ranking['dimensions']['Overall']}
+    names = {one.system for one in ranking.standings['Overall']}
     assert 'floor-echo' in names and len(names) == 3
 
 

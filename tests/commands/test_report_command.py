@@ -1,9 +1,8 @@
-import json
-
 import pytest
 
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.errors import UserError
+from parlai_ext.results.ranking import read_ranking, write_ranking
 from tests.support.report_example import example_ranking, example_run
 
 
@@ -27,7 +26,7 @@ def test_damaged_ranking_is_one_clear_line(tmp_path, text):
 
 def test_page_and_leaderboard_are_written_the_same_twice(tmp_path, capsys):
     run = example_run(tmp_path / 'r')
-    run.write_json('ranking.json', example_ranking())
+    write_ranking(run, example_ranking())
     page = ReportRun.main('--run-dir', str(run.root))
     paths = [run.root / 'report.html', run.root / 'leaderboard.csv']
     first = [path.read_bytes() for path in paths]
@@ -39,9 +38,9 @@ def test_page_and_leaderboard_are_written_the_same_twice(tmp_path, capsys):
 
 def test_report_leaves_dialogues_scores_and_ranking_alone(tmp_path):
     run = example_run(tmp_path / 'r')
-    run.write_json('ranking.json', example_ranking())
+    write_ranking(run, example_ranking())
     files = [p for p in run.root.rglob('*.json*') if p.is_file()]
     before = {p: p.read_bytes() for p in files}
     ReportRun.main(run_dir=str(run.root))
     assert {p: p.read_bytes() for p in files} == before
-    assert json.loads((run.root / 'ranking.json').read_text()) == example_ranking()
+    assert read_ranking(run) == example_ranking()

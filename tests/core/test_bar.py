@@ -3,7 +3,7 @@ What a progress bar leaves in the log file of a job.
 """
 
 from parlai_ext.core.progress import bar_of
-from parlai_ext.report.browse import fill_shelf
+from parlai_ext.report.browse import read_page_dialogues
 from parlai_ext.scoring.score_run import watch
 from tests.support.report_example import DIMENSIONS, SCORER, example_run
 
@@ -44,5 +44,6 @@ def test_a_run_that_is_read_at_once_shows_no_bar(capsys):
 def test_the_report_tells_of_each_dialogue_that_it_reads(tmp_path):
     run = example_run(tmp_path / 'r')
     seen = []
-    shelf = fill_shelf(run, SCORER, DIMENSIONS, seen=lambda: seen.append(1))
-    assert len(seen) == shelf.total == sum(s.n_dialogues for s in run.dialogue_shards())
+    count = {'on_read': lambda: seen.append(1)}
+    shown = read_page_dialogues(run, SCORER, DIMENSIONS, **count)
+    assert len(seen) == shown.total == sum(s.n_dialogues for s in run.dialogue_shards())

@@ -66,7 +66,7 @@ def test_whole_way_from_games_to_page(tmp_path, capsys):
     # one given utterance, then eight in all
     assert len(lines) == 6
     assert all(g[0] and not any(g[1:]) and len(g) == 8 for g in given)
-    assert set(ranking['tournament']['systems']) == {'step-50', 'step-150', 'step-450'}
+    assert set(ranking.tournament.systems) == {'step-50', 'step-150', 'step-450'}
     before = files_of(run)
     EvaluateSystems.main(config=config, **options)
     assert files_of(run) == before

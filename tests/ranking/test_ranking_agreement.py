@@ -23,7 +23,7 @@ from parlai_ext.ranking.agreement import (
     unmatched_systems,
     with_range,
 )
-from parlai_ext.ranking.tournament import Game, tournament
+from parlai_ext.ranking.tournament import Game, award_points
 
 RANKS = {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}
 
@@ -33,7 +33,7 @@ def of(*values):
 
 
 def pecking_order(names='ABCD'):
-    return tournament(
+    return award_points(
         [
             Game(a, b, {a: {'x': float(a < b)}, b: {'x': float(b < a)}}, a + b)
             for a, b in itertools.permutations(names, 2)
@@ -184,7 +184,7 @@ def test_games_are_drawn_alike_every_time():
         for a, b in itertools.permutations('ABCD', 2)
     ]
     one, two = (
-        range_over_games(tournament(games), RANKS, 'openskill', draws=40)
+        range_over_games(award_points(games), RANKS, 'openskill', draws=40)
         for _ in range(2)
     )
     assert one == two
@@ -207,7 +207,7 @@ def test_ties_everywhere_are_undefined_everywhere(games):
             for a, b in itertools.permutations('ABC', 2)
         ]
     found = tau_ranges(
-        tournament(games, systems='ABC'), {'1': RANKS, '2': RANKS}, draws=5
+        award_points(games, systems='ABC'), {'1': RANKS, '2': RANKS}, draws=5
     )
     assert found.judges.value is None and found.judges.reason
     assert found.without_range is None

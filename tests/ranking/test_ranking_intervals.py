@@ -13,7 +13,7 @@ from parlai_ext.ranking.intervals import (
     draw_means,
     fixed_intervals,
     sampled_intervals,
-    widened,
+    student_bound,
 )
 
 SHAPE = (3, 4, 5)
@@ -141,7 +141,7 @@ def test_equal_scores_give_an_interval_of_no_width():
 
 def test_a_normal_bound_widens_to_students_t():
     # n = 4: t(.975, 3) = 3.182 from the tables, times sqrt(4 / 3)
-    bound = widened(stats.norm.ppf(0.975), np.array([3.0]))
+    bound = student_bound(stats.norm.ppf(0.975), np.array([3.0]))
     assert bound[0] == pytest.approx(3.182446 * (4 / 3) ** 0.5, rel=1e-5)
 
 

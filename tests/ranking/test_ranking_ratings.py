@@ -11,9 +11,9 @@ from scipy import optimize, stats
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.ranking import ratings
-from parlai_ext.ranking.bradley_terry import strengths, win_matrix
+from parlai_ext.ranking.bradley_terry import bradley_terry_strengths, win_matrix
 from parlai_ext.ranking.ratings import rate, sum_of_ranks
-from parlai_ext.ranking.tournament import Game, tournament
+from parlai_ext.ranking.tournament import Game, award_points
 
 ALL = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
 
@@ -31,19 +31,19 @@ def pecking_order(names='ABCD'):
     Each beats all that come later, both ways round.
     """
     pairs = list(itertools.combinations(names, 2))
-    return tournament([won(a, b, f'{a}{b}{k}') for a, b in pairs for k in range(2)])
+    return award_points([won(a, b, f'{a}{b}{k}') for a, b in pairs for k in range(2)])
 
 
 @pytest.mark.parametrize('win', [3, 2])
 def test_football_points_by_hand(win):
     # A beats B, A ties C, B beats C
     games = [won('A', 'B'), drawn('A', 'C'), won('B', 'C')]
-    rating = rate(tournament(games), f'{win}-1-0')
+    rating = rate(award_points(games), f'{win}-1-0')
     assert rating.values == {'A': win + 1, 'B': win, 'C': 1}
 
 
 def test_a_match_of_two_games_one_each_is_one_tie():
-    rating = rate(tournament([won('A', 'B'), won('B', 'A')]), '3-1-0')
+    rating = rate(award_points([won('A', 'B'), won('B', 'A')]), '3-1-0')
     assert rating.values == {'A': 1, 'B': 1}
 
 
@@ -55,16 +55,16 @@ def test_a_pecking_order_is_found(method):
 
 @pytest.mark.parametrize('method', ALL)
 def test_who_played_no_game_has_no_rating_and_takes_nobodys_away(method):
-    results = tournament([won('A', 'B')], systems=('A', 'B', 'C'))
+    results = award_points([won('A', 'B')], systems=('A', 'B', 'C'))
     rating = rate(results, method)
     assert rating.ranks() == {'A': 1, 'B': 2, 'C': None}
-    assert rating.values['A'] == rate(tournament([won('A', 'B')]), method).values['A']
+    assert rating.values['A'] == rate(award_points([won('A', 'B')]), method).values['A']
 
 
 @pytest.mark.parametrize('method', ALL)
 def test_ties_everywhere_rate_all_alike(method):
     games = [drawn(a, b) for a, b in itertools.permutations('ABC', 2)]
-    assert len(set(rate(tournament(games), method).values.values())) == 1
+    assert len(set(rate(award_points(games), method).values.values())) == 1
 
 
 def test_one_game_equals_openskill_itself():
@@ -72,7 +72,7 @@ def test_one_game_equals_openskill_itself():
 
     model = ThurstoneMostellerFull()
     (a,), (b,) = model.rate([[model.rating()], [model.rating()]], ranks=[0, 1])
-    rating = rate(tournament([won('A', 'B')]))
+    rating = rate(award_points([won('A', 'B')]))
     assert rating.values == pytest.approx({'A': a.mu, 'B': b.mu}, abs=1e-9)
     assert rating.spreads == pytest.approx({'A': a.sigma, 'B': b.sigma}, abs=1e-9)
 
@@ -80,7 +80,7 @@ def test_one_game_equals_openskill_itself():
 def test_one_game_equals_trueskill_itself():
     trueskill = pytest.importorskip('trueskill')
     a, b = trueskill.rate_1vs1(trueskill.Rating(), trueskill.Rating(), drawn=True)
-    rating = rate(tournament([drawn('A', 'B')]), 'trueskill')
+    rating = rate(award_points([drawn('A', 'B')]), 'trueskill')
     assert rating.values == pytest.approx({'A': a.mu, 'B': b.mu}, abs=1e-9)
     assert rating.spreads == pytest.approx({'A': a.sigma, 'B': b.sigma}, abs=1e-9)
 
@@ -100,7 +100,7 @@ def test_the_average_of_shuffles_is_the_mean_of_single_ones(monkeypatch):
             return next(orders)
 
     monkeypatch.setattr(ratings.np.random, 'default_rng', lambda seed: Rng())
-    results = tournament([won('A', 'B'), won('B', 'C'), won('C', 'A')])
+    results = award_points([won('A', 'B'), won('B', 'C'), won('C', 'A')])
     three = rate(results, shuffles=3).values['A']
     singles = [rate(results, shuffles=1).values['A'] for _ in range(3)]
     assert three == pytest.approx(math.fsum(singles) / 3)
@@ -111,12 +111,12 @@ def test_the_order_of_the_games_in_the_input_changes_nothing():
         won(*pair, id=str(i))
         for i, pair in enumerate(['AB', 'BC', 'CA', 'AD', 'DB', 'CD'])
     ]
-    assert rate(tournament(games)) == rate(tournament(games[::-1]))
+    assert rate(award_points(games)) == rate(award_points(games[::-1]))
 
 
 def test_the_seed_is_signed_and_decides_the_shuffles():
     games = [won(*pair, id=pair) for pair in ('AB', 'BC', 'CA', 'AD', 'DB', 'CD')]
-    zero, one = (rate(tournament(games), seed=seed) for seed in (0, 1))
+    zero, one = (rate(award_points(games), seed=seed) for seed in (0, 1))
     assert '|seed:0' in zero.signature and '|seed:1' in one.signature
     assert zero.values != one.values
 
@@ -124,13 +124,13 @@ def test_the_seed_is_signed_and_decides_the_shuffles():
 def test_bradley_terry_of_two_is_the_log_of_the_odds():
     # 3 wins to 1: odds 3, strengths differ by log 3
     wins = np.array([[0, 3], [1, 0]])
-    found = strengths(wins, 'AB', prior=0)
+    found = bradley_terry_strengths(wins, 'AB', prior=0)
     assert found['A'] - found['B'] == pytest.approx(math.log(3))
 
 
 def test_the_prior_adds_half_wins_to_both():
     # 2 to 0 and half a win each: odds 2.5 / 0.5 = 5
-    found = strengths(np.array([[0, 2], [0, 0]]), 'AB', prior=0.5)
+    found = bradley_terry_strengths(np.array([[0, 2], [0, 0]]), 'AB', prior=0.5)
     assert found['A'] - found['B'] == pytest.approx(math.log(5))
 
 
@@ -141,7 +141,7 @@ def test_bradley_terry_is_the_maximum_that_scipy_finds():
         return np.sum(wins * np.log1p(np.exp(x[None, :] - x[:, None])))
 
     best = optimize.minimize(loss, np.zeros(4), tol=1e-12).x
-    found = list(strengths(wins, 'ABCD', prior=0).values())
+    found = list(bradley_terry_strengths(wins, 'ABCD', prior=0).values())
     assert found == pytest.approx(list(best - best.mean()), abs=1e-5)
 
 
@@ -154,7 +154,7 @@ def test_bradley_terry_equals_evalica():
     winners = [evalica.Winner.X if w == a else evalica.Winner.Y for a, _, w in games]
     xs, ys = [g[0] for g in games], [g[1] for g in games]
     theirs = evalica.bradley_terry(xs, ys, winners, tolerance=1e-12, limit=9999).scores
-    mine = strengths(win_matrix('ABCD', games), 'ABCD', prior=0)
+    mine = bradley_terry_strengths(win_matrix('ABCD', games), 'ABCD', prior=0)
     logs = {n: math.log(theirs[n]) for n in 'ABCD'}
     mean = sum(logs.values()) / 4
     # evalica stops at 1e-6 of its own scale
@@ -170,43 +170,43 @@ def test_without_a_prior_a_winner_of_all_is_undefined_by_name():
 
 
 def test_two_who_won_all_but_never_met_are_undefined_without_a_prior():
-    results = tournament([won('A', 'C'), won('B', 'C')])
+    results = award_points([won('A', 'C'), won('B', 'C')])
     assert 'won all games' in rate(results, 'bradley_terry', prior=0).reason
 
 
 @pytest.mark.parametrize('method', ['3-1-0', '2-1-0'])
 def test_football_of_an_incomplete_tournament_is_undefined(method):
-    rating = rate(tournament([won('A', 'B'), won('B', 'C')]), method)
+    rating = rate(award_points([won('A', 'B'), won('B', 'C')]), method)
     assert rating.reason == 'never met: A and C'
     assert set(rating.values.values()) == {None}
 
 
 @pytest.mark.parametrize('method', ['openskill', 'bradley_terry'])
 def test_skills_need_only_a_chain_of_games(method):
-    rating = rate(tournament([won('A', 'B'), won('B', 'C')]), method)
+    rating = rate(award_points([won('A', 'B'), won('B', 'C')]), method)
     assert rating.ranks() == {'A': 1, 'B': 2, 'C': 3}
     assert '1 pairs never met' in rating.notes
 
 
 def test_openskill_of_two_islands_is_undefined():
-    rating = rate(tournament([won('A', 'B'), won('C', 'D')]))
+    rating = rate(award_points([won('A', 'B'), won('C', 'D')]))
     assert rating.reason == 'no games join A, B and the rest'
 
 
 def test_bradley_terry_of_two_islands_is_undefined():
-    rating = rate(tournament([won('A', 'B'), won('C', 'D')]), 'bradley_terry')
+    rating = rate(award_points([won('A', 'B'), won('C', 'D')]), 'bradley_terry')
     assert rating.reason == 'the systems fall into groups that never met'
 
 
 @pytest.mark.parametrize('method', ALL)
 def test_one_system_is_undefined(method):
-    rating = rate(tournament([], systems=['A']), method)
+    rating = rate(award_points([], systems=['A']), method)
     assert rating.values == {'A': None}
     assert rating.reason == '1 system; a tournament needs two or more'
 
 
 def test_nobody_at_all_is_undefined():
-    assert rate(tournament([])).reason == '0 system; a tournament needs two or more'
+    assert rate(award_points([])).reason == '0 system; a tournament needs two or more'
 
 
 def test_an_unknown_rating_is_refused_with_the_known():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parlai_ext.ranking.rank import standings
+from parlai_ext.ranking.standings import standings
 
 NAMES = ['a', 'b', 'c', 'floor-x']
 
@@ -143,7 +143,7 @@ def test_the_same_seed_gives_the_same_bytes():
 
 def test_ranking_pays_for_neither_torch_nor_parlai():
     code = (
-        'import sys, parlai_ext.ranking.rank, parlai_ext.ranking.agreement\n'
+        'import sys, parlai_ext.ranking.standings, parlai_ext.ranking.agreement\n'
         'print({"torch", "parlai", "pandas"} & set(sys.modules))'
     )
     done = subprocess.run(

@@ -25,13 +25,13 @@ def test_a_system_mean_is_over_dialogues_not_over_partners():
 )
 def test_a_table_that_cannot_be_right_is_refused(values, systems, wrong):
     with pytest.raises(ValueError, match=wrong):
-        table.checked(values, systems)
+        table.check_table(values, systems)
 
 
 def test_settled_values_tie_when_only_rounding_parts_them():
-    settled = table.settled(np.array([0.1 + 0.2, 0.3, 5.0]))
+    settled = table.round_off_noise(np.array([0.1 + 0.2, 0.3, 5.0]))
     assert settled[0] == settled[1]
 
 
 def test_nan_becomes_none_on_the_way_out():
-    assert table.plain(float('nan')) is None
+    assert table.json_number(float('nan')) is None

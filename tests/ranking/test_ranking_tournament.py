@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.ranking.tournament import Game, mean_raw, tournament
+from parlai_ext.ranking.tournament import Game, award_points, mean_raw
 
 
 def game(first, second, mine, yours, dims='abcdefg', id=''):
@@ -23,7 +23,7 @@ def game(first, second, mine, yours, dims='abcdefg', id=''):
 
 def test_a_point_on_each_dimension_that_is_larger_and_none_for_a_tie():
     # a 3 > 1: X; b -2 < -1: Y; c equal: nobody; d 0.5 > 0.25: X
-    one = tournament([game('X', 'Y', [3, -2, 7, 0.5], [1, -1, 7, 0.25])])
+    one = award_points([game('X', 'Y', [3, -2, 7, 0.5], [1, -1, 7, 0.25])])
     assert (one.results[0].total('X'), one.results[0].total('Y')) == (2, 1)
     assert one.results[0].winner == 'X'
 
@@ -34,7 +34,7 @@ def test_a_match_adds_the_points_of_its_two_games():
         game('X', 'Y', [1, 1, 0], [0, 0, 1]),
         game('Y', 'X', [1, 1, 1], [0, 0, 0]),
     ]
-    (match,) = tournament(games).matches
+    (match,) = award_points(games).matches
     assert (match.systems, match.points, match.winner) == (('X', 'Y'), (2, 4), 'Y')
 
 
@@ -43,7 +43,7 @@ def test_a_missing_raw_score_gives_nobody_the_point_and_is_counted():
         game('X', 'Y', [None, 1], [5, 0], 'ab'),
         game('Y', 'X', [1, 0], [0, 0], 'ab'),
     ]
-    one = tournament(games)
+    one = award_points(games)
     assert one.results[0].points['Y'] == {'a': None, 'b': 0}
     assert one.notes() == [
         'a: no points in 1 of 2 games, where a side has no raw score'
@@ -51,12 +51,12 @@ def test_a_missing_raw_score_gives_nobody_the_point_and_is_counted():
 
 
 def test_nan_is_no_score():
-    one = tournament([game('X', 'Y', [float('nan')], [1], 'a')])
+    one = award_points([game('X', 'Y', [float('nan')], [1], 'a')])
     assert one.results[0].points['Y'] == {'a': None}
 
 
 def test_a_game_without_any_comparison_has_no_result():
-    one = tournament([game('X', 'Y', [None], [1], 'a')])
+    one = award_points([game('X', 'Y', [None], [1], 'a')])
     assert one.compared == ()
     assert one.incomplete() == (
         'no game has a raw score of both sides on any dimension'
@@ -64,13 +64,13 @@ def test_a_game_without_any_comparison_has_no_result():
 
 
 def test_cross_table_has_both_directions_and_no_diagonal():
-    one = tournament([game('X', 'Y', [1, 1, 0], [0, 0, 1])])
+    one = award_points([game('X', 'Y', [1, 1, 0], [0, 0, 1])])
     assert one.cross_table() == {'X': {'X': None, 'Y': 2}, 'Y': {'X': 1, 'Y': None}}
 
 
 def test_points_by_dimension():
     games = [game('X', 'Y', [1, 0], [0, 0], 'ab'), game('Y', 'X', [0, 2], [1, 1], 'ab')]
-    assert tournament(games).dimension_points() == {
+    assert award_points(games).dimension_points() == {
         'X': {'a': 2, 'b': 0},
         'Y': {'a': 0, 'b': 1},
     }
@@ -78,13 +78,13 @@ def test_points_by_dimension():
 
 def test_leaving_a_dimension_out_leaves_its_points_out():
     games = [game('X', 'Y', [1, 0, 0], [0, 1, 1], 'abc')]
-    assert tournament(games, dimensions=['a']).results[0].winner == 'X'
-    assert tournament(games).results[0].winner == 'Y'
+    assert award_points(games, dimensions=['a']).results[0].winner == 'X'
+    assert award_points(games).results[0].winner == 'Y'
 
 
 def test_pairs_that_never_met_are_named():
     games = [game('A', 'B', [1], [0], 'a'), game('B', 'C', [1], [0], 'a')]
-    one = tournament(games, systems=['A', 'B', 'C'])
+    one = award_points(games, systems=['A', 'B', 'C'])
     assert one.incomplete() == 'never met: A and C'
     assert one.cross_table()['A']['C'] is None
 
@@ -92,29 +92,29 @@ def test_pairs_that_never_met_are_named():
 def test_many_pairs_that_never_met_are_counted():
     games = [game('A', 'B', [1], [0], 'a')]
     # of the 6 pairs of A, B, C, D one met
-    assert tournament(games, systems='ABCD').incomplete() == (
+    assert award_points(games, systems='ABCD').incomplete() == (
         'never met: A and C, A and D, B and C (and 2 more pairs)'
     )
 
 
 def test_one_system_is_no_tournament():
-    one = tournament([], systems=['A'])
+    one = award_points([], systems=['A'])
     assert one.incomplete() == '1 system; a tournament needs two or more'
 
 
 def test_a_system_cannot_play_itself():
     with pytest.raises(UserError, match="game g7: 'A' plays itself"):
-        tournament([Game('A', 'A', {'A': {'a': 1.0}}, 'g7')])
+        award_points([Game('A', 'A', {'A': {'a': 1.0}}, 'g7')])
 
 
 def test_an_unknown_dimension_is_refused_with_those_there_are():
     with pytest.raises(UserError, match="'c'; known: a, b"):
-        tournament([game('X', 'Y', [1, 1], [0, 0], 'ab')], dimensions=['c'])
+        award_points([game('X', 'Y', [1, 1], [0, 0], 'ab')], dimensions=['c'])
 
 
 def test_a_double_round_of_seven_has_42_games_and_21_matches():
     pairs = itertools.permutations('ABCDEFG', 2)
-    one = tournament([game(a, b, [1], [0], 'a') for a, b in pairs])
+    one = award_points([game(a, b, [1], [0], 'a') for a, b in pairs])
     assert (len(one.compared), len(one.matches)) == (42, 21)
     assert one.incomplete() is None
 
@@ -126,7 +126,7 @@ def test_uneven_matches_are_said():
         game('A', 'C', [1], [0], 'a', 'g3'),
         game('B', 'C', [1], [0], 'a', 'g4'),
     ]
-    assert tournament(games).notes() == ['matches of 1 to 2 games']
+    assert award_points(games).notes() == ['matches of 1 to 2 games']
 
 
 def test_mean_raw_is_over_the_games_that_have_one():
@@ -135,3 +135,18 @@ def test_mean_raw_is_over_the_games_that_have_one():
         game('B', 'A', [6, None], [2, None], 'ab'),
     ]
     assert mean_raw(games) == {'A': {'a': 1.5, 'b': None}, 'B': {'a': 5.0, 'b': 2.0}}
+
+
+def test_records_by_hand():
+    games = [
+        Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}}),
+        Game('B', 'A', {'A': {'x': 1.0}, 'B': {'x': 1.0}}),
+    ]
+    assert award_points(games).records()['A'] == {
+        'games_won': 1,
+        'games_drawn': 1,
+        'games_lost': 0,
+        'matches_won': 1,
+        'matches_drawn': 0,
+        'matches_lost': 0,
+    }

@@ -6,6 +6,7 @@ import html
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -146,12 +147,20 @@ def hostile_page(tmp_path_factory):
     )
     about = {'evidence_labels': PAYLOADS[6:9]}
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
-    ranking = example_ranking(names, names[:1], PAYLOADS[5])
-    ranking['dimensions'][PAYLOADS[9]] = ranking['dimensions']['Overall']
-    ranking['baselines'][PAYLOADS[10]] = ranking['baselines']['mean_length']
-    ranking['notes'] = PAYLOADS
-    ranking['protocol'] = PAYLOADS[12]
-    ranking['signature'] = f'{PAYLOADS[1]} || {SCORER}'
+    ranking = example_ranking(
+        names,
+        names[:1],
+        PAYLOADS[5],
+        notes=tuple(PAYLOADS),
+        protocol=PAYLOADS[12],
+        signature=f'{PAYLOADS[1]} || {SCORER}',
+    )
+    overall, lengths = ranking.standings['Overall'], ranking.baselines['mean_length']
+    ranking = replace(
+        ranking,
+        standings={**ranking.standings, PAYLOADS[9]: overall},
+        baselines={**ranking.baselines, PAYLOADS[10]: lengths},
+    )
     run.manifest['protocol']['openers'] = PAYLOADS[13]
     run.manifest['versions'][PAYLOADS[14]] = PAYLOADS[15]
     return write_report(run, ranking).read_text(encoding='utf-8')

@@ -6,12 +6,13 @@ from collections import Counter
 
 import pytest
 
-from parlai_ext.report.browse import fill_shelf
-from parlai_ext.report.tournament import leader, page_data
+from parlai_ext.report.browse import read_page_dialogues
+from parlai_ext.report.tournament import leader_sentence, page_data
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from tests.report.test_report_browser import BROWSER, opened, with_tail, without_policy
 from tests.results.test_tournament_stage import RULE, SCORER, WORTH, played
+from tests.support.report_example import tournament_result
 
 # what a reader sees who chooses c as the system
 CHOOSES_C = """<script>
@@ -31,7 +32,7 @@ addEventListener('load', () => {
 def shelf_of(run, games=True):
     return {
         (one['target'], one['partner']): one
-        for one in fill_shelf(run, SCORER, list(WORTH), games).dialogues
+        for one in read_page_dialogues(run, SCORER, list(WORTH), games).dialogues
     }
 
 
@@ -47,7 +48,7 @@ def test_points_of_the_games_add_up_to_the_cross_table(tmp_path):
     for (first, second), one in shelf_of(run).items():
         sums[first, second] += len(one['won'][0])
         sums[second, first] += len(one['won'][1])
-    table = rank_run(run, SCORER, bootstraps=20)['tournament']['cross_table']
+    table = rank_run(run, SCORER, bootstraps=20).tournament.cross_table
     assert sums == {(a, b): table[a][b] for a in table for b in table if a != b}
 
 
@@ -72,28 +73,26 @@ def test_a_dialogue_is_found_under_its_second_speaker_too(tmp_path):
     assert starts == ['a1–0c', 'b1–1c', 'c0–1a', 'c1–1b']
 
 
-def rated(values, spreads, rating='openskill'):
-    one = {'values': values, 'spreads': spreads, 'reason': None}
-    found = {'rating': rating, 'systems': list(values), 'n_games': 6}
-    return {'tournament': {**found, 'ratings': {rating: one}}}
-
-
 def test_who_is_first_says_whose_rating_is_near():
     # 1.96 deviations of a difference are 1.96 * sqrt(3² + 4²) = 9.8
-    ranking = rated({'a': 30.0, 'b': 20.3, 'c': 20.1}, {'a': 3.0, 'b': 4.0, 'c': 4.0})
-    assert leader(ranking) == (
+    result = tournament_result(
+        {'a': 30.0, 'b': 20.3, 'c': 20.1}, {'a': 3.0, 'b': 4.0, 'c': 4.0}
+    )
+    assert leader_sentence(result) == (
         'By openskill, a comes first of 3 systems in 6 games (30.0 ± 3.0); its lead '
         'over b is within 1.96 standard deviations.'
     )
 
 
 def test_a_rating_without_deviations_says_nothing_of_them():
-    assert leader(rated({'a': 6.0, 'b': 1.0}, {}, '3-1-0')).endswith('(6.0).')
+    result = tournament_result({'a': 6.0, 'b': 1.0}, rating='3-1-0')
+    assert leader_sentence(result).endswith('(6.0).')
 
 
 def test_whole_points_are_shown_whole(tmp_path):
     rule = {**RULE, 'rating': 'openskill'}
-    data = page_data(rank_run(played(tmp_path, rule=rule), SCORER, bootstraps=20))
+    ranking = rank_run(played(tmp_path, rule=rule), SCORER, bootstraps=20)
+    data = page_data(ranking.tournament)
     place = data['others'].index('3-1-0')
     # a wins both matches, b and c tie theirs
     shown = {row['system']: row['others'][place] for row in data['rows']}

@@ -8,8 +8,7 @@ import pytest
 
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
-from parlai_ext.report.browse import as_data
-from parlai_ext.report.marks import marks
+from parlai_ext.report.browse import dialogue_data, turn_marks
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from tests.report.test_report_browser import (
@@ -28,7 +27,7 @@ PENALTY = {'diversity': -1.0, 'consistency': 0.0, 'relevance': 0.0}
 
 
 def words(place, scores, evidence):
-    return [mark['words'] for mark in marks(place, scores, LABELS, evidence)]
+    return [mark['words'] for mark in turn_marks(place, scores, LABELS, evidence)]
 
 
 def test_a_repetition_names_its_turn():
@@ -64,7 +63,7 @@ def game():
 
 
 def test_turns_named_by_evidence_are_no_numbers_to_compare():
-    data = as_data(*game(), ('a', 'b'), ['diversity'], labels=LABELS)
+    data = dialogue_data(*game(), ('a', 'b'), ['diversity'], labels=LABELS)
     assert data['turns'][2]['evidence'] == [12.5]
     assert [mark['turn'] for mark in data['turns'][2]['marks']] == [0]
 
@@ -75,7 +74,7 @@ def test_what_is_said_of_a_whole_dialogue_is_no_mean_of_its_turns():
 
 
 def test_both_sides_of_a_game_have_a_value_of_their_own():
-    data = as_data(*game(), ('a', 'b'), ['diversity'], labels=LABELS)
+    data = dialogue_data(*game(), ('a', 'b'), ['diversity'], labels=LABELS)
     assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
 
 

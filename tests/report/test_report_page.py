@@ -3,11 +3,12 @@ import hashlib
 import json
 import re
 import unicodedata
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
-from parlai_ext.report.browse import fill_shelf
+from parlai_ext.report.browse import read_page_dialogues
 from parlai_ext.report.page import render_page, script_safe_json
 from tests.support.report_example import (
     DIMENSIONS,
@@ -76,8 +77,8 @@ class Page(HTMLParser):
 def rendered(folder, ranking=None, **about):
     run = example_run(folder, **about)
     ranking = ranking or example_ranking()
-    shelf = fill_shelf(run, SCORER, DIMENSIONS[::-1])
-    return render_page(ranking, run.manifest, shelf)
+    shown = read_page_dialogues(run, SCORER, DIMENSIONS[::-1])
+    return render_page(ranking, run.manifest, shown)
 
 
 @pytest.fixture(scope='module')
@@ -154,7 +155,9 @@ def test_missing_score_is_a_reason_never_a_number(page):
 
 def test_nothing_is_nan(tmp_path):
     ranking = example_ranking(unranked=('alpha', 'beta'))
-    ranking['dimensions']['Overall'][0]['low'] = float('nan')
+    first, *rest = ranking.standings['Overall']
+    nan = replace(first, low=float('nan'))
+    ranking = replace(ranking, standings={'Overall': (nan, *rest)})
     assert not re.search(r'\bnan\b', rendered(tmp_path / 'r', ranking), re.IGNORECASE)
 
 
@@ -178,7 +181,7 @@ def test_unranked_system_is_listed_and_marked(tmp_path):
 
 def test_floors_and_guessed_systems_are_marked(tmp_path):
     names = ('floor-generic', 'beta')
-    ranking = {**example_ranking(names), 'guessed': ['beta']}
+    ranking = example_ranking(names, guessed=('beta',))
     text = rendered(tmp_path / 'r', ranking, targets=names)
     rows = text.split('<tr')
     assert any('floor-generic' in r and '>floor</span>' in r for r in rows)

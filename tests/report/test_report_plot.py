@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -19,15 +20,15 @@ def test_marks_are_on_the_plot_and_in_order(scores):
     rows = [standing(str(i), 1, s) for i, s in enumerate(scores)]
     axis = axis_for(rows)
     for row in rows:
-        found = mark(axis, row)
-        places = [found.low, found.low_fixed, found.score, found.high_fixed, found.high]
+        one = mark(axis, row)
+        places = [one.low, one.low_fixed, one.score, one.high_fixed, one.high]
         assert all(0 <= place(p) <= 100 for p in places)
         assert sorted(map(place, places)) == list(map(place, places))
 
 
 @given(numbers, st.floats(1e-3, 1e6))
 def test_axis_has_a_few_ticks_within_it(score, width):
-    row = {**standing('a', 1, score), 'low': score - width, 'high': score + width}
+    row = replace(standing('a', 1, score), low=score - width, high=score + width)
     axis = axis_for([row])
     assert 1 <= len(axis.ticks) <= 6
     slack = 1e-9 * (1 + abs(score))  # of adding steps in floating point

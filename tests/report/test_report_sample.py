@@ -3,7 +3,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.report.sample import Candidate, choose, fair_shares
+from parlai_ext.report.browse import Candidate, choose, fair_shares
 
 
 def some(target, values):

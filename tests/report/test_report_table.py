@@ -1,16 +1,16 @@
 import csv
 import io
 import unicodedata
+from dataclasses import replace
 
 import pytest
 
 from parlai_ext.report.table import (
-    COLUMNS,
     leaderboard_csv,
-    leaderboard_rows,
+    leaderboard_frame,
     terminal_table,
 )
-from tests.support.report_example import example_ranking
+from tests.support.report_example import agreement, example_ranking
 
 HEADER = (
     'dimension,system,rank,rank_low,rank_high,score,low,high,low_fixed,high_fixed,'
@@ -45,15 +45,13 @@ def test_csv_has_exactly_the_columns_of_the_ranking():
 
 
 def test_a_guessed_system_is_marked():
-    ranking = {**example_ranking(), 'guessed': ['nobody']}
-    assert not leaderboard_rows(ranking).guessed.any()
-    name = leaderboard_rows(ranking).system[0]
-    frame = leaderboard_rows({**ranking, 'guessed': [name]})
-    assert set(frame[frame.guessed].system) == {name}
+    assert not leaderboard_frame(example_ranking(guessed=('nobody',))).guessed.any()
+    frame = leaderboard_frame(example_ranking(guessed=('alpha',)))
+    assert set(frame[frame.guessed].system) == {'alpha'}
 
 
 def test_a_target_that_lacks_dialogues_is_told_from_a_complete_one():
-    ranking = {**example_ranking(('a', 'b')), 'unplayed': {'b': 3}}
+    ranking = example_ranking(('a', 'b'), unplayed={'b': 3})
     rows = cells(leaderboard_csv(ranking))
     assert {(row['system'], row['n_unplayed']) for row in rows} == {
         ('a', '0'),
@@ -68,8 +66,8 @@ def test_rankings_of_early_runs_do_not_tell_what_is_lacking():
 
 def test_data_frame_has_a_row_for_each_system_and_dimension():
     ranking = example_ranking(('a', 'b', 'c'), dimensions=('x', 'y'))
-    frame = leaderboard_rows(ranking)
-    assert list(frame.columns) == list(COLUMNS)
+    frame = leaderboard_frame(ranking)
+    assert list(frame.columns) == HEADER.split(',')
     assert {(d, s) for d in 'xy' for s in 'abc'} == set(
         zip(frame['dimension'], frame['system'], strict=True)
     )
@@ -77,13 +75,14 @@ def test_data_frame_has_a_row_for_each_system_and_dimension():
 
 def test_csv_numbers_read_back_as_they_were():
     ranking = example_ranking()
-    ranking['dimensions']['Overall'][0]['score'] = 0.1 + 0.2
+    first, *rest = ranking.standings['Overall']
+    standings = {'Overall': (replace(first, score=0.1 + 0.2), *rest)}
+    ranking = replace(ranking, standings=standings)
     found = {(r['dimension'], r['system']): r for r in cells(leaderboard_csv(ranking))}
-    for dimension, rows in ranking['dimensions'].items():
-        for row in rows:
-            cell = found[dimension, row['system']]
-            assert float(cell['score']) == row['score']
-            assert int(cell['rank']) == row['rank']
+    for one in ranking.standings['Overall']:
+        cell = found['Overall', one.system]
+        assert float(cell['score']) == one.score
+        assert int(cell['rank']) == one.rank
 
 
 def test_csv_leaves_empty_what_does_not_exist():
@@ -116,22 +115,17 @@ def test_system_without_rank_is_below_the_others_with_the_reason():
 
 @pytest.mark.parametrize('name', HOSTILE)
 def test_table_fits_and_holds_no_control_character(name):
-    ranking = example_ranking((name, 'b', 'c'), ('c',), name, dimensions=(name,))
-    ranking['notes'] = [name]
+    ranking = example_ranking(
+        (name, 'b', 'c'), ('c',), name, dimensions=(name,), notes=(name,)
+    )
     for line in terminal_table(ranking).split('\n'):
         assert columns_of(line) <= 88
         assert not any(unicodedata.category(c) in ('Cc', 'Cf', 'Cs') for c in line)
 
 
 def test_reference_that_is_not_known_is_said_with_its_reason():
-    ranking = example_ranking(dimensions=('Overall',))
-    ranking['reference']['Overall'] = {
-        'kind': 'human',
-        'spearman': {'value': None, 'low': None, 'high': None},
-        'kendall': {'value': None, 'low': None, 'high': None},
-        'n': 2,
-        'reason': 'two systems only',
-    }
+    unknown = agreement(None, kind='human', reason='two systems only')
+    ranking = example_ranking(dimensions=('Overall',), reference={'Overall': unknown})
     text = terminal_table(ranking)
     assert 'agreement with people is not known (two systems only)' in text
 
@@ -143,10 +137,9 @@ def test_table_gives_correlation_of_scorer_and_of_baselines():
 
 
 def test_an_address_in_a_note_can_be_copied():
-    ranking = example_ranking()
     url = 'http://127.0.0.1:39381/v1/chat/completions/of/a/server'
-    ranking['notes'] = [f'a system somewhere at {url} cannot be reached today']
-    assert url in terminal_table(ranking)
+    note = f'a system somewhere at {url} cannot be reached today'
+    assert url in terminal_table(example_ranking(notes=(note,)))
 
 
 def test_nothing_is_nan():

@@ -2,8 +2,6 @@
 From a scored run folder to `ranking.json`, on numbers that fit on a sheet of paper.
 """
 
-import json
-
 import pytest
 from scipy import stats
 
@@ -25,6 +23,7 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
 
 SCORER = 'made-up|v:1'
@@ -84,70 +83,71 @@ def judged(pairing, dialogue):
     )
 
 
-def rows(ranking, name='Overall', part='dimensions'):
-    return {row['system']: row for row in ranking[part][name]}
+def by_system(standings):
+    return {standing.system: standing for standing in standings}
 
 
 def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
-    found = rows(rank_run(scored_run(tmp_path), SCORER, bootstraps=50))
+    ranking = rank_run(scored_run(tmp_path), SCORER, bootstraps=50)
+    found = by_system(ranking.standings['Overall'])
     # each dialogue mean is worth + adds; over p and q that is worth + 0.25
-    assert {n: r['score'] for n, r in found.items()} == pytest.approx(
+    assert {n: r.score for n, r in found.items()} == pytest.approx(
         {'a': 1.25, 'b': 2.25, 'c': 4.25, 'd': 3.25}
     )
-    assert [found[n]['n_dialogues'] for n in TARGETS] == [8, 8, 8, 8]
+    assert [found[n].n_dialogues for n in TARGETS] == [8, 8, 8, 8]
 
 
 def test_the_same_difference_everywhere_is_significant(tmp_path):
-    found = rows(rank_run(scored_run(tmp_path), SCORER, bootstraps=50))
-    assert {n: r['rank'] for n, r in found.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
+    ranking = rank_run(scored_run(tmp_path), SCORER, bootstraps=50)
+    found = by_system(ranking.standings['Overall'])
+    assert {n: r.rank for n, r in found.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
 
 
 def test_the_trivial_baselines_are_ranked_beside(tmp_path):
     ranking = rank_run(scored_run(tmp_path), SCORER, bootstraps=50)
-    lengths = rows(ranking, 'mean_length', 'baselines')
+    lengths = by_system(ranking.baselines['mean_length'])
     # 'one two three' and 'four five': 2.5 words, given ones and the partner's left out
-    assert {r['score'] for r in lengths.values()} == {2.5}
+    assert {r.score for r in lengths.values()} == {2.5}
 
 
 def test_a_dialogue_that_a_target_broke_off_has_no_score(tmp_path):
     run = scored_run(tmp_path, silent='a', silences=1)
     ranking = rank_run(run, SCORER, bootstraps=50, max_failed_share=0.5)
-    row = rows(ranking)['a']
-    assert (row['n_dialogues'], row['n_unscored']) == (8, 2)
-    assert row['score'] == pytest.approx(1.25)  # not the half-told dialogues' 0.25
-    bound = ranking['bounds']['Overall']['a']
-    assert bound['unscored_share'] == pytest.approx(2 / 8)
+    row = by_system(ranking.standings['Overall'])['a']
+    assert (row.n_dialogues, row.n_unscored) == (8, 2)
+    assert row.score == pytest.approx(1.25)  # not the half-told dialogues' 0.25
+    bound = ranking.bounds['Overall']['a']
+    assert bound.unscored_share == pytest.approx(2 / 8)
     # six dialogues of mean 1.25, two at the lowest (1.0) or highest (4.5) seen
-    assert bound['worst'] == pytest.approx((6 * 1.25 + 2 * 1.0) / 8)
-    assert bound['best'] == pytest.approx((6 * 1.25 + 2 * 4.5) / 8)
+    assert bound.worst == pytest.approx((6 * 1.25 + 2 * 1.0) / 8)
+    assert bound.best == pytest.approx((6 * 1.25 + 2 * 4.5) / 8)
 
 
 def test_a_target_that_fails_too_often_is_listed_and_not_ranked(tmp_path):
     run = scored_run(tmp_path, silent='a', silences=1)
     ranking = rank_run(run, SCORER, bootstraps=50)
-    found = rows(ranking)
-    assert found['a']['rank'] is None and found['a']['score'] is not None
-    assert {n: found[n]['rank'] for n in 'bcd'} == {'c': 1, 'd': 2, 'b': 3}
-    failed = ranking['failures']['a']
-    assert (failed['n_failed'], failed['n_dialogues']) == (2, 8)
-    assert failed['ranked'] is False and failed['reasons'] == {'empty reply': 2}
+    found = by_system(ranking.standings['Overall'])
+    assert found['a'].rank is None and found['a'].score is not None
+    assert {n: found[n].rank for n in 'bcd'} == {'c': 1, 'd': 2, 'b': 3}
+    failed = ranking.failures['a']
+    assert (failed.n_failed, failed.n_dialogues) == (2, 8)
+    assert failed.ranked is False and failed.reasons == {'empty reply': 2}
 
 
 def test_human_scores_replace_the_reference(tmp_path):
     run = scored_run(tmp_path)
     people = {'a': 1.0, 'b': 3.0, 'c': 4.0, 'd': 2.0}
     human = [HumanJudgement(n, 'Overall', v) for n, v in people.items()]
-    found = rank_run(run, SCORER, human=human, bootstraps=50)['reference']['Overall']
+    found = rank_run(run, SCORER, human=human, bootstraps=50).reference['Overall']
     expected = stats.spearmanr([1, 2, 4, 3], [1, 3, 4, 2]).statistic
-    assert found['spearman']['value'] == pytest.approx(expected)
-    assert (found['kind'], found['n']) == ('human', 4)
+    assert found.spearman.value == pytest.approx(expected)
+    assert (found.kind, found.n) == ('human', 4)
 
 
 def test_rank_systems_writes_what_it_returns(tmp_path, capsys):
     scored_run(tmp_path)
     ranking = RankSystems.main(run_dir=str(tmp_path), bootstraps=50)
-    written = json.loads((tmp_path / 'ranking.json').read_text())
-    assert written == ranking
+    assert read_ranking(RunFolder.existing(tmp_path)) == ranking
     assert 'Overall' in capsys.readouterr().out
 
 
@@ -205,8 +205,8 @@ def test_human_scores_that_fit_nothing_are_refused(tmp_path):
 def test_human_scores_of_strangers_are_named(tmp_path):
     human = [HumanJudgement(n, 'Overall', i) for i, n in enumerate('abcdz')]
     ranking = rank_run(scored_run(tmp_path), SCORER, human=human, bootstraps=50)
-    assert ranking['reference']['Overall']['n'] == 4
-    assert any(note.endswith('of no target: z') for note in ranking['notes'])
+    assert ranking.reference['Overall'].n == 4
+    assert any(note.endswith('of no target: z') for note in ranking.notes)
 
 
 def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypatch):
@@ -226,8 +226,8 @@ def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypat
     monkeypatch.setattr(rank, 'read_tables', read_tables)
     human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
     ranking = rank_run(run, SCORER, human=human, bootstraps=50)
-    found = ranking['baseline_reference']['repeated_share']['Overall']
-    assert found['spearman']['value'] == pytest.approx(1.0)
+    found = ranking.baseline_reference['repeated_share']['Overall']
+    assert found.spearman.value == pytest.approx(1.0)
 
 
 def test_a_floor_is_no_part_of_the_correlation(tmp_path, monkeypatch):
@@ -236,8 +236,8 @@ def test_a_floor_is_no_part_of_the_correlation(tmp_path, monkeypatch):
     monkeypatch.setattr(rank, 'is_floor', lambda name: name == 'a')
     human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
     ranking = rank_run(scored_run(tmp_path), SCORER, human=human, bootstraps=50)
-    assert ranking['reference']['Overall']['n'] == 3
-    assert len(ranking['dimensions']['Overall']) == 4
+    assert ranking.reference['Overall'].n == 3
+    assert len(ranking.standings['Overall']) == 4
 
 
 def test_rank_systems_asks_for_a_run_folder():

@@ -3,7 +3,9 @@ A tournament as the ranking rule: games, points and ratings that fit on paper.
 """
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from parlai_ext.collect.manifest import build_manifest
@@ -21,12 +23,18 @@ from parlai_ext.core.nouns import (
 )
 from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.records import record_to_json
 from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.files.protocol_file import load_protocol
-from parlai_ext.report.summary import scorer_of, sentences
+from parlai_ext.ranking.tournament import Game
+from parlai_ext.report.summary import sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
 from parlai_ext.results.rank import rank_run
-from parlai_ext.results.tournament import split
+from parlai_ext.results.ranking import to_json
+from parlai_ext.results.reference import Reference, read_reference
+from parlai_ext.results.tables import ScoreTables
+from parlai_ext.results.tournament import play_tournament
 from parlai_ext.store import RunFolder
 
 SCORER = 'made-up|v:1'
@@ -88,25 +96,25 @@ def judged(dialogue, pair, worth):
 
 
 def overall(ranking):
-    return {row['system']: row for row in ranking['dimensions']['Overall']}
+    return {one.system: one for one in ranking.standings['Overall']}
 
 
 def test_points_of_matches_are_those_on_paper(tmp_path):
-    found = rank_run(played(tmp_path), SCORER, bootstraps=20)['tournament']
+    found = rank_run(played(tmp_path), SCORER, bootstraps=20).tournament
     # two games a pair. a-b: a wins wit and joy, 2 points a game; a-c: wit, joy is
     # equal; b-c: one dimension each
-    assert found['cross_table'] == {
+    assert found.cross_table == {
         'a': {'a': None, 'b': 4, 'c': 2},
         'b': {'a': 0, 'b': None, 'c': 2},
         'c': {'a': 0, 'b': 2, 'c': None},
     }
-    assert found['dimension_points']['c'] == {'wit': 0, 'joy': 2}
+    assert found.dimension_points['c'] == {'wit': 0, 'joy': 2}
 
 
 def test_rating_ranks_as_on_paper(tmp_path):
     rows = overall(rank_run(played(tmp_path), SCORER, bootstraps=20))
     # a wins both matches: 6; b and c tie theirs: 1 each
-    assert {n: (r['score'], r['rank']) for n, r in rows.items()} == {
+    assert {n: (r.score, r.rank) for n, r in rows.items()} == {
         'a': (6.0, 1),
         'b': (1.0, 2),
         'c': (1.0, 2),
@@ -115,25 +123,23 @@ def test_rating_ranks_as_on_paper(tmp_path):
 
 def test_whoever_answers_is_judged_too(tmp_path):
     ranking = rank_run(played(tmp_path), SCORER, bootstraps=20)
-    rows = {row['system']: row for row in ranking['dimensions']['wit']}
+    rows = {one.system: one for one in ranking.standings['wit']}
     # two opponents, each once as first and once as second
-    assert [rows[name]['n_dialogues'] for name in NAMES] == [4, 4, 4]
-    assert {n: rows[n]['score'] for n in NAMES} == pytest.approx(WORTH['wit'])
+    assert [rows[name].n_dialogues for name in NAMES] == [4, 4, 4]
+    assert {n: rows[n].score for n in NAMES} == pytest.approx(WORTH['wit'])
 
 
 def test_mean_scores_stay_the_default(tmp_path):
     ranking = rank_run(played(tmp_path, rule={}), SCORER, bootstraps=20)
-    assert set(ranking['dimensions']) == {'wit', 'joy'}
-    assert 'tournament' not in ranking
-    assert ranking['signature'].endswith(f' || {SCORER}')
+    assert set(ranking.standings) == {'wit', 'joy'}
+    assert ranking.tournament is None
+    assert ranking.signature.endswith(f' || {SCORER}')
 
 
 def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
     run = played(tmp_path)
     lines = {
-        rank_run(run, SCORER, bootstraps=20, rating='openskill', shuffles=n)[
-            'signature'
-        ]
+        rank_run(run, SCORER, bootstraps=20, rating='openskill', shuffles=n).signature
         for n in (1, 2)
     }
     assert len(lines) == 2
@@ -143,27 +149,27 @@ def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
 def test_scorer_is_found_in_either_signature(tmp_path):
     ranking = rank_run(played(tmp_path), SCORER, bootstraps=20)
     plain = rank_run(played(tmp_path / 'plain', rule={}), SCORER, bootstraps=20)
-    assert scorer_of(ranking) == scorer_of(plain) == SCORER
+    assert ranking.scorer_signature == plain.scorer_signature == SCORER
 
 
 def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
     ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating='openskill')
     row = overall(ranking)['a']
-    spread = ranking['tournament']['ratings']['openskill']['spreads']['a']
-    assert row['high'] - row['score'] == pytest.approx(1.96 * spread)
-    assert row['rank_low'] <= row['rank'] <= row['rank_high']
+    spread = ranking.tournament.ratings['openskill'].spreads['a']
+    assert row.high - row.score == pytest.approx(1.96 * spread)
+    assert row.rank_low <= row.rank <= row.rank_high
 
 
 def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):
     reference = {'Overall': {'a': 3, 'b': 2, 'c': 1}}
     ranking = rank_run(played(tmp_path, reference=reference), SCORER, bootstraps=20)
-    found = ranking['reference']['Overall']
+    found = ranking.reference['Overall']
     # a-b and a-c agree, b and c tie in the rating: 2 / sqrt(2 * 3)
-    assert found['kendall']['value'] == pytest.approx(2 / 6**0.5)
-    assert set(ranking['baseline_reference']) == set(ranking['baselines'])
+    assert found.kendall.value == pytest.approx(2 / 6**0.5)
+    assert set(ranking.baseline_reference) == set(ranking.baselines)
     # all speak alike
-    length = ranking['baseline_reference']['mean_length']['Overall']
-    assert length['kendall']['value'] is None and length['reason']
+    length = ranking.baseline_reference['mean_length']['Overall']
+    assert length.kendall.value is None and length.reason
 
 
 def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
@@ -172,33 +178,34 @@ def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
         for rater, ranks in {'r': (1, 2, 3), 's': (2, 1, 3)}.items()
         for name, rank in zip(NAMES, ranks, strict=True)
     ]
-    rest, target = split({'rank': said, 'wit': said}, RULE)
-    assert set(rest) == {'wit'}
-    assert target == {'a': -1.5, 'b': -1.5, 'c': -3.0}
+    said += [replace(one, dimension='wit') for one in said]
+    reference = read_reference(Protocol('test'), said, is_tournament=True)
+    assert set(reference.by_dimension) == {'wit'}
+    assert reference.rating == {'a': -1.5, 'b': -1.5, 'c': -3.0}
 
 
 def test_missing_human_rank_is_named(tmp_path):
     said = [HumanJudgement(n, 'rank', k, 'r') for k, n in enumerate(('a', 'b'), 1)]
     ranking = rank_run(played(tmp_path), SCORER, human=said, bootstraps=20)
-    own = ranking['tournament']['ratings']['3-1-0']['tau']
-    assert own['n'] == 2 and 'no human rank: c' in own['notes']
+    own = ranking.tournament.ratings['3-1-0'].tau
+    assert own.n == 2 and 'no human rank: c' in own.notes
 
 
 def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
     silent = [(x, y) for x in NAMES for y in NAMES if 'a' in (x, y)]
     rows = overall(rank_run(played(tmp_path, silent=silent), SCORER, bootstraps=20))
     # b wins on wit and c on joy: a tie, one point each
-    places = {n: (row['rank'], row['score']) for n, row in rows.items()}
+    places = {n: (row.rank, row.score) for n, row in rows.items()}
     assert places == {'a': (None, None), 'b': (1, 1), 'c': (1, 1)}
-    assert rows['a']['why'] == 'undefined: none of its games has a result'
+    assert rows['a'].why_unranked == 'undefined: none of its games has a result'
 
 
 def test_what_is_no_tournament_has_a_reason(tmp_path):
     run = played(tmp_path, silent=[('a', 'b'), ('b', 'a')])
     ranking = rank_run(run, SCORER, bootstraps=20)
-    assert all(row['rank'] is None for row in overall(ranking).values())
-    assert 'never met: a and b' in next(iter(overall(ranking).values()))['why']
-    json.dumps(ranking, allow_nan=False)
+    assert all(row.rank is None for row in overall(ranking).values())
+    assert 'never met: a and b' in next(iter(overall(ranking).values())).why_unranked
+    json.dumps(to_json(ranking), allow_nan=False)
     assert 'nan' not in terminal_table(ranking).casefold().split()
 
 
@@ -209,9 +216,9 @@ def test_ties_everywhere_are_a_shared_first_place(tmp_path):
         SCORER,
         bootstraps=20,
     )
-    assert {row['rank'] for row in overall(ranking).values()} == {1}
-    found = ranking['reference']['Overall']
-    assert found['kendall']['value'] is None and found['reason']
+    assert {row.rank for row in overall(ranking).values()} == {1}
+    found = ranking.reference['Overall']
+    assert found.kendall.value is None and found.reason
     assert 'are all equal' in sentences(ranking)[0]
 
 
@@ -279,3 +286,36 @@ def test_tables_fit_a_terminal(tmp_path):
     assert any('points of each match' in line for line in lines)
     # a wide character takes two columns
     assert max(sum(1 + (c in '対話') for c in line) for line in lines) <= 88
+
+
+def result_of(games, systems, **options):
+    """
+    Return the result of games between systems, compared with the rank of A.
+    """
+    scores = {'x': np.zeros((len(systems), 1, 1))}
+    tables = ScoreTables(tuple(systems), (), scores, {}, {}, games=games)
+    reference = Reference('human', {}, {'A': -1.0}, False)
+    return play_tournament(tables, RankingOptions(**options), reference, seed=0)
+
+
+@pytest.mark.parametrize(
+    'raw, systems',
+    [
+        ({}, 'A'),
+        ({'A': {'x': None}, 'B': {'x': float('nan')}}, 'AB'),
+        ({'A': {'x': 1.0}, 'B': {'x': 1.0}}, 'ABC'),
+    ],
+)
+def test_a_result_is_json_without_nan_whatever_is_missing(raw, systems):
+    games = [Game('A', 'B', raw)] if raw else []
+    result = result_of(games, systems)
+    json.dumps(record_to_json(result), allow_nan=False)
+    assert result.incomplete
+    assert all(one.tau.value is None for one in result.ratings.values())
+
+
+def test_a_result_names_the_package_that_a_rating_needs(monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'trueskill', None)
+    game = Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}})
+    result = result_of([game], 'AB', rating='trueskill')
+    assert 'pip install trueskill' in result.ratings['trueskill'].reason

@@ -14,13 +14,15 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.commands.options import OPTIONS
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Score, ScoredDialogue
+from parlai_ext.core.options import options_of
+from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.report.summary import warnings
 from parlai_ext.report.table import leaderboard_csv, terminal_table
+from parlai_ext.results.ranking import CutContexts
 from parlai_ext.store.shards import scored_of, scored_record
 from tests.support.report_example import example_ranking
 from tests.support.tiny_models import make_generator
@@ -93,12 +95,8 @@ def finished(tmp_path_factory):
 
 
 def test_ranking_counts_the_contexts_that_were_cut(finished):
-    run, ranking = finished
-    expected = {'n_contexts': 4, 'n_cut': 2, 'share': 0.5, 'comparable': False}
-    assert ranking['truncated'] == {'long-winded': expected}
-    assert json.loads((run / 'ranking.json').read_text())['truncated'] == {
-        'long-winded': expected
-    }
+    _, ranking = finished
+    assert ranking.truncated == {'long-winded': CutContexts(4, 2, 0.5, False)}
 
 
 def test_scores_say_how_many_tokens_were_cut(finished):
@@ -144,19 +142,15 @@ def test_terminal_marks_the_system_and_says_why(finished):
 def test_as_many_as_allowed_compare_and_are_noted(finished):
     run, _ = finished
     ranking = RankSystems.main(run_dir=str(run), max_truncated_share=0.5)
-    assert ranking['truncated']['long-winded']['comparable']
+    assert ranking.truncated['long-winded'].comparable
     assert not any('not comparable' in line for line in warnings(ranking))
     note = 'contexts too long for the judge, cut: long-winded 2 of 4 (50 %)'
-    assert note in ranking['notes']
+    assert note in ranking.notes
 
 
 def test_the_option_of_the_main_command_holds(tmp_path):
-    assert evaluate(tmp_path, max_truncated_share=0.6)['truncated']['long-winded'] == {
-        'n_contexts': 4,
-        'n_cut': 2,
-        'share': 0.5,
-        'comparable': True,
-    }
+    ranking = evaluate(tmp_path, max_truncated_share=0.6)
+    assert ranking.truncated['long-winded'] == CutContexts(4, 2, 0.5, True)
 
 
 def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
@@ -172,8 +166,8 @@ def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
 
 @pytest.mark.parametrize('text', ['1.5', '-0.1', 'nan', 'half'])
 def test_what_is_no_share_is_refused(text):
-    with pytest.raises(ArgumentTypeError, match='a share from 0 to 1 expected'):
-        OPTIONS['--max-truncated-share']['type'](text)
+    with pytest.raises(ArgumentTypeError, match='a number'):
+        options_of(RankingOptions)['max_truncated_share'].from_text(text)
 
 
 def test_a_share_above_one_in_a_protocol_is_refused(tmp_path):
@@ -198,7 +192,7 @@ def test_records_of_early_runs_are_read():
 
 def test_rankings_of_early_runs_say_nothing_of_it():
     ranking = example_ranking()
-    assert 'truncated' not in ranking
+    assert ranking.truncated is None
     rows = list(csv.DictReader(io.StringIO(leaderboard_csv(ranking))))
     assert {(r['truncated_share'], r['not_comparable']) for r in rows} == {
         ('', 'False')

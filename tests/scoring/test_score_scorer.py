@@ -84,8 +84,8 @@ def test_one_bot_is_no_tournament(tmp_path, chatmatch, capsys):
     run = imported(tmp_path, CHATS, config=chatmatch)
     ScoreDialogues.main(run_dir=str(run))
     ranking = RankSystems.main(run_dir=str(run))
-    (row,) = ranking['dimensions']['Overall']
-    assert row['rank'] is None and row['score'] is None
+    (one,) = ranking.standings['Overall']
+    assert one.rank is None and one.score is None
     assert '1 system; a tournament needs two' in capsys.readouterr().out
     page = ReportRun.main(run_dir=str(run)).read_text()
     assert '1 self-chats are no games of two systems' in page
@@ -99,7 +99,7 @@ def test_self_chats_rank_by_sums_of_ranks(tmp_path, chatmatch):
     ScoreDialogues.main(run_dir=str(run))
     ranking = RankSystems.main(run_dir=str(run), rating='sum_of_ranks')
     raw = {
-        d: {row['system']: row['score'] for row in ranking['dimensions'][d]}
+        d: {one.system: one.score for one in ranking.standings[d]}
         for d in ('knowledge', 'proactivity', 'specificity', 'diversity')
         + ('consistency', 'relevance')
     }
@@ -109,6 +109,6 @@ def test_self_chats_rank_by_sums_of_ranks(tmp_path, chatmatch):
         for name in 'AB':
             tied = of['A'] == of['B']
             sums[name] -= 1.5 if tied else 1.0 if name == better else 2.0
-    rows = {row['system']: row['score'] for row in ranking['dimensions']['Overall']}
+    rows = {one.system: one.score for one in ranking.standings['Overall']}
     assert rows == sums
     assert raw['proactivity']['B'] > raw['proactivity']['A']

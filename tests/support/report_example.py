@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,15 @@ from parlai_ext.core.nouns import (
     content_id,
 )
 from parlai_ext.core.pairings import pairings
+from parlai_ext.ranking.standings import ScoreBounds, Standing
+from parlai_ext.results.ranking import (
+    Agreement,
+    Coefficient,
+    Failures,
+    Ranking,
+    TournamentRating,
+    TournamentResult,
+)
 from parlai_ext.store import RunFolder
 
 SCORER = 'fed|v:1|judge:tiny'
@@ -71,24 +80,38 @@ def example_run(
     return run
 
 
-def standing(name: str, rank: int | None, score: float | None) -> dict[str, Any]:
+def standing(
+    name: str, rank: int | None, score: float | None, dimension: str = 'Overall'
+) -> Standing:
     """
-    Return a row of `ranking.json`; its intervals are 0.2 and 0.5 to each side.
+    Return a standing whose intervals are 0.2 and 0.5 to each side.
     """
-    around = [None if score is None else score + d for d in (-0.5, 0.5, -0.2, 0.2)]
-    return {
-        'system': name,
-        'rank': rank,
-        'rank_low': rank,
-        'rank_high': None if rank is None else rank + 1,
-        'score': score,
-        'low': around[0],
-        'high': around[1],
-        'low_fixed': around[2],
-        'high_fixed': around[3],
-        'n_dialogues': 4,
-        'n_unscored': 1,
-    }
+    low, high, low_fixed, high_fixed = (
+        None if score is None else score + d for d in (-0.5, 0.5, -0.2, 0.2)
+    )
+    return Standing(
+        system=name,
+        dimension=dimension,
+        rank=rank,
+        rank_low=rank,
+        rank_high=None if rank is None else rank + 1,
+        score=score,
+        low=low,
+        high=high,
+        low_fixed=low_fixed,
+        high_fixed=high_fixed,
+        n_dialogues=4,
+        n_unscored=1,
+    )
+
+
+def agreement(value: float | None = 0.9, **changed: Any) -> Agreement:
+    """
+    Return the agreement of two systems with a planted order.
+    """
+    low, high = (None, None) if value is None else (0.4, 1.0)
+    one = Coefficient(value, low, high)
+    return replace(Agreement(one, one, 2, 'planted'), **changed)
 
 
 def example_ranking(
@@ -96,47 +119,66 @@ def example_ranking(
     unranked: Sequence[str] = (),
     reason: str = 'the reply was empty',
     dimensions: Sequence[str] = DIMENSIONS,
-) -> dict[str, Any]:
+    **changed: Any,
+) -> Ranking:
     """
-    Return what `ranking.json` could hold: the last of ``names`` is the best.
+    Return a ranking such as early versions wrote: the last of ``names`` is the best.
+
+    :param changed: fields with other values.
     """
     best_first = [n for n in reversed(names) if n not in unranked]
-    rows = [standing(n, k + 1, -1.0 - 0.4 * k) for k, n in enumerate(best_first)]
-    rows += [standing(n, None, None) for n in unranked]
-    one = {'value': 0.9, 'low': 0.4, 'high': 1.0}
-    found = {'kind': 'planted', 'spearman': one, 'kendall': one, 'n': len(best_first)}
-    nothing = {'value': None, 'low': None, 'high': None}
-    unknown = {**found, 'spearman': nothing, 'kendall': nothing, 'reason': reason}
-    return {
-        'schema': 1,
-        'signature': f'example || {SCORER}',
-        'protocol': 'example',
-        'dimensions': {d: rows for d in dimensions},
-        'baselines': {'mean_length': rows, 'distinct_2': rows},
-        'reference': {d: found for d in dimensions},
-        'baseline_reference': {
-            'mean_length': {d: found for d in dimensions},
-            'distinct_2': {d: unknown for d in dimensions},
+
+    def standings(dimension: str) -> tuple[Standing, ...]:
+        ranked = [
+            standing(n, k + 1, -1.0 - 0.4 * k, dimension)
+            for k, n in enumerate(best_first)
+        ]
+        return (*ranked, *(standing(n, None, None, dimension) for n in unranked))
+
+    ranking = Ranking(
+        signature=f'example || {SCORER}',
+        protocol='example',
+        standings={d: standings(d) for d in dimensions},
+        baselines={name: standings(name) for name in ('mean_length', 'distinct_2')},
+        reference={d: agreement() for d in dimensions},
+        baseline_reference={
+            'mean_length': {d: agreement() for d in dimensions},
+            'distinct_2': {d: agreement(None, reason=reason) for d in dimensions},
         },
-        'bounds': {
-            dimensions[0]: {
-                n: {'unscored_share': 0.25, 'worst': -2.0, 'best': 0.0} for n in names
-            }
+        bounds={dimensions[0]: {n: ScoreBounds(0.25, -2.0, 0.0) for n in names}},
+        failures={
+            n: Failures('target', 4, 1, 0.25, False, {reason: 1}) for n in unranked
         },
-        'failures': {n: _failure(n in unranked, reason) for n in unranked},
-        'notes': ['2 of 4 planned dialogues are collected'],
-    }
+        notes=('2 of 4 planned dialogues are collected',),
+    )
+    return replace(ranking, **changed)
 
 
-def _failure(unranked: bool, reason: str) -> dict[str, Any]:
-    return {
-        'role': 'target',
-        'n_dialogues': 4,
-        'n_failed': 1,
-        'share': 0.25,
-        'ranked': not unranked,
-        'reasons': {reason: 1},
-    }
+def tournament_result(
+    values: Mapping[str, float],
+    spreads: Mapping[str, float] | None = None,
+    rating: str = 'openskill',
+) -> TournamentResult:
+    """
+    Return the result of six games with these ratings, on no dimension.
+    """
+    names = tuple(values)
+    one = TournamentRating(values, spreads or {}, {}, None, f'rating:{rating}', ())
+    return TournamentResult(
+        systems=names,
+        dimensions=(),
+        n_games=6,
+        cross_table={a: dict.fromkeys(names) for a in names},
+        dimension_points={name: {} for name in names},
+        records={},
+        ratings={rating: one},
+        incomplete=None,
+        notes=(),
+        rating=rating,
+        shuffles=3,
+        seed=0,
+        name='Overall',
+    )
 
 
 def _manifest(

@@ -1,0 +1,104 @@
+"""
+Frozen dataclasses as plain JSON data, and back with every value's type checked.
+
+A field that may be absent has the default `None`; where it is `None`, it is left out of
+the data. A field whose name in the data is another one says so in its metadata (`key`).
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any
+
+SCALARS: dict[type, tuple[tuple[type, ...], str]] = {
+    str: ((str,), 'a text'),
+    bool: ((bool,), 'true or false'),
+    int: ((int,), 'a whole number'),
+    float: ((int, float), 'a number'),
+}
+
+
+class WrongType(ValueError):
+    """
+    A value in JSON data has another type than its field; the message says where.
+    """
+
+
+def record_to_json(record: Any) -> Any:
+    """
+    Return a record, and the records, mappings and tuples within it, as JSON data.
+    """
+    if is_dataclass(record):
+        return {
+            _key(field): record_to_json(value)
+            for field in fields(record)
+            if (value := getattr(record, field.name)) is not None
+            or field.default is not None
+        }
+    if isinstance(record, Mapping):
+        return {key: record_to_json(value) for key, value in record.items()}
+    if isinstance(record, tuple | list):
+        return [record_to_json(value) for value in record]
+    return record
+
+
+def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
+    """
+    Return JSON data as ``kind``: a dataclass, ``Mapping[str, …]``, ``tuple[…, ...]``,
+    ``… | None``, text or number. Keys that the dataclass does not know are ignored.
+
+    :param where: the place of the data in its file, for the message.
+    :raises WrongType: at the first value that does not fit.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if is_dataclass(kind):
+        return _dataclass_from_json(kind, data, where)
+    if origin in (types.UnionType, typing.Union):
+        (inner,) = (one for one in arguments if one is not types.NoneType)
+        return None if data is None else record_from_json(inner, data, where)
+    if origin is tuple:
+        items = _expect(data, (list,), 'a list', where)
+        return tuple(
+            record_from_json(arguments[0], item, f'{where}[{i}]')
+            for i, item in enumerate(items)
+        )
+    if origin is not None:
+        return {
+            key: record_from_json(arguments[1], value, _inner(where, key))
+            for key, value in _expect(data, (dict,), 'a mapping', where).items()
+        }
+    accepted, words = SCALARS[kind]
+    if isinstance(data, bool) and kind is not bool:
+        raise WrongType(f'{where}: {words} expected, not {data!r}')
+    return _expect(data, accepted, words, where)
+
+
+def _dataclass_from_json(kind: Any, data: Any, where: str) -> Any:
+    given = _expect(data, (dict,), 'a mapping', where)
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for field in fields(kind):
+        key = _key(field)
+        if key in given:
+            place = _inner(where, key)
+            values[field.name] = record_from_json(hints[field.name], given[key], place)
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise WrongType(f'{_inner(where, key)} is missing')
+    return kind(**values)
+
+
+def _key(field: Field[Any]) -> str:
+    return str(field.metadata.get('key', field.name))
+
+
+def _inner(where: str, key: str) -> str:
+    return f'{where}.{key}' if where else key
+
+
+def _expect(data: Any, accepted: tuple[type, ...], words: str, where: str) -> Any:
+    if not isinstance(data, accepted):
+        raise WrongType(f'{where or "the file"}: {words} expected, not {data!r:.60}')
+    return data

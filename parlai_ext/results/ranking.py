@@ -1,0 +1,293 @@
+"""
+A ranking and its parts as frozen records, and the file `ranking.json` that holds them.
+
+The fields stand in the order of the file. `None` is "undefined" or, where it is a
+field's default, "absent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.signature import PART_SEPARATOR
+from parlai_ext.ranking.standings import ScoreBounds, Standing
+from parlai_ext.store import RunFolder
+
+SCHEMA = 1
+NAME = 'ranking.json'
+# the keys under which standings lie by dimension, which their rows do not repeat
+BY_DIMENSION = ('dimensions', 'baselines')
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """
+    A correlation coefficient with its 95 % interval, where it has one.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """
+    How well mean scores or ratings of `n` systems agree with a reference.
+
+    `kind` says what the reference is: ``human`` or ``planted``. `reason` says why a
+    number is `None`.
+    """
+
+    spearman: Coefficient
+    kendall: Coefficient
+    n: int
+    kind: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Failures:
+    """
+    How many dialogues a system broke off, by reason, and whether it is still ranked
+    (`None` for a partner).
+    """
+
+    role: str
+    n_dialogues: int
+    n_failed: int
+    share: float
+    ranked: bool | None
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class CutContexts:
+    """
+    How many of a system's judged contexts were too long for the judge and were cut, and
+    whether its scores are still comparable with those of others.
+    """
+
+    n_contexts: int
+    n_cut: int
+    share: float
+    comparable: bool
+
+
+@dataclass(frozen=True)
+class RatingTau:
+    """
+    Kendall's tau-b of a rating with human ranks of `n` systems, or why there is none.
+    """
+
+    value: float | None
+    n: int
+    reason: str | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TournamentRating:
+    """
+    One rating of a tournament: a value for each system, larger is better, with ranks.
+
+    `spreads` holds standard deviations where the method knows them. `reason` says why
+    values are undefined. `tau` is absent where there is no reference.
+    """
+
+    values: Mapping[str, float | None]
+    spreads: Mapping[str, float]
+    ranks: Mapping[str, float | None]
+    reason: str | None
+    signature: str
+    notes: tuple[str, ...]
+    tau: RatingTau | None = None
+
+
+@dataclass(frozen=True)
+class TournamentResult:
+    """
+    Points and ratings of all games of a run.
+
+    `cross_table` maps system -> opponent -> points (`None`: they never met),
+    `dimension_points` system -> dimension -> points, `records` system ->
+    ``games_won`` … ``matches_lost``. `rating` is the rating that ranks; its values are
+    the standings of the dimension `name`. `incomplete` says what keeps the games from
+    being a whole tournament.
+    """
+
+    systems: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    n_games: int
+    cross_table: Mapping[str, Mapping[str, int | None]]
+    dimension_points: Mapping[str, Mapping[str, int]]
+    records: Mapping[str, Mapping[str, int]]
+    ratings: Mapping[str, TournamentRating]
+    incomplete: str | None
+    notes: tuple[str, ...]
+    rating: str
+    shuffles: int
+    seed: int
+    name: str
+
+    @property
+    def chosen_rating(self) -> TournamentRating:
+        """
+        The rating that ranks.
+        """
+        return self.ratings[self.rating]
+
+    def total_points(self, system: str) -> int:
+        """
+        Return a system's points over all games and dimensions.
+        """
+        return sum(self.dimension_points[system].values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """
+    What a scored run says about its systems.
+
+    `standings` and `baselines` map a dimension, or a trivial baseline, to one standing
+    for each system. `reference` and `baseline_reference` hold their agreement with the
+    reference. `bounds` maps dimension -> system, `unplayed` a target to the number of
+    dialogues that it lacks. Rankings of early versions have no `truncated` and
+    `unplayed`: there they are `None`.
+    """
+
+    signature: str
+    protocol: str
+    partners: str | None = None
+    guessed: tuple[str, ...] = ()
+    standings: Mapping[str, tuple[Standing, ...]] = field(
+        metadata={'key': 'dimensions'}
+    )
+    baselines: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
+    reference: Mapping[str, Agreement] = field(default_factory=dict)
+    baseline_reference: Mapping[str, Mapping[str, Agreement]] = field(
+        default_factory=dict
+    )
+    tournament: TournamentResult | None = None
+    bounds: Mapping[str, Mapping[str, ScoreBounds]] = field(default_factory=dict)
+    failures: Mapping[str, Failures] = field(default_factory=dict)
+    truncated: Mapping[str, CutContexts] | None = None
+    unplayed: Mapping[str, int] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def scorer_signature(self) -> str:
+        """
+        The scorer's part of the signature.
+        """
+        scorer = self.signature.partition(PART_SEPARATOR)[2]
+        return scorer.rpartition(PART_SEPARATOR)[0] if self.tournament else scorer
+
+    @property
+    def rated_dimension(self) -> str | None:
+        """
+        The dimension that holds a tournament's rating; `None` without a tournament.
+        """
+        return self.tournament.name if self.tournament else None
+
+    @property
+    def dimensions(self) -> list[str]:
+        """
+        The dimensions: the rating first, then the overall one, then the others.
+        """
+        rated = self.rated_dimension
+        return sorted(
+            self.standings, key=lambda d: (d != rated, d.casefold() != 'overall')
+        )
+
+    @property
+    def scored_dimensions(self) -> list[str]:
+        """
+        The dimensions on which dialogues have scores, in the order of `dimensions`.
+        """
+        return [d for d in self.dimensions if d != self.rated_dimension]
+
+    @property
+    def incomparable_systems(self) -> frozenset[str]:
+        """
+        The systems of whose contexts too many were cut to fit into the judge.
+        """
+        truncated = self.truncated or {}
+        return frozenset(name for name, one in truncated.items() if not one.comparable)
+
+    def leading_coefficient(self, dimension: str) -> str:
+        """
+        Return the coefficient that papers report: Kendall for ratings, else Spearman.
+        """
+        return 'kendall' if dimension == self.rated_dimension else 'spearman'
+
+
+def to_json(ranking: Ranking) -> dict[str, Any]:
+    """
+    Return what `ranking.json` holds.
+    """
+    data: dict[str, Any] = {'schema': SCHEMA, **record_to_json(ranking)}
+    for key in BY_DIMENSION:
+        for rows in data[key].values():
+            for row in rows:
+                del row['dimension']
+    return data
+
+
+def from_json(data: Any) -> Ranking:
+    """
+    Return the ranking that `to_json` wrote.
+
+    :raises WrongType: for data that is no ranking; it names the place.
+    """
+    data = dict(data) if isinstance(data, dict) else data
+    for key in BY_DIMENSION if isinstance(data, dict) else ():
+        if isinstance(data.get(key), dict):
+            data[key] = {
+                dimension: _with_dimension(rows, dimension)
+                for dimension, rows in data[key].items()
+            }
+    ranking: Ranking = record_from_json(Ranking, data)
+    return ranking
+
+
+def _with_dimension(rows: Any, dimension: str) -> Any:
+    if not isinstance(rows, list):
+        return rows
+    return [
+        {**row, 'dimension': dimension} if isinstance(row, dict) else row
+        for row in rows
+    ]
+
+
+def write_ranking(run: RunFolder, ranking: Ranking, folder: str = '') -> None:
+    """
+    Write `ranking.json` into a folder of the run (``''`` or ending in ``/``).
+    """
+    run.write_json(f'{folder}{NAME}', to_json(ranking))
+
+
+def read_ranking(
+    run: RunFolder, folder: str = '', scores: str | None = None
+) -> Ranking:
+    """
+    Return the ranking that a folder of the run holds.
+
+    :param scores: the value of ``--scores`` with which these scores are ranked again.
+    :raises UserError: when it is missing or damaged, with the command that mends it.
+    """
+    again = f'parlai rank_systems --run-dir {run.root}'
+    again += f' --scores {scores}' if scores else ''
+    if not (run.root / f'{folder}{NAME}').exists():
+        raise UserError(f'{run.root} has no {folder}{NAME}: rank it first: {again}')
+    try:
+        return from_json(run.read_json(f'{folder}{NAME}'))
+    except WrongType as error:
+        path = run.root / f'{folder}{NAME}'
+        raise UserError(
+            f'{path} is damaged: {error}; rank the run again: {again}'
+        ) from None
