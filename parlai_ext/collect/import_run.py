@@ -33,17 +33,17 @@ from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder
-from parlai_ext.store.imported import NAME, slot
+from parlai_ext.store.imported import NAME, numbered_id
 
 SHARD = 64
 LOCK = '.lock'
 UNKNOWN = ('openers', 'decoding', 'seed')
-By = dict[str, list[Dialogue]]
+DialoguesByPairing = dict[str, list[Dialogue]]
 
 
 def pairing_of(first: str, second: str) -> Pairing:
     """
-    Return the pairing of two names; nothing more is known of the systems.
+    Return the pairing of two systems of which only the names are known.
     """
     short = ['-'.join(re.findall('[A-Za-z0-9_]+', n))[:24] for n in (first, second)]
     digits = content_id('pairing', NAME, first, second)[:12]
@@ -51,32 +51,33 @@ def pairing_of(first: str, second: str) -> Pairing:
     return Pairing(f'{slug}-{digits}', first, second, NAME)
 
 
-def dialogues_of(settled: Sequence[ImportedDialogue]) -> tuple[list[Pairing], By]:
+def group_by_pairing(
+    imported: Sequence[ImportedDialogue],
+) -> tuple[list[Pairing], DialoguesByPairing]:
     """
-    Return the pairings by name, and each one's dialogues in the order of the files.
+    Return the pairings by name, and the dialogues of each in the order of the files.
 
-    A dialogue has its file's id for it; without one, a hash of what was said.
+    A dialogue keeps the id of its file; without one, its id is a hash of its content.
     """
     pairings: dict[tuple[str, str], Pairing] = {}
-    found: By = {}
-    met: Counter[frozenset[str]] = Counter()
-    alike: Counter[str] = Counter()
-    for one in settled:
-        pair = pairings.setdefault(
-            (one.first, one.second), pairing_of(one.first, one.second)
-        )
-        number = met[frozenset({one.first, one.second})]
-        met[frozenset({one.first, one.second})] += 1
-        told = tuple(Utterance(t.speaker, t.text, t.given) for t in one.turns)
-        content = content_id(pair.id, [to_json(u) for u in told])
-        alike[content] += 1
-        made = content_id(NAME, content, alike[content])
-        dialogue = Dialogue(one.id or made, pair.id, slot(number), told)
-        found.setdefault(pair.id, []).append(dialogue)
-    return [pairings[names] for names in sorted(pairings)], found
+    by_pairing: DialoguesByPairing = {}
+    num_of_pair: Counter[frozenset[str]] = Counter()
+    num_alike: Counter[str] = Counter()
+    for one in imported:
+        names = (one.first, one.second)
+        pairing = pairings.setdefault(names, pairing_of(*names))
+        utterances = tuple(Utterance(t.speaker, t.text, t.given) for t in one.turns)
+        content = content_id(pairing.id, [to_json(u) for u in utterances])
+        num_alike[content] += 1
+        name = one.id or content_id(NAME, content, num_alike[content])
+        opener = numbered_id(num_of_pair[frozenset(names)])
+        num_of_pair[frozenset(names)] += 1
+        dialogue = Dialogue(name, pairing.id, opener, utterances)
+        by_pairing.setdefault(pairing.id, []).append(dialogue)
+    return [pairings[names] for names in sorted(pairings)], by_pairing
 
 
-def content_of(dialogues: Iterable[Dialogue]) -> str:
+def content_hash(dialogues: Iterable[Dialogue]) -> str:
     """
     Return what `content_id` returns for a list of these, one in memory at a time.
     """
@@ -88,23 +89,23 @@ def content_of(dialogues: Iterable[Dialogue]) -> str:
     return digest.hexdigest()[:16]
 
 
-def repeated(settled: Sequence[ImportedDialogue]) -> int:
+def num_repeated(imported: Sequence[ImportedDialogue]) -> int:
     """
-    Return how many dialogues say what an earlier one of the same systems says.
+    Return how many dialogues are word for word like an earlier one.
     """
-    texts = [tuple((t.speaker, t.text) for t in one.turns) for one in settled]
+    texts = [tuple((t.speaker, t.text) for t in one.turns) for one in imported]
     return len(texts) - len(set(texts))
 
 
-def manifest_of(
+def import_manifest(
     imports: ImportedDialogues,
     protocol: Protocol,
     pairings: Sequence[Pairing],
-    dialogues: By,
+    dialogues: DialoguesByPairing,
     asked: Mapping[str, Any],
 ) -> dict[str, Any]:
     """
-    Return the manifest: what is known, and of the rest that it is not.
+    Return the manifest of the run; what is unknown is named so.
 
     :param protocol: its name and its scorer, ranking and seed of the intervals.
     :param asked: the options of the import that are not the default.
@@ -112,7 +113,7 @@ def manifest_of(
     collect = {
         'pairing': NAME,
         'dialogues': sum(map(len, dialogues.values())),
-        'content': content_of(one for p in pairings for one in dialogues[p.id]),
+        'content': content_hash(one for p in pairings for one in dialogues[p.id]),
         **dict.fromkeys(UNKNOWN, 'unknown'),
     }
     people = imports.humans
@@ -135,7 +136,7 @@ def manifest_of(
 
 def _known(protocol: Protocol, num_turns: int) -> dict[str, Any]:
     """
-    Return a protocol as plain data, without what nobody knows of the dialogues.
+    Return a protocol as plain data, without the keys that are unknown.
     """
     about = {**to_json(protocol), 'num_turns': num_turns, 'roster': None}
     unknown = ('num_dialogues', 'openers', 'seed')
@@ -144,7 +145,7 @@ def _known(protocol: Protocol, num_turns: int) -> dict[str, Any]:
 
 def _about(imports: ImportedDialogues, asked: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return where the dialogues are from, and how many could not be had.
+    Return where the dialogues are from, and how many were left out.
     """
     met = Counter(frozenset({one.first, one.second}) for one in imports.dialogues)
     return {
@@ -160,10 +161,13 @@ def _about(imports: ImportedDialogues, asked: Mapping[str, Any]) -> dict[str, An
 
 
 def write_run(
-    root: Path, manifest: Mapping[str, Any], dialogues: By, progress: bool = True
+    root: Path,
+    manifest: Mapping[str, Any],
+    dialogues: DialoguesByPairing,
+    progress: bool = True,
 ) -> bool:
     """
-    Put the run at ``root``; tell whether anything had to be written.
+    Write the run at ``root``. Return True if anything was written.
 
     :raises UserError: when something else is there, or another import is at work.
     """
@@ -184,9 +188,9 @@ def write_run(
     return True
 
 
-def _write(run: RunFolder, dialogues: By, progress: bool) -> int:
+def _write(run: RunFolder, dialogues: DialoguesByPairing, progress: bool) -> int:
     """
-    Write the shards that are not there; return how many there were to write.
+    Write the missing shards. Return how many were written.
     """
     written = 0
     total = sum(map(len, dialogues.values()))
@@ -202,11 +206,11 @@ def _write(run: RunFolder, dialogues: By, progress: bool) -> int:
     return written
 
 
-def _again(root: Path, new: Mapping[str, Any], dialogues: By) -> bool:
+def _again(root: Path, new: Mapping[str, Any], dialogues: DialoguesByPairing) -> bool:
     """
-    Bring back shards that somebody deleted; a run that is whole stays as it is.
+    Write the deleted shards of an existing run. Return True if there were any.
 
-    :raises UserError: when the run that is there is of anything else.
+    :raises UserError: when another run is there.
     """
     old = manifests.load(root)
     if NAME not in old:

@@ -72,7 +72,7 @@ class Plan:
         """
         scheme = SCHEMES.get(self.protocol.pairing)
         if scheme is None:
-            return imported.opponents(self.roster, self.pairings)
+            return imported.met_systems(self.roster, self.pairings)
         return scheme.opponents(self.roster)
 
     def judged_sides(self, pairing: Pairing) -> tuple[Pairing, ...]:
@@ -81,7 +81,7 @@ class Plan:
         """
         if self.both_judged and pairing.first != pairing.second:
             return pairing, replace(pairing, first=pairing.second, second=pairing.first)
-        return imported.sides(pairing)
+        return imported.judged_sides(pairing)
 
 
 def make_plan(opt: Mapping[str, Any]) -> Plan:
@@ -167,7 +167,7 @@ def plan_of_run(run: RunFolder) -> Plan:
     return Plan(
         protocol_of(manifest),
         tuple(Pairing(**p) for p in manifest['pairings']),
-        tuple(_old_openers(manifest) or imported.slots(manifest)),
+        tuple(_old_openers(manifest) or imported.numbered_openers(manifest)),
         manifest['shard_size'],
         manifest,
     )
@@ -189,7 +189,7 @@ def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
     run = RunFolder.found(run_dir)
     if run is None:
         return None
-    imported.refuse(run.manifest, run_dir)
+    imported.refuse_collecting(run.manifest, run_dir)
     return run.manifest
 
 

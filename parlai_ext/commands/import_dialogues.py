@@ -1,5 +1,5 @@
 """
-Bring dialogues that exist already into a run folder; needs no model.
+`import_dialogues`: dialogues that exist already become a run folder, without a model.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from parlai_ext.core.options import SWITCH
 
 if TYPE_CHECKING:
     from parlai_ext.core.protocol import Protocol
+    from parlai_ext.data.import_rules import ImportRules
     from parlai_ext.data.imported_dialogues import ImportedDialogues
 
 JUDGE = 'zoo:mini/judge/model'
-LISTED = 10  # bad rows that are printed
+MAX_LISTED = 10  # bad rows that are printed
 
 
 @dataclass(frozen=True)
 class ImportReport:
     """
-    What was imported. `n_left_out` dialogues are spoiled by `n_bad_rows` rows;
-    `n_people` are of people only; `written` is false when all was there already.
+    The counts of an import. `n_left_out` dialogues are spoiled by `n_bad_rows` rows;
+    `n_people` have people only; `written` is False when nothing was missing.
     """
 
     format: str
@@ -74,7 +75,11 @@ class ImportDialogues(Command):
         """
         Return what was imported.
         """
-        from parlai_ext.collect.import_run import dialogues_of, manifest_of, write_run
+        from parlai_ext.collect.import_run import (
+            group_by_pairing,
+            import_manifest,
+            write_run,
+        )
         from parlai_ext.data.formats import find_files
         from parlai_ext.data.imported_dialogues import read_imports
 
@@ -82,25 +87,27 @@ class ImportDialogues(Command):
         for name in ('dialogues', 'run_dir'):
             if not opt[name]:
                 raise UserError(f'--{name.replace("_", "-")} is needed')
-        protocol = protocol_of(opt)
+        protocol = import_protocol(opt)
         imports = read_imports(
             find_files(opt['dialogues']),
             opt['format'],
-            rules_of(opt),
+            import_rules(opt),
             self_chats=opt['self_chats'],
             skip_bad_rows=opt['skip_bad_rows'],
         )
-        pairings, dialogues = dialogues_of(imports.dialogues)
-        manifest = manifest_of(imports, protocol, pairings, dialogues, asked(opt))
+        pairings, dialogues = group_by_pairing(imports.dialogues)
+        manifest = import_manifest(
+            imports, protocol, pairings, dialogues, given_options(opt)
+        )
         written = write_run(Path(opt['run_dir']), manifest, dialogues)
-        report = report_of(imports, written)
+        report = import_report(imports, written)
         show(report, imports, opt['run_dir'])
         return report
 
 
 def add_dialogue_options(parser: argparse.ArgumentParser) -> None:
     """
-    Add the options that say what is done to a dialogue; by default nothing is.
+    Add the options that change dialogues; by default nothing is changed.
     """
     parser.add_argument(
         '--empty-turns',
@@ -133,9 +140,9 @@ def add_dialogue_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--judge-humans', **SWITCH, help='rank people as systems are')
 
 
-def rules_of(opt: Mapping[str, Any]) -> Any:
+def import_rules(opt: Mapping[str, Any]) -> ImportRules:
     """
-    Return what the options ask to be done to dialogues.
+    Return the rules that the options ask for.
     """
     from parlai_ext.data.import_rules import EMPTY_TURNS, ImportRules
 
@@ -161,9 +168,9 @@ def rules_of(opt: Mapping[str, Any]) -> Any:
     )
 
 
-def protocol_of(opt: Mapping[str, Any]) -> Protocol:
+def import_protocol(opt: Mapping[str, Any]) -> Protocol:
     """
-    Return the protocol of the run: how its dialogues are scored and ranked.
+    Return the protocol by which the dialogues are scored and ranked.
     """
     from parlai_ext.core.protocol import Protocol
     from parlai_ext.files.protocol_file import load_protocol
@@ -181,9 +188,9 @@ def protocol_of(opt: Mapping[str, Any]) -> Protocol:
     return Protocol(NAME, NAME, score='both', scorer=scorer, ranking=ranking)
 
 
-def asked(opt: Mapping[str, Any]) -> dict[str, Any]:
+def given_options(opt: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the options that are not the default, for a reader to repeat the import.
+    Return the options that differ from the default, to repeat the import by.
     """
     default = vars(ImportDialogues.parser().parse_args([]))
     given = {k: v for k, v in opt.items() if k in default and v != default[k]}
@@ -191,11 +198,11 @@ def asked(opt: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, 'dialogues': [Path(one).name for one in opt['dialogues']]}
 
 
-def report_of(imports: ImportedDialogues, written: bool) -> ImportReport:
+def import_report(imports: ImportedDialogues, written: bool) -> ImportReport:
     """
     Return the counts of an import.
     """
-    from parlai_ext.collect.import_run import repeated
+    from parlai_ext.collect.import_run import num_repeated
 
     return ImportReport(
         imports.format,
@@ -207,20 +214,20 @@ def report_of(imports: ImportedDialogues, written: bool) -> ImportReport:
         len(imports.problems),
         imports.n_left_out,
         imports.n_people,
-        repeated(imports.dialogues),
+        num_repeated(imports.dialogues),
         written,
     )
 
 
 def show(report: ImportReport, imports: ImportedDialogues, run_dir: str) -> None:
     """
-    Print what was imported, and what was not.
+    Print what was imported and what was left out.
     """
     problems = list(imports.problems)
-    for problem in problems[:LISTED]:
+    for problem in problems[:MAX_LISTED]:
         print(f'bad row: {problem}')
-    if len(problems) > LISTED:
-        print(f'… and {len(problems) - LISTED} more bad rows')
+    if len(problems) > MAX_LISTED:
+        print(f'… and {len(problems) - MAX_LISTED} more bad rows')
     if problems:
         print(f'{report.n_left_out} dialogues left out for {len(problems)} bad rows')
     if report.n_people:

@@ -113,7 +113,9 @@ class ValidateScorer(Command):
         from parlai_ext.scoring import score_run as score
         from parlai_ext.store import imported
 
-        there = None if self.opt['config'] else imported.existing(self.opt['run_dir'])
+        there = (
+            None if self.opt['config'] else imported.imported_run(self.opt['run_dir'])
+        )
         left_out: Sequence[str] = ()
         if there is None:
             ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))

@@ -164,7 +164,7 @@ def notes(run: RunFolder, plan: Plan, tables: ScoreTables) -> list[str]:
     Return what a reader of the ranking must be told about the run.
     """
     lines = [f'left out: {line}' for line in plan.manifest.get('left_out') or ()]
-    lines += imported.in_words(plan.manifest)
+    lines += imported.import_notes(plan.manifest)
     lines += not_run.in_words(run)
     if guessed := plan.manifest.get('guessed'):
         lines.append(f'guessed, which model a paper means: {", ".join(guessed)}')

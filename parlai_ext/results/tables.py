@@ -156,7 +156,7 @@ def _enter_dialogue(
     """
     judged = pairing.first
     tables.n_dialogues[judged] += 1
-    own = imported.said(dialogue, pairing)
+    own = imported.own_utterances(dialogue, pairing)
     if dialogue.ended_by != judged:
         for name, measure in BASELINES.items():
             value = measure(own)

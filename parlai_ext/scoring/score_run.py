@@ -187,7 +187,7 @@ def score_run(
             scored = score_dialogues(
                 dialogues, scorer, first_speaker_only, include_given
             )
-            scored = imported.judged_only(run.manifest, scored)
+            scored = imported.without_people(run.manifest, scored)
             store.write(shard.pairing_id, shard.index, scored)
             report = counted(report, scored)
             bar.update(len(dialogues))

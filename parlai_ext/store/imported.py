@@ -1,9 +1,9 @@
 """
-What is different about a run whose dialogues were imported.
+A run whose dialogues were imported, and how it differs from a collected one.
 
-Nobody knows its openers, decoding or seeds, and whoever spoke may be judged on either
-side. Dialogues of two systems are numbered, whoever began; the number stands where
-other runs have the opener, with no opener behind it: intervals take dialogues to be
+Its openers, decoding and seeds are unknown, and either speaker may be judged. The
+dialogues of two systems are numbered, whichever began. The number stands where other
+runs have the opener; no opener is behind it: intervals take dialogues to be
 independent.
 """
 
@@ -24,24 +24,27 @@ UNKNOWN = (
 )
 
 
-def slot(number: int) -> str:
+def numbered_id(number: int) -> str:
     """
-    Return what stands for an opener in the dialogue of this number of two systems.
+    Return what stands for the opener in the dialogue of this number of two systems.
     """
     return f'{NAME}-{number:06d}'
 
 
-def slots(manifest: Mapping[str, Any]) -> list[Opener]:
+def numbered_openers(manifest: Mapping[str, Any]) -> list[Opener]:
     """
-    Return the places of an imported run's dialogues; none in any other run.
+    Return what stands for the openers of an imported run; none in any other run.
     """
     about = manifest.get(NAME) or {}
-    return [Opener(slot(i), (), NAME) for i in range(about.get('dialogues_a_pair', 0))]
+    return [
+        Opener(numbered_id(i), (), NAME)
+        for i in range(about.get('dialogues_a_pair', 0))
+    ]
 
 
-def refuse(manifest: Mapping[str, Any], root: Any) -> None:
+def refuse_collecting(manifest: Mapping[str, Any], root: Any) -> None:
     """
-    Refuse to let systems talk in a run whose dialogues were imported.
+    Refuse to collect dialogues in a run whose dialogues were imported.
     """
     if NAME in manifest:
         raise UserError(
@@ -51,7 +54,7 @@ def refuse(manifest: Mapping[str, Any], root: Any) -> None:
         )
 
 
-def existing(root: str | None) -> RunFolder | None:
+def imported_run(root: str | None) -> RunFolder | None:
     """
     Return the run in this folder if its dialogues were imported.
     """
@@ -59,9 +62,9 @@ def existing(root: str | None) -> RunFolder | None:
     return run if run and NAME in run.manifest else None
 
 
-def opponents(roster: Roster, pairings: tuple[Pairing, ...]) -> tuple[str, ...]:
+def met_systems(roster: Roster, pairings: tuple[Pairing, ...]) -> tuple[str, ...]:
     """
-    Return whom the judged systems met, themselves in self-chats.
+    Return the systems that judged ones talked with, themselves in self-chats.
     """
     judged = {system.name for system in roster.targets}
     met = {p.second for p in pairings if p.first in judged}
@@ -70,22 +73,22 @@ def opponents(roster: Roster, pairings: tuple[Pairing, ...]) -> tuple[str, ...]:
     return tuple(system.name for system in everybody if system.name in met)
 
 
-def sides(pairing: Pairing) -> tuple[Pairing, ...]:
+def judged_sides(pairing: Pairing) -> tuple[Pairing, ...]:
     """
-    Return a pairing as each speaker sees it; whoever is judged comes first.
+    Return a pairing once for each judged speaker, who comes first.
 
-    Only in an imported run both are.
+    Both are judged in an imported run only.
     """
     if pairing.scheme != NAME or pairing.first == pairing.second:
         return (pairing,)
     return pairing, replace(pairing, first=pairing.second, second=pairing.first)
 
 
-def judged_only(
+def without_people(
     manifest: Mapping[str, Any], scored: list[ScoredDialogue]
 ) -> list[ScoredDialogue]:
     """
-    Return scores without those that people, whom nobody judges, do not have.
+    Return scores without those of people, who are not judged.
     """
     if NAME not in manifest or not manifest['partners']:
         return scored
@@ -96,9 +99,9 @@ def judged_only(
     ]
 
 
-def said(dialogue: Dialogue, judged: Pairing) -> list[str]:
+def own_utterances(dialogue: Dialogue, judged: Pairing) -> list[str]:
     """
-    Return what the judged system (the first of ``judged``) said by itself.
+    Return the utterances that the first system of ``judged`` produced itself.
     """
     turns = dialogue.utterances
     if judged.scheme != NAME and judged.first == judged.second:
@@ -106,24 +109,24 @@ def said(dialogue: Dialogue, judged: Pairing) -> list[str]:
     return [t.text for t in turns if t.speaker == judged.first and not t.given]
 
 
-def in_words(manifest: Mapping[str, Any]) -> list[str]:
+def import_notes(manifest: Mapping[str, Any]) -> list[str]:
     """
-    Return what a reader of the ranking must know of the import.
+    Return the notes on the import for a reader of the ranking.
     """
     about = manifest.get(NAME)
     if about is None:
         return []
-    found = [UNKNOWN]
+    notes = [UNKNOWN]
     if about['left_out']:
-        found.append(
+        notes.append(
             f'{about["left_out"]} dialogues were left out at the import, for '
             f'{about["bad_rows"]} unreadable rows'
         )
     if about['people_only']:
-        found.append(f'{about["people_only"]} dialogues of people only are left out')
+        notes.append(f'{about["people_only"]} dialogues of people only are left out')
     if about['silent']:
         counts = ', '.join(f'{name} {n}' for name, n in about['silent'].items())
-        found.append(f'empty turns, which are not judged: {counts}')
+        notes.append(f'empty turns, which are not judged: {counts}')
     if manifest['partners']:
-        found.append(f'people, not judged: {", ".join(manifest["partners"])}')
-    return found
+        notes.append(f'people, not judged: {", ".join(manifest["partners"])}')
+    return notes

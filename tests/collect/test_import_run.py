@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.collect.import_run import content_of
+from parlai_ext.collect.import_run import content_hash
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rank_systems import RankSystems
@@ -240,4 +240,4 @@ def test_content_is_named_as_if_it_was_one_list():
     told = tuple(Utterance('ab'[i % 2], f'"{i}" \ud800 ü') for i in range(3))
     some = [Dialogue(f'd{i}', 'p', 'o', told) for i in range(3)]
     for n in range(4):
-        assert content_of(some[:n]) == content_id([to_json(d) for d in some[:n]])
+        assert content_hash(some[:n]) == content_id([to_json(d) for d in some[:n]])
