@@ -40,7 +40,7 @@ def test_options_that_are_a_malicious_pickle_do_not_run(way, first, tmp_path):
     assert not marker.exists()
     if not first:
         assert (code, line[:29]) == (1, f'error: model file {path}.opt'[:29])
-        assert 'refused: it wants to run builtins.exec' in line
+        assert 'refused: ' in line and 'builtins.exec' in line
 
 
 @pytest.mark.parametrize('way', WAYS)
@@ -49,11 +49,9 @@ def test_a_model_that_is_not_here_is_not_fetched(way, tmp_path):
     path = 'zoo:blender/blender_90M/model'
     out, data = str(tmp_path / 'new.safetensors'), str(tmp_path / 'data')
     args = ('--model-file', path, '--output', out, '--datapath', data)
-    assert on_the_command_line(way, 'convert_model', *args) == (
-        1,
-        f'error: --model-file: {path} is not on disk; download it first: '
-        f'parlai check_roster --download --add-target it={path}',
-    )
+    code, line = on_the_command_line(way, 'convert_model', *args)
+    assert (code, line[:30]) == (1, f'error: --model-file: {path}'[:30])
+    assert line.endswith(f'parlai check_roster --download --add-target it={path}')
     assert list(tmp_path.iterdir()) == []
 
 

@@ -73,12 +73,10 @@ def test_a_refused_agent_is_told_with_both_ways_to_have_it(tmp_path, marker):
     path = with_options(make_generator(tmp_path), model='strange_one:MineAgent')
     with pytest.raises(UserError) as caught:
         loaded(path)
-    assert str(caught.value) == (
-        "system 'x': model_file: refused: it wants to run the agent "
-        'strange_one:MineAgent when read; if you know it: '
-        '`model: strange_one:MineAgent` in the roster entry, '
-        f'or --trust-model-code {path}.opt'
-    )
+    message = str(caught.value)
+    assert message.startswith("system 'x': model_file: refused: ")
+    assert '`model: strange_one:MineAgent` in the roster' in message
+    assert message.endswith(f'--trust-model-code {path}.opt')
 
 
 def test_an_agent_that_the_roster_names_is_the_users_own(tmp_path, marker):
@@ -235,7 +233,8 @@ def test_a_roster_shows_a_model_that_will_be_refused_as_missing(tmp_path, marker
         file.write(in_zip(gadget('exec', marker)))
     found = resolve(System('x', {'model_file': path}))
     assert found.status == 'missing' and not marker.exists()
-    assert found.reason.startswith('model_file: refused: it wants to run builtins.exec')
+    assert found.reason.startswith('model_file: refused: ')
+    assert 'builtins.exec' in found.reason
     with guarded([path]):  # what the user trusts will play
         assert resolve(System('x', {'model_file': path})).status == 'present'
     assert not marker.exists()
@@ -256,6 +255,6 @@ def test_a_file_that_torch_refuses_for_good_is_not_said_to_be_trustable(tmp_path
     with pytest.raises(Refused) as caught, guarded():
         torch.load(path, weights_only=True)  # as transformers reads a .bin
     assert 'trust-model-code' not in str(caught.value)
-    assert str(caught.value).endswith('when read; weights as safetensors would do')
+    assert 'safetensors' in str(caught.value)
     with pytest.raises(pickle.UnpicklingError), guarded([str(path)]):
         torch.load(path, weights_only=True)
