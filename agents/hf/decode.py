@@ -7,7 +7,8 @@ What a row gets depends on its own tokens, never on its neighbours or its paddin
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,54 +23,49 @@ from transformers import (
 )
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.chat.messages import ends_at
+from parlai_ext.core.options import option
+from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, ends_at
 
 INFERENCE = ('greedy', 'beam', 'topk', 'nucleus', 'sample')
 TOPK, TOPP = 10, 0.9  # ParlAI's
 
 
-def add_decoding_options(parser: Any) -> None:
+@dataclass(frozen=True)
+class DecodingOptions:
     """
-    Add the group of options to a `ParlaiParser`.
+    How a reply is drawn. `None` stands for the model's own `generation_config.json`.
+    """
 
-    A default of `None` is the model's own `generation_config.json`.
-    """
-    group = parser.add_argument_group('Decoding')
-    group.add_argument(
-        '--inference',
+    inference: str = option(
+        'greedy',
         choices=INFERENCE,
-        default='greedy',
         help='sample = as the model itself was made to be sampled',
     )
-    group.add_argument('--beam-size', type=int, default=None)
-    group.add_argument(
-        '--beam-min-length', type=int, default=None, help='tokens of a reply, at least'
+    beam_size: int | None = option(None, help='hypotheses of a beam search')
+    beam_min_length: int | None = option(
+        None, low=0, help='tokens of a reply, at least'
     )
-    group.add_argument(
-        '--beam-block-ngram',
-        type=int,
-        default=None,
-        help='no n-gram of this size twice in a reply; 0 or less: no blocking',
+    beam_block_ngram: int | None = option(
+        None, help='no n-gram of this size twice in a reply; 0 or less: no blocking'
     )
-    group.add_argument(
-        '--beam-length-penalty',
-        type=float,
-        default=None,
-        help="the exponent of the length, as in transformers' length_penalty",
+    beam_length_penalty: float | None = option(
+        None, help="the exponent of the length, as in transformers' length_penalty"
     )
-    group.add_argument('--topk', type=int, default=None, help=f'topk: {TOPK}')
-    group.add_argument('--topp', type=float, default=None, help=f'nucleus: {TOPP}')
-    group.add_argument('--temperature', type=float, default=None)
-    group.add_argument(
-        '--repetition-penalty',
-        type=float,
-        default=None,
+    topk: int | None = option(None, low=1, help=f'topk: {TOPK}')
+    topp: float | None = option(None, above=0, high=1, help=f'nucleus: {TOPP}')
+    temperature: float | None = option(None, above=0, help='1 leaves the chances alone')
+    repetition_penalty: float | None = option(
+        None,
+        above=0,
         help='over 1: words that were said, also by the other, get less likely',
     )
+    reply_max_tokens: int = option(
+        REPLY_MAX_TOKENS, low=1, help='a reply ends after so many tokens'
+    )
 
 
-def decoding(
-    own: GenerationConfig, opt: Mapping[str, Any], max_tokens: int
+def generation_config(
+    own: GenerationConfig, options: DecodingOptions
 ) -> GenerationConfig:
     """
     Return the model's generation config with the options over it.
@@ -77,112 +73,95 @@ def decoding(
     :raises UserError: ``option: what is wrong``.
     """
     config = copy.deepcopy(own)
-    config.update(**_search(own, opt))
+    config.update(**_search(own, options))
     if config.do_sample:
-        config.update(**_sampling(own, opt))
-    config.max_new_tokens, config.max_length, config.max_time = max_tokens, None, None
+        config.update(**_sampling(own, options))
+    config.max_new_tokens = options.reply_max_tokens
+    config.max_length, config.max_time = None, None
     config.num_return_sequences, config.return_dict_in_generate = 1, False
-    if opt.get('beam_min_length') is not None:
-        least = _least(opt, 'beam_min_length', 0)
-        config.min_new_tokens, config.min_length = least, 0
-    if opt.get('beam_block_ngram') is not None:
-        config.no_repeat_ngram_size = max(0, opt['beam_block_ngram'])
-    if opt.get('beam_length_penalty') is not None:
-        config.length_penalty = opt['beam_length_penalty']
-    if opt.get('repetition_penalty') is not None:
-        config.repetition_penalty = _above_0(opt, 'repetition_penalty')
+    if options.beam_min_length is not None:
+        config.min_new_tokens, config.min_length = options.beam_min_length, 0
+    if options.beam_block_ngram is not None:
+        config.no_repeat_ngram_size = max(0, options.beam_block_ngram)
+    if options.beam_length_penalty is not None:
+        config.length_penalty = options.beam_length_penalty
+    if options.repetition_penalty is not None:
+        config.repetition_penalty = options.repetition_penalty
     return config
 
 
-def _search(own: GenerationConfig, opt: Mapping[str, Any]) -> dict[str, Any]:
+def _search(own: GenerationConfig, options: DecodingOptions) -> dict[str, Any]:
     """
     Return what kind of search it is.
     """
-    inference = opt.get('inference') or 'greedy'
-    if inference not in INFERENCE:
-        raise UserError(f'inference: {inference!r} is none of {", ".join(INFERENCE)}')
-    found = {'do_sample': inference not in ('greedy', 'beam'), 'num_beams': 1}
-    if inference == 'beam':
-        size = opt.get('beam_size')
-        if size is None and (own.num_beams or 1) > 1:
-            size = own.num_beams
-        if size is None or size < 2:
-            raise UserError(f'beam_size: {size}; inference beam needs 2 or more')
-        found['num_beams'] = size
-    return found
+    if options.inference != 'beam':
+        return {'do_sample': options.inference != 'greedy', 'num_beams': 1}
+    size = options.beam_size
+    if size is None and (own.num_beams or 1) > 1:
+        size = own.num_beams
+    if size is None or size < 2:
+        raise UserError(f'beam_size: {size}; inference beam needs 2 or more')
+    return {'do_sample': False, 'num_beams': size}
 
 
-def _sampling(own: GenerationConfig, opt: Mapping[str, Any]) -> dict[str, Any]:
+def _sampling(own: GenerationConfig, options: DecodingOptions) -> dict[str, Any]:
     """
-    Return from what a word is drawn.
+    Return the distribution from which a token is drawn.
     """
-    inference = opt['inference']
-    found: dict[str, Any] = {}
+    inference = options.inference
+    values: dict[str, Any] = {}
     if inference != 'sample':
         names = ('min_p', 'typical_p', 'epsilon_cutoff', 'eta_cutoff', 'top_h')
-        found = {name: None for name in names if getattr(own, name, None) is not None}
-        found |= {'top_k': 0, 'top_p': 1.0, 'temperature': 1.0}
-    if inference == 'topk' or (inference == 'sample' and opt.get('topk') is not None):
-        found['top_k'] = _least(opt, 'topk', 1, TOPK)
-    if inference == 'nucleus' or (
-        inference == 'sample' and opt.get('topp') is not None
-    ):
-        found['top_p'] = _above_0(opt, 'topp', TOPP)
-        if found['top_p'] > 1:
-            raise UserError(f'topp: {found["top_p"]} is above 1')
-    if opt.get('temperature') is not None:
-        found['temperature'] = _above_0(opt, 'temperature')
-    return found
+        values = {name: None for name in names if getattr(own, name, None) is not None}
+        values |= {'top_k': 0, 'top_p': 1.0, 'temperature': 1.0}
+    if inference == 'topk' or (inference == 'sample' and options.topk is not None):
+        values['top_k'] = TOPK if options.topk is None else options.topk
+    if inference == 'nucleus' or (inference == 'sample' and options.topp is not None):
+        values['top_p'] = TOPP if options.topp is None else options.topp
+    if options.temperature is not None:
+        values['temperature'] = options.temperature
+    return values
 
 
-def _above_0(opt: Mapping[str, Any], key: str, default: float = 1.0) -> float:
-    value = opt.get(key)
-    value = default if value is None else float(value)
-    if not value > 0:
-        raise UserError(f'{key}: {value} is not above 0')
-    return value
-
-
-def _least(opt: Mapping[str, Any], key: str, least: int, default: int = 0) -> int:
-    value = opt.get(key)
-    value = default if value is None else int(value)
-    if value < least:
-        raise UserError(f'{key}: {value} is less than {least}')
-    return value
-
-
-def without_prompt(config: GenerationConfig) -> tuple[GenerationConfig, dict[str, Any]]:
+@dataclass(frozen=True)
+class Penalties:
     """
-    Return a causal model's config without what would count its padding as words, and
-    what that was.
+    What a reply may not repeat: a repetition penalty, and the size of n-grams.
+    """
+
+    repetition: float = 1.0
+    ngram: int = 0
+
+
+def without_penalties(config: GenerationConfig) -> tuple[GenerationConfig, Penalties]:
+    """
+    Return a causal model's config without its penalties, and these.
 
     transformers looks for repetitions in prompt and padding alike, and counts both
-    for the least length.
+    for the least length; `penalty_processors` leaves the padding out.
     """
     config = copy.deepcopy(config)
-    found = {
-        'penalty': config.repetition_penalty or 1.0,
-        'ngram': config.no_repeat_ngram_size or 0,
-    }
+    ngram = config.no_repeat_ngram_size or 0
+    penalties = Penalties(config.repetition_penalty or 1.0, ngram)
     config.repetition_penalty, config.no_repeat_ngram_size = 1.0, 0
     config.min_length = 0
-    return config, found
+    return config, penalties
 
 
-def processors(over: Mapping[str, Any], mask: torch.Tensor) -> LogitsProcessorList:
+def penalty_processors(penalties: Penalties, mask: torch.Tensor) -> LogitsProcessorList:
     """
-    Return what `without_prompt` took: over a reply (n-grams), over all but the padding.
+    Return processors for the n-grams of a reply and the repetitions of all but padding.
 
     :param mask: one row a prompt, 0 where it is padding.
     """
-    found = LogitsProcessorList()
-    if over['penalty'] != 1.0:
-        found.append(Unpadded(RepetitionPenaltyLogitsProcessor(over['penalty']), mask))
-    if over['ngram'] > 0:
-        found.append(
-            InReply(NoRepeatNGramLogitsProcessor(over['ngram']), mask.shape[1])
-        )
-    return found
+    processors = LogitsProcessorList()
+    if penalties.repetition != 1.0:
+        inner: LogitsProcessor = RepetitionPenaltyLogitsProcessor(penalties.repetition)
+        processors.append(Unpadded(inner, mask))
+    if penalties.ngram > 0:
+        inner = NoRepeatNGramLogitsProcessor(penalties.ngram)
+        processors.append(InReply(inner, mask.shape[1]))
+    return processors
 
 
 class InReply(LogitsProcessor):
@@ -247,23 +226,24 @@ def stopping(tokenizer: Any, stop: Sequence[str], start: int) -> StoppingCriteri
     """
     Return the criteria for stop strings; none, when there are none.
     """
-    here = [AtStopString(tokenizer, stop, start)] if stop else []
-    return StoppingCriteriaList(here)
+    return StoppingCriteriaList([AtStopString(tokenizer, stop, start)] if stop else [])
 
 
-def said(
+def reply_tokens(
     tokenizer: Any, ids: Sequence[int], ends: set[int], stop: Sequence[str]
 ) -> list[int]:
     """
     Return the tokens of a reply: up to an end token, or to the token that completed a
     stop string; what follows is padding.
     """
-    n = next((i for i, one in enumerate(ids) if one in ends), len(ids))
-    kept = list(ids[:n])
-    if not stop or ends_at(tokenizer.decode(kept), stop) is None:
-        return kept
-    lengths = range(1, len(kept) + 1)
-    whole = next(
-        k for k in lengths if ends_at(tokenizer.decode(kept[:k]), stop) is not None
-    )
-    return kept[:whole]
+    length = next((i for i, one in enumerate(ids) if one in ends), len(ids))
+    reply = list(ids[:length])
+    if not stop:
+        return reply
+
+    def has_stop(k: int) -> bool:
+        return ends_at(tokenizer.decode(reply[:k]), stop) is not None
+
+    if has_stop(length):
+        length = next(k for k in range(1, length + 1) if has_stop(k))
+    return reply[:length]

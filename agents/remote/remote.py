@@ -24,8 +24,7 @@ from parlai_ext.systems.chat.conversation import (
     ConversationAgent,
     NoReply,
 )
-from parlai_ext.systems.chat.messages import reply_of
-from parlai_ext.systems.chat.options import add_chat_options, chat_style
+from parlai_ext.systems.chat.messages import ChatStyle, reply_from
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
 from parlai_ext.systems.remote.settings import PREFIX, Settings
 from parlai_ext.systems.remote.usage import Usage
@@ -40,20 +39,14 @@ class RemoteAgent(ConversationAgent):
     def add_cmdline_args(
         cls, parser: ParlaiParser, partial_opt: Opt | None = None
     ) -> ParlaiParser:
-        add_flags(
-            parser,
-            Settings,
-            prefix=PREFIX,
-            title='Remote Agent',
-            skip=['--reply-max-tokens'],
-        )
-        add_chat_options(parser)
+        add_flags(parser, Settings, prefix=PREFIX, title='Remote Agent')
+        add_flags(parser, ChatStyle, title='Chat')
         return parser
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)
         self.id = 'Remote'
-        self.style = chat_style(opt)
+        self.style = ChatStyle.from_options(opt)
         if shared:
             self.endpoint: Endpoint = shared['endpoint']
         else:
@@ -81,6 +74,6 @@ class RemoteAgent(ConversationAgent):
         return [
             NoReply(reply.reason or 'no text')
             if reply.text is None
-            else reply_of(reply.text, self.style)
+            else reply_from(reply.text, self.style)
             for reply in self.endpoint.replies(conversations)
         ]

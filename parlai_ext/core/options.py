@@ -17,6 +17,7 @@ follow from the values given (the presets of a variant).
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import json
 import math
@@ -283,6 +284,30 @@ def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str
     return {name: value for name, value in values.items() if value is not None}
 
 
+def options_from_opt(cls: type[T], opt: Mapping[str, Any], prefix: str = '') -> T:
+    """
+    Return the options that an agent's ``opt`` holds under the names of their flags.
+
+    A text is read as on the command line, so that a roster's value, which no parser
+    has seen, means the same as a parsed one.
+
+    :raises UserError: ``option: what is wrong``.
+    """
+    known = options_of(cls)
+
+    def error_about(name: str, problem: str) -> UserError:
+        return UserError(f'{known[name].dest(prefix)}: {problem}')
+
+    values = flag_values(cls, opt, prefix)
+    for name, value in values.items():
+        if isinstance(value, str):
+            try:
+                values[name] = known[name].from_text(value)
+            except argparse.ArgumentTypeError as error:
+                raise error_about(name, str(error)) from None
+    return read_options(cls, values, error=error_about)
+
+
 def read_pairs(cls: type, pairs: typing.Iterable[str], where: str) -> dict[str, Any]:
     """
     Return the values of texts ``key=value``.
@@ -391,6 +416,21 @@ def gigabytes(text: str) -> float:
     if not 0 < size < math.inf:
         raise argparse.ArgumentTypeError(f'gigabytes above 0 expected, not {text!r}')
     return size
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """
+    Read a JSON object; ParlAI hands a mapping of a file over as Python writes it.
+    """
+    for read in (json.loads, ast.literal_eval):
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, TypeError, MemoryError):
+            continue
+        if isinstance(value, dict):
+            return value
+    # the text is not repeated: it may hold a secret
+    raise argparse.ArgumentTypeError('a JSON object is expected, like {"top_k": 5}')
 
 
 def truth(text: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core.options import options_from_opt
 from parlai_ext.core.signature import signature_line
 from parlai_ext.files.option_files import sha256
 from parlai_ext.models.likelihood import causal_checks, seq2seq
@@ -22,6 +23,8 @@ from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family_hugging_face import HubFamily
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
+    PREFIX,
+    ModelOptions,
     chosen_device,
     loading_arguments,
     read,
@@ -58,17 +61,19 @@ def load_hf_judge(
     """
     opt = {**system.opt, **({'hf_dtype': dtype} if dtype else {})}
     try:
-        device = chosen_device({**opt, 'no_cuda': no_cuda})
+        place = {**opt, 'no_cuda': no_cuda}
+        device = chosen_device(options_from_opt(ModelOptions, place, PREFIX))
         if fp16 and device.type == 'cuda':
             opt.setdefault('hf_dtype', 'float16')
         system = System(system.name, opt)
         check_options(system)
-        extra = loading_arguments(opt, device)
+        options = options_from_opt(ModelOptions, opt, PREFIX)
+        arguments = loading_arguments(options, device)
         family = hub_family(system)
         repo, revision = family.repository(system.opt), family.revision(system.opt)
         folder = hub.fetch_weights(repo, revision).parent
         allowed = ', which no judge may run'
-        config, tokenizer, model = read(folder, device, extra, allowed=allowed)
+        config, tokenizer, model = read(folder, device, arguments, allowed=allowed)
         make = _encoder_decoder if config.is_encoder_decoder else _causal
         return make(system, folder, tokenizer, model, tokens)
     except UserError as error:

@@ -1,5 +1,5 @@
 """
-Models of Hugging Face's library, for seats and for judges; what goes wrong is one line.
+Models of Hugging Face's library, read for systems and for judges alike.
 
 A model is data: no code that comes with it runs unless the user asks for that.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,45 @@ from transformers import (
 
 from parlai_ext.compat.libraries import without_bars
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option, truth
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
 QUANTISATIONS = ('none', '8bit', '4bit')
+PREFIX = 'hf'  # of the options' names
 BOUNDLESS = 10**7  # tokenizers without a limit say 10**30
 INSTALL = 'pip install "parlai_ext[llm]"'
-LONGEST = 200
+LONGEST = 200  # characters of a library's own words
 KERNEL_KEYS = ('_attn_implementation', '_experts_implementation')
 ON_REQUEST = '; hf_trust_code: true would run that'
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """
+    The options that say which model of Hugging Face's it is, and where it computes.
+    """
+
+    model: str | None = option(None, help='a folder, or a hub repository')
+    revision: str | None = option(None, help='branch, tag or commit')
+    dtype: str = option('auto', choices=DTYPES, help="auto = the model's own")
+    device: str | None = option(None, help='cpu, cuda, cuda:1, …')
+    no_cuda: bool = option(
+        False, read=truth, flag='--no-cuda', help='compute on the CPU'
+    )
+    device_map: str | None = option(
+        None,
+        help='auto = over all GPUs, for a model larger than one (needs accelerate)',
+    )
+    quantisation: str = option(
+        'none',
+        choices=QUANTISATIONS,
+        help='weights in 8 or 4 bits (needs a GPU, bitsandbytes and accelerate)',
+    )
+    trust_code: bool = option(
+        False, read=truth, help='run the code that comes with the model'
+    )
 
 
 def read(
@@ -53,7 +83,7 @@ def read(
     """
     asked = {'local_files_only': True, 'trust_remote_code': trust}
     with quiet():
-        config = _tried('config', folder, AutoConfig, allowed, **asked)
+        config = _read_part('config', folder, AutoConfig, allowed, **asked)
         if not trust and (kernel := _hub_kernel(config)):
             raise UserError(
                 f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
@@ -63,12 +93,12 @@ def read(
             extra
         ):
             raise UserError('hf_quantisation: the model is quantised already; none')
-        tokenizer = _tried('tokenizer', folder, AutoTokenizer, allowed, **asked)
+        tokenizer = _read_part('tokenizer', folder, AutoTokenizer, allowed, **asked)
         _check_words(tokenizer, folder)
         seq2seq = bool(config.is_encoder_decoder)
         kind: Any = AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM
         asked |= {**extra, 'config': config, 'output_loading_info': True}
-        model, info = _tried('model', folder, kind, allowed, **asked)
+        model, info = _read_part('model', folder, kind, allowed, **asked)
     _check_weights(info, folder)
     if not {'device_map', 'quantization_config'} & set(extra):
         model = model.to(device)
@@ -87,12 +117,12 @@ def _hub_kernel(config: Any) -> str | None:
     return next((value[:LONGEST] for value in values if '/' in value), None)
 
 
-def chosen_device(opt: Mapping[str, Any]) -> torch.device:
+def chosen_device(options: ModelOptions) -> torch.device:
     """
     Return where the model computes: on a GPU when there is one.
     """
-    cuda = torch.cuda.is_available() and not opt.get('no_cuda')
-    named = opt.get('hf_device') or ('cuda' if cuda else 'cpu')
+    cuda = torch.cuda.is_available() and not options.no_cuda
+    named = options.device or ('cuda' if cuda else 'cpu')
     try:
         device = torch.device(named)
     except RuntimeError:
@@ -107,23 +137,16 @@ def chosen_device(opt: Mapping[str, Any]) -> torch.device:
     return device
 
 
-def loading_arguments(opt: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+def loading_arguments(options: ModelOptions, device: torch.device) -> dict[str, Any]:
     """
-    Return what `from_pretrained` is told about numbers and places.
+    Return the arguments of `from_pretrained` about precision and devices.
     """
-    dtype = opt.get('hf_dtype') or 'auto'
-    if dtype not in DTYPES:
-        raise UserError(f'hf_dtype: {dtype!r} is none of {", ".join(DTYPES)}')
-    found: dict[str, Any] = {'dtype': dtype}
-    if dtype != 'auto':
-        found['dtype'] = getattr(torch, dtype)
-    if opt.get('hf_device_map'):
+    dtype: Any = options.dtype
+    arguments = {'dtype': dtype if dtype == 'auto' else getattr(torch, dtype)}
+    if options.device_map:
         _need('hf_device_map', 'accelerate')
-        found['device_map'] = opt['hf_device_map']
-    kind = opt.get('hf_quantisation') or 'none'
-    if kind not in QUANTISATIONS:
-        known = ', '.join(QUANTISATIONS)
-        raise UserError(f'hf_quantisation: {kind!r} is none of {known}')
+        arguments['device_map'] = options.device_map
+    kind = options.quantisation
     if kind != 'none':
         if device.type != 'cuda':
             raise UserError(
@@ -132,9 +155,9 @@ def loading_arguments(opt: Mapping[str, Any], device: torch.device) -> dict[str,
             )
         _need('hf_quantisation', 'bitsandbytes')
         _need('hf_quantisation', 'accelerate')
-        found['quantization_config'] = quantisation(kind, found['dtype'])
-        found.setdefault('device_map', {'': device})
-    return found
+        arguments['quantization_config'] = quantisation(kind, arguments['dtype'])
+        arguments.setdefault('device_map', {'': device})
+    return arguments
 
 
 def quantisation(kind: str, dtype: Any) -> Any:
@@ -172,9 +195,11 @@ def _check_weights(info: Mapping[str, Any], folder: Path) -> None:
         )
 
 
-def _tried(what: str, folder: Path, kind: Any, allowed: str, **asked: Any) -> Any:
+def _read_part(what: str, folder: Path, kind: Any, allowed: str, **asked: Any) -> Any:
     """
-    Return what was read, or raise one line that says why it could not be.
+    Return what transformers reads from a folder.
+
+    :raises UserError: one line that says why it cannot be read.
     """
     try:
         return kind.from_pretrained(folder, **asked)

@@ -49,9 +49,9 @@ def prompt_text(player, participant):
     """
     Return what the model would read now.
     """
-    talker = player.agent.talker
-    return talker.loaded.tokenizer.decode(
-        talker._prompt(tuple(participant.agent.turns)).ids
+    generator = player.agent.generator
+    return generator.loaded.tokenizer.decode(
+        generator.prompt(tuple(participant.agent.turns)).ids
     )
 
 
@@ -188,7 +188,7 @@ def test_a_model_that_would_sample_is_greedy_unless_asked(tmp_path):
     opt = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2', generation=own)}
     assert not samples(System('seat', opt))
     assert len({reply_to(opt).text for _ in range(4)}) == 1
-    config = loaded(opt, inference='sample').agent.talker.config
+    config = loaded(opt, inference='sample').agent.generator.config
     assert (config.do_sample, config.temperature, config.top_k) == (True, 5.0, 0)
 
 
@@ -196,7 +196,7 @@ def test_the_models_own_search_holds_where_nothing_is_asked(tmp_path):
     own = {'num_beams': 3, 'length_penalty': 2.0, 'repetition_penalty': 1.3}
     opt = {'hf_model': make_model(tmp_path, 'bart', generation=own)}
     opt |= {'model': 'ext:hf', 'no_cuda': True, 'inference': 'beam'}
-    config = loaded(opt).agent.talker.config
+    config = loaded(opt).agent.generator.config
     found = config.num_beams, config.length_penalty, config.repetition_penalty
     assert found == (3, 2.0, 1.3)
 

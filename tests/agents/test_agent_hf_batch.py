@@ -9,8 +9,8 @@ import shutil
 import pytest
 import torch
 
-from parlai_ext.agents.hf.decode import processors
-from parlai_ext.agents.hf.talk import padded
+from parlai_ext.agents.hf.decode import Penalties, penalty_processors
+from parlai_ext.agents.hf.generate import padded
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model
@@ -88,7 +88,7 @@ def test_padding_with_the_end_token_is_no_word(folder, tmp_path):
         path.write_text(json.dumps(kept), encoding='utf-8')
     more = {'repetition_penalty': 1.5, 'hf_turn_separator': 'tea'}
     model = player(tmp_path, 'gpt2', **more)
-    assert model.agent.talker.config.pad_token_id == 2
+    assert model.agent.generator.config.pad_token_id == 2
     alone = [replies(model, [turns])[0] for turns in TURNS]
     assert any(len(text.split()) < 8 for text in alone)
     assert replies(model, TURNS) == alone
@@ -97,7 +97,7 @@ def test_padding_with_the_end_token_is_no_word(folder, tmp_path):
 def test_only_words_that_were_there_get_less_likely():
     # words 0…3, padding 3; the row says 1, the second row 0 and 1
     mask = torch.tensor([[0, 1], [1, 1]])
-    [penalty] = processors({'penalty': 2.0, 'ngram': 0}, mask)
+    [penalty] = penalty_processors(Penalties(2.0, 0), mask)
     seen = torch.tensor([[3, 1, 2], [0, 1, 1]])
     assert penalty(seen, torch.full((2, 4), 8.0)).tolist() == [
         [8, 4, 4, 8],
@@ -107,7 +107,7 @@ def test_only_words_that_were_there_get_less_likely():
 
 def test_only_words_of_the_reply_are_blocked():
     # the prompt says 1 2, the reply so far 2 0
-    [block] = processors({'penalty': 1.0, 'ngram': 1}, torch.tensor([[1, 1]]))
+    [block] = penalty_processors(Penalties(1.0, 1), torch.tensor([[1, 1]]))
     scores = block(torch.tensor([[1, 2, 2, 0]]), torch.zeros(1, 4))
     assert scores[0].isinf().tolist() == [True, False, True, False]
 

@@ -4,11 +4,15 @@ Prompts for chat templates of several manners, and what is cut of a long convers
 
 import pytest
 
-from parlai_ext.agents.hf.hf import mapping
-from parlai_ext.agents.hf.load import Loaded
+from parlai_ext.agents.hf.generate import (
+    FormOptions,
+    LoadedModel,
+    _form,
+    prompt_limit,
+)
 from parlai_ext.agents.hf.prompts import ChatForm, PlainForm, fitted, folded
-from parlai_ext.agents.hf.talk import _form, prompt_limit
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import json_object, options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, Turn
 from tests.support.family_hf import TEMPLATE, make_tokenizer
 from tests.support.tiny_models import WORDS
@@ -34,7 +38,8 @@ def form(template, **opt):
     tokenizer = make_tokenizer(WORDS)
     tokenizer.chat_template = template
     style = ChatStyle(opt.pop('system_prompt', ''), opt.pop('first_turn', 'ask'))
-    return _form(Loaded(None, tokenizer, False, None), opt, style)
+    options = options_from_opt(FormOptions, opt, 'hf')
+    return _form(LoadedModel(None, tokenizer, False, None), options, style)
 
 
 def written(made, conversation=TEA):
@@ -99,7 +104,7 @@ def test_template_arguments():
 
 @pytest.mark.parametrize('text', ['{"a": false}', "{'a': False}"])
 def test_template_arguments_of_a_command_line_and_of_a_file(text):
-    assert mapping(text) == {'a': False}
+    assert json_object(text) == {'a': False}
 
 
 def numbered(n):
@@ -196,11 +201,9 @@ def test_of_a_turn_that_is_too_long_the_end_is_kept():
     ],
 )
 def test_prompt_and_reply_fit_the_models_positions(seq2seq, asked, limit):
-    found = prompt_limit(
-        Loaded(None, None, seq2seq, 100), {'hf_context_tokens': asked}, 30
-    )
+    found = prompt_limit(LoadedModel(None, None, seq2seq, 100), asked, 30)
     assert found == limit
 
 
 def test_a_model_without_positions_has_no_limit():
-    assert prompt_limit(Loaded(None, None, True, None), {}, 30) is None
+    assert prompt_limit(LoadedModel(None, None, True, None), None, 30) is None

@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2Model
 from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
-from parlai_ext.systems.chat.options import chat_style
+from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
 from parlai_ext.systems.system_options import model_path
@@ -232,4 +232,4 @@ def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
 def test_a_list_of_stop_strings_is_taken_as_it_is(tmp_path):
     opt = {**hf_family.FAMILIES['hf_causal_plain'](tmp_path), 'stop': ['A, b', 'c']}
     agent = load_system(System('a', opt)).agent
-    assert chat_style(agent.opt).stop == ('A, b', 'c')
+    assert ChatStyle.from_options(agent.opt).stop == ('A, b', 'c')

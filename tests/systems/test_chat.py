@@ -5,16 +5,18 @@ model's text is its reply.
 
 import pytest
 
+from parlai_ext.agents.hf.decode import DecodingOptions
 from parlai_ext.commands import plugin
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import add_flags
 from parlai_ext.systems.chat.messages import (
     ChatStyle,
     Turn,
     ends_at,
     messages,
-    reply_of,
+    reply_from,
+    stop_strings,
 )
-from parlai_ext.systems.chat.options import add_chat_options, chat_style, stop_strings
 
 ME, YOU = True, False
 FIRST = [Turn(ME, 'my dog died'), Turn(YOU, 'oh no')]
@@ -48,7 +50,10 @@ def said(role, content):
     ],
 )
 def test_a_first_turn_of_ones_own(policy, expected):
-    assert messages(FIRST, ChatStyle(first_turn=policy, ask='Begin!')) == expected
+    assert (
+        messages(FIRST, ChatStyle(first_turn=policy, first_turn_ask='Begin!'))
+        == expected
+    )
 
 
 @pytest.mark.parametrize('policy', ['ask', 'system', 'drop', 'keep'])
@@ -71,7 +76,7 @@ def test_a_moved_first_turn_follows_the_system_prompt():
 
 @pytest.mark.parametrize('policy', ['ask', 'system', 'drop', 'keep'])
 def test_there_always_is_a_users_message(policy):
-    style = ChatStyle(first_turn=policy, ask='Begin!')
+    style = ChatStyle(first_turn=policy, first_turn_ask='Begin!')
     for turns in ([], FIRST[:1]):
         assert said('user', 'Begin!') in messages(turns, style)
 
@@ -99,12 +104,12 @@ def test_neighbours_of_one_role_are_one_message():
     ],
 )
 def test_a_reply_ends_at_the_first_stop_string_after_the_thoughts(text, reply):
-    assert reply_of(text, ChatStyle(stop=('\n', 'User:'))) == reply
+    assert reply_from(text, ChatStyle(stop=('\n', 'User:'))) == reply
 
 
 def test_without_stop_strings_nothing_ends_a_reply():
     assert ends_at('a\nb', ()) is None
-    assert reply_of('a\nb', ChatStyle()) == 'a\nb'
+    assert reply_from('a\nb', ChatStyle()) == 'a\nb'
 
 
 def parsed(**opt):
@@ -112,7 +117,8 @@ def parsed(**opt):
 
     plugin.register()
     parser = ParlaiParser(False, False)
-    add_chat_options(parser)
+    add_flags(parser, ChatStyle)
+    add_flags(parser, DecodingOptions)
     return parser.parse_kwargs(**opt)
 
 
@@ -126,53 +132,46 @@ def parsed(**opt):
     ],
 )
 def test_stop_strings_of_a_roster_file(given, stop):
-    assert chat_style(parsed(stop=given)).stop == stop
+    assert ChatStyle.from_options(parsed(stop=given)).stop == stop
 
 
 def test_stop_can_be_repeated_on_a_command_line():
     from parlai.core.params import ParlaiParser
 
     parser = ParlaiParser(False, False)
-    add_chat_options(parser)
+    add_flags(parser, ChatStyle)
+    add_flags(parser, DecodingOptions)
     opt = parser.parse_args(['--stop', 'A:', '--stop', 'B:'])
-    assert chat_style(opt).stop == ('A:', 'B:')
+    assert ChatStyle.from_options(opt).stop == ('A:', 'B:')
 
 
 def test_options_become_a_style():
     opt = parsed(system_prompt='- Be brief.', first_turn='drop', first_turn_ask='Go!')
-    assert chat_style(opt) == ChatStyle('- Be brief.', 'drop', 'Go!', ())
+    assert ChatStyle.from_options(opt) == ChatStyle('- Be brief.', 'drop', 'Go!', ())
 
 
 def test_without_options_the_style_is_the_default():
-    assert chat_style(parsed()) == chat_style({}) == ChatStyle()
+    assert ChatStyle.from_options(parsed()) == ChatStyle.from_options({}) == ChatStyle()
 
 
 @pytest.mark.parametrize(
-    'opt, line',
-    [
-        ({'first_turn': 'never'}, "first_turn: 'never' is none of ask, system, drop"),
-        ({'first_turn_ask': ' '}, 'first_turn_ask: empty'),
-        ({'stop': ['a', '']}, 'stop: an empty stop string ends every reply'),
-    ],
+    'opt', [{'first_turn': 'never'}, {'first_turn_ask': ' '}, {'stop': ['a', '']}]
 )
-def test_a_style_that_cannot_be_meant_is_refused(opt, line):
-    with pytest.raises(UserError, match=f'^{line}'):
-        chat_style(opt)
+def test_a_style_that_cannot_be_meant_is_refused(opt):
+    [option] = opt
+    with pytest.raises(UserError, match=f'^{option}: '):
+        ChatStyle.from_options(opt)
 
 
 @pytest.mark.parametrize(
-    'opt, words',
-    [
-        ({'reply_max_tokens': 0}, '--reply-max-tokens: a number from 1 is expected'),
-        ({'reply_max_tokens': 'x'}, '--reply-max-tokens: a number from 1 is expected'),
-        ({'stop': 'a,,b'}, '--stop: an empty stop string'),
-    ],
+    'opt', [{'reply_max_tokens': 0}, {'reply_max_tokens': 'x'}, {'stop': 'a,,b'}]
 )
-def test_an_option_that_cannot_be_meant_is_refused_by_the_parser(opt, words):
-    with pytest.raises(ValueError, match=words):
+def test_an_option_that_cannot_be_meant_is_refused_by_the_parser(opt):
+    [option] = opt
+    with pytest.raises(ValueError, match=f'--{option.replace("_", "-")}: '):
         parsed(**opt)
 
 
 def test_a_bracket_begins_a_list_only_if_it_is_one():
-    assert stop_strings('[/INST]') == ['[/INST]']
-    assert stop_strings('["[/INST]"]') == ['[/INST]']
+    assert stop_strings('[/INST]') == ('[/INST]',)
+    assert stop_strings('["[/INST]"]') == ('[/INST]',)

@@ -1,6 +1,5 @@
 """
-From the turns of a conversation to the messages of a chat model, and from what it wrote
-to a reply.
+Turns of a conversation become messages of a chat model, and its output a reply.
 
 Chat models are trained on conversations that the user opens. Here the system under test
 often speaks first (its opener is given), and many chat templates refuse that. What is
@@ -9,14 +8,46 @@ done then is a choice that changes replies, so it is an option, and signed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import json
+from argparse import ArgumentTypeError
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option, options_from_opt
 
 FIRST_TURNS = ('ask', 'system', 'drop', 'keep')
 ASK = 'Hello! Please start a conversation.'
 THOUGHTS = ('<think>', '</think>')
 REPLY_MAX_TOKENS = 128  # of a reply, unless an option says otherwise
 TOLD = 'You began this conversation by saying:'
+
+
+def stop_strings(text: str) -> tuple[str, ...]:
+    """
+    Return the strings of a comma-separated list or of a JSON list.
+
+    ParlAI joins a list in a file with commas on its way to the command line.
+
+    >>> stop_strings('A:,B:'), stop_strings('["A, B"]')
+    (('A:', 'B:'), ('A, B',))
+    """
+    strings: Any = None
+    if text.startswith('['):
+        with contextlib.suppress(json.JSONDecodeError):
+            strings = json.loads(text)
+    return checked_stop(strings if isinstance(strings, list) else text.split(','))
+
+
+def checked_stop(strings: Sequence[Any]) -> tuple[str, ...]:
+    """
+    Return stop strings; refuse an empty one, with which every reply would be empty.
+    """
+    if not all(isinstance(one, str) and one for one in strings):
+        raise ArgumentTypeError('an empty stop string ends every reply')
+    return tuple(strings)
 
 
 @dataclass(frozen=True)
@@ -32,18 +63,42 @@ class Turn:
 @dataclass(frozen=True)
 class ChatStyle:
     """
-    How a conversation is put to a chat model.
-
-    `first_turn` says what becomes of a first turn that is the model's own: ``ask``
-    puts a user's message (`ask`) before it, ``system`` moves it to the system prompt,
-    ``drop`` leaves it out, ``keep`` lets the messages begin with it. `stop` are strings
-    at which a reply ends.
+    The options of every chat model: how a conversation is put to it.
     """
 
-    system_prompt: str = ''
-    first_turn: str = 'ask'
-    ask: str = ASK
-    stop: tuple[str, ...] = ()
+    system_prompt: str = option(
+        '', help='what the model is told before the conversation'
+    )
+    first_turn: str = option(
+        'ask',
+        choices=FIRST_TURNS,
+        help='when the model speaks first and its first turn is given: ask = put a '
+        "user's message before it, system = move it to the system prompt, "
+        'drop = leave it out, keep = let the messages begin with it',
+    )
+    first_turn_ask: str = option(ASK, help="the user's message of --first-turn ask")
+    stop: tuple[str, ...] = option(
+        (),
+        read=stop_strings,
+        help='a reply ends before this string; repeatable; commas separate several, '
+        'and a JSON list takes any string: \'["Oh, no", "--"]\'',
+    )
+
+    @classmethod
+    def from_options(cls, opt: Mapping[str, Any]) -> ChatStyle:
+        """
+        Read the style from a system's options.
+
+        :raises UserError: ``option: what is wrong``.
+        """
+        style = options_from_opt(cls, opt)
+        if not style.first_turn_ask.strip():
+            raise UserError('first_turn_ask: empty; a message or nothing is expected')
+        try:
+            checked_stop(style.stop)
+        except ArgumentTypeError as error:
+            raise UserError(f'stop: {error}') from None
+        return style
 
 
 def messages(turns: Sequence[Turn], style: ChatStyle) -> list[dict[str, str]]:
@@ -58,49 +113,49 @@ def messages(turns: Sequence[Turn], style: ChatStyle) -> list[dict[str, str]]:
     prompt, lead = style.system_prompt, []
     opens = bool(rest) and rest[0].mine
     if opens and style.first_turn == 'ask':
-        lead = [Turn(False, style.ask)]
+        lead = [Turn(False, style.first_turn_ask)]
     elif opens and style.first_turn == 'system':
         prompt = '\n\n'.join(filter(None, [prompt, f'{TOLD} {rest.pop(0).text}']))
     elif opens and style.first_turn == 'drop':
         rest.pop(0)
     if all(turn.mine for turn in rest) and not lead:
-        lead = [Turn(False, style.ask)]
+        lead = [Turn(False, style.first_turn_ask)]
     head = [{'role': 'system', 'content': prompt}] if prompt else []
-    return head + _in_turn([*lead, *rest])
+    return head + _joined_by_role([*lead, *rest])
 
 
-def _in_turn(turns: Sequence[Turn]) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = []
+def _joined_by_role(turns: Sequence[Turn]) -> list[dict[str, str]]:
+    joined: list[dict[str, str]] = []
     for turn in turns:
         role = 'assistant' if turn.mine else 'user'
-        if found and found[-1]['role'] == role:
-            found[-1]['content'] += '\n' + turn.text
+        if joined and joined[-1]['role'] == role:
+            joined[-1]['content'] += '\n' + turn.text
         else:
-            found.append({'role': role, 'content': turn.text})
-    return found
+            joined.append({'role': role, 'content': turn.text})
+    return joined
 
 
-def reply_of(text: str, style: ChatStyle) -> str:
+def reply_from(text: str, style: ChatStyle) -> str:
     """
-    Return what was said up to the first stop string, without space around it.
+    Return the model's text up to the first stop string, without space around it.
     """
-    text = spoken(text)
+    text = without_thoughts(text)
     return text[: ends_at(text, style.stop)].strip()
 
 
 def ends_at(text: str, stop: Sequence[str]) -> int | None:
     """
-    Return where the first stop string begins in what was said; `None` without one.
+    Return where the first stop string begins in a model's text; `None` without one.
 
     The place counts from the end of the model's thoughts, if it wrote such.
     """
-    text = spoken(text)
+    text = without_thoughts(text)
     return min((i for one in stop if (i := text.find(one)) >= 0), default=None)
 
 
-def spoken(text: str) -> str:
+def without_thoughts(text: str) -> str:
     """
-    Return what a model said after thinking: its thoughts are no part of the reply.
+    Return a model's text after its thoughts, which are no part of the reply.
 
     Their end may come without a beginning, which then was in the prompt; thoughts that
     do not end leave no reply.

@@ -4,19 +4,23 @@ The options of a remote system, declared once and checked when they are read.
 
 from __future__ import annotations
 
-import ast
 import ipaddress
 import json
 import os
 import re
-from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import flag_values, option, options_of, read_options
+from parlai_ext.core.options import (
+    json_object,
+    option,
+    options_from_opt,
+    options_of,
+    truth,
+)
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS
 
 PREFIX = 'remote'  # of the options' names
@@ -34,20 +38,6 @@ SECRET_IN_JSON = re.compile(
 )
 # shorter keys are words ("EMPTY", "ollama") that a reply or a model's name may hold
 SHORTEST_SECRET = 10
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """
-    Read a JSON object; a mapping in a roster file comes as Python writes it.
-    """
-    for read in (json.loads, ast.literal_eval):
-        try:
-            value = read(text)
-        except (ValueError, SyntaxError, TypeError, MemoryError):
-            continue
-        if isinstance(value, dict):
-            return value
-    raise ArgumentTypeError('a JSON object is expected, like {"top_k": 5}')
 
 
 @dataclass(frozen=True)
@@ -72,7 +62,9 @@ class Settings:
         None,
         help='NAME of the environment variable that holds the key, sent as Bearer',
     )
-    insecure: bool = option(False, help='send the key over http:// to another machine')
+    insecure: bool = option(
+        False, read=truth, help='send the key over http:// to another machine'
+    )
     temperature: float | None = option(
         None, low=0, help="0 is greedy; not given: the endpoint's own choice"
     )
@@ -121,25 +113,16 @@ class Settings:
 
         :raises UserError: ``option: what is wrong; what would be right``.
         """
-        known = options_of(cls)
-
-        def error_about(name: str, problem: str) -> UserError:
-            return UserError(f'{known[name].dest(PREFIX)}: {problem}')
-
-        values = flag_values(cls, opt, PREFIX)
-        for name, value in values.items():
-            if isinstance(value, str):
-                try:
-                    values[name] = known[name].from_text(value.strip())
-                except ArgumentTypeError as error:
-                    raise error_about(name, str(error)) from None
-                if not value.strip() and value != known[name].default:
-                    raise error_about(name, 'empty; a value is expected')
+        given = {key: v.strip() if isinstance(v, str) else v for key, v in opt.items()}
+        for one in options_of(cls).values():
+            if given.get(one.dest(PREFIX)) == '' != one.default:
+                raise UserError(f'{one.dest(PREFIX)}: empty; a value is expected')
         place = opt.get('datapath')
-        values.setdefault('cache', os.path.join(str(place), *CACHE) if place else None)
-        if str(values['cache']).lower() == 'none':
-            values['cache'] = None
-        settings = read_options(cls, values, error=error_about)
+        if place and given.get('remote_cache') is None:
+            given['remote_cache'] = os.path.join(str(place), *CACHE)
+        settings = options_from_opt(cls, given, PREFIX)
+        if str(settings.cache).lower() == 'none':
+            settings = replace(settings, cache=None)
         settings.check()
         return settings
 

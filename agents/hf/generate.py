@@ -1,0 +1,321 @@
+"""
+Loads one model of Hugging Face's and generates its replies to many conversations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from parlai_ext.agents.hf.decode import (
+    DecodingOptions,
+    Penalties,
+    generation_config,
+    penalty_processors,
+    reply_tokens,
+    stopping,
+    without_penalties,
+)
+from parlai_ext.agents.hf.prompts import (
+    TODAY,
+    ChatForm,
+    PlainForm,
+    Prompt,
+    control_tokens,
+    fitted,
+    without_system_role,
+)
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import json_object, option, options_from_opt
+from parlai_ext.models.likelihood.causal_checks import POSITIONS
+from parlai_ext.systems import hub
+from parlai_ext.systems.chat.conversation import Conversation
+from parlai_ext.systems.chat.messages import ChatStyle, reply_from
+from parlai_ext.systems.pretrained import (
+    BOUNDLESS,
+    PREFIX,
+    ModelOptions,
+    chosen_device,
+    loading_arguments,
+    quiet,
+    read,
+)
+
+FORMATS = ('auto', 'chat', 'plain')
+SYSTEM_ROLES = ('auto', 'system', 'user')
+
+
+@dataclass(frozen=True)
+class FormOptions:
+    """
+    How a conversation is written for the model.
+    """
+
+    format: str = option(
+        'auto',
+        choices=FORMATS,
+        help='chat = by the chat template, plain = turns joined; auto = chat if there '
+        'is a template',
+    )
+    turn_separator: str | None = option(
+        None,
+        help='plain: between turns; the end token for causal models (as DialoGPT has '
+        'it), else a new line',
+    )
+    system_role: str = option(
+        'auto',
+        choices=SYSTEM_ROLES,
+        help="user = the system prompt goes before the user's first message; auto = "
+        'so where the chat template takes no system prompt',
+    )
+    template_args: Mapping[str, Any] | None = option(
+        None,
+        read=json_object,
+        help='JSON for the chat template: {"enable_thinking": false}',
+    )
+    date: str = option(f'{TODAY}', help='for chat templates that ask')
+    context_tokens: int | None = option(
+        None,
+        low=1,
+        help='at most so many tokens of a prompt, if fewer than the model takes',
+    )
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """
+    A model, its tokenizer, and the most tokens it takes (`None`: it does not tell).
+    """
+
+    model: Any
+    tokenizer: Any
+    seq2seq: bool
+    positions: int | None
+
+
+def load_model(options: ModelOptions) -> LoadedModel:
+    """
+    Return the model that options name, ready to generate; downloaded when it is not
+    here.
+
+    :raises UserError: ``option: what is wrong; what would be right``.
+    """
+    device = chosen_device(options)
+    arguments = loading_arguments(options, device)
+    repo = hub.checked_repository(options.model)
+    if (Path(repo) / 'adapter_config.json').is_file():
+        raise UserError(
+            f'hf_model: {repo} is an adapter; its base model, merged with it, would do'
+        )
+    try:
+        folder = hub.fetch_weights(repo, options.revision or None).parent
+    except UserError as error:
+        raise UserError(f'hf_model: {str(error).removeprefix("hf_model: ")}') from None
+    config, tokenizer, model = read(folder, device, arguments, trust=options.trust_code)
+    named = [getattr(config.get_text_config(), name, None) for name in POSITIONS]
+    named.append(tokenizer.model_max_length)
+    positions = min(
+        (n for n in named if isinstance(n, int) and 0 < n < BOUNDLESS), default=None
+    )
+    return LoadedModel(model, tokenizer, bool(config.is_encoder_decoder), positions)
+
+
+@dataclass(frozen=True)
+class GeneratedReply:
+    """
+    A reply, its tokens and its prompt's, and how many messages were cut for it.
+    """
+
+    text: str
+    prompt_tokens: int
+    tokens: int
+    cut: int
+
+
+@dataclass(frozen=True)
+class ReplyGenerator:
+    """
+    A model, the form in which it reads conversations, and how it draws replies.
+
+    `limit` is the most tokens of a prompt; `penalties` are applied beside `config`.
+    """
+
+    loaded: LoadedModel
+    form: ChatForm | PlainForm
+    style: ChatStyle
+    config: GenerationConfig
+    penalties: Penalties
+    limit: int | None
+
+    def replies(self, conversations: Sequence[Conversation]) -> list[GeneratedReply]:
+        """
+        Return one reply to each conversation.
+        """
+        prompts = [self.prompt(one) for one in conversations]
+        rows = self._generate(prompts)
+        tokenizer, replies = self.loaded.tokenizer, []
+        for prompt, row in zip(prompts, rows, strict=True):
+            ends = end_tokens(self.config)
+            ids = reply_tokens(tokenizer, row, ends, self.style.stop)
+            text = tokenizer.decode(ids, skip_special_tokens=True)
+            text = reply_from(text, self.style)
+            replies.append(GeneratedReply(text, len(prompt.ids), len(ids), prompt.cut))
+        return replies
+
+    def prompt(self, conversation: Conversation) -> Prompt:
+        """
+        Return what the model reads of a conversation: at least one token.
+        """
+        prompt = fitted(self.form, conversation, self.limit)
+        if prompt.ids:
+            return prompt
+        tokenizer = self.loaded.tokenizer  # nothing said yet, and no system prompt
+        begin = [tokenizer.bos_token_id, tokenizer.eos_token_id, 0]
+        return Prompt((next(one for one in begin if one is not None),))
+
+    @torch.inference_mode()
+    def _generate(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        """
+        Return the tokens after each prompt, padded at their end.
+        """
+        model, seq2seq = self.loaded.model, self.loaded.seq2seq
+        ids, mask = padded(
+            [prompt.ids for prompt in prompts], self.config.pad_token_id, seq2seq
+        )
+        start = 1 if seq2seq else ids.shape[1]
+        with quiet():
+            output = model.generate(
+                input_ids=ids.to(model.device),
+                attention_mask=mask.to(model.device),
+                logits_processor=None
+                if seq2seq
+                else penalty_processors(self.penalties, mask),
+                stopping_criteria=stopping(
+                    self.loaded.tokenizer, self.style.stop, start
+                ),
+            )
+        return output[:, start:].tolist()
+
+
+def padded(
+    rows: Sequence[Sequence[int]], pad: int, right: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Return rows of one width and the mask of what is no padding.
+
+    >>> padded([[7], [8, 9]], 0, right=False)[0].tolist()
+    [[0, 7], [8, 9]]
+    """
+    width = max(map(len, rows))
+    ids, mask = [], []
+    for row in rows:
+        gap = width - len(row)
+        fill, none, some = [pad] * gap, [0] * gap, [1] * len(row)
+        ids.append([*row, *fill] if right else [*fill, *row])
+        mask.append([*some, *none] if right else [*none, *some])
+    return torch.tensor(ids), torch.tensor(mask)
+
+
+def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerator:
+    """
+    Return the generator that options ask for; it replaces the model's generation
+    config.
+
+    :raises UserError: ``option: what is wrong``.
+    """
+    style = ChatStyle.from_options(opt)
+    options = options_from_opt(FormOptions, opt, PREFIX)
+    decoding = options_from_opt(DecodingOptions, opt)
+    form = _form(loaded, options, style)
+    if isinstance(form, PlainForm) and not loaded.seq2seq:
+        # where its turn ends, such a model goes on with the next
+        style = replace(style, stop=(*style.stop, form.separator))
+    config = generation_config(loaded.model.generation_config, decoding)
+    config.eos_token_id = sorted(end_tokens(config) | _own_end(loaded.tokenizer))
+    pads = [loaded.tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
+    config.pad_token_id = next(one for one in pads if one is not None)
+    penalties = Penalties()
+    if not loaded.seq2seq:
+        config, penalties = without_penalties(config)
+    loaded.model.generation_config = config
+    limit = prompt_limit(loaded, options.context_tokens, decoding.reply_max_tokens)
+    return ReplyGenerator(loaded, form, style, config, penalties, limit)
+
+
+def end_tokens(config: GenerationConfig) -> set[int]:
+    """
+    Return the tokens at which a reply ends.
+    """
+    ends = config.eos_token_id
+    return set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
+
+
+def _own_end(tokenizer: Any) -> set[int]:
+    end = tokenizer.eos_token_id
+    return set() if end is None else {end}
+
+
+def prompt_limit(loaded: LoadedModel, asked: int | None, longest: int) -> int | None:
+    """
+    Return the most tokens of a prompt: with the reply they fit the model's positions.
+
+    :param asked: the most that the options allow.
+    :param longest: the most tokens of a reply.
+    """
+    fit = loaded.positions
+    if fit is not None:
+        # an encoder reads the prompt, a decoder writes the reply
+        room = fit if loaded.seq2seq else fit - longest
+        if longest > fit or room < 1:
+            raise UserError(
+                f'reply_max_tokens: {longest} leaves no room in the {fit} tokens '
+                f'that the model takes; {max(1, fit // 4)} would'
+            )
+        fit = room
+    return min((n for n in (asked, fit) if n), default=None)
+
+
+def _form(
+    loaded: LoadedModel, options: FormOptions, style: ChatStyle
+) -> ChatForm | PlainForm:
+    """
+    Return how conversations are put to the model.
+    """
+    tokenizer = loaded.tokenizer
+    chat = bool(tokenizer.chat_template)
+    if options.format == 'chat' and not chat:
+        raise UserError(
+            'hf_format: chat: the model has no chat template; plain would do'
+        )
+    control = control_tokens(tokenizer)
+    if chat and options.format != 'plain':
+        return _chat_form(tokenizer, options, style, control)
+    end = None if loaded.seq2seq else tokenizer.eos_token
+    separator = options.turn_separator or end or '\n'
+    return PlainForm(tokenizer, style, separator, loaded.seq2seq, control)
+
+
+def _chat_form(
+    tokenizer: Any, options: FormOptions, style: ChatStyle, control: Any
+) -> ChatForm:
+    try:
+        today = date.fromisoformat(options.date)
+    except ValueError:
+        raise UserError(f'hf_date: {options.date!r} is no date like {TODAY}') from None
+    role, more = options.system_role, options.template_args or {}
+    form = ChatForm(tokenizer, style, control, role == 'user', today, more)
+    if not (style.system_prompt or style.first_turn == 'system') or form.fold:
+        return form
+    why = without_system_role(form)
+    if why and role == 'system':
+        raise UserError(
+            f'hf_system_role: system: the chat template {why}; user would put it '
+            "before the user's first message"
+        )
+    return replace(form, fold=bool(why))
