@@ -3,7 +3,9 @@ Judged sets: cards, the reader of each format, and the counts of the published f
 """
 
 import json
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,24 @@ def items(name, path):
 @pytest.mark.parametrize('name', card_names())
 def test_a_card_has_at_most_thirty_lines(name):
     assert card_text(name).count('\n') <= 30
+
+
+def test_the_page_lists_the_cards_with_their_counts():
+    page = Path(__file__).parents[2] / 'docs' / 'judged_sets.md'
+    rows = re.findall(
+        r'^\| `ext:judged:(\w+)` \| (\w+).* \| (\w+) \| `(\w+)`',
+        page.read_text(),
+        re.MULTILINE,
+    )
+    cards = {name: read_card(name) for name in card_names()}
+    assert {name: (items, systems, form) for name, items, systems, form in rows} == {
+        name: (
+            str(card.counts.get('items', 'yours')),
+            str(card.counts.get('systems', 'yours')),
+            card.format,
+        )
+        for name, card in cards.items()
+    }
 
 
 @pytest.mark.parametrize('name', FILES)
