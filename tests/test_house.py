@@ -33,7 +33,7 @@ FOLDERS = {
     'bench': 'numpy scipy',
     'collect': 'numpy parlai torch',
     'results': 'numpy',
-    'report': 'jinja2 markupsafe pandas',
+    'report': 'jinja2 markupsafe matplotlib pandas',
     'worlds': 'parlai',
     'tasks': 'parlai',
     'agents': 'jinja2 parlai torch transformers',

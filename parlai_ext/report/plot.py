@@ -1,5 +1,5 @@
 """
-Scores with both intervals on one axis: where each mark of the plot goes.
+Scores with both intervals on one axis: on the page, and as a figure of matplotlib.
 
 The page draws one small SVG for each row of the leaderboard, so that names, numbers
 and intervals line up, follow the reader's colours and stay text. Places are percentages
@@ -11,9 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from parlai_ext.core.display import number
-from parlai_ext.ranking.standings import Standing
+from parlai_ext.core.display import number, one_line
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.floors import is_floor
+from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.results.ranking import Ranking
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # room left and right of the outermost mark, as a share of the axis
 MARGIN = 0.06
@@ -98,3 +105,45 @@ def mark(axis: Axis, standing: Standing) -> Mark:
         low_fixed=axis.place(standing.low_fixed),
         high_fixed=axis.place(standing.high_fixed),
     )
+
+
+def plot_ranking(ranking: Ranking, dimension: str | None = None) -> Figure:
+    """
+    Draw the systems of a ranking, best on top, with their scores and 95 % intervals.
+
+    The thin line is the interval for partners like these, the thick one for these
+    partners only; a hollow dot marks a floor or a system that is not ranked.
+
+    :param dimension: the dimension or rating to draw (`None`: the main one).
+    :return: a figure of matplotlib, bound to no window; `savefig` writes it.
+    :raises UserError: for a dimension that the ranking lacks, or without matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError('plots need matplotlib: pip install matplotlib') from None
+
+    names = ranking.dimensions
+    if not names or dimension not in (None, *names):
+        problem = f'no dimension {dimension!r}; {nearest(dimension or "", names)}'
+        raise UserError(f'plot: {problem}')
+    name = dimension or names[0]
+    standings = best_first(ranking.standings[name])
+    figure = Figure(figsize=(7, 1.2 + 0.35 * len(standings)), layout='constrained')
+    axes = figure.add_subplot()
+    for y, one in enumerate(standings):
+        is_claimed = one.rank is not None and not is_floor(one.system)
+        for low, high, width in (
+            (one.low, one.high, 1.2),
+            (one.low_fixed, one.high_fixed, 3.5),
+        ):
+            if low is not None and high is not None:
+                axes.plot([low, high], [y, y], color='C0', linewidth=width)
+        if one.score is not None:
+            face = 'C0' if is_claimed else 'white'
+            axes.plot([one.score], [y], 'o', color='C0', markerfacecolor=face)
+    axes.set_yticks(range(len(standings)), [one_line(s.system) for s in standings])
+    axes.set_ylim(len(standings) - 0.5, -0.5)
+    axes.set_xlabel(f'{one_line(name)} (95 % intervals)')
+    axes.grid(axis='x', alpha=0.3)
+    return figure

@@ -1,11 +1,10 @@
 """
-The leaderboard as a data frame, as CSV and as a table for the terminal.
+The leaderboard as CSV and as a table for the terminal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import (
     WIDTH,
@@ -20,6 +19,7 @@ from parlai_ext.core.floors import is_floor
 from parlai_ext.ranking.standings import best_first
 from parlai_ext.report import tournament
 from parlai_ext.report.columns import COLUMNS, Row, TerminalColumn, csv_columns
+from parlai_ext.report.frames import leaderboard_frame
 from parlai_ext.report.summary import (
     agreement_text,
     baseline_words,
@@ -28,37 +28,6 @@ from parlai_ext.report.summary import (
     warnings,
 )
 from parlai_ext.results.ranking import Ranking
-
-if TYPE_CHECKING:
-    import pandas
-
-# types of the data frame's columns: what does not exist is <NA>
-PANDAS_TYPES = {'text': 'object', 'count': 'Int64', 'number': 'Float64', 'flag': 'bool'}
-
-
-def leaderboard_frame(ranking: Ranking) -> pandas.DataFrame:
-    """
-    Return the leaderboard as a data frame: a row for each dimension and system.
-
-    Rows are best first within each dimension. What the columns mean is declared in
-    `report.columns`.
-    """
-    import pandas
-
-    columns = csv_columns(ranking.tournament is not None)
-    rows = [
-        Row(ranking, standing)
-        for dimension in ranking.dimensions
-        for standing in best_first(ranking.standings[dimension])
-    ]
-    return pandas.DataFrame(
-        {
-            column.name: pandas.Series(
-                [column.value_of(row) for row in rows], dtype=PANDAS_TYPES[column.kind]
-            )
-            for column in columns
-        }
-    )
 
 
 def leaderboard_csv(ranking: Ranking) -> str:
@@ -158,9 +127,8 @@ def _agreement_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
     parts = []
     for baseline, by_dimension in ranking.baseline_reference.items():
         own = by_dimension.get(dimension)
-        coefficient = getattr(own, name) if own else None
-        known = coefficient is not None and coefficient.value is not None
-        shown = coefficient_text(coefficient) if known else '–'
+        known = own is not None and getattr(own, name).value is not None
+        shown = coefficient_text(getattr(own, name)) if known else '–'
         parts.append(f'{baseline_words(baseline)} {shown}')
     kind = 'trivial, Kendall' if name == 'kendall' else 'trivial'
     yield from wrap_lines(f'{kind}: {", ".join(parts)}', '  ')

@@ -163,10 +163,11 @@ def _standing(
 ) -> Standing:
     rating = result.chosen_rating
     value = rating.values.get(name)
-    rank, rank_range = None, (None, None)
+    rank = rank_low = rank_high = None
     if name in ranked:
         rank = 1 + sum(other > ranked[name] for other in ranked.values())
-        rank_range = _open_ranks(name, ranked, rating.spreads) or (rank, rank)
+        open_ranks = _open_ranks(name, ranked, rating.spreads)
+        rank_low, rank_high = open_ranks or (rank, rank)
     low = high = None
     if value is not None and name in rating.spreads:
         reach = NORMAL_BOUND * rating.spreads[name]
@@ -180,8 +181,8 @@ def _standing(
         system=name,
         dimension=result.name,
         rank=rank,
-        rank_low=rank_range[0],
-        rank_high=rank_range[1],
+        rank_low=rank_low,
+        rank_high=rank_high,
         score=value,
         low=low,
         high=high,

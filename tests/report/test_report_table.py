@@ -5,11 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.report.table import (
-    leaderboard_csv,
-    leaderboard_frame,
-    terminal_table,
-)
+from parlai_ext.report.frames import leaderboard_frame
+from parlai_ext.report.table import leaderboard_csv, terminal_table
 from tests.support.report_example import agreement, example_ranking
 
 HEADER = (

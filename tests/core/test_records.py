@@ -1,0 +1,65 @@
+"""
+Records as JSON data and back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+
+
+@dataclass(frozen=True)
+class Leaf:
+    value: float | None
+    count: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Tree:
+    leaves: tuple[Leaf, ...]
+    by_name: Mapping[str, Leaf] = field(default_factory=dict)
+    is_old: bool = field(default=False, metadata={'key': 'old'})
+
+
+TREE = Tree((Leaf(None, 2), Leaf(0.5, 1, 'so')), {'a': Leaf(1.0)}, True)
+DATA = {
+    'leaves': [
+        {'value': None, 'count': 2},
+        {'value': 0.5, 'count': 1, 'reason': 'so'},
+    ],
+    'by_name': {'a': {'value': 1.0, 'count': 0}},
+    'old': True,
+}
+
+
+def test_a_record_becomes_data_without_what_is_absent():
+    assert record_to_json(TREE) == DATA
+
+
+def test_a_record_comes_back_as_it_was():
+    assert record_from_json(Tree, DATA) == TREE
+
+
+def test_unknown_keys_are_ignored_and_defaults_hold():
+    assert record_from_json(Tree, {'leaves': [], 'new': 1}) == Tree(())
+
+
+@pytest.mark.parametrize(
+    'data, place',
+    [
+        ([], 'the file'),
+        ({}, 'leaves is missing'),
+        ({'leaves': {}}, 'leaves: a list'),
+        ({'leaves': [{'value': 'x'}]}, r'leaves\[0\]\.value: a number'),
+        ({'leaves': [{'value': 1.0, 'count': 1.5}]}, r'leaves\[0\]\.count: a whole'),
+        ({'leaves': [{'value': True}]}, r'leaves\[0\]\.value: a number'),
+        ({'leaves': [], 'by_name': {'a': {}}}, r'by_name\.a\.value is missing'),
+        ({'leaves': [], 'old': 0}, 'old: true or false'),
+    ],
+)
+def test_a_wrong_value_is_named_by_its_place(data, place):
+    with pytest.raises(WrongType, match=place):
+        record_from_json(Tree, data)
