@@ -68,12 +68,12 @@ class ConvertModel(Command):
         option = '--trust-model-code'
         named = self.opt['trust_model_code'] or ()
         trusted = [str(existing_model(path, datapath, option)) for path in named]
-        done = convert(source, output, trusted, datapath)
+        result = convert(source, output, trusted, datapath)
         for name, digest in trusted_hashes(trusted, datapath).items():
             print(shown(f'trusted to run code: {name}, sha256 {digest}'))
-        for line in result_lines(done):
+        for line in result_lines(result):
             print(shown(line))
-        return done
+        return result
 
 
 def existing_model(
@@ -130,25 +130,26 @@ def convert(
     from parlai_ext.systems.safe.safetensors_file import write_states
 
     states = read_states(source, trusted)
-    place = {'datapath': datapath} if datapath else {}
+    roster_opt = {'datapath': datapath} if datapath else {}
     has_opt = Path(f'{source}.opt').is_file()
-    opt = read_opt(f'{source}.opt', trusted, place) if has_opt else None
-    made = Path(
+    opt = read_opt(f'{source}.opt', trusted, roster_opt) if has_opt else None
+    scratch = Path(
         tempfile.mkdtemp(prefix=f'.{output.name}.', dir=output.absolute().parent)
     )
     try:
-        dropped = write_states(states, made / output.name)
-        shutil.copymode(source, made / output.name)  # safetensors lets nobody else read
-        check_written(states['model'], made / output.name, source)
+        dropped = write_states(states, scratch / output.name)
+        # safetensors would let nobody else read it
+        shutil.copymode(source, scratch / output.name)
+        check_written(states['model'], scratch / output.name, source)
         copied = companions(source, opt, datapath)
         for suffix, path in copied.items():
-            shutil.copyfile(path, made / f'{output.name}{suffix}')
+            shutil.copyfile(path, scratch / f'{output.name}{suffix}')
         if opt is not None:
             text = as_json(moved_options(opt, source, output, set(copied)), source)
-            (made / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
-        names = publish(made, output)
+            (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
+        names = publish(scratch, output)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
     return Converted(
         output,
         tuple(name for name in names if name != output.name),
@@ -205,14 +206,14 @@ def moved_options(
 
     ParlAI looks for a dictionary under the model's own name when the options name none.
     """
-    gone = {'model_file', 'dict_file'} if '.dict' in copied else {'model_file'}
-    left = {key: value for key, value in opt.items() if key not in gone}
-    old = {str(source), str(source.absolute()), str(source.resolve())}
-    old |= {str(opt[key]) for key in ('model_file',) if opt.get(key)}
+    dropped = {'model_file', 'dict_file'} if '.dict' in copied else {'model_file'}
+    left = {key: value for key, value in opt.items() if key not in dropped}
+    old_paths = {str(source), str(source.absolute()), str(source.resolve())}
+    old_paths |= {str(opt[key]) for key in ('model_file',) if opt.get(key)}
     for key, value in left.items():
-        for start in old:
-            if isinstance(value, str) and value.removeprefix(start) in copied:
-                left[key] = f'{output.absolute()}{value.removeprefix(start)}'
+        for old_path in old_paths:
+            if isinstance(value, str) and value.removeprefix(old_path) in copied:
+                left[key] = f'{output.absolute()}{value.removeprefix(old_path)}'
     return left
 
 
@@ -228,23 +229,23 @@ def as_json(opt: Mapping[str, Any], source: Path) -> str:
         ) from None
 
 
-def publish(made: Path, output: Path) -> list[str]:
+def publish(scratch: Path, output: Path) -> list[str]:
     """
     Move the finished files to their names, the weights last; return the names.
     """
-    names = sorted(p.name for p in made.iterdir())
+    names = sorted(p.name for p in scratch.iterdir())
     names.sort(key=lambda name: name == output.name)
-    done: list[Path] = []
+    published: list[Path] = []
     try:
         for name in names:
             target = output.parent / name
-            flush(made / name)
+            flush(scratch / name)
             if os.path.lexists(target):
                 raise UserError(f'--output: {target} exists; it is not overwritten')
-            os.rename(made / name, target)
-            done.append(target)
+            os.rename(scratch / name, target)
+            published.append(target)
     except BaseException:
-        for target in done:
+        for target in published:
             target.unlink(missing_ok=True)
         raise
     return names
@@ -255,15 +256,16 @@ def flush(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def result_lines(done: Converted) -> list[str]:
+def result_lines(result: Converted) -> list[str]:
     """
     Return the lines to print about what was written.
     """
-    beside = ', '.join(done.companions) or 'nothing'
-    dropped = ', '.join(done.dropped)
+    beside = ', '.join(result.companions) or 'nothing'
+    dropped = ', '.join(result.dropped)
     return [
-        f'{done.output}: {done.n_tensors} tensors, read back bit-identical',
+        f'{result.output}: {result.n_tensors} tensors, read back bit-identical',
         f'beside it: {beside}',
         f'left out: {dropped} (only training needs them)' if dropped else 'left out: -',
-        f'size: {done.bytes_before:,} bytes before, {done.bytes_after:,} bytes after',
+        f'size: {result.bytes_before:,} bytes before, {result.bytes_after:,} bytes '
+        'after',
     ]

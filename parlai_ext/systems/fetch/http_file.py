@@ -25,8 +25,8 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import requests
-import requests.exceptions as kinds
-import urllib3.exceptions
+import urllib3
+from requests import exceptions
 from tqdm import tqdm
 
 from parlai_ext.core.errors import UserError, shown
@@ -211,12 +211,12 @@ class FileDownload:
             )
         except TimeoutError:
             raise _Interrupted('does not finish its headers') from None
-        except kinds.SSLError:
+        except exceptions.SSLError:
             raise UserError(f'{self.url}: its certificate is not accepted') from None
-        except (kinds.ConnectionError, kinds.Timeout) as e:
-            kind = _NoConnection if _never_connected(e) else _Interrupted
-            raise kind('breaks the connection off, or does not answer') from None
-        except kinds.RequestException as e:
+        except (exceptions.ConnectionError, exceptions.Timeout) as e:
+            error = _NoConnection if _never_connected(e) else _Interrupted
+            raise error('breaks the connection off, or does not answer') from None
+        except exceptions.RequestException as e:
             what = f'{self.url} cannot be requested: {shown(str(e))[:200]}'
             raise UserError(what) from None
 
@@ -340,7 +340,7 @@ def _within(seconds: float, function: Callable[[], Any]) -> Any:
 def _never_connected(error: Exception) -> bool:
     reason = getattr(error.args[0] if error.args else None, 'reason', None)
     unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ProxyError)
-    return isinstance(error, kinds.ConnectTimeout) or isinstance(reason, unmet)
+    return isinstance(error, exceptions.ConnectTimeout) or isinstance(reason, unmet)
 
 
 def _version(headers: Mapping[str, str]) -> str:
