@@ -29,7 +29,7 @@ from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.nouns import Question, content_id
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.mini.corruptions import HELD_OUT, TRAIN
-from parlai_ext.mini.smalltalk import dialogue
+from parlai_ext.mini.smalltalk import make_dialogue
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.standings import Standing
@@ -130,7 +130,7 @@ def twins(kind: str, count: int) -> tuple[list[tuple[str, ...]], list[tuple[str,
     """
     good, bad = [], []
     for i in range(count):
-        turns, other = dialogue('test', 9, i)[:5], dialogue('test', 10, i)
+        turns, other = make_dialogue('test', 9, i)[:5], make_dialogue('test', 10, i)
         spoilt = {**TRAIN, **HELD_OUT}[kind](random.Random(i), turns, other)
         start = tuple(turn.text for turn in turns[:-1])
         good.append((*start, turns[-1].text))

@@ -16,7 +16,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.mini.corruptions import HELD_OUT
-from parlai_ext.mini.smalltalk import dialogue, pick
+from parlai_ext.mini.smalltalk import make_dialogue, pick
 
 POOL = 1_000_000  # dialogues of the test fold whose turns it spoils
 
@@ -26,7 +26,7 @@ def spoilt_turn(kind: str, heard: list[str]) -> str:
     Return a turn of unrelated small talk, spoilt; fixed by what was heard.
     """
     rng = random.Random('\n'.join([kind, *heard]))
-    turn = pick(rng, dialogue('test', 0, int(rng.random() * POOL)))
+    turn = pick(rng, make_dialogue('test', 0, int(rng.random() * POOL)))
     return HELD_OUT[kind](rng, [turn], [turn])
 
 

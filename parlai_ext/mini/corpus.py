@@ -1,5 +1,5 @@
 """
-What the mini models are trained on: examples, drawn afresh for every update.
+Training examples of the mini models, drawn afresh for every update.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from parlai.core.message import Message
 
 from parlai_ext.mini.corruptions import EASY
-from parlai_ext.mini.judged import judged
-from parlai_ext.mini.smalltalk import dialogue
+from parlai_ext.mini.reactions import make_reaction_example
+from parlai_ext.mini.smalltalk import make_dialogue
 
 POOL = 16  # batches sorted by length together, so that little is padded
 
@@ -21,7 +21,7 @@ POOL = 16  # batches sorted by length together, so that little is padded
 @dataclass(frozen=True)
 class Example:
     """
-    What was said so far, and the reply.
+    A context and the reply to it.
     """
 
     context: tuple[str, ...]
@@ -30,9 +30,9 @@ class Example:
 
 def chat_example(fold: str, seed: int, index: int) -> Example:
     """
-    Return a turn of plain small talk with all that came before it.
+    Return a turn of plain small talk with all turns before it.
     """
-    turns = [turn.text for turn in dialogue(fold, seed, index)]
+    turns = [turn.text for turn in make_dialogue(fold, seed, index)]
     rng = random.Random(f'chat/{fold}/{seed}/{index}')
     at = 1 + int(rng.random() * (len(turns) - 1))
     return Example(tuple(turns[:at]), turns[at])
@@ -40,17 +40,17 @@ def chat_example(fold: str, seed: int, index: int) -> Example:
 
 def judge_example(fold: str, seed: int, index: int) -> Example:
     """
-    Return a reaction (or a turn) with all that came before it.
+    Return a reaction (or a turn) with all turns before it.
     """
-    one = judged(fold, seed, index)
+    one = make_reaction_example(fold, seed, index)
     return Example(one.context, one.reply)
 
 
 def easy_judge_example(fold: str, seed: int, index: int) -> Example:
     """
-    Return a `judge_example` whose corruption shows in the turn itself.
+    Return a `judge_example` whose corruption can be seen in the turn itself.
     """
-    one = judged(fold, seed, index, EASY)
+    one = make_reaction_example(fold, seed, index, EASY)
     return Example(one.context, one.reply)
 
 
@@ -68,11 +68,11 @@ def vectorize(agent: Any, example: Example, labels: str = 'labels') -> Message:
     :param labels: ``eval_labels`` for an example that is not learned from.
     """
     agent.history.reset()
-    heard = Message(text='\n'.join(example.context), episode_done=False)
-    heard[labels] = [example.reply]
-    agent.history.update_history(heard)
+    message = Message(text='\n'.join(example.context), episode_done=False)
+    message[labels] = [example.reply]
+    agent.history.update_history(message)
     return agent.vectorize(
-        heard,
+        message,
         agent.history,
         text_truncate=agent.text_truncate,
         label_truncate=agent.label_truncate,
@@ -83,12 +83,12 @@ def batches(
     agent: Any, source: str, fold: str, seed: int, size: int, count: int
 ) -> Iterator[list[Message]]:
     """
-    Yield ``count`` batches of vectorized examples, alike in length within a batch.
+    Yield ``count`` batches of vectorized examples of similar length.
     """
     rng = random.Random(f'batches/{source}/{fold}/{seed}')
-    made = 0
-    while made < count:
-        start = made * size
+    n_made = 0
+    while n_made < count:
+        start = n_made * size
         pool = [
             vectorize(agent, SOURCES[source](fold, seed, start + i))
             for i in range(POOL * size)
@@ -98,9 +98,9 @@ def batches(
         )
         cut = [pool[i : i + size] for i in range(0, len(pool), size)]
         order = sorted(range(len(cut)), key=lambda _: rng.random())
-        for i in order[: count - made]:
+        for i in order[: count - n_made]:
             yield cut[i]
-        made += POOL
+        n_made += POOL
 
 
 def held_out_loss(agent: Any, source: str, seed: int, count: int = 1024) -> float:
@@ -110,36 +110,40 @@ def held_out_loss(agent: Any, source: str, seed: int, count: int = 1024) -> floa
     agent.reset_metrics()
     total, weight = 0.0, 0.0
     for start in range(0, count, 32):
-        found = agent.batch_act(
+        acts = agent.batch_act(
             [
                 vectorize(agent, SOURCES[source]('valid', seed, i), 'eval_labels')
                 for i in range(start, start + 32)
             ]
         )
-        for one in found:
-            metric = one['metrics']['loss']
+        for act in acts:
+            metric = act['metrics']['loss']
             total, weight = total + metric._numer, weight + metric._denom
     return float(total / weight)
 
 
-def said(fold: str, seed: int, count: int) -> list[str]:
+def all_utterances(fold: str, seed: int, count: int) -> list[str]:
     """
     Return every utterance of ``count`` dialogues once, in alphabetical order.
     """
     return sorted(
-        {turn.text for index in range(count) for turn in dialogue(fold, seed, index)}
+        {
+            turn.text
+            for index in range(count)
+            for turn in make_dialogue(fold, seed, index)
+        }
     )
 
 
-def texts(seed: int, count: int) -> Sequence[str]:
+def tokenizer_texts(seed: int, count: int) -> Sequence[str]:
     """
-    Return the text that the byte-pair encoding is learned from.
+    Return the texts that the byte-pair encoding is learned from.
     """
     return [
         text
         for index in range(count)
         for text in (
-            *(turn.text for turn in dialogue('train', seed, index)),
-            judged('train', seed, index).reply,
+            *(turn.text for turn in make_dialogue('train', seed, index)),
+            make_reaction_example('train', seed, index).reply,
         )
     ]

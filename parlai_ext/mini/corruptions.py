@@ -1,8 +1,8 @@
 """
-Ways to spoil a turn, by name.
+Corruptions of a turn, by name.
 
-The judge learns from `TRAIN` kinds only. `HELD_OUT` kinds stay unseen by it: the floors
-of the demo and the check of the judge use them.
+The judge learns from `TRAIN` kinds only. It never sees `HELD_OUT` kinds: the floors of
+the demo and the check of the judge use them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from parlai_ext.mini.smalltalk import TOPICS, Turn, capital, pick
+from parlai_ext.mini.smalltalk import TOPICS, GeneratedTurn, capitalized, pick
 from parlai_ext.mini.topics import DETAILS
 
-# a spoiler sees the draws, the turns so far (the one to spoil last), and other turns
-Spoiler = Callable[[random.Random, Sequence[Turn], Sequence[Turn]], str]
+Turns = Sequence[GeneratedTurn]
+# takes the turns so far, the one to corrupt last, and turns of another dialogue
+Corruption = Callable[[random.Random, Turns, Turns], str]
 
 GENERIC = (
     'I do not know.',
@@ -35,19 +36,20 @@ WORDS = tuple(
 
 
 def _replace(text: str, old: str, new: str) -> str:
-    return text.replace(old, new).replace(capital(old), capital(new))
+    return text.replace(old, new).replace(capitalized(old), capitalized(new))
 
 
-def off_topic(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
+def off_topic(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    A turn from another dialogue.
+    Return a turn from another dialogue.
     """
     return pick(rng, other).text
 
 
-def wrong_slot(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
+def wrong_slot(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    Another value where one was taken up; off topic when the turn takes up none.
+    Return the turn with another item in the place of one that was mentioned before; if
+    there is none, a turn from another dialogue.
     """
     before = ' '.join(turn.text.lower() for turn in turns[-3:-1])
     named = [
@@ -61,37 +63,35 @@ def wrong_slot(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn])
     return _replace(turns[-1].text, old, pick(rng, [x for x in ITEMS if x != old]))
 
 
-def repeat_self(
-    rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]
-) -> str:
+def repeat_self(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    What the same speaker said before.
+    Return an earlier turn of the same speaker.
     """
     own = turns[-3::-2]
     return pick(rng, own).text if own else stutter(rng, turns, other)
 
 
-def echo(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
+def echo(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    What the other speaker just said.
+    Return the turn before, which is the other speaker's.
     """
     return turns[-2].text if len(turns) > 1 else stutter(rng, turns, other)
 
 
-def stutter(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
+def stutter(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    Some words said two or three times.
+    Return the turn with some words two or three times.
     """
     words = turns[-1].text.split()
-    said: list[str] = []
+    stuttered: list[str] = []
     for word in words:
-        said += [word] * (1 if rng.random() < 0.6 else 2 + int(rng.random() * 2))
-    return ' '.join(said + words[-1:])
+        stuttered += [word] * (1 if rng.random() < 0.6 else 2 + int(rng.random() * 2))
+    return ' '.join(stuttered + words[-1:])
 
 
-def loop(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
+def loop(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    A few words said over and over.
+    Return the turn with a few words over and over.
     """
     words = turns[-1].text.split()
     start = int(rng.random() * len(words))
@@ -100,9 +100,9 @@ def loop(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> st
     return ' '.join(words[:start] + piece * (3 + int(rng.random() * 4)))
 
 
-def drop_words(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
+def drop_words(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    The turn with about half of its words missing.
+    Return the turn without about half of its words.
     """
     words = turns[-1].text.split()
     kept = [word for word in words if rng.random() < 0.55]
@@ -111,11 +111,9 @@ def drop_words(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn])
     )
 
 
-def random_words(
-    rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]
-) -> str:
+def random_words(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    The turn with about half of its words replaced by any others.
+    Return the turn with about half of its words replaced by random ones.
     """
     words = turns[-1].text.split()
     fixed = int(rng.random() * len(words))
@@ -125,18 +123,18 @@ def random_words(
     )
 
 
-def mash(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
+def mash(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    The start of this turn glued to the end of a turn from elsewhere.
+    Return the start of this turn, followed by the end of one from another dialogue.
     """
     left, right = turns[-1].text.split(), pick(rng, other).text.split()
     cut = 1 + int(rng.random() * max(1, len(left) - 1))
     return ' '.join(left[:cut] + right[len(right) // 2 :])
 
 
-def no_detail(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
+def no_detail(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    The turn with every value replaced by something vague.
+    Return the turn with every item and detail replaced by something vague.
     """
     text = turns[-1].text
     for old in turns[-1].slots:
@@ -144,9 +142,9 @@ def no_detail(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) 
     return text if text != turns[-1].text else off_topic(rng, turns, other)
 
 
-def word_salad(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]) -> str:
+def word_salad(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    The turn's own words, shuffled.
+    Return the turn's own words, shuffled.
     """
     words = turns[-1].text.split()
     for i in range(len(words) - 1, 0, -1):
@@ -155,16 +153,14 @@ def word_salad(rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn])
     return ' '.join(words)
 
 
-def generic_reply(
-    rng: random.Random, turns: Sequence[Turn], other: Sequence[Turn]
-) -> str:
+def generic_reply(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
-    An answer that fits everything and says nothing.
+    Return a reply that fits everything and says nothing.
     """
     return pick(rng, GENERIC)
 
 
-TRAIN: dict[str, Spoiler] = {
+TRAIN: dict[str, Corruption] = {
     'off_topic': off_topic,
     'wrong_slot': wrong_slot,
     'repeat_self': repeat_self,
@@ -176,12 +172,12 @@ TRAIN: dict[str, Spoiler] = {
     'mash': mash,
     'no_detail': no_detail,
 }
-# seen in the turn itself: what the judge starts with
+# kinds that can be seen in the turn itself; the judge learns these first
 EASY = {
     kind: TRAIN[kind]
     for kind in ('stutter', 'loop', 'drop_words', 'random_words', 'no_detail')
 }
-HELD_OUT: dict[str, Spoiler] = {
+HELD_OUT: dict[str, Corruption] = {
     'word_salad': word_salad,
     'generic_reply': generic_reply,
 }

@@ -1,5 +1,6 @@
 """
-What a partner says of the turn before: praise, or a complaint of one family.
+Reactions of a partner to the turn before (praise, or a complaint of one family), and
+examples that end in one: the training data of the judge.
 
 A small grammar: ``[a|b]`` stands for either. The sentences mean what the shipped
 follow-ups mean and share words with them; none of them is one of the follow-ups.
@@ -10,9 +11,11 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from parlai_ext.mini.smalltalk import join, pick
+from parlai_ext.mini.corruptions import TRAIN, Corruption
+from parlai_ext.mini.smalltalk import GeneratedTurn, join_sentences, make_dialogue, pick
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     'broken': (
@@ -97,7 +100,7 @@ COMPLAINTS = tuple(name for name in FAMILIES if name != 'praise')
 LEADS = ('Sorry,', 'Hm,', 'Honestly,', 'To be honest,', 'Well,')
 PRAISE_LEADS = ('Oh,', 'You know,', 'To be honest,', 'Well,')
 
-# what a kind of corruption makes people say, beside plain dislike
+# the family of complaints about each kind of corruption, besides plain dislike
 BLAME = {
     'off_topic': 'senseless',
     'wrong_slot': 'senseless',
@@ -116,9 +119,9 @@ _CHOICE = re.compile(r'\[([^\]]*)\]')
 
 def expand(rng: random.Random, pattern: str) -> str:
     """
-    Return one sentence of ``pattern``.
+    Return one sentence of ``pattern``, drawn at random.
     """
-    return _CHOICE.sub(lambda found: pick(rng, found.group(1).split('|')), pattern)
+    return _CHOICE.sub(lambda match: pick(rng, match.group(1).split('|')), pattern)
 
 
 def sentences(pattern: str) -> Iterator[str]:
@@ -127,13 +130,13 @@ def sentences(pattern: str) -> Iterator[str]:
     """
     parts = _CHOICE.split(pattern)
     options = [part.split('|') if i % 2 else [part] for i, part in enumerate(parts)]
-    for chosen in itertools.product(*options):
-        yield ''.join(chosen)
+    for parts in itertools.product(*options):
+        yield ''.join(parts)
 
 
 def inventory() -> list[str]:
     """
-    Return every reaction there is, without the leads.
+    Return every possible reaction, without the leads.
     """
     short = [one for family in SHORT.values() for one in family]
     return short + [
@@ -146,7 +149,7 @@ def inventory() -> list[str]:
 
 def complaint(rng: random.Random, kind: str) -> str:
     """
-    Return what one may say after a turn spoilt in this way.
+    Return a complaint about a turn that is corrupted in this way.
     """
     chance = rng.random()
     if chance < 0.4:
@@ -155,21 +158,84 @@ def complaint(rng: random.Random, kind: str) -> str:
         family = 'dislike'
     else:
         family = pick(rng, COMPLAINTS)
-    return _with_lead(rng, LEADS, _say(rng, family))
+    return _with_lead(rng, LEADS, _reaction(rng, family))
 
 
 def praise(rng: random.Random) -> str:
     """
-    Return what one may say after a good turn.
+    Return praise of a good turn.
     """
-    return _with_lead(rng, PRAISE_LEADS, _say(rng, 'praise'))
+    return _with_lead(rng, PRAISE_LEADS, _reaction(rng, 'praise'))
 
 
-def _say(rng: random.Random, family: str) -> str:
+def _reaction(rng: random.Random, family: str) -> str:
     if rng.random() < SHORT_SHARE:
         return pick(rng, SHORT[family])
     return expand(rng, pick(rng, FAMILIES[family]))
 
 
 def _with_lead(rng: random.Random, leads: tuple[str, ...], text: str) -> str:
-    return join(pick(rng, leads), text) if rng.random() < 0.15 else text
+    return join_sentences(pick(rng, leads), text) if rng.random() < 0.15 else text
+
+
+@dataclass(frozen=True)
+class ReactionExample:
+    """
+    A context whose last turn is good (`kind` is `None`) or corrupted, and the reply.
+    """
+
+    context: tuple[str, ...]
+    reply: str
+    kind: str | None
+
+
+def corrupt_last_turn(
+    rng: random.Random,
+    turns: list[GeneratedTurn],
+    other: tuple[GeneratedTurn, ...],
+    kinds: Mapping[str, Corruption] = TRAIN,
+) -> tuple[GeneratedTurn, str | None]:
+    """
+    Return the last of ``turns``, corrupted, and the kind of corruption; `None` instead
+    of a kind if the corruption left the turn unchanged.
+    """
+    kind = pick(rng, sorted(kinds))
+    text = kinds[kind](rng, turns, other)
+    changed = text != turns[-1].text
+    return replace(turns[-1], text=text), kind if changed else None
+
+
+def make_reaction_example(
+    fold: str, seed: int, index: int, kinds: Mapping[str, Corruption] = TRAIN
+) -> ReactionExample:
+    """
+    Return example ``index`` of a fold.
+
+    Examples come in twins with the same context, whose last turn is good in one and
+    corrupted in the other, so that only this turn decides which reaction follows.
+    Earlier turns of both speakers may be corrupted, too.
+    """
+    twins, odd = divmod(index, 2)
+    rng = random.Random(f'judged/{fold}/{seed}/{twins}')
+    turns = list(make_dialogue(fold, seed, twins))
+    other = make_dialogue(fold, seed + 1, twins)
+    last = 1 + int(rng.random() * (len(turns) - 1))
+    own_rate = 0.7 if rng.random() < 0.2 else 0.0
+    their_rate = 0.5 if rng.random() < 0.15 else 0.0
+    context: list[GeneratedTurn] = []
+    for i, turn in enumerate(turns[:last]):
+        rate = own_rate if (last - i) % 2 == 0 else their_rate
+        context.append(turn)
+        if i > 0 and rng.random() < rate:
+            context[-1] = corrupt_last_turn(rng, context, other, kinds)[0]
+    context.append(turns[last])
+    kind = None
+    if odd:
+        context[-1], kind = corrupt_last_turn(rng, context, other, kinds)
+    if kind is not None:
+        reply = complaint(rng, kind)
+    elif last + 1 < len(turns) and rng.random() < 0.5:
+        reply = turns[last + 1].text
+    else:
+        reply = praise(rng)
+    return ReactionExample(tuple(turn.text for turn in context), reply, kind)

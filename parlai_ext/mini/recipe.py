@@ -1,5 +1,6 @@
 """
-The models of the mini zoo: what each is, learns from, and when it is kept.
+The models of the mini zoo: options, training data and the updates at which each is
+saved.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MEDIUM: Mapping[str, Any] = {
     'ffn_size': 256,
     'variant': 'prelayernorm',
     'activation': 'gelu',
-    # the latest word first: what matters most is always in the same place
+    # the latest word first: the most important part is always in the same position
     'history_reversed': True,
     'n_positions': 128,
     'dropout': 0.0,
@@ -65,7 +66,7 @@ class Job:
     """
     One training run: `keep` maps the name of a shipped model to its update count.
 
-    `lessons` are sources of examples and how many updates each is learned from.
+    `lessons` are pairs of a source of examples and its number of updates.
     """
 
     keep: Mapping[str, int]

@@ -1,8 +1,8 @@
 """
-Keep a trained agent as the small files that ParlAI loads anywhere.
+Saves a trained agent as small files that ParlAI loads on any machine.
 
-Weights become float16, the optimizer's state goes, and the options lose everything that
-belongs to the machine they were made on.
+Weights become float16, the optimizer's state is left out, and so are options that
+belong to the machine or to the training run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from parlai.core.opt import Opt
 
-# what the place or the run decides, not the model
+# options of the machine or the training run, not of the model
 _LOCAL = {
     'allow_missing_init_opts',
     'bpe_merge',
@@ -35,44 +35,44 @@ _LOCAL = {
     'starttime',
     'task',
 }
-# what agents look up even when no parser filled it in, as a user would have it
+# options that agents read even if no parser has filled them in
 _NEUTRAL = {'no_cuda': False, 'gpu': -1, 'verbose': False, 'skip_generation': False}
 
 
-def portable(opt: Opt) -> Opt:
+def portable_options(opt: Opt) -> Opt:
     """
     Return the options that belong to the model.
 
-    :raises ValueError: when an absolute path is left.
+    :raises ValueError: if an absolute path is left.
     """
-    kept = {key: opt[key] for key in sorted(opt) if key not in _LOCAL} | _NEUTRAL
-    for key, value in kept.items():
+    options = {key: opt[key] for key in sorted(opt) if key not in _LOCAL} | _NEUTRAL
+    for key, value in options.items():
         if isinstance(value, str) and value.startswith('/'):
             raise ValueError(f'option {key} holds an absolute path: {value}')
-    return Opt(kept)
+    return Opt(options)
 
 
-def halved(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def as_float16(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """
-    Return the weights as float16; what shared memory before shares it after.
+    Return the weights as float16; weights that share memory still do.
     """
-    made: dict[int, torch.Tensor] = {}
+    copies: dict[int, torch.Tensor] = {}
     for value in weights.values():
-        if value.data_ptr() not in made:
+        if value.data_ptr() not in copies:
             floating = value.is_floating_point()
-            made[value.data_ptr()] = value.half() if floating else value.clone()
-    return {name: made[value.data_ptr()] for name, value in weights.items()}
+            copies[value.data_ptr()] = value.half() if floating else value.clone()
+    return {name: copies[value.data_ptr()] for name, value in weights.items()}
 
 
-def ship(agent: Any, folder: Path, candidates: Sequence[str] = ()) -> None:
+def save_agent(agent: Any, folder: Path, candidates: Sequence[str] = ()) -> None:
     """
     Write ``model``, ``model.opt`` and the dictionary of ``agent`` into ``folder``.
 
     :param candidates: the replies of a retriever, written as ``model.candidates``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    torch.save({'model': halved(agent.model.state_dict())}, folder / 'model')
-    portable(agent.opt).save(str(folder / 'model.opt'))
+    torch.save({'model': as_float16(agent.model.state_dict())}, folder / 'model')
+    portable_options(agent.opt).save(str(folder / 'model.opt'))
     agent.dict.save(str(folder / 'model.dict'), sort=False)
     (folder / 'model.dict.opt').unlink()
     if candidates:

@@ -1,10 +1,10 @@
 """
-Small talk from a seed: two speakers who ask, answer and take up what the other said.
+Small talk generated from a seed: two speakers ask, answer and respond to each other.
 
-A dialogue is a walk over what is pending between the speakers (a question, a statement,
-a detail just given). Each speaker keeps to the facts he gave before. Only
-`random.Random.random` with string seeds is used, whose values Python guarantees, so the
-same seed gives the same dialogues on every platform.
+Each turn responds to what is pending (a question, a statement or a detail just given).
+Each speaker's facts stay the same throughout a dialogue. Only `random.Random.random`
+with string seeds is used, whose values Python guarantees, so the same seed gives the
+same dialogues on every platform.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from parlai_ext.mini.topics import DETAILS, Topic
-from parlai_ext.mini.topics_home import HOME
-from parlai_ext.mini.topics_outside import OUTSIDE
+from parlai_ext.mini.topics import DETAILS, TOPICS, Topic
 
 T = TypeVar('T')
 
-TOPICS: tuple[Topic, ...] = HOME + OUTSIDE
 FOLDS = ('train', 'valid', 'test')
 SHORTEST, LONGEST = 6, 12
 
@@ -47,9 +44,9 @@ LINKS = (
 
 
 @dataclass(frozen=True)
-class Turn:
+class GeneratedTurn:
     """
-    One utterance, and the slot values that it mentions.
+    One generated utterance, and the slot values that it mentions.
     """
 
     text: str
@@ -59,10 +56,10 @@ class Turn:
 @dataclass(frozen=True)
 class Pending:
     """
-    What the next speaker has to take up.
+    The part of a turn that the next speaker has to respond to.
 
-    `move` is one of ask, tell, probe, detail, check, confirm; `back` says that the
-    question was returned.
+    `move` is one of ask, tell, probe, detail, check, confirm; `back` is true if the
+    speaker also returned the question.
     """
 
     move: str
@@ -74,58 +71,66 @@ class Pending:
 
 
 @dataclass
-class Talk:
+class DialogueState:
     """
-    A dialogue in the making: what was said, known, and is pending.
+    An unfinished dialogue: its turns, the facts of each speaker, and used topics.
     """
 
     rng: random.Random
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[GeneratedTurn] = field(default_factory=list)
     facts: dict[tuple[int, str], str] = field(default_factory=dict)
-    asked: set[tuple[str, str]] = field(default_factory=set)
+    asked_details: set[tuple[str, str]] = field(default_factory=set)
     topics: list[str] = field(default_factory=list)
     topic_age: int = 0
 
 
+# a new turn and what it leaves pending; a piece of a turn, with its slots
+Move = tuple[GeneratedTurn, Pending]
+Piece = tuple[str, Pending, tuple[str, ...]]
+
+
 def pick(rng: random.Random, items: Sequence[T]) -> T:
     """
-    Return one of ``items``, drawn by the one method that every version keeps.
+    Return one of ``items`` at random; `random.random` is stable over Python versions.
     """
     return items[int(rng.random() * len(items))]
 
 
-def capital(text: str) -> str:
+def capitalized(text: str) -> str:
+    """
+    Return a text with its first letter capital.
+    """
     return text[:1].upper() + text[1:]
 
 
-def yours(value: str) -> str:
+def as_listener_says(value: str) -> str:
     """
-    Return a detail as its listener says it: my sister, your sister.
+    Return a detail as the listener would say it: my sister, your sister.
     """
     swap = {'my': 'your', 'me': 'you'}
     return ' '.join(swap.get(word, word) for word in value.split(' '))
 
 
-def render(frame: str, topic: Topic, x: str = '', y: str = '') -> str:
+def fill_slots(frame: str, topic: Topic, x: str = '', y: str = '') -> str:
     """
-    Return ``frame`` with its slots filled.
+    Return the sentence of a frame with its slots filled.
     """
-    text = frame.format(
+    return frame.format(
         x=x,
-        X=capital(x),
+        X=capitalized(x),
         y=y,
-        Y=capital(y),
-        yours=yours(y),
-        Yours=capital(yours(y)),
+        Y=capitalized(y),
+        yours=as_listener_says(y),
+        Yours=capitalized(as_listener_says(y)),
         do=topic.do.format(x=x),
         doing=topic.doing.format(x=x),
     )
-    return text
 
 
-def join(*sentences: str) -> str:
+def join_sentences(*sentences: str) -> str:
     """
-    Return the sentences as one utterance; after a comma the next one starts small.
+    Return the sentences as one utterance; after a comma the next one starts with a
+    small letter.
     """
     text = ''
     for sentence in sentences:
@@ -135,123 +140,124 @@ def join(*sentences: str) -> str:
     return text
 
 
-def _value(talk: Talk, speaker: int, topic: Topic, kind: str = '') -> str:
+def _fact(state: DialogueState, speaker: int, topic: Topic, kind: str = '') -> str:
     key = (speaker, f'{topic.name}/{kind}')
-    if key not in talk.facts:
+    if key not in state.facts:
         values = DETAILS[kind].values if kind else topic.items
-        talk.facts[key] = pick(talk.rng, values)
-    return talk.facts[key]
+        state.facts[key] = pick(state.rng, values)
+    return state.facts[key]
 
 
-def _new_topic(talk: Talk, speaker: int) -> tuple[str, Pending, tuple[str, ...]]:
-    fresh = [topic for topic in TOPICS if topic.name not in talk.topics]
-    topic = pick(talk.rng, fresh)
-    talk.topics.append(topic.name)
-    talk.topic_age = 0
-    if talk.rng.random() < 0.6:
-        return pick(talk.rng, topic.ask), Pending('ask', topic), ()
-    x = _value(talk, speaker, topic)
-    text = render(pick(talk.rng, topic.tell), topic, x)
+def _new_topic(state: DialogueState, speaker: int) -> Piece:
+    unused = [topic for topic in TOPICS if topic.name not in state.topics]
+    topic = pick(state.rng, unused)
+    state.topics.append(topic.name)
+    state.topic_age = 0
+    if state.rng.random() < 0.6:
+        return pick(state.rng, topic.ask), Pending('ask', topic), ()
+    x = _fact(state, speaker, topic)
+    text = fill_slots(pick(state.rng, topic.tell), topic, x)
     return text, Pending('tell', topic, x), (x,)
 
 
-def _probe(talk: Talk, topic: Topic, x: str) -> tuple[str, Pending, tuple[str, ...]]:
-    kinds = [kind for kind in topic.probes if (x, kind) not in talk.asked]
-    kind = pick(talk.rng, kinds or topic.probes)
-    talk.asked.add((x, kind))
-    text = render(pick(talk.rng, DETAILS[kind].ask), topic, x)
+def _probe(state: DialogueState, topic: Topic, x: str) -> Piece:
+    kinds = [kind for kind in topic.probes if (x, kind) not in state.asked_details]
+    kind = pick(state.rng, kinds or topic.probes)
+    state.asked_details.add((x, kind))
+    text = fill_slots(pick(state.rng, DETAILS[kind].ask), topic, x)
     return text, Pending('probe', topic, x, kind), (x,)
 
 
-def _own(
-    talk: Talk, speaker: int, topic: Topic
-) -> tuple[str, Pending, tuple[str, ...]]:
-    heard = {
-        talk.facts.get((0, f'{topic.name}/')),
-        talk.facts.get((1, f'{topic.name}/')),
+def _own_preference(state: DialogueState, speaker: int, topic: Topic) -> Piece:
+    named = {
+        state.facts.get((0, f'{topic.name}/')),
+        state.facts.get((1, f'{topic.name}/')),
     }
-    others = [x for x in topic.items if x not in heard]
-    x = talk.facts.setdefault((speaker, f'{topic.name}/'), pick(talk.rng, others))
-    text = render(pick(talk.rng, OWN), topic, x)
+    others = [x for x in topic.items if x not in named]
+    x = state.facts.setdefault((speaker, f'{topic.name}/'), pick(state.rng, others))
+    text = fill_slots(pick(state.rng, OWN), topic, x)
     return text, Pending('tell', topic, x), (x,)
 
 
-def _open(talk: Talk, speaker: int) -> tuple[Turn, Pending]:
-    text, pending, slots = _new_topic(talk, speaker)
-    if talk.rng.random() < 0.6:
-        text = join(pick(talk.rng, GREETINGS), text)
-    return Turn(text, slots), pending
+def _open_dialogue(state: DialogueState, speaker: int) -> Move:
+    text, pending, slots = _new_topic(state, speaker)
+    if state.rng.random() < 0.6:
+        text = join_sentences(pick(state.rng, GREETINGS), text)
+    return GeneratedTurn(text, slots), pending
 
 
-def _answer(talk: Talk, speaker: int, asked: Pending) -> tuple[Turn, Pending]:
-    rng, topic = talk.rng, asked.topic
-    x = _value(talk, speaker, topic)
-    text = render(pick(rng, topic.tell if rng.random() < 0.75 else SHORT), topic, x)
+def _answer(state: DialogueState, speaker: int, last: Pending) -> Move:
+    rng, topic = state.rng, last.topic
+    x = _fact(state, speaker, topic)
+    text = fill_slots(pick(rng, topic.tell if rng.random() < 0.75 else SHORT), topic, x)
     if rng.random() < 0.4:
-        text = join(pick(rng, LEADS), text)
+        text = join_sentences(pick(rng, LEADS), text)
     back = rng.random() < 0.3
     if back:
-        text = join(text, pick(rng, BACK))
-    return Turn(text, (x,)), Pending('tell', topic, x, back=back)
+        text = join_sentences(text, pick(rng, BACK))
+    return GeneratedTurn(text, (x,)), Pending('tell', topic, x, back=back)
 
 
-def _take_up(talk: Talk, speaker: int, told: Pending) -> tuple[Turn, Pending]:
-    rng, topic, x = talk.rng, told.topic, told.x
-    if told.back or (
-        rng.random() < 0.15 and (speaker, f'{topic.name}/') not in talk.facts
+def _take_up(state: DialogueState, speaker: int, last: Pending) -> Move:
+    rng, topic, x = state.rng, last.topic, last.x
+    if last.back or (
+        rng.random() < 0.15 and (speaker, f'{topic.name}/') not in state.facts
     ):
-        text, pending, slots = _own(talk, speaker, topic)
+        text, pending, slots = _own_preference(state, speaker, topic)
     else:
-        text, pending, slots = _probe(talk, topic, x)
+        text, pending, slots = _probe(state, topic, x)
     if rng.random() < 0.7:
-        text = join(render(pick(rng, topic.comment), topic, x), text)
-    return Turn(text, (x,) + slots), pending
+        text = join_sentences(fill_slots(pick(rng, topic.comment), topic, x), text)
+    return GeneratedTurn(text, (x,) + slots), pending
 
 
-def _give_detail(talk: Talk, speaker: int, asked: Pending) -> tuple[Turn, Pending]:
-    rng, topic, x, kind = talk.rng, asked.topic, asked.x, asked.kind
-    y = _value(talk, speaker, topic, kind)
-    text = render(pick(rng, DETAILS[kind].answer), topic, x, y)
+def _give_detail(state: DialogueState, speaker: int, last: Pending) -> Move:
+    rng, topic, x, kind = state.rng, last.topic, last.x, last.kind
+    y = _fact(state, speaker, topic, kind)
+    text = fill_slots(pick(rng, DETAILS[kind].answer), topic, x, y)
     if rng.random() < 0.2:
-        text = join(pick(rng, LEADS[1:3]), text)
-    return Turn(text, (x, y)), Pending('detail', topic, x, kind, y)
+        text = join_sentences(pick(rng, LEADS[1:3]), text)
+    return GeneratedTurn(text, (x, y)), Pending('detail', topic, x, kind, y)
 
 
-def _remark(talk: Talk, speaker: int, given: Pending) -> tuple[Turn, Pending]:
-    rng, topic, x, kind, y = talk.rng, given.topic, given.x, given.kind, given.y
-    said = render(pick(rng, DETAILS[kind].remark), topic, x, y)
+def _remark(state: DialogueState, speaker: int, last: Pending) -> Move:
+    rng, topic, x, kind, y = state.rng, last.topic, last.x, last.kind, last.y
+    remark = fill_slots(pick(rng, DETAILS[kind].remark), topic, x, y)
     chance = rng.random()
     slots: tuple[str, ...] = ()
-    if talk.topic_age > 4 or chance < 0.2:
-        text, pending, slots = _new_topic(talk, speaker)
-        text = join(said, pick(rng, LINKS), text)
+    if state.topic_age > 4 or chance < 0.2:
+        text, pending, slots = _new_topic(state, speaker)
+        text = join_sentences(remark, pick(rng, LINKS), text)
     elif chance < 0.6:
-        question = render(pick(rng, DETAILS[kind].check), topic, x, y)
-        text, pending = join(said, question), Pending('check', topic, x, kind, y)
-    elif chance < 0.85 or (speaker, f'{topic.name}/') in talk.facts:
-        question, pending, slots = _probe(talk, topic, x)
-        text = join(said, question)
+        question = fill_slots(pick(rng, DETAILS[kind].check), topic, x, y)
+        text, pending = (
+            join_sentences(remark, question),
+            Pending('check', topic, x, kind, y),
+        )
+    elif chance < 0.85 or (speaker, f'{topic.name}/') in state.facts:
+        question, pending, slots = _probe(state, topic, x)
+        text = join_sentences(remark, question)
     else:
-        own, pending, slots = _own(talk, speaker, topic)
-        text = join(said, own)
-    return Turn(text, (y, yours(y)) + slots), pending
+        own, pending, slots = _own_preference(state, speaker, topic)
+        text = join_sentences(remark, own)
+    return GeneratedTurn(text, (y, as_listener_says(y)) + slots), pending
 
 
-def _confirm(talk: Talk, speaker: int, asked: Pending) -> tuple[Turn, Pending]:
-    x, kind, y = asked.x, asked.kind, asked.y
-    text = render(pick(talk.rng, DETAILS[kind].confirm), asked.topic, x, y)
-    return Turn(text, (x, y)), Pending('confirm', asked.topic, x, kind, y)
+def _confirm(state: DialogueState, speaker: int, last: Pending) -> Move:
+    x, kind, y = last.x, last.kind, last.y
+    text = fill_slots(pick(state.rng, DETAILS[kind].confirm), last.topic, x, y)
+    return GeneratedTurn(text, (x, y)), Pending('confirm', last.topic, x, kind, y)
 
 
-def _move_on(talk: Talk, speaker: int, told: Pending) -> tuple[Turn, Pending]:
-    rng, known = talk.rng, (speaker, f'{told.topic.name}/') in talk.facts
-    if talk.topic_age > 4 or known or rng.random() < 0.5:
-        text, pending, slots = _new_topic(talk, speaker)
-        text = join(pick(rng, SEEN), pick(rng, LINKS), text)
+def _move_on(state: DialogueState, speaker: int, last: Pending) -> Move:
+    rng, known = state.rng, (speaker, f'{last.topic.name}/') in state.facts
+    if state.topic_age > 4 or known or rng.random() < 0.5:
+        text, pending, slots = _new_topic(state, speaker)
+        text = join_sentences(pick(rng, SEEN), pick(rng, LINKS), text)
     else:
-        text, pending, slots = _own(talk, speaker, told.topic)
-        text = join(pick(rng, SEEN), text)
-    return Turn(text, slots), pending
+        text, pending, slots = _own_preference(state, speaker, last.topic)
+        text = join_sentences(pick(rng, SEEN), text)
+    return GeneratedTurn(text, slots), pending
 
 
 MOVES = {
@@ -264,25 +270,25 @@ MOVES = {
 }
 
 
-def dialogue(fold: str, seed: int, index: int) -> tuple[Turn, ...]:
+def make_dialogue(fold: str, seed: int, index: int) -> tuple[GeneratedTurn, ...]:
     """
     Return dialogue ``index`` of a fold; folds never share a seed.
     """
     if fold not in FOLDS:
         raise ValueError(f'unknown fold {fold!r}; known: {", ".join(FOLDS)}')
-    talk = Talk(random.Random(f'smalltalk/{fold}/{seed}/{index}'))
-    length = SHORTEST + int(talk.rng.random() * (LONGEST - SHORTEST + 1))
-    turn, pending = _open(talk, 0)
-    talk.turns.append(turn)
-    while len(talk.turns) < length:
-        talk.topic_age += 1
-        turn, pending = MOVES[pending.move](talk, len(talk.turns) % 2, pending)
-        talk.turns.append(turn)
-    return tuple(talk.turns)
+    state = DialogueState(random.Random(f'smalltalk/{fold}/{seed}/{index}'))
+    length = SHORTEST + int(state.rng.random() * (LONGEST - SHORTEST + 1))
+    turn, pending = _open_dialogue(state, 0)
+    state.turns.append(turn)
+    while len(state.turns) < length:
+        state.topic_age += 1
+        turn, pending = MOVES[pending.move](state, len(state.turns) % 2, pending)
+        state.turns.append(turn)
+    return tuple(state.turns)
 
 
-def dialogues(fold: str, seed: int, count: int) -> list[tuple[Turn, ...]]:
+def make_dialogues(fold: str, seed: int, count: int) -> list[tuple[GeneratedTurn, ...]]:
     """
     Return the first ``count`` dialogues of a fold.
     """
-    return [dialogue(fold, seed, index) for index in range(count)]
+    return [make_dialogue(fold, seed, index) for index in range(count)]

@@ -28,16 +28,16 @@ REPORT_EVERY = 250
 
 def learn_tokenizer(folder: Path, seed: int) -> None:
     """
-    Learn a byte-level byte-pair encoding, which can write any text.
+    Learn a byte-level byte-pair encoding, which can encode any text.
     """
     from tokenizers import ByteLevelBPETokenizer
 
-    from parlai_ext.mini.corpus import texts
+    from parlai_ext.mini.corpus import tokenizer_texts
 
-    lines = list(texts(seed, TOKENIZER_DIALOGUES))
+    lines = list(tokenizer_texts(seed, TOKENIZER_DIALOGUES))
     tokenizer = ByteLevelBPETokenizer(add_prefix_space=True)
     tokenizer.train_from_iterator(
-        # the newline stands between utterances and must be one token
+        # the newline separates utterances and must be one token
         lines + ['\n'] * len(lines),
         vocab_size=VOCABULARY,
         show_progress=False,
@@ -72,12 +72,12 @@ def build_agent(job: Job, seed: int, tokenizer: Path) -> Any:
 
 def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, float]]:
     """
-    Train one job; ship its models and return what is known of each.
+    Train one job and save its models; return the facts about each model.
     """
     import parlai.utils.logging as logging
 
-    from parlai_ext.mini.corpus import said
-    from parlai_ext.mini.shipping import ship
+    from parlai_ext.mini.corpus import all_utterances
+    from parlai_ext.mini.shipping import save_agent
 
     logging.set_log_level(logging.ERROR)
     agent = build_agent(job, seed, Path(tokenizer))
@@ -88,7 +88,8 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
         if step in by_step:
             name = by_step[step]
             facts[name] = _facts(agent, job, step)
-            ship(agent, Path(out) / name, said('train', job.seed, job.candidates))
+            replies = all_utterances('train', job.seed, job.candidates)
+            save_agent(agent, Path(out) / name, replies)
             print(f'{name} is kept: {json.dumps(facts[name])}', flush=True)
         if step < last:
             acts = agent.batch_act(next(data))
@@ -122,8 +123,8 @@ def _loss(acts: Sequence[Any]) -> float:
     """
     Return the loss of one batch: per token (generators) or per example (rankers).
     """
-    found = [act['metrics'] for act in acts]
-    losses = [one.get('loss', one.get('mean_loss')) for one in found]
+    metrics = [act['metrics'] for act in acts]
+    losses = [one.get('loss', one.get('mean_loss')) for one in metrics]
     return float(sum(x._numer for x in losses) / sum(x._denom for x in losses))
 
 
@@ -149,7 +150,7 @@ def train_all(
     jobs: Sequence[Job], seed: int, out: Path, tokenizer: str, processes: int
 ) -> dict[str, dict[str, float]]:
     """
-    Train jobs side by side, in their order; return what is known of each model.
+    Train jobs in parallel, in their order; return the facts about each model.
     """
     context = multiprocessing.get_context('spawn')
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
@@ -159,7 +160,7 @@ def train_all(
 
 def record(facts: Mapping[str, Mapping[str, float]], path: Path) -> None:
     """
-    Write what is known of these models, beside what is known of others.
+    Write the facts about these models to a file, which keeps those about others.
     """
     known = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
     text = json.dumps({**known, **facts}, indent=1, sort_keys=True) + '\n'

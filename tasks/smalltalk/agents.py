@@ -11,8 +11,8 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.mini.judged import judged
-from parlai_ext.mini.smalltalk import FOLDS, dialogue
+from parlai_ext.mini.reactions import make_reaction_example
+from parlai_ext.mini.smalltalk import FOLDS, make_dialogue
 
 Entry = tuple[tuple[str, str], bool]
 
@@ -70,7 +70,7 @@ class DefaultTeacher(DialogTeacher):
         seed = self.opt.get('smalltalk_seed', 0)
         for index in range(self.opt.get('smalltalk_dialogues', 1000)):
             if self.opt.get('smalltalk_reactions'):
-                one = judged(datafile, seed, index)
+                one = make_reaction_example(datafile, seed, index)
                 yield ('\n'.join(one.context), one.reply), True
             else:
-                yield from pairs([t.text for t in dialogue(datafile, seed, index)])
+                yield from pairs([t.text for t in make_dialogue(datafile, seed, index)])

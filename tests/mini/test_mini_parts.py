@@ -11,8 +11,8 @@ from parlai.core.teachers import create_task_agent_from_taskname
 
 from parlai_ext.agents.mini_floor.mini_floor import MiniFloorAgent
 from parlai_ext.mini.corruptions import GENERIC
-from parlai_ext.mini.shipping import halved, portable
-from parlai_ext.mini.smalltalk import dialogue
+from parlai_ext.mini.shipping import as_float16, portable_options
+from parlai_ext.mini.smalltalk import make_dialogue
 
 TASK = 'parlai_ext.tasks.smalltalk.agents'
 
@@ -38,7 +38,7 @@ def told(agent, lines):
 
 def test_the_first_act_is_the_opening_pair():
     act = teacher().act()
-    turns = dialogue('valid', 0, 0)
+    turns = make_dialogue('valid', 0, 0)
     assert act['text'] == turns[0].text
     assert act['eval_labels'] == (turns[1].text,)
 
@@ -78,17 +78,17 @@ def test_the_generic_floor_says_generic_things():
 
 def test_portable_options_refuse_an_absolute_path():
     with pytest.raises(ValueError, match='some_file'):
-        portable(Opt({'some_file': '/home/me/file', 'model_file': '/gone'}))
+        portable_options(Opt({'some_file': '/home/me/file', 'model_file': '/gone'}))
 
 
 def test_portable_options_lose_the_place():
-    kept = portable(Opt({'datapath': '/x', 'n_heads': 2, 'no_cuda': True}))
+    kept = portable_options(Opt({'datapath': '/x', 'n_heads': 2, 'no_cuda': True}))
     assert 'datapath' not in kept
     assert (kept['n_heads'], kept['no_cuda']) == (2, False)
 
 
 def test_shared_weights_stay_shared_when_halved():
     weight = torch.ones(4)
-    kept = halved({'a': weight, 'b': weight, 'c': weight.clone()})
+    kept = as_float16({'a': weight, 'b': weight, 'c': weight.clone()})
     assert kept['a'].data_ptr() == kept['b'].data_ptr() != kept['c'].data_ptr()
     assert kept['a'].dtype == torch.float16

@@ -12,23 +12,31 @@ import yaml
 
 from parlai_ext import zoo_configs
 from parlai_ext.mini.corruptions import HELD_OUT, TRAIN
-from parlai_ext.mini.judged import judged
 from parlai_ext.mini.reactions import (
     BLAME,
     COMPLAINTS,
     FAMILIES,
     SHORT,
     inventory,
+    make_reaction_example,
     sentences,
 )
-from parlai_ext.mini.smalltalk import LONGEST, SHORTEST, TOPICS, Turn, dialogue, yours
+from parlai_ext.mini.smalltalk import (
+    LONGEST,
+    SHORTEST,
+    TOPICS,
+    GeneratedTurn,
+    as_listener_says,
+    make_dialogue,
+)
 
 MANY = 200
 DIGEST = """
 import hashlib
-from parlai_ext.mini.judged import judged
-from parlai_ext.mini.smalltalk import dialogues
-told = str([dialogues('valid', 3, 50), [judged('valid', 3, i) for i in range(50)]])
+from parlai_ext.mini.reactions import make_reaction_example
+from parlai_ext.mini.smalltalk import make_dialogues
+examples = [make_reaction_example('valid', 3, i) for i in range(50)]
+told = str([make_dialogues('valid', 3, 50), examples])
 print(hashlib.sha256(told.encode()).hexdigest())
 """
 
@@ -47,7 +55,7 @@ def bare(text):
 
 @pytest.mark.parametrize('fold', ['train', 'valid', 'test'])
 def test_dialogues_have_six_to_twelve_turns(fold):
-    lengths = {len(dialogue(fold, 0, i)) for i in range(MANY)}
+    lengths = {len(make_dialogue(fold, 0, i)) for i in range(MANY)}
     assert lengths == set(range(SHORTEST, LONGEST + 1))
 
 
@@ -64,7 +72,7 @@ def test_same_seed_same_talk_whatever_the_hash_seed():
 
 def test_folds_and_seeds_share_no_dialogue():
     talks = [
-        tuple(turn.text for turn in dialogue(fold, seed, i))
+        tuple(turn.text for turn in make_dialogue(fold, seed, i))
         for fold in ('train', 'valid', 'test')
         for seed in (0, 1)
         for i in range(MANY)
@@ -77,7 +85,7 @@ def test_there_are_at_least_twenty_topics_with_slot_values():
 
 
 def test_every_topic_is_talked_about():
-    said = ' '.join(t.text for i in range(MANY) for t in dialogue('train', 0, i))
+    said = ' '.join(t.text for i in range(MANY) for t in make_dialogue('train', 0, i))
     silent = [one.name for one in TOPICS if not any(x in said for x in one.items)]
     assert silent == []
 
@@ -87,7 +95,7 @@ def test_an_answer_takes_up_the_value_it_is_asked_about():
     # turns share the item, or the first only asked in general
     shared = asked = 0
     for i in range(MANY):
-        turns = dialogue('train', 0, i)
+        turns = make_dialogue('train', 0, i)
         for before, after in zip(turns, turns[1:], strict=False):
             if before.slots and after.slots:
                 asked += 1
@@ -96,8 +104,8 @@ def test_an_answer_takes_up_the_value_it_is_asked_about():
 
 
 def test_a_listener_turns_my_into_your():
-    assert yours('my sister') == 'your sister'
-    assert yours('it helps me relax') == 'it helps you relax'
+    assert as_listener_says('my sister') == 'your sister'
+    assert as_listener_says('it helps me relax') == 'it helps you relax'
 
 
 def test_no_corruption_is_both_learned_and_held_out():
@@ -110,21 +118,25 @@ def test_a_spoilt_turn_differs_from_the_good_one(kind):
     spoiler = (TRAIN | HELD_OUT)[kind]
     changed = 0
     for i in range(50):
-        turns, other = dialogue('train', 0, i)[:4], dialogue('train', 1, i)
+        turns, other = make_dialogue('train', 0, i)[:4], make_dialogue('train', 1, i)
         text = spoiler(random.Random(i), turns, other)
         changed += text != turns[-1].text
     assert changed >= 48
 
 
 def test_word_salad_keeps_the_words():
-    turn = Turn('I like to walk in the forest.')
+    turn = GeneratedTurn('I like to walk in the forest.')
     salad = HELD_OUT['word_salad'](random.Random(1), [turn], [turn])
     assert sorted(salad.split()) == sorted(turn.text.split())
 
 
 def test_judged_examples_hold_no_held_out_reply():
     generic = {'Maybe.', 'Okay.', 'It depends.', 'I do not know.'}
-    said = {text for i in range(MANY) for text in judged('train', 0, i).context}
+    said = {
+        text
+        for i in range(MANY)
+        for text in make_reaction_example('train', 0, i).context
+    }
     assert not said & generic
 
 
@@ -133,7 +145,7 @@ def test_only_a_spoilt_last_turn_brings_a_complaint():
         bare(line) for line in inventory() if line not in praise_inventory()
     )
     for i in range(MANY):
-        one = judged('train', 0, i)
+        one = make_reaction_example('train', 0, i)
         complained = bare(one.reply).endswith(complaints)
         assert complained == (one.kind is not None), one
 
@@ -156,7 +168,7 @@ def test_no_shipped_follow_up_is_a_reaction(line):
 def test_no_shipped_follow_up_is_in_what_the_judge_learns_from():
     text = '\n'.join(
         '\n'.join((*one.context, one.reply))
-        for one in (judged('train', 2, i) for i in range(3000))
+        for one in (make_reaction_example('train', 2, i) for i in range(3000))
     )
     said = text.lower()
     assert [line for line in shipped_follow_ups() if bare(line) in said] == []

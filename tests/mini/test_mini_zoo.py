@@ -21,7 +21,7 @@ from parlai_ext.core.nouns import Question, System
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.mini.corruptions import HELD_OUT
 from parlai_ext.mini.recipe import LADDER
-from parlai_ext.mini.smalltalk import dialogue
+from parlai_ext.mini.smalltalk import make_dialogue
 from parlai_ext.systems.resolve import resolve
 
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
@@ -130,7 +130,7 @@ def test_the_judge_finds_unseen_corruptions_worse(kind, judge):
     negative = tuple(yaml.safe_load(text)['dimensions']['Overall']['negative'])
     contexts = []
     for i in range(60):
-        turns = dialogue('test', 5, i)[:4]
+        turns = make_dialogue('test', 5, i)[:4]
         bad = HELD_OUT[kind](random.Random(i), turns, turns)
         start = tuple(turn.text for turn in turns[:-1])
         contexts += [(*start, turns[-1].text), (*start, bad)]
