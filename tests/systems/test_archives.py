@@ -244,6 +244,24 @@ def test_what_is_replaced_is_replaced_and_the_rest_stays(target):
     assert found == {'old': b'new', 'more': b''}
 
 
+@pytest.mark.parametrize('name', ['x.tar', 'x.zip'])
+def test_a_folder_may_be_listed_twice(target, name):
+    out = io.BytesIO()
+    if name == 'x.zip':
+        out.write(zip_of([('sub/', ''), ('sub/', ''), ('sub/model', 'w')]))
+    else:
+        with tarfile.open(fileobj=out, mode='w:') as tar:
+            for path in ('.', 'sub', './sub'):
+                info = tarfile.TarInfo(path)
+                info.type = tarfile.DIRTYPE
+                tar.addfile(info)
+            info = tarfile.TarInfo('sub/model')
+            info.size = 1
+            tar.addfile(info, io.BytesIO(b'w'))
+    unpack(put(target, name, out.getvalue()), target)
+    assert (target / 'sub' / 'model').read_bytes() == b'w'
+
+
 def test_modes_of_an_archive_do_not_count(target):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode='w:gz') as tar:

@@ -136,23 +136,27 @@ class _Limits:
         free = shutil.disk_usage(target).free - SPARE_DISK
         self.allowed = min(free, max(ALWAYS_ALLOWED, MAX_RATIO * self.size))
         self.n_bytes = 0
-        self.names: set[str] = set()
+        self.n_members = 0
+        self.files: set[str] = set()
 
-    def add_member(self, name: str, size: int, problem: str | None) -> None:
+    def add_member(
+        self, name: str, size: int, is_folder: bool, problem: str | None
+    ) -> None:
         """
         Count one member.
 
         :param problem: what is wrong with its kind, if something is.
         :raises BadArchive: when it is not to be trusted, or one too many.
         """
-        problem = problem or _name_problem(name)
-        key = os.path.normpath(name)
-        if key != '.' and key in self.names:
-            problem = problem or 'there twice'
+        problem, path = problem or _name_problem(name), os.path.normpath(name)
+        if not problem and path in self.files:
+            problem = 'there twice'
         if problem:
             raise BadArchive(f'{self.archive.name}: {name[:200]!r} is {problem}')
-        self.names.add(key)
-        if len(self.names) > MAX_MEMBERS:
+        if not is_folder:
+            self.files.add(path)
+        self.n_members += 1
+        if self.n_members > MAX_MEMBERS:
             raise BadArchive(f'{self.archive.name}: more than {MAX_MEMBERS:,} members')
         self.add(size)
 
@@ -189,7 +193,8 @@ def _extract_tar(archive: Path, folder: Path, flatten: bool) -> None:
                 member = member.replace(name=os.path.basename(member.name), deep=False)
                 if member.isdir():
                     continue
-            limits.add_member(member.name, member.size, _tar_problem(member))
+            problem = _tar_problem(member)
+            limits.add_member(member.name, member.size, member.isdir(), problem)
             tar.extract(member, folder, set_attrs=False, filter='data')
         _read_to_the_end(tar)
 
@@ -232,7 +237,8 @@ def _extract_zip(archive: Path, folder: Path) -> None:
     limits = _Limits(archive, folder)
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
-            limits.add_member(info.orig_filename, info.file_size, _zip_problem(info))
+            name, problem = info.orig_filename, _zip_problem(info)
+            limits.add_member(name, info.file_size, info.is_dir(), problem)
             opened.extract(info, folder)
 
 
