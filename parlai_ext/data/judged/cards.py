@@ -163,17 +163,15 @@ def _quality(doc: Document, name: str, raw: Any) -> Quality:
     """
     Return a quality: ``[low, high]``, or a mapping with that as its ``scale``.
     """
-    where = ('qualities', name)
+    where: tuple[str, ...] = ('qualities', name)
+    scale_at = (*where, 'scale')
     if isinstance(raw, list):
         raw, scale_at = {'scale': raw}, where
-    else:
-        raw = doc.mapping(raw or {}, where, Quality.__dataclass_fields__, 'a quality')
-        scale_at = (*where, 'scale')
-    scale = raw.get('scale')
-    if scale is not None:
-        numbers = [
-            doc.typed(one, scale_at, float) for one in doc.typed(scale, scale_at, list)
-        ]
+    raw = doc.mapping(raw or {}, where, Quality.__dataclass_fields__, 'a quality')
+    scale = None
+    if raw.get('scale') is not None:
+        ends = doc.typed(raw['scale'], scale_at, list)
+        numbers = [doc.typed(end, scale_at, float) for end in ends]
         if len(numbers) != 2 or numbers[0] >= numbers[1]:
             raise doc.error(scale_at, 'a scale is [lowest, highest]')
         scale = (numbers[0], numbers[1])

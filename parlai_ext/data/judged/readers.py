@@ -154,7 +154,7 @@ def _own_rows(file: DataFile) -> Iterator[JudgedItem]:
         annotator = row.get('annotator') or str(len(given))
         given.append(Annotation(annotator, number(row['value'])))
     for place, (key, row) in enumerate(firsts.items(), 1):
-        raw = {**row, 'reference': row.get('reference', '').split('\n')}
+        raw: dict[str, Any] = {**row, 'reference': row.get('reference', '').split('\n')}
         raw['response'] = row.get('response') or None
         own = {quality: tuple(given) for quality, given in annotations[key].items()}
         yield _item(file, place, {**raw, 'annotations': {}}, own)
