@@ -32,17 +32,16 @@ from nltk.tokenize import NLTKWordTokenizer
 
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.scoring.chatmatch.dictionaries import by_function_words
-from parlai_ext.scoring.chatmatch.distinct import distinct
+from parlai_ext.scoring.chatmatch.concepts import by_function_words
 from parlai_ext.scoring.chatmatch.game import play
-from parlai_ext.scoring.chatmatch.rules import rules_of
+from parlai_ext.scoring.chatmatch.rules import chatmatch_options
 from parlai_ext.scoring.chatmatch.turns import Material
-from parlai_ext.scoring.chatmatch.words import stem, stems, words
+from parlai_ext.scoring.chatmatch.words import distinct, stem, stems, words
 
 HERE = Path(__file__).parents[1]
 GAMES = HERE.parent / 'shared' / 'data' / 'chatmatch'
 LENGTHS = (50, 100, 200, 400, 800)
-RULES = rules_of('released')
+RULES = chatmatch_options('released')
 
 
 def seconds(job: Callable[[], Any]) -> float:

@@ -29,15 +29,14 @@ from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Dialogue, Likelihood, Question
 from parlai_ext.core.options import machine_options, positive
+from parlai_ext.models.handle import CONTEXT
 from parlai_ext.ranking.agreement import AnnotatorRanks, unmatched_systems
 from parlai_ext.ranking.ratings import rate
 from parlai_ext.ranking.tournament import Tournament, award_points
-from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT, load_dictionaries
-from parlai_ext.scoring.chatmatch.entities import load_recogniser
-from parlai_ext.scoring.chatmatch.rules import READINGS, rules_of
-from parlai_ext.scoring.chatmatch.scorer import JUDGE, ChatMatch
+from parlai_ext.scoring.chatmatch.concepts import DEFAULT
+from parlai_ext.scoring.chatmatch.rules import READINGS, chatmatch_options
+from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
-from parlai_ext.scoring.score_run import CONTEXT
 
 TABLES = {
     'judges': 'agreement among judges (Table 4)',
@@ -155,11 +154,11 @@ class ChatmatchTables(Command):
             self.opt['reading'], self.opt['entities'], 'selfchat'
         )
         materials = materials_by_id(self_chats, scorer)
-        raw_values = raw_values_under(scorer.rules, materials)
+        raw_values = raw_values_under(scorer.options, materials)
         raw = {name: of for one in self_chats for name, of in raw_values(one).items()}
         counts = {
-            'bot-bot': mean_counts(self.dialogues, scorer.rules, self.materials),
-            'self-chat': mean_counts(self_chats, scorer.rules, materials),
+            'bot-bot': mean_counts(self.dialogues, scorer.options, self.materials),
+            'self-chat': mean_counts(self_chats, scorer.options, materials),
         }
         return tables.setups_table(
             self.results, raw, counts, self.judges, **self.rating
@@ -234,7 +233,7 @@ class ChatmatchTables(Command):
 
     @cached_property
     def raw_values(self) -> RawValues:
-        return raw_values_under(self.scorer.rules, self.materials)
+        return raw_values_under(self.scorer.options, self.materials)
 
     @cached_property
     def results(self) -> Tournament:
@@ -247,7 +246,7 @@ class ChatmatchTables(Command):
         """
         from parlai_ext.models.parlai_likelihood import load_judge
 
-        name = self.opt['judge_model_file'] or JUDGE
+        name = self.opt['judge_model_file'] or chatmatch_options().judge_model_file
         if name == 'none':
             return None
         tokens = (self.opt['batchsize'] or 64) * CONTEXT
@@ -263,9 +262,10 @@ class ChatmatchTables(Command):
         """
         folder = Path(self.opt['data']) / f'lemma_{games}'
         concepts = self.opt['concepts'] or (str(folder) if folder.is_dir() else DEFAULT)
-        recogniser = load_recogniser(entities)
-        dictionaries = load_dictionaries(concepts)
-        return ChatMatch(rules_of(reading), dictionaries, recogniser, self.likelihood)
+        sources = {'entities': entities, 'concepts': concepts}
+        if self.likelihood is None:
+            sources['judge_model_file'] = 'none'
+        return ChatMatch(chatmatch_options(reading, sources), OneJudge(self.likelihood))
 
     def data_path(self, name: str) -> Path:
         """
@@ -277,6 +277,21 @@ class ChatmatchTables(Command):
                 f'{path}: not found; --data is the folder that holds {name}'
             )
         return path
+
+
+class OneJudge:
+    """
+    `Models` with one judge, whatever its name.
+    """
+
+    def __init__(self, judge: Likelihood | None):
+        self.judge = judge
+
+    def likelihood(self, name: str) -> Any:
+        """
+        Return the judge.
+        """
+        return self.judge
 
 
 class CachedLikelihood:

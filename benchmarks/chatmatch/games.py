@@ -14,7 +14,7 @@ from parlai_ext.data.import_rules import ImportedDialogue, ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.ranking.tournament import Game, RawScores, Tournament, award_points
 from parlai_ext.scoring.chatmatch.game import misfit, play, raw_scores
-from parlai_ext.scoring.chatmatch.rules import Rules
+from parlai_ext.scoring.chatmatch.rules import ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.scoring.chatmatch.words import words
@@ -75,7 +75,9 @@ def cut_material(material: Material, dialogue: Dialogue) -> Material:
     )
 
 
-def raw_values_under(rules: Rules, materials: Mapping[str, Material]) -> RawValues:
+def raw_values_under(
+    rules: ChatMatchOptions, materials: Mapping[str, Material]
+) -> RawValues:
     """
     Return the function that computes a dialogue's raw values under these rules.
     """
@@ -111,12 +113,14 @@ def scored_tournament(dialogues: Sequence[Dialogue], scorer: ChatMatch) -> Tourn
     """
     Return the tournament of these dialogues under a scorer's rules.
     """
-    raw_values = raw_values_under(scorer.rules, materials_by_id(dialogues, scorer))
+    raw_values = raw_values_under(scorer.options, materials_by_id(dialogues, scorer))
     return award_points(games_from_dialogues(dialogues, raw_values))
 
 
 def mean_counts(
-    dialogues: Sequence[Dialogue], rules: Rules, materials: Mapping[str, Material]
+    dialogues: Sequence[Dialogue],
+    rules: ChatMatchOptions,
+    materials: Mapping[str, Material],
 ) -> dict[str, float | None]:
     """
     Return the mean inconsistencies and relevance bonuses per dialogue, both speakers'.

@@ -18,8 +18,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
-from parlai_ext.scoring.fed import Fed
-from parlai_ext.scoring.fed_variants import VARIANTS, rescored
+from parlai_ext.scoring.base import Scorer
 
 SCHEMA = 1
 SEED = 0
@@ -38,6 +37,7 @@ class Scores:
     """
 
     dimensions: tuple[str, ...]
+    variants: tuple[str, ...]
     values: dict[tuple[str, str], Values] = field(default_factory=dict)
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
     n_contexts: int = 0
@@ -57,26 +57,28 @@ class Scores:
 
 
 def variant_scores(
-    pairs: Iterable[tuple[Dialogue, ScoredDialogue]], fed: Fed
+    pairs: Iterable[tuple[Dialogue, ScoredDialogue]], scorer: Scorer
 ) -> Scores:
     """
-    Return the dialogue means of every variant.
+    Return the dialogue means of every variant of a scorer, or of the scorer itself.
 
-    :param pairs: dialogues with what ``fed``, polarity ``both``, said of them.
+    :param pairs: dialogues with their scores.
     """
-    found = Scores(fed.dimensions)
+    found = Scores(scorer.dimensions, scorer.variants or (scorer.name,))
     for dialogue, scored in pairs:
         found.n_contexts += len(scored.evidence)
         found.n_cut += len(scored.truncated)
         systems = dict.fromkeys(score.system for score in scored.scores)
-        for variant, polarity in VARIANTS.items():
-            again = rescored(dialogue, scored, fed, polarity)
+        for variant in found.variants:
+            again = scored
+            if scorer.variants:
+                again = scorer.rescored(dialogue, scored, variant)
             for score in again.scores:
                 if score.reason is not None:
                     found.reasons.setdefault((variant, score.dimension), score.reason)
             for name in systems:
                 means = dialogue_means(dialogue, again, name)
-                for dimension in fed.dimensions:
+                for dimension in scorer.dimensions:
                     own = found.values.setdefault((variant, dimension), {})
                     own[name, dialogue.id] = means.get(dimension)
     return found
@@ -102,7 +104,7 @@ def agreement(
     keys = set(scores.keys())
     rows: list[dict[str, Any]] = []
     for level, dimension, people in asked(said, scores.dimensions, keys):
-        for variant in VARIANTS:
+        for variant in scores.variants:
             own = scores.of(variant, dimension)
             values = by_system(own) if level == 'system' else own
             row: dict[str, Any] = {

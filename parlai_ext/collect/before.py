@@ -10,7 +10,8 @@ from typing import Any
 
 from parlai_ext.collect import amounts, forecast, plan, timing
 from parlai_ext.core.errors import UserError
-from parlai_ext.scoring import scorer_check
+from parlai_ext.core.machine import Machine
+from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from parlai_ext.store import RunFolder
 
 
@@ -27,7 +28,8 @@ def before_run(opt: Mapping[str, Any], *, judge: bool) -> dict[str, Any] | None:
     """
     if judge and opt.get('run_dir') and not opt.get('dry_run'):
         section = plan.protocol_of_options(opt).scorer
-        scorer_check.check_scorer(section, opt.get('datapath'))
+        named = bool(opt.get('config'))  # else the run folder alone names the scorer
+        check_scorer(section, opt.get('datapath'), named_by_user=named)
     if not any(opt.get(key) for key in ('preflight', 'pilot', 'dry_run')):
         return None
     stays = opt.get('pilot') or opt.get('dry_run')
@@ -47,7 +49,6 @@ def before_run(opt: Mapping[str, Any], *, judge: bool) -> dict[str, Any] | None:
 
 def _preflight(opt: Mapping[str, Any], judge: bool) -> None:
     from parlai_ext.collect import preflight
-    from parlai_ext.scoring.score_run import scorer_config, scorer_of
 
     whole = preflight.planned(opt)
     found = preflight.preflight(whole, opt)
@@ -55,7 +56,8 @@ def _preflight(opt: Mapping[str, Any], judge: bool) -> None:
     preflight.stop_unless_fit(found, skip_missing=bool(opt.get('skip_missing')))
     if judge:
         # a model that is no judge is known when it is loaded, and not before
-        scorer_of(scorer_config(whole.protocol.scorer, opt), opt)
+        machine, named = Machine.from_options(opt), bool(opt.get('config'))
+        build_scorer(whole.protocol.scorer, machine, named_by_user=named)
         print('preflight  the scorer can be had')
 
 

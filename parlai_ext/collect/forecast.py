@@ -15,7 +15,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.scoring import scorer_check
+from parlai_ext.scoring.score_run import model_systems
 from parlai_ext.store import RunFolder
 
 # utterances of an opener, as all shipped opener tasks have them
@@ -37,8 +37,8 @@ def forecast(opt: Mapping[str, Any], *, judge: bool = False) -> dict[str, Any]:
     _check(protocol, opt.get('run_dir'))
     roster = protocol.roster
     systems = roster.targets + roster.partners
-    asked = scorer_check.judge_of(protocol.scorer) if judge else None
-    judges = [asked] if asked else []
+    named = bool(opt.get('config'))
+    judges = model_systems(protocol.scorer, named_by_user=named) if judge else []
     pairs = pairings(roster, protocol.pairing, {s.name: s.name for s in systems})
     dialogues = len(pairs) * protocol.num_dialogues
     made = protocol.num_turns - GIVEN

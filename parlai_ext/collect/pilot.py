@@ -19,8 +19,9 @@ from parlai_ext.collect.rates import Sample, Task, Workload, forecast_of
 from parlai_ext.collect.sampler import Clock, Sampler
 from parlai_ext.collect.timing import peak_bytes
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Pairing
-from parlai_ext.scoring.score_run import score_dialogues, scorer_config, scorer_of
+from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 
 
 def pilot(
@@ -103,7 +104,8 @@ def _judge(
     Return the seconds that it takes to load the judge, and to judge an utterance.
     """
     start = clock()
-    scorer = scorer_of(scorer_config(plan.protocol.scorer, opt), opt)
+    machine, named = Machine.from_options(opt), bool(opt.get('config'))
+    scorer = build_scorer(plan.protocol.scorer, machine, named_by_user=named)
     first_only = plan.protocol.score != 'both'
     load = clock() - start
     start, judged = clock(), 0

@@ -15,8 +15,8 @@ from parlai_ext.core.nouns import Opener, Pairing, Roster, System
 from parlai_ext.core.pairings import SCHEMES, pairings
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import sample_openers, shard_size_for
-from parlai_ext.files.protocol_file import load_protocol_file
 from parlai_ext.files.roster_file import parse_target
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder, imported
 
 # options of the command line that replace a key of the protocol file

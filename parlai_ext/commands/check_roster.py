@@ -103,8 +103,8 @@ class CheckRoster(Command):
         """
         Return the systems with their roles, and the roster's notes on each.
         """
-        from parlai_ext.files.protocol_file import load_protocol_file
         from parlai_ext.files.roster_file import load_roster, parse_target
+        from parlai_ext.scoring.registry import load_protocol_file
 
         opt = self.opt
         more = [parse_target(spec) for spec in opt['add_target'] or ()]
@@ -131,12 +131,12 @@ class CheckRoster(Command):
 
 def judge_of(protocol: Protocol) -> list[Row]:
     """
-    Return the model inside the protocol's scorer, if it has one.
+    Return the models inside the protocol's scorer, which the user's file names.
     """
-    from parlai_ext.scoring import scorer_check
+    from parlai_ext.scoring.score_run import model_systems
 
-    judge = scorer_check.judge_of(protocol.scorer)
-    return [('judge', judge)] if judge else []
+    models = model_systems(protocol.scorer, named_by_user=True)
+    return [('judge', model) for model in models]
 
 
 def system_lines(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE, PLAN, RANKING, TRIALS, add_options
 from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.machine import Machine
 
 if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking
@@ -63,7 +64,7 @@ class EvaluateSystems(Command):
         from parlai_ext.report.table import terminal_report
         from parlai_ext.results.rank import rank_run
         from parlai_ext.results.ranking import write_ranking
-        from parlai_ext.scoring import score_run as score
+        from parlai_ext.scoring.score_run import build_scorer, score_run
 
         opt = self.opt
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
@@ -79,8 +80,9 @@ class EvaluateSystems(Command):
                 raise UserError(f'nothing could be collected: {problems[0]}')
             config = run.manifest['protocol']['scorer']
             with timing.timed(run, 'score'):
-                scorer = score.scorer_of_run(run, opt)
-                scored = score.score_run(run, scorer, config=config)
+                machine, named = Machine.from_options(opt), bool(opt['config'])
+                scorer = build_scorer(config, machine, named_by_user=named)
+                scored = score_run(run, scorer, config=config)
             options = flag_values(RankingOptions, opt)
             ranking = rank_run(run, scored.signature, human=human, **options)
             write_ranking(run, ranking)

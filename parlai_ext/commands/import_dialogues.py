@@ -173,14 +173,14 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
     Return the protocol by which the dialogues are scored and ranked.
     """
     from parlai_ext.core.protocol import Protocol
-    from parlai_ext.files.protocol_file import load_protocol
+    from parlai_ext.scoring.registry import load_protocol_file
     from parlai_ext.store.imported import NAME
 
     scorer: dict[str, Any] = {'name': 'fed', 'judge_model_file': JUDGE}
     scorer['followups'] = 'default'
     ranking: Mapping[str, Any] = {}
     if opt['config']:
-        protocol = load_protocol(opt['config'])
+        protocol = load_protocol_file(opt['config']).protocol
         scorer, ranking = dict(protocol.scorer), protocol.ranking
     for key in ('judge_model_file', 'followups'):
         if opt[key] is not None:

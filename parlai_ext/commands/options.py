@@ -185,3 +185,25 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
             groups[title].add_argument(name, **OPTIONS[name])
+
+
+def add_scorer_options(parser: argparse.ArgumentParser) -> None:
+    """
+    Add what chooses the scorer: its name, any option of it, and the flags of FED's own.
+    """
+    from parlai_ext.scoring.fed import Fed, FedOptions
+
+    group = parser.add_argument_group('scores (default: as the protocol says)')
+    group.add_argument(
+        '--scorer',
+        metavar='NAME',
+        help='fed, chatmatch, my_module:MyScorer, file.py:MyScorer, or a protocol, '
+        'whose ranking rule goes with it (default: the run’s)',
+    )
+    group.add_argument(
+        '--scorer-option',
+        action='append',
+        metavar='KEY=VALUE',
+        help='an option of the scorer; may be given several times',
+    )
+    add_flags(group, FedOptions, prefix=Fed.name, not_given=True)

@@ -8,8 +8,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
+from parlai_ext.commands.options import add_options, add_scorer_options
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import SWITCH
 
 if TYPE_CHECKING:
@@ -30,27 +31,7 @@ class ScoreDialogues(Command):
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         add_options(parser, '--run-dir')
-        parser.add_argument(
-            '--scorer',
-            help='fed, chatmatch, or a protocol, whose ranking rule goes with it '
-            '(default: the run’s)',
-        )
-        add_options(parser, '--judge-model-file', '--followups')
-        parser.add_argument(
-            '--fed-variant', help='bipartite, or original (the program of 2020)'
-        )
-        parser.add_argument(
-            '--fed-scope', help='tokens that count: followup, or whole (the string)'
-        )
-        parser.add_argument(
-            '--fed-polarity', help='follow-ups that count: negative, positive or both'
-        )
-        parser.add_argument(
-            '--fed-tokens', help="a follow-up's score: mean or sum over its tokens"
-        )
-        parser.add_argument(
-            '--fed-followups-reduction', help='mean or sum over follow-ups'
-        )
+        add_scorer_options(parser)
         parser.add_argument(
             '--score-given',
             **SWITCH,
@@ -73,25 +54,21 @@ class ScoreDialogues(Command):
         """
         Do the job, with what the user trusts trusted.
         """
-        from parlai_ext.scoring.score_run import (
-            ranking_of,
-            score_run,
-            scorer_of_run,
-            section_of_run,
-        )
+        from parlai_ext.scoring.score_run import choose_scorer, score_run
         from parlai_ext.store import RunFolder
 
         if not self.opt['run_dir']:
             raise UserError('--run-dir is needed: the folder of the run to score')
         run = RunFolder.existing(self.opt['run_dir'])
         with run.lock():
-            scorer = scorer_of_run(run, self.opt)
+            recorded = run.manifest['protocol'].get('scorer') or {}
+            chosen = choose_scorer(recorded, self.opt)
             report = score_run(
                 run,
-                scorer,
+                chosen.build(Machine.from_options(self.opt)),
                 include_given=self.opt['score_given'],
-                config=section_of_run(run, self.opt),
-                ranking=ranking_of(self.opt),
+                config=chosen.section,
+                ranking=chosen.ranking,
             )
         print(
             f'scored {report.n_utterances} utterances of {report.n_dialogues} '

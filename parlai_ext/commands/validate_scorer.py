@@ -5,18 +5,22 @@ Does a scorer agree with people, and which of its follow-ups make it agree?
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, PLAN, add_options
+from parlai_ext.commands.options import MACHINE, PLAN, add_options, add_scorer_options
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import positive
 
 if TYPE_CHECKING:
     from parlai_ext.bench.variants import Scores
     from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
-    from parlai_ext.scoring.fed import Fed
+    from parlai_ext.scoring.base import Scorer
+    from parlai_ext.scoring.score_run import ChosenScorer
     from parlai_ext.store import RunFolder
 
 BOOTSTRAPS = 2000
@@ -27,17 +31,25 @@ SCORERS = ('judge_model_file', 'followups')
 
 class ValidateScorer(Command):
     """
-    Correlate FED, FED without complaints and FED without praise with people's scores.
+    Correlate a scorer with people's scores; FED also without complaints and without
+    praise.
 
     The dialogues are those of a file, of a run, or of a run that is collected first.
     """
 
-    description = 'Correlate FED, w/o neg and w/o pos with human scores of dialogues'
+    description = 'Correlate a scorer (FED also w/o neg and w/o pos) with human scores'
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, *PLAN, '--judge-model-file', '--followups')
-        add_options(parser, '--human-scores', '--bootstraps')
+        add_options(parser, *PLAN)
+        add_scorer_options(parser)
+        add_options(parser, '--human-scores')
+        parser.add_argument(
+            '--bootstraps',
+            type=positive,
+            metavar='N',
+            help=f'resamples behind each interval ({BOOTSTRAPS})',
+        )
         parser.add_argument(
             '--dialogues-file',
             help="dialogues that people judged, in ParlAI's Conversations format; "
@@ -110,7 +122,7 @@ class ValidateScorer(Command):
         from parlai_ext.bench.variants import variant_scores
         from parlai_ext.collect import plan
         from parlai_ext.results.tables import scored_dialogues
-        from parlai_ext.scoring import score_run as score
+        from parlai_ext.scoring.score_run import score_run
         from parlai_ext.store import imported
 
         there = (
@@ -123,14 +135,13 @@ class ValidateScorer(Command):
             left_out = planned.left_out
         else:
             run = there
-        section = run.manifest['protocol'].get('scorer') or {}
-        self.check(human, section)
+        chosen = self.choose(run.manifest['protocol'].get('scorer') or {})
+        self.check(human, chosen)
         with run.lock():
             if there is None:
                 self.collect(run, left_out)
-            scorer = self.scorer(section)
-            config = score.scorer_config(section, {**self.opt, 'fed_polarity': 'both'})
-            report = score.score_run(run, scorer, config=config)
+            scorer = chosen.build(Machine.from_options(self.opt))
+            report = score_run(run, scorer, config=chosen.section)
             read = scored_dialogues(run, plan.plan_of_run(run), report.signature)
             pairs = ((dialogue, scored) for _, dialogue, scored in read if scored)
             return variant_scores(pairs, scorer), report.signature
@@ -153,11 +164,13 @@ class ValidateScorer(Command):
         """
         from parlai_ext.bench.variants import variant_scores
         from parlai_ext.data.parlai_conversations import read_dialogues
-        from parlai_ext.files.protocol_file import load_protocol
+        from parlai_ext.scoring.registry import load_protocol_file
 
         config = self.opt['config']
-        section = load_protocol(config).scorer if config else {}
-        self.check(human, section)
+        chosen = self.choose(
+            load_protocol_file(config).protocol.scorer if config else {}
+        )
+        self.check(human, chosen)
         dialogues = read_dialogues(self.opt['dialogues_file'], '--dialogues-file')
         judged = {one.system for one in human}
         indices = [
@@ -174,40 +187,34 @@ class ValidateScorer(Command):
                 f'{self.source}: column system: none of these speaks in '
                 f'--dialogues-file; there: {", ".join(there)}'
             )
-        scorer = self.scorer(section)
+        scorer = chosen.build(Machine.from_options(self.opt))
         pairs = scored_pairs(scorer, dialogues, indices)
         return variant_scores(pairs, scorer), scorer.signature
 
-    def check(self, human: Sequence[HumanJudgement], section: Any) -> None:
+    def choose(self, recorded: Mapping[str, Any]) -> ChosenScorer:
         """
-        Refuse judgements of what is not asked before hours go by.
+        Return the scorer that the options ask for; FED is asked for all follow-ups.
+        """
+        from parlai_ext.scoring.score_run import choose_scorer
+
+        named = bool(self.opt['config'])
+        chosen = choose_scorer(recorded, self.opt, named_by_user=named)
+        if chosen.section.get('name', 'fed') != 'fed':
+            return chosen
+        return replace(chosen, section={**chosen.section, 'polarity': 'both'})
+
+    def check(self, human: Sequence[HumanJudgement], chosen: ChosenScorer) -> None:
+        """
+        Refuse judgements in no dimension of the scorer before hours go by.
         """
         from parlai_ext.bench.variants import check_dimensions
-        from parlai_ext.scoring.fed import followups_of
-        from parlai_ext.scoring.score_run import scorer_config
 
-        config = scorer_config(section, self.opt)
-        asked = followups_of(config, self.opt['datapath']).dimensions
-        check_dimensions(tuple(asked), human, self.source)
-
-    def scorer(self, section: Any) -> Fed:
-        """
-        Return the scorer of a protocol, asked for all follow-ups there are.
-        """
-        from parlai_ext.scoring.fed import Fed
-        from parlai_ext.scoring.score_run import scorer_config, scorer_of
-
-        config = scorer_config(section, {**self.opt, 'fed_polarity': 'both'})
-        found = scorer_of(config, self.opt)
-        if not isinstance(found, Fed):
-            raise UserError(
-                'validate_scorer: scorer: only fed has praise and complaints'
-            )
-        return found
+        dimensions = chosen.prepared(self.opt['datapath']).dimensions
+        check_dimensions(dimensions, human, self.source)
 
 
 def scored_pairs(
-    scorer: Fed, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
+    scorer: Scorer, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
 ) -> Iterator[tuple[Dialogue, ScoredDialogue]]:
     """
     Yield dialogues with their scores, some at a time, under a progress bar.
@@ -217,7 +224,7 @@ def scored_pairs(
     with bar_of('score', len(dialogues)) as bar:
         for start in range(0, len(dialogues), AT_ONCE):
             some = dialogues[start : start + AT_ONCE]
-            scored = scorer.score(some, indices[start : start + AT_ONCE])
+            scored = scorer.score_dialogues(some, indices[start : start + AT_ONCE])
             yield from zip(some, scored, strict=True)
             bar.update(len(some))
 

@@ -26,7 +26,6 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
@@ -170,7 +169,6 @@ class Option:
         return ' '.join(parts)
 
 
-@lru_cache(None)
 def options_of(cls: type) -> Mapping[str, Option]:
     """
     Return the declared options of a dataclass by name, in order.
@@ -375,7 +373,8 @@ def type_problem(value: Any, kind: type) -> str | None:
     Return why a value is not of a kind (text, number, list, …); `None` if it is. A
     whole number is a number too.
     """
-    right = isinstance(value, {float: int | float, tuple: list | tuple}.get(kind, kind))
+    wider: dict[type, Any] = {float: int | float, tuple: list | tuple}
+    right = isinstance(value, wider.get(kind, kind))
     if not right or (isinstance(value, bool) and kind is not bool):
         quotes = kind is str and isinstance(value, bool | int | float)
         hint = '; put it in quotes' if quotes else ''

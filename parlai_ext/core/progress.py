@@ -5,9 +5,25 @@ The progress bar of a stage, which a job's log file can hold.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tqdm import tqdm
+
+
+def count_reads(bar: tqdm[Any]) -> Callable[[int], None]:
+    """
+    Return a function that adds to the contexts which a bar says that a model has read.
+    """
+    n_read = 0
+
+    def add(n: int) -> None:
+        nonlocal n_read
+        n_read += n
+        bar.set_postfix_str(f'{n_read} contexts read', refresh=False)
+        bar.update(0)
+
+    return add
 
 
 def bar_of(

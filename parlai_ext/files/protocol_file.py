@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import given_options, option, options_of
+from parlai_ext.core.options import given_options, options_of
 from parlai_ext.core.pairings import SCHEMES
 from parlai_ext.core.protocol import Protocol, ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
@@ -45,34 +45,8 @@ SECTIONS = ('description', 'scorer', 'ranking', 'roster', 'reference')
 SCORER_OVERRIDES = ('judge_model_file', 'followups')
 
 
-@dataclass(frozen=True)
-class AnyScorerOptions:
-    """
-    The keys of all scorers.
-    """
-
-    judge_model_file: str = option('', path=True, help='the model inside the scorer')
-    followups: str = option('', path=True, help='follow-up set')
-    variant: str = option('', help='FED: variant')
-    scope: str = option('', help='FED: context')
-    polarity: str = option('', help='FED: kind of follow-ups')
-    token_reduction: str = option('', help='FED: over tokens')
-    followup_reduction: str = option('', help='FED: over follow-ups')
-    reading: str = option('', help='ChatMatch: reading of the paper')
-    entities: str = option('', help='ChatMatch: finder of entities')
-    concepts: str = option('', path=True, help='ChatMatch: concepts')
-    repetition: float = option(0.0, help='ChatMatch')
-    contradiction: float = option(0.0, help='ChatMatch')
-    recall_distance: int = option(0, help='ChatMatch')
-    concept_share: float = option(0.0, help='ChatMatch')
-    perplexity_cap: float = option(0.0, help='ChatMatch')
-    perplexity_unit: str = option('', help='ChatMatch')
-    distinct_unit: str = option('', help='ChatMatch')
-    first_judged: int = option(0, help='ChatMatch')
-
-
 # returns the options class of the scorer that a section names
-ScorerOptions = Callable[[Any], type]
+ScorerOptions = Callable[[str | None], type]
 
 
 @dataclass(frozen=True)
@@ -88,7 +62,7 @@ class ProtocolFile:
 def load_protocol(
     name_or_path: str,
     overrides: Mapping[str, Any] | None = None,
-    scorer_options: ScorerOptions = lambda name: AnyScorerOptions,
+    scorer_options: ScorerOptions | None = None,
 ) -> Protocol:
     """
     Return a protocol by shipped name or by path; see `load_protocol_file`.
@@ -99,14 +73,16 @@ def load_protocol(
 def load_protocol_file(
     name_or_path: str,
     overrides: Mapping[str, Any] | None = None,
-    scorer_options: ScorerOptions = lambda name: AnyScorerOptions,
+    scorer_options: ScorerOptions | None = None,
 ) -> ProtocolFile:
     """
     Return the protocol in a file, by shipped name or by path.
 
     :param overrides: options of the command line, which replace keys of the file;
         `None` means not given.
-    :param scorer_options: returns the options class of a scorer by its name.
+    :param scorer_options: returns the options class of a scorer by its name
+        (`scoring.registry.load_protocol_file`); without it, the ``scorer:`` section is
+        taken as it is.
     :raises UserError: names file, line and key of the first mistake.
     """
     doc = read_shipped('protocols', name_or_path)
@@ -115,9 +91,9 @@ def load_protocol_file(
     values = given_options(ProtocolOptions, data, '', doc.error_in(()), SECTIONS)
     values.setdefault('name', Path(doc.source).stem)
     doc.typed(data.get('description') or '', ('description',), str)
-    scorer = _section(doc, 'scorer', data, scorer_options)
-    ranking = _section(doc, 'ranking', data, lambda name: RankingOptions)
-    _override(values, ranking, scorer, given, scorer_options(scorer.get('name')))
+    scorer_class, scorer = _scorer(doc, data, scorer_options)
+    ranking = _section(doc, 'ranking', data, RankingOptions)
+    _override(values, ranking, scorer, given, scorer_class)
     _check_tournament(doc, values, ranking)
     pairing = values.get('pairing', Protocol.pairing)
     roster = _roster(doc, data.get('roster'), given.get('roster'), pairing)
@@ -133,20 +109,43 @@ def load_protocol_file(
     return ProtocolFile(protocol, roster.info)
 
 
+def _scorer(
+    doc: Document, data: Mapping[str, Any], scorer_options: ScorerOptions | None
+) -> tuple[type | None, dict[str, Any]]:
+    """
+    Return the options class of the scorer, and the keys given in ``scorer:``. A scorer
+    in a file may lie beside the document.
+    """
+    raw = dict(doc.typed(data.get('scorer') or {}, ('scorer',), dict))
+    if scorer_options is None:
+        return None, {key: value for key, value in raw.items() if value is not None}
+    name = raw.pop('name', None)
+    if name is not None:
+        source, colon, attribute = doc.typed(name, ('scorer', 'name'), str).rpartition(
+            ':'
+        )
+        if source.endswith('.py'):
+            name = f'{resolve_path(doc, source)}{colon}{attribute}'
+    try:
+        cls = scorer_options(name)
+    except UserError as error:
+        raise doc.error(('scorer', 'name'), str(error)) from None
+    values = _section(doc, 'scorer', {'scorer': raw}, cls)
+    return cls, {**({} if name is None else {'name': name}), **values}
+
+
 def _section(
-    doc: Document, section: str, data: Mapping[str, Any], options_class: ScorerOptions
+    doc: Document, section: str, data: Mapping[str, Any], cls: type
 ) -> dict[str, Any]:
     """
-    Return the keys that are given in ``scorer:`` or ``ranking:``, paths resolved.
+    Return the keys that are given in a section, paths resolved.
     """
     raw = doc.typed(data.get(section) or {}, (section,), dict)
-    name = {'name': raw['name']} if section == 'scorer' and raw.get('name') else {}
-    doc.typed(name.get('name', ''), (section, 'name'), str)
-    cls = options_class(name.get('name'))
-    values = given_options(cls, raw, '', doc.error_in((section,)), name)
+    values = given_options(cls, raw, '', doc.error_in((section,)))
     paths = {key for key, one in options_of(cls).items() if one.info.path}
-    resolved = {key: resolve_path(doc, values[key]) for key in paths & set(values)}
-    return {**name, **values, **resolved}
+    return values | {
+        key: resolve_path(doc, value) for key, value in values.items() if key in paths
+    }
 
 
 def _override(
@@ -154,12 +153,12 @@ def _override(
     ranking: dict[str, Any],
     scorer: dict[str, Any],
     given: Mapping[str, Any],
-    scorer_class: type,
+    scorer_class: type | None,
 ) -> None:
     """
     Put the values of the command line in the place of the file's.
     """
-    places: dict[str, tuple[type, dict[str, Any]]] = {
+    places: dict[str, tuple[type | None, dict[str, Any]]] = {
         **dict.fromkeys(SCORER_OVERRIDES, (scorer_class, scorer)),
         **dict.fromkeys(options_of(RankingOptions), (RankingOptions, ranking)),
         **dict.fromkeys(options_of(ProtocolOptions), (ProtocolOptions, values)),
@@ -174,7 +173,10 @@ def _override(
         def error(key: str, problem: str) -> UserError:
             return UserError(f'--{key.replace("_", "-")}: {problem}')
 
-        place.update(given_options(cls, {name: value}, error=error))
+        if cls is not None:
+            place.update(given_options(cls, {name: value}, error=error))
+        else:
+            place[name] = value
 
 
 def _check_tournament(

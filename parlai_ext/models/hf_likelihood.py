@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.core.signature import signature_line
-from parlai_ext.files.option_files import sha256
 from parlai_ext.models.likelihood import causal_checks, seq2seq
 from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal, reserved_positions
@@ -204,12 +203,10 @@ def judge_signature(
 
     :param reads: how turns become tokens.
     """
-    weights = hub.cached_weights(str(folder))
-    files = [*hub.weight_files(weights), *hub.companions(folder)] if weights else []
     return signature_line(
         {
             'model': type(network).__name__,
-            'content': content_id([(path.name, sha256(path)) for path in files]),
+            'content': hub.files_hash(folder),
             **reads,
             'dtype': str(network.dtype).removeprefix('torch.'),
             'quantised': system.opt.get('hf_quantisation') or 'none',

@@ -3,6 +3,7 @@ Names of judges: wherever a judge's model file is expected, other models may be 
 
     /path/to/model, zoo:…             a ParlAI model file
     hf:REPOSITORY[@REVISION][,k=v…]   an ext:hf; so is a Hugging Face model's folder
+    http://HOST/v1[,remote_model=NAME…]  an endpoint: an ext:remote (chat models only)
     agent:CLASS[,key=value…]          as for --add-target: agent:hugging_face/dialogpt
     FILE.yaml, FILE.json              `name` and `opt` of a system
 """
@@ -19,6 +20,7 @@ from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family_hugging_face import HubFamily
 
 HF, AGENT = 'hf:', 'agent:'
+ENDPOINTS = ('http://', 'https://')
 
 
 def judge_system(name: str) -> System:
@@ -33,6 +35,8 @@ def judge_system(name: str) -> System:
         repo, at, revision = head.removeprefix(HF).partition('@')
         pinned = f',hf_revision={revision}' if at else ''
         spec = f'judge={AGENT}{hub.AGENT},hf_model={repo}{pinned}{comma}{options}'
+    elif head.startswith(ENDPOINTS):
+        spec = f'judge={AGENT}ext:remote,remote_url={name}'
     elif head.startswith(AGENT):
         spec = f'judge={name}'
     elif name.endswith(('.yaml', '.yml', '.json')) and Path(name).is_file():

@@ -5,59 +5,231 @@ FED (Mehri and Eskenazi 2020): how likely are praise and complaints as next utte
 
 D is the mean log-probability of the follow-up, its end token included. By default
 only the complaints N count, as in bipartite-play; higher is better in every case.
-`fed_options` says what else there is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Answer,
     Dialogue,
     Likelihood,
     Question,
-    Score,
     ScoredDialogue,
 )
-from parlai_ext.core.signature import signature_line
-from parlai_ext.scoring.fed_options import CHOICES, FOLLOWUPS, FedOptions
-from parlai_ext.scoring.fed_original import OriginalStrings, tells_context
+from parlai_ext.core.options import option, signature_values
+from parlai_ext.scoring.base import ItemScore, Models, Scorer, ScoringItem
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 
 JUDGE = 'zoo:blender/blender_9B/model'
-JUDGES = {'bipartite': JUDGE, 'original': 'hf:microsoft/DialoGPT-large'}
+ORIGINAL_JUDGE = 'hf:microsoft/DialoGPT-large'
 NO_CONTEXT = (
     'fed: scope whole counts the context, to which an encoder-decoder gives no '
     'probability; scope followup, or a decoder-only judge, would do'
 )
-KEYS = ('name', 'judge_model_file', 'followups', *CHOICES)
+# Table 1 of Sato et al. (2022): names of the paper -> polarity
+VARIANTS: Mapping[str, str] = {
+    'FED': 'both',
+    'w/o neg': 'positive',
+    'w/o pos': 'negative',
+}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FedOptions:
     """
-    What FED says of one utterance: values and reasons by dimension, D by follow-up.
+    Which follow-ups count, whose tokens, and how these are put together.
 
-    `num_truncated` counts the tokens of its context that the judge did not see.
+    Variant *bipartite* is FED as bipartite-play uses it: complaints only, the mean
+    log-probability of each, summed. *original* is the program of Mehri and Eskenazi
+    (2020): praise and complaints, the loss of the whole string (context and follow-up),
+    the mean over each.
     """
 
-    values: Mapping[str, float | None]
-    reasons: Mapping[str, str | None]
-    evidence: tuple[float | None, ...]
-    num_truncated: int = 0
+    followups: str = option(
+        'default',
+        help='follow-up set: a shipped name, fed_2020, or a file',
+        flag='--followups',
+        metavar='NAME|FILE',
+        path=True,
+    )
+    variant: str = option(
+        'bipartite',
+        help='bipartite-play, or the program of 2020: how a context is written for '
+        'the judge, and the defaults of the other options',
+        choices=('bipartite', 'original'),
+        signed='if changed',
+    )
+    polarity: str = option(
+        'negative',
+        help='follow-ups that count',
+        choices=('negative', 'positive', 'both'),
+    )
+    token_reduction: str = option(
+        'mean',
+        help="a follow-up's score over its tokens",
+        choices=('mean', 'sum'),
+        flag='--fed-tokens',
+    )
+    followup_reduction: str = option(
+        'sum',
+        help='over follow-ups',
+        choices=('sum', 'mean'),
+        flag='--fed-followups-reduction',
+    )
+    scope: str = option(
+        'followup',
+        help="tokens that count: the follow-up's, or the whole string's",
+        choices=('followup', 'whole'),
+        signed='if changed',
+    )
+    judge_model_file: str = option(
+        JUDGE,
+        help='the model inside the scorer: a model file, zoo:…, or hf:REPOSITORY',
+        flag='--judge-model-file',
+        metavar='MODEL',
+        model='likelihood',
+        path=True,
+    )
+
+    @classmethod
+    def presets(cls, given: Mapping[str, Any]) -> dict[str, str]:
+        """
+        Return the defaults of the variant.
+        """
+        if given.get('variant') != 'original':
+            return {}
+        return {
+            'followups': 'fed_2020',
+            'polarity': 'both',
+            'followup_reduction': 'mean',
+            'scope': 'whole',
+            'judge_model_file': ORIGINAL_JUDGE,
+        }
 
 
-def reduced(numbers: Sequence[float], reduction: str) -> float:
+class Fed(Scorer):
     """
-    Return sum or mean; that of nothing is 0.
+    Asks the judge for each different follow-up once a context, which is every utterance
+    up to and including the judged one.
+
+    The evidence of an utterance is D of each follow-up. Dimensions whose follow-ups are
+    about the whole dialogue are asked once a speaker, after its last judged utterance.
     """
-    total = math.fsum(numbers)
-    return total / len(numbers) if reduction == 'mean' and numbers else total
+
+    name = 'fed'
+    options_class = FedOptions
+    options: FedOptions
+
+    def __init__(
+        self,
+        options: FedOptions | None = None,
+        models: Models | None = None,
+        datapath: str | None = None,
+        followups: FollowUps | None = None,
+    ):
+        self.given_followups = followups
+        super().__init__(options, models, datapath)
+
+    def prepare(self) -> None:
+        """
+        Read the follow-ups.
+
+        :raises UserError: for a judge that cannot give what scope ``whole`` needs.
+        """
+        if self.options.scope == 'whole' and self.options.judge_model_file == JUDGE:
+            raise UserError(
+                'scorer: judge_model_file: scope whole needs a decoder-only model; '
+                f'{ORIGINAL_JUDGE} would do'
+            )
+        self.followups = self.given_followups or load_followups(
+            self.options.followups, self.datapath
+        )
+        self.dimensions = tuple(self.followups.dimensions)
+        self.once_per_speaker = self.followups.dialogue_level
+        self.evidence_labels = evidence_labels(self.followups, self.options.polarity)
+        self.variants = tuple(VARIANTS) if self.options.polarity == 'both' else ()
+
+    def load_models(self) -> None:
+        """
+        Load the judge.
+
+        :raises UserError: when it gives contexts no probability and they count.
+        """
+        super().load_models()
+        self.strings = None
+        if self.options.variant == 'original':
+            self.strings = OriginalStrings.from_judge(self.likelihood)
+        if self.options.scope == 'whole' and not gives_context(self.likelihood):
+            raise UserError(NO_CONTEXT)
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """
+        The judge.
+        """
+        return self.models.likelihood(self.options.judge_model_file)
+
+    def signature_fields(self) -> dict[str, Any]:
+        """
+        Return the signed options, with the content of the follow-ups for their name.
+        """
+        return {**signature_values(self.options), 'followups': self.followups.hash}
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of each item, in one question to the judge.
+        """
+        questions = [self._question(item.utterances) for item in items]
+        whole = self.options.scope == 'whole'
+        answers = self.likelihood.answer(questions, with_context=whole)
+        return [self._score(answer) for answer in answers]
+
+    def rescored(
+        self, dialogue: Dialogue, scored: ScoredDialogue, variant: str
+    ) -> ScoredDialogue:
+        """
+        Return the scores with another polarity; the stored evidence is enough.
+
+        :param scored: by this scorer with polarity ``both``.
+        """
+        options = replace(self.options, polarity=VARIANTS[variant])
+        scores = {
+            index: followups_score(
+                self.followups,
+                options,
+                dict(zip(self.evidence_labels, row, strict=True)),
+            )
+            for index, row in scored.evidence.items()
+        }
+        again = self.flattened(dialogue, list(scores), list(scores.values()))
+        missing = tuple(s for s in scored.scores if s.utterance_index is None)
+        return replace(again, scores=again.scores + missing)
+
+    def _question(self, context: tuple[str, ...]) -> Question:
+        if self.strings is not None:
+            return self.strings.question(context, self.evidence_labels)
+        return Question(context, self.evidence_labels)
+
+    def _score(self, answer: Answer) -> ItemScore:
+        before: tuple[float, ...] = ()
+        if self.options.scope == 'whole':
+            if answer.context is None:
+                raise UserError(NO_CONTEXT)
+            before = answer.context
+        values = [
+            followup_score((*before, *row) if row else (), self.options.token_reduction)
+            for row in answer.continuations
+        ]
+        scores = dict(zip(self.evidence_labels, values, strict=True))
+        return followups_score(
+            self.followups, self.options, scores, answer.num_truncated
+        )
 
 
 def followup_score(logprobs: Sequence[float], token_reduction: str) -> float | None:
@@ -66,17 +238,25 @@ def followup_score(logprobs: Sequence[float], token_reduction: str) -> float | N
     """
     if not logprobs or not all(map(math.isfinite, logprobs)):
         return None
-    return reduced(logprobs, token_reduction)
+    return _reduced(logprobs, token_reduction)
 
 
-def counted(sides: Sides, polarity: str) -> Sides:
+def followups_score(
+    followups: FollowUps,
+    options: FedOptions,
+    scores: Mapping[str, float | None],
+    cut: int = 0,
+) -> ItemScore:
     """
-    Return the follow-ups that count under this polarity.
+    Return the scores of one utterance from the D of each follow-up.
     """
-    return Sides(
-        () if polarity == 'negative' else sides.positive,
-        () if polarity == 'positive' else sides.negative,
-    )
+    values: dict[str, float | None] = {}
+    reasons: dict[str, str | None] = {}
+    for name, sides in followups.dimensions.items():
+        values[name], reasons[name] = dimension_value(sides, scores, options)
+    labels = evidence_labels(followups, options.polarity)
+    evidence = tuple(scores[text] for text in labels)
+    return ItemScore(values, reasons, evidence, cut)
 
 
 def dimension_value(
@@ -89,205 +269,106 @@ def dimension_value(
 
     :param scores: D by follow-up.
     """
-    used = counted(sides, options.polarity)
+    used = _used(sides, options.polarity)
     if not used.positive and not used.negative:
         return None, f'no {options.polarity} follow-ups'
     for text in (*used.positive, *used.negative):
         if scores[text] is None:
             return None, f'the judge gives {text!r} no finite probability'
     positive, negative = (
-        reduced([scores[t] for t in texts], options.followup_reduction)  # type: ignore[misc]
+        _reduced([scores[t] for t in texts], options.followup_reduction)  # type: ignore[misc]
         for texts in (used.positive, used.negative)
     )
     return positive - negative, None
 
 
-def verdict_of(
-    followups: FollowUps,
-    options: FedOptions,
-    scores: Mapping[str, float | None],
-    num_truncated: int = 0,
-) -> Verdict:
-    """
-    Return what the D of each follow-up amount to; no model is needed.
-    """
-    found = {
-        name: dimension_value(sides, scores, options)
-        for name, sides in followups.dimensions.items()
-    }
-    return Verdict(
-        {name: value for name, (value, _) in found.items()},
-        {name: reason for name, (_, reason) in found.items()},
-        tuple(scores[text] for text in evidence_labels(followups, options)),
-        num_truncated,
-    )
-
-
-def evidence_labels(followups: FollowUps, options: FedOptions) -> tuple[str, ...]:
+def evidence_labels(followups: FollowUps, polarity: str) -> tuple[str, ...]:
     """
     Return the different follow-ups that count, in order.
     """
-    used = [counted(s, options.polarity) for s in followups.dimensions.values()]
+    used = [_used(sides, polarity) for sides in followups.dimensions.values()]
     texts = (text for sides in used for text in (*sides.positive, *sides.negative))
     return tuple(dict.fromkeys(texts))
 
 
-def fed_signature(followups: FollowUps, options: FedOptions, judge: str) -> str:
+def gives_context(likelihood: Likelihood) -> bool:
     """
-    Return the one line that fixes every number.
+    True if a judge gives contexts a probability, as far as is known beforehand.
     """
-    fields = {'scorer': 'fed', 'followups': followups.hash, **options.fields()}
-    return f'{signature_line(fields)}|judge:({judge})'
+    return getattr(likelihood, 'tells_context', True)
 
 
-def followups_of(config: Mapping[str, Any], datapath: str | None = None) -> FollowUps:
+class OriginalStrings:
     """
-    Return the follow-ups of a protocol's ``scorer:`` section; no judge is needed.
-    """
-    variant = FedOptions.of({'variant': config.get('variant') or 'bipartite'}).variant
-    return load_followups(config.get('followups') or FOLLOWUPS[variant], datapath)
+    Contexts and follow-ups as the program of Mehri and Eskenazi (2020) writes them.
 
+        <|endoftext|> first utterance <|endoftext|> second <|endoftext|> follow-up
 
-class Fed:
-    """
-    The `Scorer` over a `Likelihood`. Each different follow-up is asked once a context.
-
-    A context is every utterance up to and including the judged one.
+    One space on either side of each mark, none of them after the follow-up. The judge's
+    tokenizer, not ours, decides what becomes of the spaces. A mark parts the text: ids
+    before it depend on nothing after it, so the follow-ups of a context share it, and
+    so do the turns of a dialogue.
     """
 
-    def __init__(
-        self,
-        likelihood: Likelihood,
-        followups: FollowUps,
-        options: FedOptions | None = None,
-    ):
-        self.likelihood = likelihood
-        self.followups = followups
-        self.options = options or FedOptions()
-        self.dimensions = tuple(followups.dimensions)
-        self.evidence_labels = evidence_labels(followups, self.options)
-        self.signature = fed_signature(followups, self.options, likelihood.signature)
-        original = self.options.variant == 'original'
-        self.strings = OriginalStrings.of(likelihood) if original else None
-        if self.options.scope == 'whole' and not tells_context(likelihood):
-            raise UserError(NO_CONTEXT)
+    def __init__(self, tokenizer: Any):
+        if not tokenizer.eos_token:
+            raise UserError('fed: variant original needs a judge with an end token')
+        self.tokenizer = tokenizer
+        self.mark = tokenizer.eos_token
+        self.followups: dict[str, tuple[int, ...]] = {}
 
     @classmethod
-    def from_config(
-        cls,
-        config: Mapping[str, Any],
-        judge: Callable[[str], Likelihood],
-        datapath: str | None = None,
-    ) -> Fed:
+    def from_judge(cls, likelihood: Likelihood) -> OriginalStrings:
         """
-        Return the scorer that a protocol's ``scorer:`` section asks for.
+        Return the strings of a judge.
 
-        :param judge: loads a model file; called last, since it is slow.
-        :raises UserError: names the key that is wrong.
+        :raises UserError: when it is no decoder-only model.
         """
-        given = {key: value for key, value in config.items() if value is not None}
-        for key in given:
-            if key not in KEYS:
-                raise UserError(f'scorer: unknown key {key!r}; {nearest(key, KEYS)}')
-        options = FedOptions.of({key: given[key] for key in CHOICES if key in given})
-        followups = followups_of(config, datapath)
-        model = given.get('judge_model_file')
-        if model is None and options.scope == 'whole' and options.variant != 'original':
+        vectorizer = getattr(likelihood, 'vectorizer', None)
+        tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
+        if tokenizer is None or not gives_context(likelihood):
             raise UserError(
-                'scorer: judge_model_file: scope whole needs a decoder-only model; '
-                f'{JUDGES["original"]} would do'
+                'fed: variant original takes the loss of context and follow-up: the '
+                'judge must be a decoder-only model; variant bipartite would do'
             )
-        return cls(judge(cls.judge_file(given)), followups, options)
+        return cls(tokenizer)
 
-    @staticmethod
-    def judge_file(config: Mapping[str, Any]) -> str:
+    def question(self, utterances: Sequence[str], followups: Sequence[str]) -> Question:
         """
-        Return the model that a ``scorer:`` section asks, or that the paper asked.
+        Return the question of one context; the mark before the follow-up is its own.
         """
-        variant = config.get('variant') or FedOptions.variant
-        return str(config.get('judge_model_file') or JUDGES.get(variant, JUDGE))
+        turns = ''.join(f'{self.mark} {text} ' for text in utterances)
+        continuations = tuple(self.followup(text) for text in followups)
+        return Question(self.encoded(turns + self.mark), continuations)
 
-    def judge(self, contexts: Sequence[tuple[str, ...]]) -> list[Verdict]:
+    def followup(self, text: str) -> tuple[int, ...]:
         """
-        Judge the last utterance of each context, in one question to the model.
+        Return the token ids of what comes after the last mark.
         """
-        questions = [self._question(context) for context in contexts]
-        whole = self.options.scope == 'whole'
-        answers = self.likelihood.answer(questions, with_context=whole)
-        return [self._verdict(answer) for answer in answers]
+        if text not in self.followups:
+            self.followups[text] = self.encoded(f'{self.mark} {text}')[1:]
+        return self.followups[text]
 
-    def score(
-        self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
-    ) -> list[ScoredDialogue]:
+    def encoded(self, text: str) -> tuple[int, ...]:
         """
-        Judge, in ``dialogues[i]``, the utterances ``indices[i]``.
+        Return the token ids of a text that begins with a mark.
         """
-        pairs = list(zip(dialogues, indices, strict=True))
-        texts = [tuple(u.text for u in dialogue.utterances) for dialogue in dialogues]
-        contexts = [
-            said[: index + 1]
-            for said, own in zip(texts, indices, strict=True)
-            for index in own
-        ]
-        verdicts = iter(self.judge(contexts))
-        whole = self.followups.dialogue_level
-        return [
-            scored_dialogue(dialogue, {i: next(verdicts) for i in own}, whole)
-            for dialogue, own in pairs
-        ]
-
-    def _question(self, context: tuple[str, ...]) -> Question:
-        if self.strings is not None:
-            return self.strings.question(context, self.evidence_labels)
-        return Question(context, self.evidence_labels)
-
-    def _verdict(self, answer: Answer) -> Verdict:
-        before: tuple[float, ...] = ()
-        if self.options.scope == 'whole':
-            before = context_logprobs(answer)
-        reduction = self.options.token_reduction
-        rows = [(*before, *row) if row else () for row in answer.continuations]
-        found = [followup_score(row, reduction) for row in rows]
-        scores = dict(zip(self.evidence_labels, found, strict=True))
-        return verdict_of(self.followups, self.options, scores, answer.num_truncated)
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
 
-def context_logprobs(answer: Answer) -> tuple[float, ...]:
+def _used(sides: Sides, polarity: str) -> Sides:
     """
-    Return the log-probabilities of a context's tokens but the first, which has none.
-
-    :raises UserError: when the judge gave none, as encoder-decoders do.
+    Return the follow-ups that count under this polarity.
     """
-    if answer.context is None:
-        raise UserError(NO_CONTEXT)
-    return answer.context
-
-
-def scored_dialogue(
-    dialogue: Dialogue,
-    verdicts: Mapping[int, Verdict],
-    dialogue_level: frozenset[str] = frozenset(),
-) -> ScoredDialogue:
-    """
-    Return verdicts on utterances, by place, as the scores of their dialogue.
-
-    :param dialogue_level: dimensions asked once a speaker, of its last judged
-        utterance, before which the whole dialogue lies.
-    """
-    last = {index % 2: index for index in sorted(verdicts)}  # by side, as in self-play
-    scores = tuple(
-        Score(
-            dialogue.id,
-            index,
-            dialogue.utterances[index].speaker,
-            dimension,
-            value,
-            verdict.reasons[dimension],
-        )
-        for index, verdict in verdicts.items()
-        for dimension, value in verdict.values.items()
-        if dimension not in dialogue_level or index == last[index % 2]
+    return Sides(
+        () if polarity == 'negative' else sides.positive,
+        () if polarity == 'positive' else sides.negative,
     )
-    evidence = {index: verdict.evidence for index, verdict in verdicts.items()}
-    cut = {i: v.num_truncated for i, v in verdicts.items() if v.num_truncated}
-    return ScoredDialogue(dialogue.id, scores, evidence, cut)
+
+
+def _reduced(numbers: Sequence[float], reduction: str) -> float:
+    """
+    Return sum or mean; that of nothing is 0.
+    """
+    total = math.fsum(numbers)
+    return total / len(numbers) if reduction == 'mean' and numbers else total

@@ -1,31 +1,164 @@
 """
 Scorers by name; a class is imported only when it is asked for.
+
+A scorer from outside the package is named ``module:Class`` or ``path/file.py:Class``.
+Its code is imported only when the user names it: on the command line, or in a protocol
+file that the user passes. What a run folder says is never enough.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import flag_values, options_of, read_pairs
+from parlai_ext.files import protocol_file
+from parlai_ext.files.protocol_file import ProtocolFile
+from parlai_ext.scoring.base import OutsideCode, Scorer
 
 SCORERS = {
     'fed': 'parlai_ext.scoring.fed:Fed',
     'chatmatch': 'parlai_ext.scoring.chatmatch.scorer:ChatMatch',
 }
+DEFAULT = 'fed'
+OPTION = '--scorer-option'
 
 
-def find_scorer(name: str) -> Any:
+def is_outside(name: str) -> bool:
+    """
+    True if the name is that of a scorer from outside the package.
+    """
+    return ':' in name and name not in SCORERS
+
+
+def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     """
     Return the scorer class called ``name``.
 
-    It has ``from_config(config, judge, datapath)``: the protocol file's ``scorer:``
-    keys, a function that loads a `Likelihood`, and where data files are kept. Its
-    ``judge_file(config)`` is the model that it would load, or `None`.
-
-    :raises UserError: when there is none, with the nearest name.
+    :param named_by_user: code from outside the package may be imported, since the user
+        named it.
+    :raises UserError: when there is none, with the nearest name, or when it is outside
+        code that the user did not name.
     """
+    if is_outside(name):
+        if not named_by_user:
+            raise UserError(
+                f'scorer {name!r} is code from outside the package, which is not '
+                f'imported because a run folder names it; --scorer {name} runs it, if '
+                'you trust it'
+            )
+        return outside_scorer(name)
     if name not in SCORERS:
         raise UserError(f'unknown scorer {name!r}; {nearest(name, SCORERS)}')
     module, _, attribute = SCORERS[name].partition(':')
-    return getattr(import_module(module), attribute)
+    scorer: type[Scorer] = getattr(import_module(module), attribute)
+    return scorer
+
+
+def outside_scorer(name: str) -> type[Scorer]:
+    """
+    Import a scorer from outside the package. The class knows its file and its sha256.
+
+    :raises UserError: when there is no such module or class, or it is no scorer.
+    """
+    source, _, attribute = name.rpartition(':')
+    is_file = source.endswith('.py') or '/' in source
+    try:
+        module = _module_of_file(source) if is_file else import_module(source)
+    except UserError:
+        raise
+    except Exception as error:  # which foreign code may raise
+        what = f'{type(error).__name__}: {error}'
+        raise UserError(f'scorer {name}: it cannot be imported: {what}') from error
+    scorer = getattr(module, attribute, None)
+    if not (isinstance(scorer, type) and issubclass(scorer, Scorer)):
+        classes = [
+            key
+            for key, value in vars(module).items()
+            if isinstance(value, type) and issubclass(value, Scorer)
+        ]
+        hint = nearest(attribute, [one for one in classes if one != 'Scorer'])
+        raise UserError(f'scorer {name}: no scorer {attribute!r} in it; {hint}')
+    if not scorer.name or '|' in scorer.name:
+        raise UserError(f'scorer {name}: its class needs a name')
+    file = Path(str(module.__file__))
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    scorer.code = OutsideCode(file.name, digest)
+    return scorer
+
+
+def scorer_section(
+    section: Mapping[str, Any],
+    opt: Mapping[str, Any] | None = None,
+    *,
+    named_by_user: bool = False,
+) -> dict[str, Any]:
+    """
+    Return a ``scorer:`` section with the options of the command line in their places:
+    ``--scorer-option KEY=VALUE``, and the flags of the scorer's own options.
+
+    :raises UserError: for a flag of another scorer's option.
+    """
+    opt = opt or {}
+    name = str(section.get('name') or DEFAULT)
+    pairs = opt.get('scorer_option') or ()
+    if is_outside(name) and not pairs and not named_by_user:
+        return dict(section)
+    cls = find_scorer(name, named_by_user=named_by_user)
+    known = {one.dest(cls.name) for one in options_of(cls.options_class).values()}
+    for other in ('fed',):  # whose flags commands have
+        for one in options_of(find_scorer(other).options_class).values():
+            if opt.get(one.dest(other)) is not None and one.dest(other) not in known:
+                raise UserError(f'{one.flag(other)}: scorer {name} has no such option')
+    pairs = [pairs] if isinstance(pairs, str) else pairs
+    return {
+        **section,
+        **flag_values(cls.options_class, opt, cls.name),
+        **read_pairs(cls.options_class, pairs, OPTION),
+    }
+
+
+def load_protocol_file(
+    name_or_path: str, overrides: Mapping[str, Any] | None = None
+) -> ProtocolFile:
+    """
+    Return the protocol in a file, by shipped name or by path, its scorer's options
+    checked.
+
+    The user passes the file, so that it may name a scorer from outside the package.
+
+    :param overrides: options of the command line, which replace keys of the file.
+    :raises UserError: names file, line and key of the first mistake.
+    """
+
+    def scorer_options(name: str | None) -> type:
+        cls: type = find_scorer(name or DEFAULT, named_by_user=True).options_class
+        return cls
+
+    return protocol_file.load_protocol_file(name_or_path, overrides, scorer_options)
+
+
+def _module_of_file(path: str) -> Any:
+    file = Path(os.path.expanduser(path)).resolve()
+    if not file.is_file():
+        raise UserError(f'scorer: there is no file {path}')
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    name = f'parlai_ext_outside_{file.stem}_{digest[:16]}'
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]

@@ -8,29 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tqdm import tqdm
-
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Scorer
-from parlai_ext.core.options import machine_options
-from parlai_ext.core.progress import bar_of
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, System, to_json
+from parlai_ext.core.progress import bar_of, count_reads
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.files.protocol_file import load_protocol
-from parlai_ext.scoring.judged_utterances import judged_indices, unscored_systems
-from parlai_ext.scoring.registry import SCORERS, find_scorer
+from parlai_ext.models.handle import ModelHandle, check_model, model_system
+from parlai_ext.scoring.base import Scorer, judged_indices, unscored_systems
+from parlai_ext.scoring.registry import (
+    DEFAULT,
+    SCORERS,
+    find_scorer,
+    is_outside,
+    load_protocol_file,
+    scorer_section,
+)
 from parlai_ext.store import RunFolder, imported
-
-# options of the command line that replace a key of the protocol's `scorer:`
-OVERRIDES = {
-    'judge_model_file': 'judge_model_file',
-    'followups': 'followups',
-    'fed_variant': 'variant',
-    'fed_scope': 'scope',
-    'fed_polarity': 'polarity',
-    'fed_tokens': 'token_reduction',
-    'fed_followups_reduction': 'followup_reduction',
-}
-CONTEXT = 256
 
 
 @dataclass(frozen=True)
@@ -52,100 +45,134 @@ class ScoreReport:
     n_truncated: int = 0
 
 
-def build_scorer(
-    config: Mapping[str, Any],
+@dataclass(frozen=True)
+class ChosenScorer:
+    """
+    The ``scorer:`` section for a run, the ranking rule that goes with it, and whether
+    the user named the scorer (else code from outside the package is not imported).
+    """
+
+    section: Mapping[str, Any]
+    ranking: Mapping[str, Any]
+    named_by_user: bool
+
+    def build(self, machine: Machine | None = None) -> Scorer:
+        """
+        Return the scorer with its models loaded.
+        """
+        return build_scorer(self.section, machine, named_by_user=self.named_by_user)
+
+    def prepared(self, datapath: str | None = None) -> Scorer:
+        """
+        Return the scorer without models: it knows its dimensions.
+        """
+        name = self.section.get('name') or DEFAULT
+        cls = find_scorer(name, named_by_user=self.named_by_user)
+        return cls.from_section(self.section, None, datapath)
+
+
+def choose_scorer(
+    recorded: Mapping[str, Any],
+    opt: Mapping[str, Any],
     *,
-    datapath: str | None = None,
-    no_cuda: bool = False,
-    fp16: bool | None = None,
-    batchsize: int = 64,
-) -> Scorer:
+    named_by_user: bool = False,
+) -> ChosenScorer:
     """
-    Return the scorer that a protocol's ``scorer:`` section asks for, its judge loaded.
+    Return the scorer that the command line asks for: that of ``--scorer`` (a scorer, or
+    a protocol), else the recorded one; single options replace its own.
 
-    :param batchsize: contexts of `CONTEXT` tokens that the judge has room for at once;
-        of shorter ones, more go through it together.
-    """
-
-    def judge(model_file: str) -> Any:
-        from parlai_ext.models.parlai_likelihood import load_judge
-
-        return load_judge(
-            model_file,
-            datapath=datapath,
-            no_cuda=no_cuda,
-            fp16=fp16,
-            tokens=batchsize * CONTEXT,
-        )
-
-    kind = find_scorer(config.get('name') or 'fed')
-    scorer: Scorer = kind.from_config(config, judge, datapath)
-    return scorer
-
-
-def scorer_config(section: Mapping[str, Any], opt: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return a protocol's ``scorer:`` section with the given options in their places.
-    """
-    given = {
-        key: opt[option]
-        for option, key in OVERRIDES.items()
-        if opt.get(option) is not None
-    }
-    return {**section, **given}
-
-
-def section_of_run(run: RunFolder, opt: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the ``scorer:`` section for a run: its protocol's, that of another protocol
-    (``--scorer NAME``), or that of a scorer with what it does by default.
+    :param recorded: the ``scorer:`` section of the run, or of the user's protocol.
+    :param named_by_user: the recorded section is from a file that the user passes.
     """
     wanted = opt.get('scorer')
+    ranking: Mapping[str, Any] = {}
     if wanted is None:
-        section = run.manifest['protocol'].get('scorer') or {}
-    elif wanted in SCORERS:
+        section = recorded
+    elif wanted in SCORERS or is_outside(wanted):
         section = {'name': wanted}
     else:
-        section = scorer_protocol(wanted).scorer
-    return scorer_config(section, opt)
+        protocol = _scorer_protocol(wanted)
+        section, ranking = protocol.scorer, protocol.ranking
+    named = named_by_user or wanted is not None
+    return ChosenScorer(
+        scorer_section(section, opt, named_by_user=named), ranking, named
+    )
 
 
-def scorer_protocol(wanted: str) -> Protocol:
-    """
-    Return the protocol that ``--scorer`` names.
-    """
+def _scorer_protocol(wanted: str) -> Protocol:
     try:
-        return load_protocol(wanted)
+        return load_protocol_file(wanted).protocol
     except UserError as e:
         if not str(e).startswith('no protocol'):
             raise
         known = ', '.join(SCORERS)
-        raise UserError(f'--scorer {wanted!r}: no scorer ({known}); {e}') from None
+        raise UserError(
+            f'--scorer {wanted!r}: no scorer ({known}, or my_module:MyScorer); {e}'
+        ) from None
 
 
-def ranking_of(opt: Mapping[str, Any]) -> Mapping[str, Any]:
+def build_scorer(
+    section: Mapping[str, Any],
+    machine: Machine | None = None,
+    *,
+    named_by_user: bool = False,
+) -> Scorer:
     """
-    Return the ``ranking:`` section that goes with ``--scorer PROTOCOL``.
+    Return the scorer of a ``scorer:`` section, its models loaded.
+
+    :param machine: its `batchsize` counts contexts of `models.handle.CONTEXT` tokens;
+        of shorter ones, more go through a model together.
+    :param named_by_user: code from outside the package may be imported.
+    :raises UserError: names the key that is wrong.
     """
-    wanted = opt.get('scorer')
-    return (
-        {} if wanted is None or wanted in SCORERS else scorer_protocol(wanted).ranking
-    )
+    cls = find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
+    datapath = machine.datapath if machine else None
+    scorer = cls.from_section(section, ModelHandle(machine), datapath)
+    scorer.load_models()
+    return scorer
 
 
-def scorer_of_run(run: RunFolder, opt: Mapping[str, Any]) -> Scorer:
+def scorer_models(
+    section: Mapping[str, Any],
+    datapath: str | None = None,
+    *,
+    named_by_user: bool = False,
+) -> list[tuple[str, str]]:
     """
-    Return the scorer of the run's protocol, as far as the options do not replace it.
+    Return kind and name of each model of the scorer of a ``scorer:`` section.
+
+    :raises UserError: for an unknown name or key, or a file that is not there.
     """
-    return scorer_of(section_of_run(run, opt), opt)
+    cls = find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
+    return cls.from_section(section, None, datapath).named_models()
 
 
-def scorer_of(section: Mapping[str, Any], opt: Mapping[str, Any]) -> Scorer:
+def model_systems(
+    section: Mapping[str, Any], *, named_by_user: bool = False
+) -> list[System]:
     """
-    Return the scorer of a ``scorer:`` section, where and as fast as the options say.
+    Return the models of the scorer of a ``scorer:`` section, as systems.
     """
-    size = opt.get('batchsize') or 64
-    return build_scorer(section, **machine_options(opt), batchsize=size)
+    models = scorer_models(section, named_by_user=named_by_user)
+    return [model_system(kind, name) for kind, name in models]
+
+
+def check_scorer(
+    section: Mapping[str, Any],
+    datapath: str | None = None,
+    *,
+    named_by_user: bool = False,
+) -> None:
+    """
+    Refuse a scorer that could not be built: asked before days of dialogues, not after
+    them. Its models are fetched and not loaded.
+
+    :raises UserError: for what building it would raise: an unknown name, key or set of
+        follow-ups, a model that is not there or cannot be downloaded.
+    """
+    models = scorer_models(section, datapath, named_by_user=named_by_user)
+    for kind, name in models:
+        check_model(kind, name, datapath)
 
 
 def score_signature(scorer: Scorer, include_given: bool = False) -> str:
@@ -179,9 +206,8 @@ def score_run(
     shards = run.dialogue_shards()
     todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
     report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
-    n_todo = sum(s.n_dialogues for s in todo)
-    with bar_of('score', n_todo, progress) as bar:
-        watch(scorer, bar)
+    with bar_of('score', sum(s.n_dialogues for s in todo), progress) as bar:
+        scorer.watch(count_reads(bar))
         for shard in todo:
             dialogues = run.read_dialogues(shard.pairing_id, shard.index)
             scored = score_dialogues(
@@ -192,6 +218,7 @@ def score_run(
             report = counted(report, scored)
             bar.update(len(dialogues))
     if shards:
+        code = scorer.code
         store.write_about(
             {
                 'signature': signature,
@@ -200,27 +227,10 @@ def score_run(
                 'config': dict(config or {}),
                 'given': include_given,
                 **({'ranking': dict(ranking)} if ranking else {}),
+                **({'code': to_json(code)} if code is not None else {}),
             }
         )
     return report
-
-
-def watch(scorer: Scorer, bar: tqdm[Any]) -> None:
-    """
-    Let the bar tell how much of a shard a model has read; a large one takes minutes.
-    """
-    likelihood: Any = getattr(scorer, 'likelihood', None)
-    if likelihood is None or not hasattr(likelihood, 'progress'):
-        return
-    read = 0
-
-    def tell(n: int) -> None:
-        nonlocal read
-        read += n
-        bar.set_postfix_str(f'{read} contexts read', refresh=False)
-        bar.update(0)
-
-    likelihood.progress = tell
 
 
 def score_dialogues(
@@ -234,17 +244,21 @@ def score_dialogues(
     """
     choice = (first_speaker_only, include_given)
     indices = [judged_indices(dialogue, *choice) for dialogue in dialogues]
-    found = []
-    for dialogue, scored in zip(
-        dialogues, scorer.score(dialogues, indices), strict=True
-    ):
-        missing = tuple(
-            Score(dialogue.id, None, system, dimension, None, reason)
-            for system, reason in unscored_systems(dialogue, *choice).items()
-            for dimension in scorer.dimensions
+    results = scorer.score_dialogues(dialogues, indices)
+    return [
+        replace(
+            scored,
+            scores=(
+                *scored.scores,
+                *(
+                    Score(dialogue.id, None, system, dimension, None, reason)
+                    for system, reason in unscored_systems(dialogue, *choice).items()
+                    for dimension in scorer.dimensions
+                ),
+            ),
         )
-        found.append(replace(scored, scores=scored.scores + missing))
-    return found
+        for dialogue, scored in zip(dialogues, results, strict=True)
+    ]
 
 
 def counted(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreReport:

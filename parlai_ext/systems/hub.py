@@ -9,6 +9,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.nouns import content_id
+from parlai_ext.files.option_files import sha256
 
 AGENT = 'ext:hf'
 # the first that is there holds the weights; an index names the files that do
@@ -50,6 +52,16 @@ def companions(folder: Path, more: tuple[str, ...] = ()) -> list[Path]:
     """
     files = {path for name in (*COMPANIONS, *more) for path in folder.glob(name)}
     return sorted(path for path in files if path.is_file())
+
+
+def files_hash(folder: Path) -> str:
+    """
+    Return a hash of the files of a model that change its numbers; where they lie is no
+    part of it.
+    """
+    weights = cached_weights(str(folder))
+    files = [*weight_files(weights), *companions(folder)] if weights else []
+    return content_id([(path.name, sha256(path)) for path in files])
 
 
 def cached_weights(repo: str, revision: str | None = None) -> Path | None:

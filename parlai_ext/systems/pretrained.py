@@ -72,6 +72,7 @@ def read(
     *,
     trust: bool = False,
     allowed: str = ON_REQUEST,
+    kind: Any = None,
 ) -> tuple[Any, Any, Any]:
     """
     Return config, tokenizer and model of a folder, the model on its device.
@@ -79,6 +80,8 @@ def read(
     :param extra: from `loading_arguments`.
     :param trust: the code that comes with the model may run.
     :param allowed: says when else it might.
+    :param kind: the class that loads the model; of its weights a pooling layer may be
+        missing. Without it, the model is one that generates text.
     :raises UserError: ``option: what is wrong; what would be right``.
     """
     asked = {'local_files_only': True, 'trust_remote_code': trust}
@@ -96,10 +99,11 @@ def read(
         tokenizer = _read_part('tokenizer', folder, AutoTokenizer, allowed, **asked)
         _check_words(tokenizer, folder)
         seq2seq = bool(config.is_encoder_decoder)
-        kind: Any = AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM
+        unused = () if kind is None else ('pooler.',)
+        kind = kind or (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
         asked |= {**extra, 'config': config, 'output_loading_info': True}
         model, info = _read_part('model', folder, kind, allowed, **asked)
-    _check_weights(info, folder)
+    _check_weights(info, folder, unused)
     if not {'device_map', 'quantization_config'} & set(extra):
         model = model.to(device)
     return config, tokenizer, model.eval().requires_grad_(False)
@@ -183,11 +187,13 @@ def _check_words(tokenizer: Any, folder: Path) -> None:
         raise UserError(f'hf_model: there is no tokenizer in {folder}')
 
 
-def _check_weights(info: Mapping[str, Any], folder: Path) -> None:
+def _check_weights(
+    info: Mapping[str, Any], folder: Path, unused: tuple[str, ...]
+) -> None:
     """
     Refuse a model whose weights are not all there: it would talk at random.
     """
-    missing = sorted(info['missing_keys'])
+    missing = sorted(k for k in info['missing_keys'] if not k.startswith(unused))
     if missing:
         raise UserError(
             f'hf_model: {folder}: its weights lack {len(missing)} of the model, '

@@ -14,7 +14,7 @@ from parlai.core.teachers import FixedDialogTeacher
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
-from parlai_ext.scoring.judged_utterances import judged_indices
+from parlai_ext.scoring.base import judged_indices
 from parlai_ext.store import RunFolder
 
 

@@ -9,16 +9,17 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.agents.chatmatch.chatmatch import ChatmatchAgent
 from parlai_ext.commands import plugin
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, THRESHOLDS
+from parlai_ext.core.options import options_of
+from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from tests.support.chatmatch_samples import QUIZ, game
-from tests.support.scoring_samples import KnownJudge
+from tests.support.scoring_samples import KnownJudge, OneModel
 
 
 @pytest.fixture(scope='module')
 def scorer():
     known = KnownJudge(lambda context, text: [-1.0] * len(text.split()))
-    return ChatMatch.from_config({'perplexity_unit': 'token'}, lambda _: known)
+    return ChatMatch.from_section({'perplexity_unit': 'token'}, OneModel(known))
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def message(i, later=True):
 
 def test_with_the_later_turns_the_agent_gives_the_stages_scores(agent, scorer):
     acts = agent.batch_act([message(i) for i in range(10)])
-    scored = scorer.score([game(QUIZ)], [range(10)])[0]
+    scored = scorer.score_dialogues([game(QUIZ)], [range(10)])[0]
     expected = [{} for _ in QUIZ]
     for one in scored.scores:
         if one.utterance_index is not None:
@@ -47,13 +48,14 @@ def test_with_the_later_turns_the_agent_gives_the_stages_scores(agent, scorer):
 
 def test_turns_of_one_game_asked_one_by_one_are_one_question(scorer, monkeypatch):
     asked = []
-    judge = ChatMatch.score
+    judge = ChatMatch.score_dialogues
 
-    def score(self, games, places):
+    def score_dialogues(self, games, places):
         asked.extend(games)
         return judge(self, games, places)
 
-    monkeypatch.setattr(ChatMatch, 'score', score)
+    monkeypatch.setattr(ChatMatch, 'score_dialogues', score_dialogues)
+    scorer.remembered.clear()
     one = ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
     for agent in (one, ChatmatchAgent({}, one.share())):  # clones remember it too
         for i in range(10):
@@ -101,7 +103,8 @@ def test_every_threshold_is_an_option_of_the_agent():
     ChatmatchAgent.add_cmdline_args(parser)
     opt = parser.parse_args(['--chatmatch-first-judged', '4'])
     assert opt['chatmatch_first_judged'] == 4
-    assert all(opt.get(f'chatmatch_{key}', 'absent') is None for key in THRESHOLDS[:7])
+    flags = [one.dest('chatmatch') for one in options_of(ChatMatchOptions).values()]
+    assert {opt.get(flag, 'absent') for flag in flags} == {4, None}
 
 
 def test_parlai_finds_the_agent():

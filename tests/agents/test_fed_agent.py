@@ -14,11 +14,10 @@ from parlai.scripts.eval_model import EvalModel
 from parlai_ext.agents.fed.fed import FedAgent
 from parlai_ext.commands import plugin
 from parlai_ext.core.errors import UserError
-from parlai_ext.scoring.fed import Fed, FedOptions
 from parlai_ext.scoring.followups import FollowUps, Sides
-from parlai_ext.scoring.score_run import score_run, scorer_of_run
+from parlai_ext.scoring.score_run import choose_scorer, score_run
 from parlai_ext.tasks.dialogues.agents import DefaultTeacher
-from tests.support.scoring_samples import KnownJudge, small_run
+from tests.support.scoring_samples import KnownJudge, known_fed, small_run
 from tests.support.tiny_models import make_generator, sentences
 
 SETS = FollowUps({'Wit': Sides((), ('dull',)), 'Joy': Sides(('nice',), ())})
@@ -46,7 +45,7 @@ def followups(tmp_path_factory):
 
 
 def fed_agent(judge):
-    return FedAgent({}, {'fed': Fed(judge, SETS), 'opt': {}})
+    return FedAgent({}, {'scorer': known_fed(judge, SETS), 'opt': {}})
 
 
 def message(text, context=()):
@@ -81,7 +80,7 @@ def test_eval_model_gives_the_averages_of_the_stage(
 ):
     run = small_run(tmp_path / 'run', score=score)
     ours = {'judge_model_file': model_file, 'followups': followups, **options}
-    scorer = scorer_of_run(run, ours)
+    scorer = choose_scorer({}, ours).build()
     score_run(run, scorer, progress=False)
     expected = stage_means(run, scorer.signature)
     report = EvalModel.main(
@@ -165,18 +164,18 @@ def test_the_log_says_what_signs_the_numbers(monkeypatch, model_file, followups)
     opt = {'judge_model_file': model_file, 'followups': followups}
     told = []
     monkeypatch.setattr('parlai.utils.logging.info', told.append)
-    signature = FedAgent(opt).fed.signature
+    signature = FedAgent(opt).scorer.signature
     assert f'scorer {signature}' in told
 
 
 def test_clones_have_one_judge():
     agent = fed_agent(KnownJudge(lambda *_: (-1.0,)))
-    assert agent.clone().fed.likelihood is agent.fed.likelihood
+    assert agent.clone().scorer is agent.scorer
 
 
 def test_context_order_reaches_the_judge():
     judge = KnownJudge(lambda *_: (-1.0,))
-    agent = FedAgent({}, {'fed': Fed(judge, SETS, FedOptions(polarity='both'))})
+    agent = FedAgent({}, {'scorer': known_fed(judge, SETS, polarity='both')})
     agent.observe(message('c', ['a', 'b']))
     agent.act()
     assert [question.context for question in judge.questions] == [('a', 'b', 'c')]

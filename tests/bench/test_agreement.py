@@ -12,12 +12,9 @@ from parlai_ext.bench.agreement_table import agreement_csv, agreement_table
 from parlai_ext.bench.variants import agreement, variant_scores
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, Utterance
-from parlai_ext.scoring.fed import Fed
-from parlai_ext.scoring.fed_options import FedOptions
-from parlai_ext.scoring.fed_variants import rescored
 from parlai_ext.scoring.followups import FollowUps, Sides
 from parlai_ext.scoring.score_run import score_dialogues
-from tests.support.scoring_samples import KnownJudge
+from tests.support.scoring_samples import KnownJudge, known_fed
 
 SETS = FollowUps({'Wit': Sides(('nice',), ('dull',)), 'Sense': Sides((), ('what?',))})
 # how likely 'nice', 'dull' and 'what?' are after a bot's word
@@ -43,9 +40,11 @@ def tell(context, followup):
 
 
 def scores_of(chats, followups=SETS):
-    fed = Fed(KnownJudge(tell), followups, FedOptions(polarity='both'))
+    fed = known_fed(KnownJudge(tell), followups, polarity='both')
     indices = [range(1, len(one.utterances), 2) for one in chats]
-    return variant_scores(zip(chats, fed.score(chats, indices), strict=True), fed)
+    return variant_scores(
+        zip(chats, fed.score_dialogues(chats, indices), strict=True), fed
+    )
 
 
 def said(values, dimension='Wit', bot='bot', rater=None):
@@ -134,9 +133,9 @@ def test_a_dialogue_without_a_score_is_dropped_and_counted():
 
 def test_why_a_system_has_no_score_is_kept_in_every_variant():
     broken = Dialogue('5', 'p', 'o', chat('5', 'a').utterances, 'bot', 'empty reply')
-    fed = Fed(KnownJudge(lambda *_: (-1.0,)), SETS, FedOptions(polarity='both'))
+    fed = known_fed(KnownJudge(lambda *_: (-1.0,)), SETS, polarity='both')
     [scored] = score_dialogues([broken], fed, first_speaker_only=False)
-    again = rescored(broken, scored, fed, 'negative')
+    again = fed.rescored(broken, scored, 'w/o pos')
     why = {s.reason for s in again.scores if s.system == 'bot'}
     assert why == {'it broke the dialogue off: empty reply'}
 
@@ -172,9 +171,9 @@ def test_contexts_that_the_judge_cut_are_told():
                 for a, q in zip(found, questions, strict=True)
             ]
 
-    fed = Fed(Cutting(tell), SETS, FedOptions(polarity='both'))
+    fed = known_fed(Cutting(tell), SETS, polarity='both')
     indices = [range(1, len(one.utterances), 2) for one in CHATS]
-    pairs = zip(CHATS, fed.score(CHATS, indices), strict=True)
+    pairs = zip(CHATS, fed.score_dialogues(CHATS, indices), strict=True)
     scores = variant_scores(pairs, fed)
     # dialogue 1 alone has a second turn
     [note] = agreement(scores, said({'1': 1, '2': 2}), source='', bootstraps=9)[

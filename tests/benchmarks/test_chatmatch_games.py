@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.chatmatch.game import misfit, play, raw_scores
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, READINGS, rules_of
+from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, READINGS, chatmatch_options
 from parlai_ext.scoring.chatmatch.turns import Material
 from tests.support.chatmatch_samples import (
     QUIZ,
@@ -41,7 +41,7 @@ MATERIAL = Material({}, NAMES, PERPLEXITIES)
 
 
 def raw(dialogue, reading='released_fixed', material=MATERIAL, **thresholds):
-    return raw_scores(dialogue, rules_of(reading, thresholds), material)
+    return raw_scores(dialogue, chatmatch_options(reading, thresholds), material)
 
 
 def test_the_scripts_counts_on_paper():
@@ -100,7 +100,7 @@ def test_perplexities_are_capped():
 
 def test_a_turn_of_one_character_has_the_capped_perplexity():
     turns = play(
-        game([*QUIZ[:4], '.', *QUIZ[5:]]), rules_of('released'), MATERIAL
+        game([*QUIZ[:4], '.', *QUIZ[5:]]), chatmatch_options('released'), MATERIAL
     ).turns
     assert turns[4]['fluency'].value == -50
 
@@ -193,7 +193,7 @@ def test_what_is_no_game_says_why(dialogue, reason):
 )
 def test_no_value_is_a_reason_and_never_nan(reading, texts):
     material = Material({}, [()] * len(texts), [None] * len(texts))
-    for side in play(game(texts), rules_of(reading), material).sides:
+    for side in play(game(texts), chatmatch_options(reading), material).sides:
         for one in side.values():
             assert (one.value is None) == bool(one.reason)
             assert one.value is None or math.isfinite(one.value)
@@ -201,7 +201,7 @@ def test_no_value_is_a_reason_and_never_nan(reading, texts):
 
 def test_all_turns_repeated_leaves_no_fluency():
     texts = ['hi', 'x', *['same here'] * 6]
-    even = play(game(texts), rules_of('released_fixed'), Material()).sides[0]
+    even = play(game(texts), chatmatch_options('released_fixed'), Material()).sides[0]
     assert even['proactivity'].value == 0  # turn 2 is no repetition yet
     assert even['fluency'].reason.startswith('not counted: given; no language model')
 
@@ -212,7 +212,7 @@ def games():
         folder: {
             name: play(
                 dialogue,
-                rules_of('released'),
+                chatmatch_options('released'),
                 Material(read_concepts(f'lemma_{folder}', name)),
             )
             for name, dialogue in read_games(folder).items()

@@ -14,9 +14,7 @@ from benchmarks.chatmatch.spot_the_bot import read, read_votes, win_rates
 from benchmarks.chatmatch.tables import baselines, readings_table
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Question, Utterance
-from parlai_ext.scoring.chatmatch.dictionaries import load_dictionaries
-from parlai_ext.scoring.chatmatch.entities import load_recogniser
-from parlai_ext.scoring.chatmatch.rules import rules_of
+from parlai_ext.scoring.chatmatch.rules import chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
 
@@ -84,8 +82,8 @@ def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'spacy', None)
 
     def build(reading, entities):
-        words = load_dictionaries('content_words')
-        return ChatMatch(rules_of(reading), words, load_recogniser(entities), None)
+        sources = {'entities': entities, 'judge_model_file': 'none'}
+        return ChatMatch(chatmatch_options(reading, sources))
 
     judges = {'1': {'A': 1.0, 'B': 2.0}}
     texts = ('hi', 'ok', 'what is it ?', 'ok', 'a cat', 'ok')

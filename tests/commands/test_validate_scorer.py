@@ -16,7 +16,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Utterance
 from parlai_ext.data.parlai_conversations import read_dialogues
 from parlai_ext.files.protocol_file import load_protocol
-from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.scoring.score_run import ChosenScorer, build_scorer
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
 from tests.support.tiny_models import make_generator, sentences
@@ -120,7 +120,7 @@ def test_command_gives_what_each_polarity_gives_alone(tmp_path, model_file):
     }
     for variant, polarity in {'w/o neg': 'positive', 'w/o pos': 'negative'}.items():
         config = {'judge_model_file': model_file, 'polarity': polarity}
-        alone = build_scorer(config).score(dialogues, [[1, 3, 5]] * 8)
+        alone = build_scorer(config).score_dialogues(dialogues, [[1, 3, 5]] * 8)
         means = [
             sum(s.value for s in one.scores if s.dimension == 'Overall') / 3
             for one in alone
@@ -199,7 +199,7 @@ def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
         asked.extend(indices)
         raise UserError('enough')
 
-    monkeypatch.setattr(ValidateScorer, 'scorer', lambda *_: None)
+    monkeypatch.setattr(ChosenScorer, 'build', lambda *_: None)
     monkeypatch.setattr('parlai_ext.commands.validate_scorer.scored_pairs', spy)
     with pytest.raises(UserError, match='enough'):
         ValidateScorer.main(dialogues_file=chats, human_scores=str(people))

@@ -2,33 +2,16 @@
 What a progress bar leaves in the log file of a job.
 """
 
-from parlai_ext.core.progress import bar_of
+from parlai_ext.core.progress import bar_of, count_reads
 from parlai_ext.report.browse import read_page_dialogues
-from parlai_ext.scoring.score_run import watch
 from tests.support.report_example import DIMENSIONS, SCORER, example_run
-
-
-class Judge:
-    """
-    A likelihood that tells how much it has read.
-    """
-
-    progress = None
-
-
-class Asking:
-    """
-    A scorer with a judge.
-    """
-
-    likelihood = Judge()
 
 
 def test_a_log_file_gets_no_line_for_each_context(capsys):
     with bar_of('score', 500, True) as bar:
-        watch(Asking(), bar)
+        add = count_reads(bar)
         for _ in range(500):
-            Asking.likelihood.progress(1)
+            add(1)
             bar.update(1)
     lines = capsys.readouterr().err.split('\r')
     assert [line for line in lines if '500/500' in line and '500 contexts' in line]

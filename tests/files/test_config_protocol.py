@@ -5,7 +5,8 @@ Protocol files: what they say, what the command line puts over it, what is refus
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.files.protocol_file import load_protocol
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.scoring.registry import load_protocol_file
 
 PLAIN = """\
 pairing: bipartite
@@ -35,6 +36,10 @@ def write(tmp_path):
         return str(tmp_path / 'my.yaml')
 
     return write
+
+
+def load_protocol(path: str, given: dict | None = None) -> Protocol:
+    return load_protocol_file(path, given).protocol
 
 
 def mistake(path: str, **given: object) -> str:

@@ -12,10 +12,9 @@ from scipy import stats
 
 from parlai_ext.commands import plugin
 from parlai_ext.models.parlai_likelihood import load_judge
-from parlai_ext.scoring.fed import Fed
-from parlai_ext.scoring.fed_options import FedOptions
 from parlai_ext.scoring.followups import FollowUps, Sides
 from tests.support.fed_samples import by_hand, gpt2, make_gpt2
+from tests.support.scoring_samples import judge_contexts, known_fed
 from tests.support.tiny_models import make_generator
 
 OWN = FollowUps(
@@ -93,13 +92,13 @@ def one_pass_each(folder, whole):
 def test_decoder_only_judges_give_these_numbers(folder, causal, scope):
     rows = one_pass_each(folder, scope == 'whole')
     for way in WAYS:
-        [verdict] = Fed(causal, OWN, FedOptions(**way, scope=scope)).judge([SAID])
+        [verdict] = judge_contexts(known_fed(causal, OWN, **way, scope=scope), [SAID])
         expected = put_together(rows, **way)
         assert verdict.values == pytest.approx(expected, abs=1e-9), way
 
 
 def test_the_original_on_a_loaded_judge_is_one_pass_a_string(folder, causal):
-    [verdict] = Fed(causal, OWN, FedOptions.of({'variant': 'original'})).judge([SAID])
+    [verdict] = judge_contexts(known_fed(causal, OWN, variant='original'), [SAID])
     assert verdict.values == pytest.approx(by_hand(folder, list(SAID), OWN), abs=1e-9)
 
 
@@ -110,18 +109,18 @@ def test_encoder_decoder_judges_give_these_numbers(tmp_path):
     for text in followups():
         # one context, one follow-up: a batch of one has nothing to share
         alone = FollowUps({'X': Sides((), (text,))})
-        fed = Fed(judge, alone, FedOptions(token_reduction='sum'))
+        fed = known_fed(judge, alone, token_reduction='sum')
         [answer] = fed.likelihood.answer([fed._question(SAID)])
         rows[text] = list(answer.continuations[0])
     for way in WAYS:
-        [verdict] = Fed(judge, OWN, FedOptions(**way)).judge([SAID])
+        [verdict] = judge_contexts(known_fed(judge, OWN, **way), [SAID])
         expected = put_together(rows, **way)
         assert verdict.values == pytest.approx(expected, abs=1e-9), way
 
 
 def test_every_way_has_a_signature_of_its_own(causal):
-    ways = [FedOptions(**way, scope=s) for way in WAYS for s in ('followup', 'whole')]
-    assert len({Fed(causal, OWN, way).signature for way in ways}) == 24
+    ways = [{**way, 'scope': s} for way in WAYS for s in ('followup', 'whole')]
+    assert len({known_fed(causal, OWN, **way).signature for way in ways}) == 24
 
 
 @pytest.mark.parametrize('batchsize', [1, 3])

@@ -6,9 +6,8 @@ import pytest
 from nltk.tokenize import NLTKWordTokenizer
 
 from parlai_ext.scoring.chatmatch.concepts import find_recalls, important_concepts
-from parlai_ext.scoring.chatmatch.distinct import distinct
-from parlai_ext.scoring.chatmatch.rules import rules_of
-from parlai_ext.scoring.chatmatch.words import UNPUNCTUATED, stems, words
+from parlai_ext.scoring.chatmatch.rules import chatmatch_options
+from parlai_ext.scoring.chatmatch.words import UNPUNCTUATED, distinct, stems, words
 from tests.support.chatmatch_samples import DATA, needs_games
 
 # "dogs" is in turns 1, 2 and 4, "we" in turns 0, 1, 3 and 5: of these two concepts the
@@ -18,7 +17,7 @@ CONCEPTS = {'we': 'we', 'dogs': 'dog'}
 
 
 def recalls(texts=TALK, reading='released', concepts=CONCEPTS, **thresholds):
-    return list(find_recalls(texts, concepts, rules_of(reading, thresholds)))
+    return list(find_recalls(texts, concepts, chatmatch_options(reading, thresholds)))
 
 
 def test_a_concept_recalled_after_two_turns_is_a_bonus():

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from parlai_ext.scoring.chatmatch.repetition import find_echoes
-from parlai_ext.scoring.chatmatch.rules import READINGS, rules_of
-from parlai_ext.scoring.chatmatch.similarity import similarities
+from parlai_ext.scoring.chatmatch.repetition import find_echoes, similarities
+from parlai_ext.scoring.chatmatch.rules import READINGS, chatmatch_options
 from parlai_ext.scoring.chatmatch.words import stems
 from tests.support.chatmatch_samples import QUIZ
 from tests.support.tiny_models import sentences
 
-RELEASED, PAPER = rules_of('released'), rules_of('paper')
+RELEASED, PAPER = chatmatch_options('released'), chatmatch_options('paper')
 
 
 def repeats(texts, rules=RELEASED):
@@ -45,36 +44,39 @@ def test_turns_without_words_are_like_no_other():
 @pytest.mark.parametrize('reading', READINGS)
 def test_a_repeated_question_is_penalised_each_time(reading):
     # turn 5 repeats turn 1; turn 7 repeats turns 1 and 5, the last of them is named
-    found = repeats(QUIZ, rules_of(reading))
+    found = repeats(QUIZ, chatmatch_options(reading))
     assert {i: j for i, j in enumerate(found) if j is not None} == {5: 1, 7: 5}
 
 
 @pytest.mark.parametrize('reading', READINGS)
 def test_the_same_answer_to_a_repeated_question_is_free(reading):
     assert QUIZ[6] == QUIZ[2]
-    assert repeats(QUIZ, rules_of(reading))[6] is None
+    assert repeats(QUIZ, chatmatch_options(reading))[6] is None
 
 
 @pytest.mark.parametrize('reading', READINGS)
 def test_a_repeated_answer_without_a_question_is_penalised(reading):
     texts = ['hello there', 'my house is big', 'no , cats only', 'so it was', QUIZ[2]]
-    assert repeats(texts, rules_of(reading)) == [None, None, None, None, 2]
+    assert repeats(texts, chatmatch_options(reading)) == [None, None, None, None, 2]
 
 
 @pytest.mark.parametrize('reading', READINGS)
 def test_a_changed_answer_is_a_contradiction(reading):
     # turn 7 asks what turns 1 and 5 asked; turn 8 shares no word with turns 2 and 6
-    found = contradicts(QUIZ, rules_of(reading))
+    found = contradicts(QUIZ, chatmatch_options(reading))
     assert {i: j for i, j in enumerate(found) if j is not None} == {8: 2}
 
 
 def test_an_answer_that_is_alike_enough_is_no_contradiction():
     # the cosine of turns 8 and 2 is 0, and no cosine is below 0
-    assert contradicts(QUIZ, rules_of('released', {'contradiction': 0})) == [None] * 10
+    assert (
+        contradicts(QUIZ, chatmatch_options('released', {'contradiction': 0}))
+        == [None] * 10
+    )
 
 
 def test_in_the_paper_equal_to_the_threshold_contradicts():
-    assert contradicts(QUIZ, rules_of('paper', {'contradiction': 0}))[8] == 2
+    assert contradicts(QUIZ, chatmatch_options('paper', {'contradiction': 0}))[8] == 2
 
 
 def test_a_repeated_question_answering_a_repeated_question_is_penalised():
@@ -113,7 +115,7 @@ def test_nobody_is_bound_to_what_the_other_answered():
 )
 def test_the_script_judges_no_repetition_before_turn_3(reading, penalised):
     texts = ['same again', 'other words', 'same again']
-    assert (repeats(texts, rules_of(reading))[2] == 0) == penalised
+    assert (repeats(texts, chatmatch_options(reading))[2] == 0) == penalised
 
 
 def test_repetition_needs_the_threshold():
@@ -121,11 +123,11 @@ def test_repetition_needs_the_threshold():
     texts = ['a start', 'green apples', 'other talk', 'green apples here']
     alike = similarities(texts)[3, 1]
     near = {'repetition': alike - 0.01}, {'repetition': alike + 0.01}
-    found = [repeats(texts, rules_of('released', one))[3] for one in near]
+    found = [repeats(texts, chatmatch_options('released', one))[3] for one in near]
     assert found == [1, None]
 
 
 def test_equal_turns_are_repetitions_whatever_rounding_does():
     texts = sentences(5)
-    strictest = rules_of('released', {'repetition': 1})
+    strictest = chatmatch_options('released', {'repetition': 1})
     assert repeats(texts + texts[:1] * 2, strictest)[6] == 0

@@ -7,14 +7,14 @@ import math
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.scoring.chatmatch.dictionaries import load_dictionaries
-from parlai_ext.scoring.chatmatch.entities import load_recogniser
-from parlai_ext.scoring.chatmatch.fluency import perplexities
+from parlai_ext.core.machine import Machine
 from parlai_ext.scoring.chatmatch.game import raw_scores
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, THRESHOLDS, rules_of
-from parlai_ext.scoring.chatmatch.scorer import KEYS, ChatMatch
+from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, chatmatch_options
+from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.scoring.chatmatch.turns import perplexities
+from parlai_ext.scoring.score_run import build_scorer
 from tests.support.chatmatch_samples import QUIZ, game
-from tests.support.scoring_samples import KnownJudge
+from tests.support.scoring_samples import KnownJudge, OneModel
 
 # another value for every threshold
 OTHER = {
@@ -34,7 +34,7 @@ def judge(*_):
 
 
 def scorer(**config):
-    return ChatMatch.from_config({'name': 'chatmatch', **config}, judge)
+    return ChatMatch.from_section({'name': 'chatmatch', **config}, OneModel(judge()))
 
 
 def values(scored, index, system):
@@ -45,13 +45,8 @@ def values(scored, index, system):
     }
 
 
-def test_other_has_every_threshold():
-    assert set(OTHER) == set(THRESHOLDS)
-
-
-@pytest.mark.parametrize('key', THRESHOLDS)
+@pytest.mark.parametrize('key', OTHER)
 def test_every_threshold_is_an_option_and_signed(key):
-    assert key in KEYS
     assert scorer(**{key: OTHER[key]}).signature != scorer().signature
 
 
@@ -69,41 +64,34 @@ def test_every_choice_is_signed(config):
 
 
 def test_a_threshold_given_as_it_is_changes_no_signature():
-    assert scorer(repetition='0.95', first_judged=3.0).signature == scorer().signature
+    assert scorer(repetition=0.95, first_judged=3).signature == scorer().signature
 
 
 @pytest.mark.parametrize(
-    ('config', 'line'),
+    ('config', 'hint'),
     [
-        ({'reading': 'relesed'}, "reading 'relesed'; did you mean 'released'"),
-        ({'reading': ['paper']}, 'reading "[\'paper\']"; '),
-        ({'repitition': 0.9}, "unknown key 'repitition'; did you mean 'repetition'"),
-        ({'repetition': 1.2}, 'repetition 1.2; a number from 0 to 1'),
-        ({'concept_share': 'half'}, "concept_share 'half'; a number from 0 to 1"),
-        ({'contradiction': math.nan}, 'contradiction nan; a number from 0 to 1'),
-        ({'repetition': True}, 'repetition True; a number from 0 to 1'),
-        ({'recall_distance': 1.5}, 'recall_distance 1.5; a whole number'),
-        ({'first_judged': 0}, 'first_judged 0; a whole number from 1'),
-        ({'perplexity_cap': -1}, 'perplexity_cap -1; a number from 0'),
-        ({'distinct_unit': 'word'}, "distinct_unit 'word'; "),
-        ({'entities': 'spacey'}, "entities 'spacey'; did you mean 'spacy'"),
-        ({'entities': 'gazetteer:big'}, "entities 'gazetteer:big'"),
-        ({'concepts': '/no/such/folder'}, 'is no file or folder; content_words, nltk'),
+        ({'reading': 'relesed'}, "'released'"),
+        ({'reading': ['paper']}, 'text'),
+        ({'repitition': 0.9}, "'repetition'"),
+        ({'repetition': 1.2}, 'from 0 to 1'),
+        ({'concept_share': 'half'}, 'a number'),
+        ({'contradiction': math.nan}, 'from 0 to 1'),
+        ({'repetition': True}, 'a number'),
+        ({'recall_distance': 1.5}, 'a whole number'),
+        ({'first_judged': 0}, 'from 1'),
+        ({'perplexity_cap': -1}, 'from 0'),
+        ({'distinct_unit': 'word'}, 'character, token'),
+        ({'entities': 'spacey'}, "'spacy'"),
+        ({'entities': 'gazetteer:big'}, 'gazetteer'),
+        ({'concepts': '/no/such/folder'}, 'content_words'),
     ],
 )
-def test_a_wrong_option_is_one_line(config, line):
+def test_a_wrong_option_is_one_line_before_a_model_is_loaded(config, hint):
     with pytest.raises(UserError) as caught:
-        scorer(**config)
-    assert line in str(caught.value)
-    assert '\n' not in str(caught.value)
-
-
-def test_the_model_is_loaded_after_the_options_are_read():
-    def never(_):
-        raise AssertionError('loaded')
-
-    with pytest.raises(UserError):
-        ChatMatch.from_config({'reading': 'x'}, never)
+        ChatMatch.from_section(config)
+    message = str(caught.value)
+    assert message.startswith('scorer: ') and next(iter(config)) in message
+    assert hint in message and '\n' not in message
 
 
 def test_perplexity_of_a_token():
@@ -135,8 +123,8 @@ def test_all_games_are_one_question_to_the_model_and_equal_turns_asked_once():
             calls.append([q.continuations[0] for q in questions])
             return super().answer(questions)
 
-    one = ChatMatch.from_config({}, lambda _: Counting(lambda *_: (-1.0,)))
-    one.score([game(QUIZ), game(QUIZ[:4])], [range(10), range(4)])
+    one = ChatMatch(models=OneModel(Counting(lambda *_: (-1.0,))))
+    one.score_dialogues([game(QUIZ), game(QUIZ[:4])], [range(10), range(4)])
     assert [sorted(call) for call in calls] == [sorted(set(QUIZ))]
 
 
@@ -149,14 +137,14 @@ def test_a_turn_stands_by_itself_before_the_model():
 def test_a_games_own_scores_are_its_raw_values():
     one = scorer()
     dialogue = game(QUIZ)
-    scored = one.score([dialogue], [range(1, 10)])[0]
-    expected = raw_scores(dialogue, one.rules, one.materials([dialogue])[0])
+    scored = one.score_dialogues([dialogue], [range(1, 10)])[0]
+    expected = raw_scores(dialogue, one.options, one.materials([dialogue])[0])
     assert values(scored, None, 'ann') == expected['ann']
     assert values(scored, None, 'bob') == expected['bob']
 
 
 def test_turns_add_up_to_the_counts_of_the_game():
-    scored = scorer().score([game(QUIZ)], [range(10)])[0]
+    scored = scorer().score_dialogues([game(QUIZ)], [range(10)])[0]
     for name in ('ann', 'bob'):
         whole = values(scored, None, name)
         for dimension in ('proactivity', 'diversity', 'consistency', 'relevance'):
@@ -165,7 +153,7 @@ def test_turns_add_up_to_the_counts_of_the_game():
 
 
 def test_what_does_not_count_has_no_score_and_says_why():
-    scored = scorer().score([game(QUIZ)], [range(10)])[0]
+    scored = scorer().score_dialogues([game(QUIZ)], [range(10)])[0]
     reasons = {
         s.utterance_index: s.reason
         for s in scored.scores
@@ -182,26 +170,26 @@ def test_what_does_not_count_has_no_score_and_says_why():
 
 def test_evidence_names_the_earlier_turns():
     one = scorer(judge_model_file='none', recall_distance=1, concept_share=1.0)
-    scored = one.score([game(QUIZ)], [[5, 8]])[0]
+    scored = one.score_dialogues([game(QUIZ)], [[5, 8]])[0]
     assert one.evidence_labels[:2] == ('repeats_turn', 'contradicts_turn')
     # the dogs of turn 5 were in turn 1
     assert scored.evidence == {5: (1, None, 1, None), 8: (None, 2, None, None)}
 
 
 def test_only_judged_speakers_get_a_games_score():
-    scored = scorer().score([game(QUIZ)], [[2, 4]])[0]
+    scored = scorer().score_dialogues([game(QUIZ)], [[2, 4]])[0]
     assert {s.system for s in scored.scores} == {'ann'}
 
 
 def test_a_self_chat_has_one_score_a_dimension():
-    scored = scorer().score([game(QUIZ, names=('solo',))], [range(1, 10)])[0]
+    scored = scorer().score_dialogues([game(QUIZ, names=('solo',))], [range(1, 10)])[0]
     whole = [s.dimension for s in scored.scores if s.utterance_index is None]
     assert sorted(whole) == sorted(DIMENSIONS)
 
 
 def test_what_is_no_game_has_no_score_and_says_why():
     dialogue = game(QUIZ, names=('ann', 'bob', 'cy'))
-    scored = scorer().score([dialogue], [range(1, 10)])[0]
+    scored = scorer().score_dialogues([dialogue], [range(1, 10)])[0]
     assert {s.value for s in scored.scores} == {None}
     assert {s.reason for s in scored.scores} == {
         '3 speakers (ann, bob, cy): a game has two'
@@ -211,25 +199,23 @@ def test_what_is_no_game_has_no_score_and_says_why():
 
 def test_without_a_model_or_recogniser_the_rest_is_scored():
     one = scorer(judge_model_file='none', entities='none')
-    scored = one.score([game(QUIZ)], [range(10)])[0]
+    scored = one.score_dialogues([game(QUIZ)], [range(10)])[0]
     missing = {d for d, v in values(scored, None, 'ann').items() if v is None}
     assert missing == {'fluency', 'knowledge'}
 
 
 def test_a_judge_out_of_the_mini_zoo_gives_fluency():
     from parlai_ext.commands import plugin
-    from parlai_ext.models.parlai_likelihood import load_judge
 
     plugin.register()
-    one = ChatMatch.from_config({}, lambda file: load_judge(file, no_cuda=True))
-    scored = one.score([game(QUIZ)], [range(10)])[0]
+    one = build_scorer({'name': 'chatmatch'}, Machine(no_cuda=True))
+    scored = one.score_dialogues([game(QUIZ)], [range(10)])[0]
     assert -50 <= values(scored, None, 'ann')['fluency'] < 0
 
 
 def test_entities_are_looked_for_before_the_first_colon_by_the_script():
     dialogue = game(['hi', 'note: i love paris', 'ok', 'fine'])
-    rome = load_recogniser('gazetteer')
     for reading, found in (('released', 0), ('paper', 50)):
-        one = ChatMatch(rules_of(reading), load_dictionaries('content_words'), rome)
+        one = ChatMatch(chatmatch_options(reading, {'judge_model_file': 'none'}))
         material = one.materials([dialogue])[0]
-        assert raw_scores(dialogue, one.rules, material)['bob']['knowledge'] == found
+        assert raw_scores(dialogue, one.options, material)['bob']['knowledge'] == found

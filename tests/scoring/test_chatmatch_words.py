@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.scoring.chatmatch.dictionaries import (
+from parlai_ext.scoring.chatmatch.concepts import (
     by_function_words,
     by_tags,
     load_dictionaries,
@@ -171,28 +171,28 @@ def write(folder, **dictionaries):
 
 def test_a_file_is_found_by_the_speakers(tmp_path):
     found = load_dictionaries(write(tmp_path, ann_bob={'a': 'x'}, bob_ann={'a': 'y'}))
-    assert found.of(game(['hi', 'hi'])) == {'a': 'x'}
-    assert found.of(game(['hi', 'hi'], names=('bob', 'ann'))) == {'a': 'y'}
+    assert found.find(game(['hi', 'hi'])) == {'a': 'x'}
+    assert found.find(game(['hi', 'hi'], names=('bob', 'ann'))) == {'a': 'y'}
 
 
 def test_either_order_of_speakers_will_do(tmp_path):
     found = load_dictionaries(write(tmp_path, ann_bob={'a': 'x'}))
-    assert found.of(game(['hi', 'hi'], names=('bob', 'ann'))) == {'a': 'x'}
+    assert found.find(game(['hi', 'hi'], names=('bob', 'ann'))) == {'a': 'x'}
 
 
 def test_a_self_chats_file_may_number_its_halves(tmp_path):
     found = load_dictionaries(write(tmp_path, ann_1_ann_2={'a': 'x'}))
-    assert found.of(game(['hi', 'hi'], names=('ann',))) == {'a': 'x'}
+    assert found.find(game(['hi', 'hi'], names=('ann',))) == {'a': 'x'}
 
 
 def test_one_file_is_for_every_game(tmp_path):
     write(tmp_path, all={'a': 'x'})
     found = load_dictionaries(str(tmp_path / 'all.jsonl'))
-    assert found.of(game(['hi', 'hi'])) == {'a': 'x'}
+    assert found.find(game(['hi', 'hi'])) == {'a': 'x'}
 
 
 def test_a_game_without_a_file_has_no_concepts(tmp_path):
-    assert load_dictionaries(write(tmp_path, x_y={})).of(game(['hi', 'hi'])) is None
+    assert load_dictionaries(write(tmp_path, x_y={})).find(game(['hi', 'hi'])) is None
 
 
 def test_what_the_files_hold_is_signed(tmp_path):
@@ -217,7 +217,7 @@ def test_the_authors_dictionaries_are_found_for_every_game():
     for folder in ('original', 'selfchat'):
         found = load_dictionaries(str(DATA / f'lemma_{folder}'))
         for name, dialogue in read_games(folder).items():
-            assert found.of(dialogue) == read_concepts(f'lemma_{folder}', name)
+            assert found.find(dialogue) == read_concepts(f'lemma_{folder}', name)
 
 
 @needs_games

@@ -9,13 +9,18 @@ import pytest
 import torch
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import read_options
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
-from parlai_ext.scoring.fed import Fed
-from parlai_ext.scoring.fed_options import FedOptions
+from parlai_ext.scoring.fed import FedOptions
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 from tests.support.fed_samples import END, by_hand, gpt2, judge, make_gpt2
-from tests.support.scoring_samples import KnownJudge, dialogue
+from tests.support.scoring_samples import (
+    KnownJudge,
+    dialogue,
+    judge_contexts,
+    known_fed,
+)
 
 LISTS = Path(__file__).parents[3] / 'shared/data/fed/followups_fed_2020.json'
 OWN = FollowUps(
@@ -33,15 +38,13 @@ def folder(tmp_path_factory):
 
 
 def original(folder, followups=OWN, **options):
-    return Fed(
-        judge(folder), followups, FedOptions.of({'variant': 'original', **options})
-    )
+    return known_fed(judge(folder), followups, variant='original', **options)
 
 
 @pytest.mark.parametrize('scope', ['whole', 'followup'])
 @pytest.mark.parametrize('n', [1, 2, 3])
 def test_numbers_are_those_of_one_pass_a_string(folder, n, scope):
-    [verdict] = original(folder, scope=scope).judge([tuple(SAID[:n])])
+    [verdict] = judge_contexts(original(folder, scope=scope), [tuple(SAID[:n])])
     expected = by_hand(folder, SAID[:n], OWN, scope)
     assert verdict.values == pytest.approx(expected, abs=1e-9)
 
@@ -50,7 +53,7 @@ def test_all_published_qualities_have_these_numbers(folder):
     if not LISTS.is_file():
         pytest.skip(f'{LISTS} is not there')
     followups = load_followups(str(LISTS))
-    [verdict] = original(folder, followups).judge([tuple(SAID)])
+    [verdict] = judge_contexts(original(folder, followups), [tuple(SAID)])
     assert len(verdict.values) == 18
     assert verdict.values == pytest.approx(by_hand(folder, SAID, followups), abs=1e-9)
 
@@ -61,28 +64,32 @@ def test_the_loss_is_hugging_faces(folder):
     own = model(torch.tensor([ids]), labels=torch.tensor([ids])).loss
     fed = original(folder, FollowUps({'X': Sides((), ('I like it.',))}))
     # Hugging Face takes the loss in float32
-    assert fed.judge([('Hi!',)])[0].values['X'] == pytest.approx(float(own), rel=1e-6)
+    assert judge_contexts(fed, [('Hi!',)])[0].values['X'] == pytest.approx(
+        float(own), rel=1e-6
+    )
 
 
 def test_turns_asked_together_are_turns_asked_alone(folder):
     fed = original(folder)
     contexts = [tuple(SAID[: n + 1]) for n in range(3)]
-    together = [verdict.values for verdict in fed.judge(contexts)]
-    alone = [fed.judge([context])[0].values for context in contexts]
+    together = [verdict.values for verdict in judge_contexts(fed, contexts)]
+    alone = [judge_contexts(fed, [context])[0].values for context in contexts]
     for one, other in zip(together, alone, strict=True):
         assert one == pytest.approx(other, abs=1e-12)
 
 
 def test_a_mark_in_the_text_is_a_mark_as_in_the_program(folder):
     said = ['a <|endoftext|> b', 'c']
-    [verdict] = original(folder).judge([tuple(said)])
+    [verdict] = judge_contexts(original(folder), [tuple(said)])
     assert verdict.values == pytest.approx(by_hand(folder, said, OWN), abs=1e-9)
 
 
 def test_the_whole_string_is_praise_less_complaint_of_the_whole(folder):
     # the context's part of the loss is there twice and cancels but for the lengths
     whole, followup = (
-        original(folder, scope=scope, token_reduction='sum').judge([tuple(SAID)])[0]
+        judge_contexts(
+            original(folder, scope=scope, token_reduction='sum'), [tuple(SAID)]
+        )[0]
         for scope in ('whole', 'followup')
     )
     assert whole.values['Wit'] == pytest.approx(followup.values['Wit'], abs=1e-9)
@@ -93,30 +100,32 @@ def test_longer_contexts_than_the_model_reads_lose_their_beginning(tmp_path):
     fed = original(make_gpt2(tmp_path, positions=96))
     fed.likelihood.positions = 96
     said = ('word ' * 30 + 'end').strip()
-    [long] = fed.judge([(said,) * 8])
-    [short] = fed.judge([('Hi!',)])
-    assert (long.num_truncated > 0, short.num_truncated) == (True, 0)
+    [long] = judge_contexts(fed, [(said,) * 8])
+    [short] = judge_contexts(fed, [('Hi!',)])
+    assert (long.cut > 0, short.cut) == (True, 0)
     assert None not in long.values.values()
 
 
 def test_the_preset_is_the_programs():
-    options = FedOptions.of({'variant': 'original'})
+    options = read_options(FedOptions, {'variant': 'original'})
     assert vars(options) == {
         'variant': 'original',
         'polarity': 'both',
         'token_reduction': 'mean',
         'followup_reduction': 'mean',
         'scope': 'whole',
+        'followups': 'fed_2020',
+        'judge_model_file': 'hf:microsoft/DialoGPT-large',
     }
 
 
 def test_what_is_given_beside_the_variant_holds():
-    options = FedOptions.of({'variant': 'original', 'polarity': 'negative'})
+    options = read_options(FedOptions, {'variant': 'original', 'polarity': 'negative'})
     assert (options.polarity, options.scope) == ('negative', 'whole')
 
 
 def signature(**options):
-    return Fed(WithTokenizer(), OWN, FedOptions.of(options)).signature
+    return known_fed(WithTokenizer(), OWN, **options).signature
 
 
 class WithTokenizer(KnownJudge):
@@ -149,7 +158,7 @@ def test_variant_and_scope_are_signed():
 
 def test_the_original_needs_a_decoder_only_judge():
     with pytest.raises(UserError, match='variant original .* decoder-only'):
-        Fed(KnownJudge(lambda *_: (-1.0,)), OWN, FedOptions.of({'variant': 'original'}))
+        known_fed(KnownJudge(lambda *_: (-1.0,)), OWN, variant='original')
 
 
 class WithEncoder(WithTokenizer):
@@ -162,14 +171,13 @@ class WithEncoder(WithTokenizer):
 
 @pytest.mark.parametrize('scope', ['whole', 'followup'])
 def test_a_tokenizer_alone_makes_no_judge_of_the_original(scope):
-    options = FedOptions.of({'variant': 'original', 'scope': scope})
     with pytest.raises(UserError, match='variant original .* decoder-only'):
-        Fed(WithEncoder(), OWN, options)
+        known_fed(WithEncoder(), OWN, variant='original', scope=scope)
 
 
 def test_an_encoder_decoder_is_refused_the_whole_string_before_it_reads():
     with pytest.raises(UserError, match='scope whole counts the context'):
-        Fed(WithEncoder(), OWN, FedOptions(scope='whole'))
+        known_fed(WithEncoder(), OWN, scope='whole')
 
 
 def test_the_engines_say_whether_they_tell_contexts():
@@ -178,9 +186,9 @@ def test_the_engines_say_whether_they_tell_contexts():
 
 
 def test_the_whole_string_needs_a_judge_of_contexts():
-    fed = Fed(KnownJudge(lambda *_: (-1.0,)), OWN, FedOptions(scope='whole'))
+    fed = known_fed(KnownJudge(lambda *_: (-1.0,)), OWN, scope='whole')
     with pytest.raises(UserError, match='scope whole counts the context'):
-        fed.judge([('hi',)])
+        judge_contexts(fed, [('hi',)])
 
 
 def test_the_whole_string_counts_the_contexts_tokens():
@@ -194,7 +202,7 @@ def test_the_whole_string_counts_the_contexts_tokens():
 
     judged = Telling(lambda *_: (-1.0, -1.0))
     sets = FollowUps({'X': Sides((), ('bad',))})
-    [verdict] = Fed(judged, sets, FedOptions(scope='whole')).judge([('hi',)])
+    [verdict] = judge_contexts(known_fed(judged, sets, scope='whole'), [('hi',)])
     # -(-3 - 5 - 1 - 1) / 4
     assert verdict.values == {'X': 2.5}
 
@@ -205,8 +213,8 @@ LEVELS = FollowUps(
 
 
 def test_a_dialogue_level_quality_is_asked_once_a_speaker():
-    fed = Fed(KnownJudge(lambda context, _: (-float(len(context)),)), LEVELS)
-    [found] = fed.score([dialogue('abcdef')], [[2, 3, 4]])
+    fed = known_fed(KnownJudge(lambda context, _: (-float(len(context)),)), LEVELS)
+    [found] = fed.score_dialogues([dialogue('abcdef')], [[2, 3, 4]])
     deep = [(s.utterance_index, s.value) for s in found.scores if s.dimension == 'deep']
     # the first speaker's last judged utterance is 4, the second's 3
     assert sorted(deep) == [(3, 4.0), (4, 5.0)]

@@ -10,10 +10,16 @@ import pytest
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
-from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.followups import FollowUps, Sides
-from parlai_ext.scoring.score_run import score_run, scorer_config
-from tests.support.scoring_samples import FIRST, SECOND, KnownJudge, small_run
+from parlai_ext.scoring.registry import scorer_section
+from parlai_ext.scoring.score_run import score_run
+from tests.support.scoring_samples import (
+    FIRST,
+    SECOND,
+    KnownJudge,
+    known_fed,
+    small_run,
+)
 from tests.support.tiny_models import make_generator
 
 SETS = FollowUps({'Wit': Sides((), ('dull', 'dim')), 'Joy': Sides((), ('sad',))})
@@ -27,7 +33,7 @@ def tell(context, continuation):
 
 
 def fed():
-    return Fed(KnownJudge(tell), SETS)
+    return known_fed(KnownJudge(tell), SETS)
 
 
 def files(root: Path):
@@ -150,7 +156,7 @@ def test_labels_of_the_evidence_lie_beside_the_scores(tmp_path):
 def test_options_replace_parts_of_the_protocols_scorer():
     section = {'name': 'fed', 'judge_model_file': 'a', 'polarity': 'both'}
     opt = {'judge_model_file': 'b', 'fed_tokens': 'sum', 'fed_polarity': None}
-    assert scorer_config(section, opt) == {
+    assert scorer_section(section, opt) == {
         'name': 'fed',
         'judge_model_file': 'b',
         'polarity': 'both',

@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import UserError
-from parlai_ext.scoring.scorer_check import check_scorer, judge_of
+from parlai_ext.scoring.score_run import check_scorer, model_systems
 from tests.support.small_run import SMALL, small_config
 
 JUDGE = 'zoo:mini/judge/model'
@@ -49,8 +49,9 @@ def test_a_dry_run_counts_the_judge_among_what_is_missing(tmp_path):
 
 
 def test_chatmatch_needs_no_judge_when_fluency_is_left_out():
-    assert judge_of({'name': 'chatmatch', 'judge_model_file': 'none'}) is None
-    assert judge_of({'name': 'chatmatch'}).opt == {'model_file': JUDGE}
+    assert model_systems({'name': 'chatmatch', 'judge_model_file': 'none'}) == []
+    [judge] = model_systems({'name': 'chatmatch'})
+    assert judge.opt == {'model_file': JUDGE}
 
 
 def test_another_scorer_for_dialogues_that_are_there_is_pointed_out(tmp_path):

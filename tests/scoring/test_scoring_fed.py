@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import options_of
-from parlai_ext.files.protocol_file import AnyScorerOptions
 from parlai_ext.scoring.fed import Fed, FedOptions, followup_score
-from parlai_ext.scoring.fed_options import CHOICES
 from parlai_ext.scoring.followups import FollowUps, Sides
-from parlai_ext.scoring.score_run import OVERRIDES
-from tests.support.scoring_samples import FIRST, SECOND, KnownJudge, dialogue
+from tests.support.scoring_samples import (
+    FIRST,
+    SECOND,
+    KnownJudge,
+    dialogue,
+    judge_contexts,
+    known_fed,
+)
 
 # token log-probabilities of each follow-up, and so D: -2, -3, -1, -5
 TOKENS = {
@@ -36,7 +40,7 @@ SETS = FollowUps(
 
 def values(tokens=TOKENS, followups=SETS, **options):
     judge = KnownJudge(lambda _, text: tokens[text])
-    [verdict] = Fed(judge, followups, FedOptions(**options)).judge([('hi',)])
+    [verdict] = judge_contexts(known_fed(judge, followups, **options), [('hi',)])
     return verdict.values
 
 
@@ -81,7 +85,9 @@ def test_blender_scores_of_the_paper_are_sums_of_mean_losses():
 
 
 def test_reason_says_what_is_missing():
-    [verdict] = Fed(KnownJudge(lambda _, t: TOKENS[t]), SETS).judge([('hi',)])
+    [verdict] = judge_contexts(
+        known_fed(KnownJudge(lambda _, t: TOKENS[t]), SETS), [('hi',)]
+    )
     assert verdict.reasons == {
         'Both': None,
         'Negative': None,
@@ -93,7 +99,7 @@ def test_reason_says_what_is_missing():
 def test_no_finite_probability_is_no_score(bad):
     tokens = {**TOKENS, 'awful': bad}
     judge = KnownJudge(lambda _, text: tokens[text])
-    [verdict] = Fed(judge, SETS).judge([('hi',)])
+    [verdict] = judge_contexts(known_fed(judge, SETS), [('hi',)])
     assert (verdict.values['Both'], verdict.values['Negative']) == (None, 1.0)
     assert 'awful' in verdict.reasons['Both']
     assert verdict.evidence == (-1.0, None)
@@ -102,29 +108,29 @@ def test_no_finite_probability_is_no_score(bad):
 def test_each_followup_is_asked_once_a_context():
     shared = FollowUps({'A': Sides((), ('x', 'y')), 'B': Sides((), ('y', 'z'))})
     judge = KnownJudge(lambda *_: (-1.0,))
-    fed = Fed(judge, shared)
-    fed.judge([('hi',), ('hi', 'there')])
+    fed = known_fed(judge, shared)
+    judge_contexts(fed, [('hi',), ('hi', 'there')])
     assert [q.continuations for q in judge.questions] == [('x', 'y', 'z')] * 2
     assert fed.evidence_labels == ('x', 'y', 'z')
 
 
 def test_followups_that_do_not_count_are_not_asked():
-    fed = Fed(KnownJudge(lambda _, t: TOKENS[t]), SETS)
+    fed = known_fed(KnownJudge(lambda _, t: TOKENS[t]), SETS)
     assert fed.evidence_labels == ('bad', 'awful')
 
 
 def test_context_ends_with_the_judged_utterance():
     judge = KnownJudge(lambda _, t: TOKENS[t])
-    Fed(judge, SETS).score([dialogue(['a', 'b', 'c', 'd'])], [[2, 3]])
+    known_fed(judge, SETS).score_dialogues([dialogue(['a', 'b', 'c', 'd'])], [[2, 3]])
     contexts = [question.context for question in judge.questions]
     assert contexts == [('a', 'b', 'c'), ('a', 'b', 'c', 'd')]
 
 
 def test_scores_belong_to_who_spoke():
     judge = KnownJudge(lambda context, _: (-float(len(context)),))
-    fed = Fed(judge, FollowUps({'X': Sides((), ('bad',))}))
+    fed = known_fed(judge, FollowUps({'X': Sides((), ('bad',))}))
     said = [dialogue(['a', 'b', 'c', 'd'], name=name) for name in 'pq']
-    found = fed.score(said, [[2], [3, 0]])
+    found = fed.score_dialogues(said, [[2], [3, 0]])
     rows = [
         (s.dialogue_id, s.utterance_index, s.system, s.value)
         for one in found
@@ -139,7 +145,7 @@ def test_scores_belong_to_who_spoke():
 
 
 def test_nothing_to_judge_is_no_score():
-    [found] = Fed(KnownJudge(lambda _, t: TOKENS[t]), SETS).score(
+    [found] = known_fed(KnownJudge(lambda _, t: TOKENS[t]), SETS).score_dialogues(
         [dialogue('ab')], [[]]
     )
     assert (found.scores, found.evidence) == ((), {})
@@ -159,7 +165,7 @@ def test_order_of_tokens_changes_no_bit(logprobs):
 def signature(followups=SETS, judge='known', **options):
     likelihood = KnownJudge(lambda *_: (0.0,))
     likelihood.signature = judge
-    return Fed(likelihood, followups, FedOptions(**options)).signature
+    return known_fed(likelihood, followups, **options).signature
 
 
 @pytest.mark.parametrize(
@@ -184,28 +190,26 @@ def test_signature_is_the_documented_one():
     assert signature() == expected
 
 
-def test_unknown_polarity_is_refused():
-    with pytest.raises(UserError, match="polarity 'negativ'; did you mean 'negative'"):
-        FedOptions(polarity='negativ')
+@pytest.mark.parametrize(
+    ('section', 'key', 'hint'),
+    [
+        ({'polarity': 'negativ'}, 'polarity', "'negative'"),
+        ({'polarty': 'both'}, 'polarty', "'polarity'"),
+        ({'scope': 'whole'}, 'judge_model_file', 'decoder-only'),
+    ],
+)
+def test_a_wrong_option_is_refused_before_the_judge_is_loaded(section, key, hint):
+    with pytest.raises(UserError, match=f'scorer: {key}: .*{hint}'):
+        Fed.from_section(section)
 
 
-def test_unknown_key_is_refused_before_the_judge_is_loaded():
-    def judge(_):
-        raise AssertionError('loaded')
-
-    with pytest.raises(UserError, match="'polarty'; did you mean 'polarity'"):
-        Fed.from_config({'name': 'fed', 'polarty': 'both'}, judge)
-
-
-def test_every_choice_is_a_key_of_a_protocol_and_an_option_of_scoring():
-    options = {action.dest for action in ScoreDialogues.parser()._actions}
-    by_key = {key: option for option, key in OVERRIDES.items()}
-    assert set(CHOICES) <= set(options_of(AnyScorerOptions))
-    assert {by_key[key] for key in CHOICES} <= options
+def test_every_option_is_a_flag_of_scoring():
+    flags = {action.dest for action in ScoreDialogues.parser()._actions}
+    assert {one.dest('fed') for one in options_of(FedOptions).values()} <= flags
 
 
 @pytest.mark.parametrize(
-    ('config', 'expected'),
+    ('section', 'expected'),
     [
         ({}, 'zoo:blender/blender_9B/model'),
         (
@@ -214,35 +218,13 @@ def test_every_choice_is_a_key_of_a_protocol_and_an_option_of_scoring():
         ),
     ],
 )
-def test_each_variant_has_its_papers_judge(config, expected):
-    asked = []
-
-    def judge(model_file):
-        asked.append(model_file)
-        raise UserError('enough')
-
-    with pytest.raises(UserError, match='enough'):
-        Fed.from_config(config, judge)
-    assert asked == [expected]
+def test_each_variant_has_its_papers_judge(section, expected):
+    assert Fed.from_section(section).named_models() == [('likelihood', expected)]
 
 
-def test_the_whole_string_is_refused_before_an_encoder_decoder_is_loaded():
-    def judge(_):
-        raise AssertionError('loaded')
-
-    with pytest.raises(UserError, match='judge_model_file: scope whole needs a decod'):
-        Fed.from_config({'scope': 'whole'}, judge)
-
-
-def test_config_fills_the_options():
-    asked = []
-
-    def judge(model_file):
-        asked.append(model_file)
-        return KnownJudge(lambda *_: (-1.0,))
-
-    fed = Fed.from_config(
-        {'judge_model_file': 'm', 'polarity': 'both', 'followups': None}, judge
+def test_a_section_fills_the_options():
+    fed = Fed.from_section(
+        {'judge_model_file': 'm', 'polarity': 'both', 'followups': None}
     )
-    assert (asked, fed.options.polarity) == (['m'], 'both')
+    assert (fed.options.judge_model_file, fed.options.polarity) == ('m', 'both')
     assert fed.dimensions == ('Fluency', 'Specificity', 'Sensibleness', 'Overall')

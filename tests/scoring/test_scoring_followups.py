@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.scoring import fed_2020
+from parlai_ext.scoring import followups
 from parlai_ext.scoring.followups import Sides, load_followups
 
 SHARED = Path(__file__).parents[3] / 'shared' / 'data' / 'fed'
@@ -132,9 +132,9 @@ def served(folder, monkeypatch, text=PROGRAM, expected=PROGRAM):
     Let the authors' address be a file, and its checksum that of ``expected``.
     """
     url = Path(written(folder, text, 'served.py')).as_uri()
-    monkeypatch.setattr(fed_2020, 'URL', url)
+    monkeypatch.setattr(followups, 'URL', url)
     monkeypatch.setattr(
-        fed_2020, 'SHA256', hashlib.sha256(expected.encode()).hexdigest()
+        followups, 'SHA256', hashlib.sha256(expected.encode()).hexdigest()
     )
 
 
@@ -168,7 +168,7 @@ def test_damaged_cache_is_fetched_again(tmp_path, monkeypatch):
 
 
 def test_offline_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(fed_2020, 'URL', 'http://localhost:9/fed.py')
+    monkeypatch.setattr(followups, 'URL', 'http://localhost:9/fed.py')
     with pytest.raises(UserError, match='cannot be reached .*--followups FILE') as e:
         load_followups('fed_2020', str(tmp_path))
     assert '\n' not in str(e.value)

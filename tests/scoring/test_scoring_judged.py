@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.scoring.judged_utterances import judged_indices, unscored_systems
+from parlai_ext.scoring.base import judged_indices, unscored_systems
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.scoring_samples import FIRST, SECOND, dialogue
 

@@ -15,6 +15,10 @@ from parlai_ext.core.nouns import (
     Utterance,
     to_json,
 )
+from parlai_ext.core.options import read_options
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.fed import Fed, FedOptions
+from parlai_ext.scoring.followups import FollowUps
 from parlai_ext.store import RunFolder
 from tests.support.tiny_models import sentences
 
@@ -40,6 +44,37 @@ class KnownJudge:
             Answer(tuple(tuple(self.tell(q.context, c)) for c in q.continuations))
             for q in questions
         ]
+
+
+class OneModel:
+    """
+    `Models` with one judge, whatever its name.
+    """
+
+    def __init__(self, judge: Any):
+        self.judge = judge
+
+    def likelihood(self, name: str) -> Any:
+        return self.judge
+
+
+def known_fed(judge: Any, followups: FollowUps, **options: str) -> Fed:
+    """
+    Return FED with this judge and these follow-ups.
+    """
+    given = {'judge_model_file': 'known', **options}
+    fed = Fed(read_options(FedOptions, given), OneModel(judge), followups=followups)
+    fed.load_models()
+    return fed
+
+
+def judge_contexts(
+    scorer: Scorer, contexts: Sequence[Sequence[str]]
+) -> list[ItemScore]:
+    """
+    Return the scores of the last utterance of each context.
+    """
+    return scorer.score([ScoringItem(tuple(one[:-1]), one[-1]) for one in contexts])
 
 
 def dialogue(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.scoring.chatmatch.concepts import find_recalls
 from parlai_ext.scoring.chatmatch.repetition import Echoes, find_echoes
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, Rules
+from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.turns import Material, Value, turn_values
 
 SIDES, EXCHANGES = 2, 100
@@ -33,7 +33,7 @@ class Game:
 
 
 def raw_scores(
-    dialogue: Dialogue, rules: Rules, material: Material
+    dialogue: Dialogue, rules: ChatMatchOptions, material: Material
 ) -> dict[str, dict[str, float | None]]:
     """
     Return each system's raw values of one game, by dimension; one for a self-chat.
@@ -74,7 +74,7 @@ def misfit(dialogue: Dialogue) -> str | None:
     return None
 
 
-def play(dialogue: Dialogue, rules: Rules, material: Material) -> Game:
+def play(dialogue: Dialogue, rules: ChatMatchOptions, material: Material) -> Game:
     """
     Return what the turns of a game give; it must be no `misfit`.
     """
@@ -107,7 +107,9 @@ def _joined(dimension: str, one: Value, other: Value) -> Value:
     return Value(total / SIDES if dimension in MEANS else total)
 
 
-def side_values(turns: Sequence[Mapping[str, Value]], rules: Rules) -> dict[str, Value]:
+def side_values(
+    turns: Sequence[Mapping[str, Value]], rules: ChatMatchOptions
+) -> dict[str, Value]:
     """
     Return one side's raw values from its turns.
     """

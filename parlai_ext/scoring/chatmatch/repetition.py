@@ -1,5 +1,8 @@
 """
 Algorithms 1 and 2: who repeats, and who answers a repeated question otherwise.
+
+How alike two turns are is the cosine of their tf-idf vectors; idf is smoothed,
+``log((1 + turns) / (1 + turns with it)) + 1``, as scikit-learn's is.
 """
 
 from __future__ import annotations
@@ -8,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from parlai_ext.scoring.chatmatch.rules import Rules
-from parlai_ext.scoring.chatmatch.similarity import similarities
+from parlai_ext.scoring.chatmatch.rules import ChatMatchOptions
+from parlai_ext.scoring.chatmatch.words import stems
 
 # equal turns have a cosine of 1 only up to rounding
 ROUNDING = 1e-9
@@ -27,7 +31,7 @@ class Echoes:
     contradicts: tuple[int | None, ...]
 
 
-def find_echoes(texts: Sequence[str], rules: Rules) -> Echoes:
+def find_echoes(texts: Sequence[str], rules: ChatMatchOptions) -> Echoes:
     """
     Return what every turn repeats and contradicts.
     """
@@ -47,7 +51,7 @@ def find_echoes(texts: Sequence[str], rules: Rules) -> Echoes:
     return Echoes(tuple(repeats), tuple(contradicts))
 
 
-def earlier_alike(alike: np.ndarray, rules: Rules) -> list[list[int]]:
+def earlier_alike(alike: np.ndarray, rules: ChatMatchOptions) -> list[list[int]]:
     """
     Return, for each turn, the earlier turns it repeats: Rep(t).
     """
@@ -64,7 +68,7 @@ def earlier_alike(alike: np.ndarray, rules: Rules) -> list[list[int]]:
 
 
 def contradicted(
-    alike: np.ndarray, i: int, asked_before: Sequence[int], rules: Rules
+    alike: np.ndarray, i: int, asked_before: Sequence[int], rules: ChatMatchOptions
 ) -> int | None:
     """
     Return the speaker's own earlier answer that turn ``i`` contradicts.
@@ -84,10 +88,34 @@ def contradicted(
     return None
 
 
-def is_question(text: str, rules: Rules) -> bool:
+def is_question(text: str, rules: ChatMatchOptions) -> bool:
     """
     Return whether a repeated turn is a repeated question.
     """
     if not rules.manner.token_question:
         return '?' in text
     return text.split()[-1:] == ['?']
+
+
+def similarities(texts: Sequence[str]) -> np.ndarray:
+    """
+    Return the cosine of every two turns; a turn without words is like no other.
+    """
+    columns: dict[str, int] = {}
+    places = [[columns.setdefault(s, len(columns)) for s in stems(t)] for t in texts]
+    lengths = [len(row) for row in places]
+    if not columns:
+        return np.zeros((len(texts), len(texts)))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    flat = np.fromiter((p for row in places for p in row), np.int64, starts[-1])
+    shape = (len(texts), len(columns))
+    counts = csr_array((np.ones(len(flat)), flat, starts), shape=shape)
+    counts.sum_duplicates()
+    known = np.bincount(counts.indices, minlength=len(columns))
+    idf = np.log((1 + len(texts)) / (1 + known)) + 1
+    counts.data *= idf[counts.indices]
+    norms = np.sqrt(counts.multiply(counts).sum(axis=1))
+    rows = np.repeat(np.arange(len(texts)), np.diff(counts.indptr))
+    counts.data /= norms[rows]
+    product: np.ndarray = (counts @ counts.T).toarray()
+    return product

@@ -1,5 +1,5 @@
 """
-The three readings of ChatMatch, and the thresholds that a user may change.
+The options of ChatMatch: its three readings, and the thresholds that a user may change.
 
 The paper's text and the authors' script differ, so a reading is part of every number's
 signature: `paper` is the text, `released` what the script computes, `released_fixed`
@@ -8,12 +8,11 @@ the script with its swapped specificity mended. docs/chatmatch.md lists the diff
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import option, read_options
 
 DIMENSIONS = (
     *('fluency', 'knowledge', 'proactivity', 'specificity'),
@@ -55,33 +54,6 @@ class Manner:
     swaps: bool = False
 
 
-@dataclass(frozen=True)
-class Rules:
-    """
-    A reading with its thresholds.
-
-    :param repetition: σ_r, the similarity from which a turn is a repetition.
-    :param contradiction: σ_c, the similarity below which an answer is another one.
-    :param recall_distance: d; a concept is recalled after more than this many turns.
-    :param concept_share: p, the share of concepts, rarest first, that can be recalled.
-    :param perplexity_cap: no perplexity counts as more; 0 is no cap.
-    :param perplexity_unit: per character, as the script's model, or per token.
-    :param distinct_unit: what distinct-1 and distinct-2 count.
-    :param first_judged: the first place whose repetition and fluency are judged.
-    """
-
-    reading: str
-    manner: Manner
-    repetition: float = 0.95
-    contradiction: float = 0.8
-    recall_distance: int = 1
-    concept_share: float = 0.5
-    perplexity_cap: float = 50.0
-    perplexity_unit: str = 'character'
-    distinct_unit: str = 'character'
-    first_judged: int = 3
-
-
 TEXT = Manner(foreign_history=True, equal_contradicts=True)
 MENDED = Manner(
     token_question=True,
@@ -95,76 +67,106 @@ MENDED = Manner(
     whole_game=True,
 )
 READINGS = {
-    'released_fixed': Rules('released_fixed', MENDED),
-    'released': Rules('released', replace(MENDED, swaps=True)),
-    'paper': Rules(
-        'paper',
-        TEXT,
-        perplexity_cap=0.0,
-        perplexity_unit='token',
-        distinct_unit='token',
-        first_judged=1,
-    ),
+    'released_fixed': MENDED,
+    'released': replace(MENDED, swaps=True),
+    'paper': TEXT,
 }
-DEFAULT_READING = 'released_fixed'
 UNITS = ('character', 'token')
-THRESHOLDS = tuple(f.name for f in fields(Rules) if f.name not in ('reading', 'manner'))
 
 
-def rules_of(
-    reading: str = DEFAULT_READING, thresholds: Mapping[str, Any] | None = None
-) -> Rules:
+@dataclass(frozen=True)
+class ChatMatchOptions:
+    """
+    A reading with its thresholds, and where entities, concepts and perplexities come
+    from. The defaults are those of reading ``released_fixed``.
+    """
+
+    reading: str = option(
+        'released_fixed',
+        help='the text, the released script, or that with its swapped point mended; '
+        'it sets the defaults of the thresholds',
+        choices=READINGS,
+    )
+    repetition: float = option(
+        0.95, help='similarity from which a turn is a repetition (σ_r)', low=0, high=1
+    )
+    contradiction: float = option(
+        0.8,
+        help='similarity below which an answer is another one (σ_c)',
+        low=0,
+        high=1,
+    )
+    recall_distance: int = option(
+        1, help='a concept is recalled after more than this many turns (d)', low=0
+    )
+    concept_share: float = option(
+        0.5,
+        help='share of concepts, rarest first, that can be recalled (p)',
+        low=0,
+        high=1,
+    )
+    perplexity_cap: float = option(
+        50.0, help='no perplexity counts as more; 0 is no cap', low=0
+    )
+    perplexity_unit: str = option(
+        'character',
+        help="perplexity per character, as the script's model, or per token",
+        choices=UNITS,
+    )
+    distinct_unit: str = option(
+        'character', help='what distinct-1 and distinct-2 count', choices=UNITS
+    )
+    first_judged: int = option(
+        3, help='first place whose repetition and fluency are judged', low=1
+    )
+    entities: str = option(
+        'gazetteer',
+        help='gazetteer, capitals, spacy[:MODEL], stanza[:LANGUAGE] or none',
+    )
+    concepts: str = option(
+        'content_words',
+        help='content_words, nltk, or a file or folder of dictionaries',
+        path=True,
+    )
+    judge_model_file: str = option(
+        'zoo:mini/judge/model',
+        help='the language model for fluency: a model file, zoo:…, hf:REPOSITORY, or '
+        'none',
+        flag='--judge-model-file',
+        metavar='MODEL',
+        model='likelihood',
+        path=True,
+    )
+
+    @classmethod
+    def presets(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return the thresholds of the reading.
+        """
+        if given.get('reading') != 'paper':
+            return {}
+        return {
+            'perplexity_cap': 0.0,
+            'perplexity_unit': 'token',
+            'distinct_unit': 'token',
+            'first_judged': 1,
+        }
+
+    @property
+    def manner(self) -> Manner:
+        """
+        What the reading does that no threshold says.
+        """
+        return READINGS[self.reading]
+
+
+def chatmatch_options(
+    reading: str = 'released_fixed', thresholds: Mapping[str, Any] | None = None
+) -> ChatMatchOptions:
     """
     Return a reading with some thresholds changed.
 
     :raises UserError: saying which is wrong and what would be right.
     """
-    if reading not in READINGS:
-        raise UserError(f'scorer: reading {reading!r}; {nearest(reading, READINGS)}')
-    known = READINGS[reading]
-    checked = {key: _checked(known, key, v) for key, v in (thresholds or {}).items()}
-    return replace(known, **checked)
-
-
-def signed(rules: Rules) -> dict[str, Any]:
-    """
-    Return what of the rules belongs into a signature: the reading, every threshold.
-    """
-    values = {name: getattr(rules, name) for name in THRESHOLDS}
-    return {'reading': rules.reading, **values}
-
-
-def _checked(rules: Rules, key: str, value: Any) -> Any:
-    if key not in THRESHOLDS:
-        raise UserError(f'scorer: unknown key {key!r}; {nearest(key, THRESHOLDS)}')
-    default = getattr(rules, key)
-    if isinstance(default, str):
-        if value not in UNITS:
-            raise UserError(f'scorer: {key} {value!r}; {nearest(str(value), UNITS)}')
-        return value
-    low, high, what = _range(key)
-    number = _number(value)
-    whole = isinstance(default, int)
-    if number is None or not low <= number <= high or (whole and number % 1):
-        raise UserError(f'scorer: {key} {value!r}; {what} is expected')
-    return int(number) if whole else number
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _range(key: str) -> tuple[float, float, str]:
-    if key == 'recall_distance':
-        return 0, math.inf, 'a whole number of turns from 0'
-    if key == 'first_judged':
-        return 1, math.inf, 'a whole number from 1'
-    if key == 'perplexity_cap':
-        return 0, math.inf, 'a number from 0 (0 is no cap)'
-    return 0, 1, 'a number from 0 to 1'
+    given = {'reading': reading, **(thresholds or {})}
+    return read_options(ChatMatchOptions, given, 'scorer: ')

@@ -4,152 +4,130 @@ ChatMatch as a `Scorer`: raw values of every game, and what each turn adds to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import Dialogue, Likelihood, Score, ScoredDialogue
-from parlai_ext.core.signature import signature_line
-from parlai_ext.scoring.chatmatch.dictionaries import DEFAULT as CONCEPTS
-from parlai_ext.scoring.chatmatch.dictionaries import Dictionaries, load_dictionaries
-from parlai_ext.scoring.chatmatch.entities import DEFAULT as ENTITIES
-from parlai_ext.scoring.chatmatch.entities import Recogniser, load_recogniser
-from parlai_ext.scoring.chatmatch.fluency import perplexities
+from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
+from parlai_ext.core.options import signature_values
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, judged_speakers
+from parlai_ext.scoring.chatmatch.concepts import load_dictionaries
+from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.game import Game, misfit, of_systems, play, speakers
-from parlai_ext.scoring.chatmatch.rules import (
-    DEFAULT_READING,
-    DIMENSIONS,
-    THRESHOLDS,
-    Rules,
-    rules_of,
-    signed,
-)
-from parlai_ext.scoring.chatmatch.turns import Material, Value
+from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
+from parlai_ext.scoring.chatmatch.turns import Material, Value, perplexities
 
-JUDGE = 'zoo:mini/judge/model'
-KEYS = ('name', 'reading', 'judge_model_file', 'entities', 'concepts', *THRESHOLDS)
-# changes whenever the same options give other numbers
-VERSION = 1
+REMEMBERED = 64  # games
+SIDES = ('one', 'other')  # speakers of a game that names none
+Turns = tuple[tuple[str, str], ...]  # speaker and text
 
 
-class ChatMatch:
+class ChatMatch(Scorer):
     """
     Judges whole games. A game's own values have no utterance index.
 
-    The evidence of a turn names the earlier turns behind its penalty or bonus, and
-    its perplexity.
-
-    :param likelihood: `None` leaves fluency without a score; so does `recogniser` for
-        knowledge.
+    Which concepts are important and how alike two turns are depends on the whole game,
+    so an item without ``later`` turns is judged as if the game ended with it. The
+    evidence of a turn names the earlier turns behind its penalty or bonus, and its
+    perplexity. Without a judge, fluency has no score; without entities, knowledge.
     """
 
+    name = 'chatmatch'
+    version = 1
+    options_class = ChatMatchOptions
+    options: ChatMatchOptions
     dimensions = DIMENSIONS
     evidence_labels = ('repeats_turn', 'contradicts_turn', 'recalls_turn', 'perplexity')
 
-    def __init__(
-        self,
-        rules: Rules,
-        dictionaries: Dictionaries,
-        recogniser: Recogniser | None = None,
-        likelihood: Likelihood | None = None,
-    ):
-        self.rules = rules
-        self.dictionaries = dictionaries
-        self.recogniser = recogniser
-        self.likelihood = likelihood
-        parts = {
-            'scorer': 'chatmatch',
-            'v': VERSION,
-            **signed(rules),
+    def prepare(self) -> None:
+        """
+        Read the dictionaries of concepts, and load the recogniser of entities.
+        """
+        self.dictionaries = load_dictionaries(self.options.concepts)
+        self.recogniser = load_recogniser(self.options.entities)
+        self.remembered: dict[Turns, ScoredDialogue] = {}
+
+    def signature_fields(self) -> dict[str, Any]:
+        """
+        Return the thresholds, and what identifies entities and concepts.
+        """
+        recogniser = self.recogniser
+        return {
+            **signature_values(self.options),
             'entities': recogniser.signature if recogniser else 'none',
-            'concepts': dictionaries.signature,
+            'concepts': self.dictionaries.signature,
         }
-        judge = likelihood.signature if likelihood else 'none'
-        self.signature = f'{signature_line(parts)}|judge:({judge})'
 
-    @classmethod
-    def from_config(
-        cls,
-        config: Mapping[str, Any],
-        judge: Callable[[str], Likelihood],
-        datapath: str | None = None,
-    ) -> ChatMatch:
-        """
-        Return the scorer that a protocol's ``scorer:`` section asks for.
-
-        :param judge: loads a model file; called last, since it is slow.
-        :raises UserError: names the key that is wrong.
-        """
-        given = {key: value for key, value in config.items() if value is not None}
-        for key in given:
-            if key not in KEYS:
-                raise UserError(f'scorer: unknown key {key!r}; {nearest(key, KEYS)}')
-        rules = rules_of(
-            str(given.get('reading', DEFAULT_READING)),
-            {key: given[key] for key in THRESHOLDS if key in given},
-        )
-        dictionaries = load_dictionaries(str(given.get('concepts', CONCEPTS)))
-        recogniser = load_recogniser(str(given.get('entities', ENTITIES)))
-        model = cls.judge_file(given)
-        return cls(rules, dictionaries, recogniser, judge(model) if model else None)
-
-    @staticmethod
-    def judge_file(config: Mapping[str, Any]) -> str | None:
-        """
-        Return the language model that a ``scorer:`` section asks, if any.
-        """
-        model = str(config.get('judge_model_file') or JUDGE)
-        return None if model == 'none' else model
-
-    def score(
+    def score_dialogues(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
     ) -> list[ScoredDialogue]:
         """
         Judge, in ``dialogues[i]``, the utterances ``indices[i]`` and their speakers.
         """
-        pairs = zip(dialogues, self.materials(dialogues), indices, strict=True)
-        return [self._scored(*one) for one in pairs]
+        games = zip(dialogues, self.materials(dialogues), indices, strict=True)
+        return [self._scored(*one) for one in games]
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return what each item's turn adds to its game. The turns of a game are judged
+        together, and a game that was judged lately is remembered.
+        """
+        games = [_turns(item) for item in items]
+        new = [one for one in dict.fromkeys(games) if one not in self.remembered]
+        dialogues = [
+            Dialogue('', '', '', tuple(Utterance(*turn) for turn in turns))
+            for turns in new
+        ]
+        scored = self.score_dialogues(dialogues, [range(len(turns)) for turns in new])
+        self.remembered |= dict(zip(new, scored, strict=True))
+        scores = [
+            _item_score(self.remembered[turns], item)
+            for turns, item in zip(games, items, strict=True)
+        ]
+        for turns in list(self.remembered)[:-REMEMBERED]:
+            del self.remembered[turns]
+        return scores
 
     def materials(self, dialogues: Sequence[Dialogue]) -> list[Material]:
         """
-        Return what these games need beside their turns, the model asked once for all.
+        Return what these games need besides their turns; the model is asked once.
         """
         texts = [u.text for dialogue in dialogues for u in dialogue.utterances]
         names = self._names(texts)
         fluent = self._perplexities(texts)
-        found = []
+        materials = []
         start = 0
         for dialogue in dialogues:
             stop = start + len(dialogue.utterances)
-            found.append(
+            materials.append(
                 Material(
-                    self.dictionaries.of(dialogue),
+                    self.dictionaries.find(dialogue),
                     None if names is None else names[start:stop],
                     None if fluent is None else fluent[start:stop],
                 )
             )
             start = stop
-        return found
+        return materials
 
     def game(self, dialogue: Dialogue) -> Game:
         """
-        Return everything there is to say of one game; it must be no `misfit`.
+        Return turns, sides and links of one game; it must be no `misfit`.
         """
-        return play(dialogue, self.rules, self.materials([dialogue])[0])
+        return play(dialogue, self.options, self.materials([dialogue])[0])
 
     def _names(self, texts: Sequence[str]) -> list[list[str]] | None:
         if self.recogniser is None:
             return None
-        cut = self.rules.manner.cuts_at_colon
+        cut = self.options.manner.cuts_at_colon
         seen = [text.partition(':')[0] if cut else text for text in texts]
         different = list(dict.fromkeys(seen))
         names = dict(zip(different, self.recogniser.find(different), strict=True))
         return [names[text] for text in seen]
 
     def _perplexities(self, texts: Sequence[str]) -> list[float | None] | None:
-        if self.likelihood is None:
-            return None
-        return perplexities(self.likelihood, texts, self.rules.perplexity_unit)
+        for _, name in self.named_models():
+            likelihood = self.models.likelihood(name)
+            return perplexities(likelihood, texts, self.options.perplexity_unit)
+        return None
 
     def _scored(
         self, dialogue: Dialogue, material: Material, indices: Sequence[int]
@@ -157,7 +135,7 @@ class ChatMatch:
         """
         Return the scores of one dialogue; of a `misfit` only why there are none.
         """
-        judged = dict.fromkeys(dialogue.utterances[i].speaker for i in indices)
+        judged = judged_speakers(dialogue, indices)
         reason = misfit(dialogue)
         if reason:
             nothing = dict.fromkeys(DIMENSIONS, Value(None, reason))
@@ -165,7 +143,7 @@ class ChatMatch:
                 s for name in judged for s in scores(dialogue, None, name, nothing)
             ]
             return ScoredDialogue(dialogue.id, tuple(whole))
-        game = play(dialogue, self.rules, material)
+        game = play(dialogue, self.options, material)
         found = [
             score
             for i in indices
@@ -196,3 +174,38 @@ def _evidence(game: Game, material: Material, i: int) -> tuple[float | None, ...
     turns = (game.echoes.repeats[i], game.echoes.contradicts[i], game.recalls[i])
     fluent = material.perplexities
     return (*turns, None if fluent is None else fluent[i])
+
+
+def _turns(item: ScoringItem) -> Turns:
+    """
+    Return speakers and texts of the game of an item.
+    """
+    texts = (*item.utterances, *item.extras.get('later', ()))
+    speakers = item.extras.get('speakers')
+    if not speakers:
+        speakers = [SIDES[i % 2] for i in range(len(texts))]
+    return tuple(zip(speakers, texts, strict=True))
+
+
+def _item_score(scored: ScoredDialogue, item: ScoringItem) -> ItemScore:
+    """
+    Return the scores of an item's turn, or of its speaker in the whole game; where
+    there is no game, only the whole tells why.
+    """
+    is_turn = item.response is not None
+    index = len(item.context) if scored.evidence and is_turn else None
+    rows = [
+        score
+        for score in scored.scores
+        if score.utterance_index == index
+        and (
+            index is not None
+            or item.response is not None
+            or score.system == item.speaker
+        )
+    ]
+    return ItemScore(
+        {score.dimension: score.value for score in rows},
+        {score.dimension: score.reason for score in rows},
+        scored.evidence.get(index) if index is not None else None,
+    )

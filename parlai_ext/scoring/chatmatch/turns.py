@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from parlai_ext.core.nouns import Dialogue
-from parlai_ext.scoring.chatmatch.distinct import distinct
+from parlai_ext.core.nouns import Dialogue, Likelihood, Question
 from parlai_ext.scoring.chatmatch.repetition import Echoes
-from parlai_ext.scoring.chatmatch.rules import Rules
+from parlai_ext.scoring.chatmatch.rules import ChatMatchOptions
+from parlai_ext.scoring.chatmatch.words import distinct
 
 UNSEEN = 'no language model was asked'
 UNNAMED = 'no entity recogniser was asked'
@@ -48,7 +48,7 @@ class Value:
 
 def turn_values(
     dialogue: Dialogue,
-    rules: Rules,
+    rules: ChatMatchOptions,
     material: Material,
     echoes: Echoes,
     recalls: Sequence[int | None],
@@ -83,7 +83,7 @@ def turn_values(
 
 
 def excuses(
-    dialogue: Dialogue, echoes: Echoes, rules: Rules
+    dialogue: Dialogue, echoes: Echoes, rules: ChatMatchOptions
 ) -> dict[str, list[str | None]]:
     """
     Return, by dimension, why each turn does not count for it, or `None`.
@@ -107,7 +107,7 @@ def excuses(
     }
 
 
-def uncounted(dialogue: Dialogue, rules: Rules) -> list[str | None]:
+def uncounted(dialogue: Dialogue, rules: ChatMatchOptions) -> list[str | None]:
     """
     Return why a turn does not count because of its place: nobody said it, or last.
     """
@@ -122,7 +122,9 @@ def uncounted(dialogue: Dialogue, rules: Rules) -> list[str | None]:
 
 
 def fluency(
-    texts: Sequence[str], perplexities: Sequence[float | None] | None, rules: Rules
+    texts: Sequence[str],
+    perplexities: Sequence[float | None] | None,
+    rules: ChatMatchOptions,
 ) -> list[Value]:
     """
     Return the negated perplexities.
@@ -146,7 +148,7 @@ def fluency(
 
 
 def penalties(
-    repeats: Sequence[int | None], texts: Sequence[str], rules: Rules
+    repeats: Sequence[int | None], texts: Sequence[str], rules: ChatMatchOptions
 ) -> list[Value]:
     """
     Return -1 for every turn that repeats, or is empty where that counts as repeating.
@@ -159,7 +161,7 @@ def penalties(
 
 
 def knowledge(
-    names: Sequence[Sequence[str]] | None, n: int, rules: Rules
+    names: Sequence[Sequence[str]] | None, n: int, rules: ChatMatchOptions
 ) -> list[Value]:
     """
     Return how many entities each turn brings: all of them, or only new ones.
@@ -175,3 +177,35 @@ def knowledge(
         found.append(Value(float(len(new))))
         known |= new
     return found
+
+
+def perplexities(
+    likelihood: Likelihood, texts: Sequence[str], unit: str
+) -> list[float | None]:
+    """
+    Return the perplexity of each text, without context, its end token included.
+
+    Per token, or per character (the end token counts as one more), where models with
+    different vocabularies compare. `None` for an empty text, or where it is not finite.
+    Equal texts are asked once, and all at once, the shortest first: they share batches.
+    """
+    asked = sorted({text for text in texts if text.strip()}, key=lambda t: (len(t), t))
+    answers = likelihood.answer([Question((), (text,)) for text in asked])
+    found = {
+        text: perplexity(answer.continuations[0], text, unit)
+        for text, answer in zip(asked, answers, strict=True)
+    }
+    return [found.get(text) for text in texts]
+
+
+def perplexity(logprobs: Sequence[float], text: str, unit: str) -> float | None:
+    """
+    Return the perplexity of one text; `None` where there is no finite one.
+    """
+    n = len(text) + 1 if unit == 'character' else len(logprobs)
+    if not logprobs or not all(map(math.isfinite, logprobs)):
+        return None
+    try:
+        return math.exp(-math.fsum(logprobs) / n)
+    except OverflowError:
+        return None

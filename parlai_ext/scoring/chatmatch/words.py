@@ -1,5 +1,5 @@
 """
-Words and stems of a turn, as tf-idf and the concepts see them.
+Words and stems of a turn, as tf-idf and the concepts see them, and distinct-1 and -2.
 
 Lower case, without ASCII punctuation, Treebank tokens, Porter stems. A tournament
 says the same words over and over, so every word is looked at once.
@@ -8,12 +8,13 @@ says the same words over and over, so every word is looked at once.
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from functools import lru_cache
 
 from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
-MEMORY = 1 << 16
+CACHED = 1 << 16
 UNPUNCTUATED = {ord(mark): None for mark in string.punctuation}
 TREEBANK = NLTKWordTokenizer()
 PORTER = PorterStemmer()
@@ -25,9 +26,11 @@ CONTRACTED = {
     'lemme': ('lem', 'me'),
     'wanna': ('wan', 'na'),
 }
+# the script adds them against division by 0, and its numbers show it
+ABOVE, BELOW = 1e-12, 1e-5
 
 
-@lru_cache(MEMORY)
+@lru_cache(CACHED)
 def words(text: str) -> tuple[str, ...]:
     """
     Return the words of a text.
@@ -41,18 +44,42 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(p for word in plain.split() for p in CONTRACTED.get(word, (word,)))
 
 
-@lru_cache(MEMORY)
+@lru_cache(CACHED)
 def stem(word: str) -> str:
     """
     Return the Porter stem of a word.
     """
-    found: str = PORTER.stem(word)
-    return found
+    root: str = PORTER.stem(word)
+    return root
 
 
-@lru_cache(MEMORY)
+@lru_cache(CACHED)
 def stems(text: str) -> tuple[str, ...]:
     """
     Return the stems of a text's words.
     """
     return tuple(map(stem, words(text)))
+
+
+@lru_cache(CACHED)
+def distinct(text: str, unit: str) -> tuple[float, float]:
+    """
+    Return distinct-1 and distinct-2 (Li et al. 2016) of a turn: the share of different
+    unigrams and of different bigrams.
+
+    Of characters, as the script computes it; or of words, exactly, where a turn without
+    bigrams has a distinct-2 of 0.
+    """
+    if unit == 'character':
+        return _different_share(text, 1, ABOVE, BELOW), _different_share(
+            text, 2, ABOVE, BELOW
+        )
+    return _different_share(words(text), 1, 0.0, 0.0), _different_share(
+        words(text), 2, 0.0, 0.0
+    )
+
+
+def _different_share(seen: Sequence[str], n: int, above: float, below: float) -> float:
+    total = max(0, len(seen) - n + 1) + below
+    different = set(seen) if n == 1 else set(zip(seen, seen[1:], strict=False))
+    return (len(different) + above) / total if total else 0.0

@@ -1,0 +1,3 @@
+"""
+Every scorer as a ParlAI agent.
+"""

@@ -1,0 +1,162 @@
+"""
+A scorer for ParlAI's own commands:
+`parlai eval_model -m ext:scorer --scorer fed -t ext:dialogues --run-dir RUN`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+from parlai.core.metrics import AverageMetric, Metric, SumMetric
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+from parlai.utils import logging
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import SWITCH, Extend, add_flags
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.registry import SCORERS, find_scorer
+from parlai_ext.scoring.score_run import choose_scorer
+
+BATCH = 64  # contexts, at least, for which a model has room at once
+
+
+class ScorerAgent(Agent):
+    """
+    Observes an utterance as ``text`` and the earlier ones in ``context``; acts its
+    ``scores`` by dimension.
+
+    Where a task knows them, a message also has ``speaker``, ``later`` utterances,
+    ``speakers`` of all utterances, ``references``, ``facts`` and ``persona``. An act's
+    ``reason`` says why a dimension has no value, ``num_truncated`` how many tokens no
+    model saw.
+
+    :cvar scorer_name: the scorer of an agent that stands for one.
+    """
+
+    scorer_name: ClassVar[str | None] = None
+    is_scorer: ClassVar[bool] = True  # a roster may not name it: it does not talk
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        """
+        Add the scorer's name and options, and where its models run.
+        """
+        group = parser.add_argument_group('Scorer Agent')
+        if cls.scorer_name is None:
+            group.add_argument(
+                '--scorer',
+                default=None,
+                help=f'{", ".join(SCORERS)}, my_module:MyScorer or file.py:MyScorer',
+            )
+        else:
+            kind = find_scorer(cls.scorer_name)
+            add_flags(group, kind.options_class, prefix=kind.name, not_given=True)
+        group.add_argument(
+            '--scorer-option',
+            action=Extend,
+            type=lambda text: (text,),
+            default=None,
+            metavar='KEY=VALUE',
+            help='an option of the scorer; may be given several times',
+        )
+        group.add_argument('--no-cuda', **SWITCH, help='use the CPU in any case')
+        group.add_argument(
+            '--fp16', **{**SWITCH, 'default': None}, help='half precision on a GPU'
+        )
+        return parser
+
+    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
+        super().__init__(opt, shared)
+        self.id = self.scorer_name or 'Scorer'
+        if shared:
+            self.scorer = shared['scorer']
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """
+        The scorer. ParlAI makes agents before tasks: models, which may be large, are
+        loaded after the task has read its files.
+        """
+        wanted = self.scorer_name or self.opt.get('scorer')
+        if wanted is None:
+            raise UserError(
+                f'--scorer is needed: {", ".join(SCORERS)} or my_module:MyScorer'
+            )
+        machine = Machine.from_options(
+            {**self.opt, 'batchsize': max(BATCH, self.opt.get('batchsize') or 1)}
+        )
+        scorer = choose_scorer({}, {**self.opt, 'scorer': wanted}).build(machine)
+        logging.info(f'scorer {scorer.signature}')
+        return scorer
+
+    def share(self) -> dict[str, Any]:
+        """
+        Clones have one scorer.
+        """
+        return {**super().share(), 'scorer': self.scorer}
+
+    def act(self) -> Message:
+        """
+        Judge what was observed last.
+        """
+        return self.batch_act([self.observation])[0]
+
+    def batch_act(self, observations: list[Message]) -> list[Message]:
+        """
+        Judge all observations together; padding gets no scores.
+        """
+        acts = [Message(id=self.id, episode_done=False) for _ in observations]
+        judged = [
+            (act, scoring_item(seen))
+            for act, seen in zip(acts, observations, strict=True)
+            if seen and not seen.is_padding() and seen.get('text') is not None
+        ]
+        scores = self.scorer.checked_scores([item for _, item in judged])
+        for (act, _), one in zip(judged, scores, strict=True):
+            put_scores(act, one)
+        return acts
+
+
+def scoring_item(seen: Mapping[str, Any]) -> ScoringItem:
+    """
+    Return the item that a message asks to judge.
+    """
+    given = {
+        name: tuple(seen[name]) for name in ('later', 'speakers') if seen.get(name)
+    }
+    return ScoringItem(
+        context=tuple(seen.get('context') or ()),
+        response=seen['text'],
+        speaker=seen.get('speaker') or '',
+        references=tuple(seen.get('references') or ()),
+        facts=seen.get('facts'),
+        persona=tuple(seen.get('persona') or ()),
+        extras=given,
+    )
+
+
+def put_scores(act: Message, score: ItemScore) -> None:
+    """
+    Put the scores of one item into an act, with the reasons for those that are missing,
+    and metrics: a value for its average; one that is missing is counted instead.
+    """
+    metrics: dict[str, Metric] = {}
+    for name, value in score.values.items():
+        if value is None:
+            metrics[f'{name}_unscored'] = SumMetric(1)
+        else:
+            metrics[name] = AverageMetric(value)
+    metrics['cut_contexts'] = SumMetric(int(score.cut > 0))
+    reasons = [f'{name}: {why}' for name, why in score.reasons.items() if why]
+    act['scores'] = dict(score.values)
+    act['reason'] = '; '.join(reasons) or None
+    act['num_truncated'] = score.cut
+    act['metrics'] = metrics

@@ -1,0 +1,69 @@
+"""
+Chat models that a scorer asks: any ``ext:hf`` or ``ext:remote`` system, one prompt at a
+time or many together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.chat.conversation import ConversationAgent, NoReply
+from parlai_ext.systems.chat.messages import Turn
+from parlai_ext.systems.identity import identity
+from parlai_ext.systems.parlai_agents import load_system
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """
+    A chat model's reply, or why there is none.
+    """
+
+    text: str | None
+    reason: str | None = None
+
+
+class AgentChat:
+    """
+    A chat system as a model: it replies to prompts and remembers nothing of them.
+    """
+
+    def __init__(self, system: System, machine: Machine):
+        agent = load_system(
+            system,
+            datapath=machine.datapath,
+            no_cuda=machine.no_cuda,
+            fp16=machine.fp16,
+        ).agent
+        if not isinstance(agent, ConversationAgent):
+            raise UserError(
+                f'chat {system.name}: {type(agent).__name__} is no chat model'
+            )
+        self.agent = agent
+        self.batchsize = machine.batchsize
+        self.signature = f'system={identity(system, machine.datapath)}'
+
+    def replies(self, prompts: Sequence[str | Sequence[str]]) -> list[ChatReply]:
+        """
+        Return one reply to each prompt: a message, or the turns of a conversation, of
+        which the last one is the user's.
+        """
+        conversations = [_conversation(prompt) for prompt in prompts]
+        replies: list[str | NoReply] = []
+        for start in range(0, len(conversations), self.batchsize):
+            some = conversations[start : start + self.batchsize]
+            replies += self.agent.replies(some)
+        return [
+            ChatReply(None, one.reason) if isinstance(one, NoReply) else ChatReply(one)
+            for one in replies
+        ]
+
+
+def _conversation(prompt: str | Sequence[str]) -> tuple[Turn, ...]:
+    texts = [prompt] if isinstance(prompt, str) else list(prompt)
+    mine = [(len(texts) - i) % 2 == 0 for i in range(len(texts))]
+    return tuple(Turn(*turn) for turn in zip(mine, texts, strict=True))

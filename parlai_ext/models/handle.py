@@ -1,0 +1,160 @@
+"""
+The models that scorers ask for by name, loaded on demand and kept for the process.
+
+    hf:REPOSITORY[@REVISION], a folder        a Hugging Face model
+    zoo:…, a model file                       a ParlAI model (likelihood)
+    http://…/v1,remote_model=NAME             an endpoint (chat)
+
+Importing this module is cheap: torch is imported with the first model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import SystemFailed, UserError, nearest
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import System
+from parlai_ext.core.options import options_from_opt
+
+CONTEXT = 256  # tokens of a context, for how many go through a model together
+# short names of models, by kind: the place where a catalogue of models goes
+CATALOGUE: Mapping[str, str] = {}
+PLACES = ('model', 'hf_model', 'hf_revision', 'hf_device')
+EXAMPLES = 'a folder or hf:REPOSITORY would do'
+_LOADED: dict[tuple[str, str, Machine], Any] = {}
+
+
+class ModelHandle:
+    """
+    Loads models for one machine; equal names give the same model, in every scorer.
+    """
+
+    def __init__(self, machine: Machine | None = None):
+        self.machine = machine or Machine()
+
+    def likelihood(self, name: str) -> Any:
+        """
+        Return a language model that says how likely continuations are.
+        """
+        return self._loaded('likelihood', name, self._load_likelihood)
+
+    def embedder(self, name: str) -> Any:
+        """
+        Return a sentence encoder.
+        """
+        return self._loaded('embedder', name, partial(self._load_encoder, 'embedder'))
+
+    def classifier(self, name: str) -> Any:
+        """
+        Return a text classifier.
+        """
+        load = partial(self._load_encoder, 'classifier')
+        return self._loaded('classifier', name, load)
+
+    def chat(self, name: str) -> Any:
+        """
+        Return a chat model.
+        """
+        return self._loaded('chat', name, self._load_chat)
+
+    def _loaded(self, kind: str, name: str, load: Callable[[str], Any]) -> Any:
+        key = (kind, name, self.machine)
+        if key not in _LOADED:
+            _LOADED[key] = load(name)
+        return _LOADED[key]
+
+    def _load_likelihood(self, name: str) -> Any:
+        from parlai_ext.models.parlai_likelihood import load_judge
+
+        return load_judge(
+            CATALOGUE.get(name, name),
+            datapath=self.machine.datapath,
+            no_cuda=self.machine.no_cuda,
+            fp16=self.machine.fp16,
+            tokens=self.machine.batchsize * CONTEXT,
+        )
+
+    def _load_encoder(self, kind: str, name: str) -> Any:
+        import transformers
+
+        from parlai_ext.models import encoders
+        from parlai_ext.systems import hub
+        from parlai_ext.systems.pretrained import PREFIX, ModelOptions, chosen_device
+
+        classes: dict[str, tuple[Any, Any]] = {
+            'embedder': (encoders.MeanPooling, transformers.AutoModel),
+            'classifier': (
+                encoders.SequenceClassifier,
+                transformers.AutoModelForSequenceClassification,
+            ),
+        }
+        system = model_system(kind, name)
+        make, loader = classes[kind]
+        try:
+            opt = {**system.opt, 'no_cuda': self.machine.no_cuda}
+            options = options_from_opt(ModelOptions, opt, PREFIX)
+            repository = hub.checked_repository(options.model)
+            folder = hub.fetched_weights(repository, options.revision).parent
+            return make(
+                folder, loader, chosen_device(options), self.machine.batchsize * CONTEXT
+            )
+        except UserError as error:
+            raise UserError(f'{kind} {name}: {error}') from None
+
+    def _load_chat(self, name: str) -> Any:
+        from parlai_ext.models.chat import AgentChat
+
+        try:
+            return AgentChat(model_system('chat', name), self.machine)
+        except SystemFailed as error:
+            raise UserError(f'chat {name}: {error}') from error
+
+
+def model_system(kind: str, name: str) -> System:
+    """
+    Return the system that a model's name means.
+
+    :raises UserError: for a name that no model of this kind can have.
+    """
+    from parlai_ext.models.judge_names import judge_system
+    from parlai_ext.systems import hub
+
+    system = judge_system(CATALOGUE.get(name, name))
+    if kind == 'likelihood':
+        return system
+    path = system.opt.get('model_file')
+    if path is not None:
+        if Path(path).is_dir():
+            raise UserError(f'{kind} {name}: there is no config.json in this folder')
+        raise UserError(f'no {kind} {name!r}; {nearest(name, CATALOGUE)}; {EXAMPLES}')
+    if kind != 'chat':
+        if system.opt.get('model') != hub.AGENT:
+            raise UserError(f'{kind} {name}: no Hugging Face model; {EXAMPLES}')
+        for key in system.opt:
+            if key not in PLACES:
+                hint = nearest(key, PLACES[1:])
+                raise UserError(f'{kind} {name}: {key}: no option of it; {hint}')
+    return system
+
+
+def check_model(kind: str, name: str, datapath: str | None = None) -> None:
+    """
+    Refuse a model that cannot be had; it is fetched and not loaded.
+
+    :raises UserError: when it is not there or cannot be downloaded.
+    """
+    from parlai_ext.systems.downloads import download_systems
+    from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
+
+    system = model_system(kind, name)
+    resolution = resolve(system, datapath)
+    if resolution.status == MISSING:
+        raise SystemFailed(system.name, resolution.reason or 'it is missing')
+    if resolution.status == DOWNLOAD:
+        for download in download_systems([system], datapath):
+            if download.reason:
+                raise UserError(download.reason)

@@ -1,0 +1,595 @@
+"""
+The scorer interface: a class with a name, dimensions and ``score(items)`` is a scorer.
+
+    class Relevance(Scorer):
+        name = 'relevance'
+        dimensions = ('Relevance',)
+        options_class = RelevanceOptions
+
+        def score(self, items):
+            encoder = self.models.embedder(self.options.encoder)
+            …
+            return [ItemScore({'Relevance': value}) for value in cosines]
+
+The base class reads the options, makes the signature, cuts dialogues into items,
+checks the scores and turns them into what a run folder stores. docs/scorers.md has an
+example.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.nouns import Dialogue, Likelihood, Score, ScoredDialogue
+from parlai_ext.core.options import (
+    option_values,
+    options_of,
+    read_options,
+    signature_values,
+)
+from parlai_ext.core.signature import signature_line
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from parlai_ext.models.chat import ChatReply
+
+LEVELS = ('turn', 'dialogue', 'pair')
+LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
+NO_MODEL = (None, 'none')
+
+
+@dataclass(frozen=True)
+class ScoringItem:
+    """
+    What is judged: a response after its context, or a whole dialogue.
+
+    :param context: the earlier utterances, oldest first; all of a whole dialogue.
+    :param response: the judged utterance; `None` where the whole dialogue is judged.
+    :param speaker: whose response, or whose part of the dialogue, is judged.
+    :param references: good responses written by people.
+    :param facts: the knowledge that the response should use.
+    :param persona: what the speaker is told to be.
+    :param extras: what else a source of items knows. A run's dialogues give
+        ``speakers`` (of every utterance), ``later`` (the utterances after the
+        response), ``dialogue_id`` and ``utterance_index``; a comparison of two
+        responses gives the ``other`` one.
+    """
+
+    context: tuple[str, ...]
+    response: str | None
+    speaker: str = ''
+    references: tuple[str, ...] = ()
+    facts: str | None = None
+    persona: tuple[str, ...] = ()
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def utterances(self) -> tuple[str, ...]:
+        """
+        The context and, if there is one, the response.
+        """
+        return (*self.context, *(() if self.response is None else (self.response,)))
+
+
+@dataclass(frozen=True)
+class ItemScore:
+    """
+    The scores of one item.
+
+    :param values: score by dimension; `None` where there is none.
+    :param reasons: why a dimension has none.
+    :param evidence: JSON data behind the scores; a list with one entry for each of the
+        scorer's `evidence_labels` is shown as a table.
+    :param cut: how many tokens of the item no model saw.
+    """
+
+    values: Mapping[str, float | None]
+    reasons: Mapping[str, str | None] = field(default_factory=dict)
+    evidence: Any = None
+    cut: int = 0
+
+
+class Embedder(Protocol):
+    """
+    A model that maps a text to a vector.
+    """
+
+    signature: str
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """
+        Return one float32 row for each text.
+        """
+        ...
+
+    def cut_tokens(self, texts: Sequence[str]) -> list[int]:
+        """
+        Return how many tokens of each text are too many for the model.
+        """
+        ...
+
+
+class Classifier(Protocol):
+    """
+    A model that gives the probability of each of its labels.
+    """
+
+    signature: str
+    labels: tuple[str, ...]
+
+    def probabilities(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> np.ndarray:
+        """
+        Return one row for each text (or pair of texts), one column for each label.
+        """
+        ...
+
+
+class ChatModel(Protocol):
+    """
+    A model that replies to messages.
+    """
+
+    signature: str
+
+    def replies(self, prompts: Sequence[str | Sequence[str]]) -> list[ChatReply]:
+        """
+        Return one reply to each prompt: a message, or the turns of a conversation, of
+        which the last one is the user's.
+        """
+        ...
+
+
+class Models(Protocol):
+    """
+    What a scorer is given to ask for models, by name; they are loaded once.
+    """
+
+    def likelihood(self, name: str) -> Likelihood:
+        """
+        Return a language model that says how likely continuations are.
+        """
+        ...
+
+    def embedder(self, name: str) -> Embedder:
+        """
+        Return a sentence encoder.
+        """
+        ...
+
+    def classifier(self, name: str) -> Classifier:
+        """
+        Return a text classifier.
+        """
+        ...
+
+    def chat(self, name: str) -> ChatModel:
+        """
+        Return a chat model.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """
+    The options of a scorer without any.
+    """
+
+
+class Scorer:
+    """
+    A method that judges utterances or dialogues. Subclasses set `name` and `dimensions`
+    and define `score`; everything else has a default.
+
+    :cvar level: what an item is: a ``turn``, a whole ``dialogue`` of one speaker, or a
+        ``pair`` of responses.
+    :cvar needs: fields of `ScoringItem` that must be there (``references``, ``facts``,
+        ``persona``). Models are named by options (``option(…, model='embedder')``).
+    :cvar options_class: a frozen dataclass of `core.options.option` fields.
+    :cvar evidence_labels: the columns of evidence that is a list.
+    :cvar once_per_speaker: dimensions of a whole dialogue that a turn-level scorer
+        reports with each speaker's last judged utterance only.
+    :cvar variants: names under which other scores follow from the stored evidence, for
+        `rescored` (FED without its complaints).
+    :cvar version: raise it when the same options give other numbers.
+    :cvar code: file and sha256 of a scorer from outside the package.
+    """
+
+    name: ClassVar[str] = ''
+    level: ClassVar[str] = 'turn'
+    needs: ClassVar[tuple[str, ...]] = ()
+    options_class: ClassVar[Any] = NoOptions
+    version: ClassVar[int | None] = None
+    code: ClassVar[OutsideCode | None] = None
+    dimensions: tuple[str, ...] = ()
+    evidence_labels: tuple[str, ...] = ()
+    once_per_speaker: frozenset[str] = frozenset()
+    variants: tuple[str, ...] = ()
+    options: Any
+
+    def __init__(
+        self,
+        options: Any = None,
+        models: Models | None = None,
+        datapath: str | None = None,
+    ):
+        given = option_values(options) if options is not None else {}
+        where = f'scorer {self.name}: '
+        self.options = read_options(self.options_class, given, where)
+        self.models = AskedModels(self.name, models)
+        self.datapath = datapath
+        self.prepare()
+
+    @classmethod
+    def from_section(
+        cls,
+        section: Mapping[str, Any],
+        models: Models | None = None,
+        datapath: str | None = None,
+    ) -> Scorer:
+        """
+        Return the scorer of a protocol's ``scorer:`` section. No model is loaded.
+
+        :param datapath: the folder for files that are fetched.
+        :raises UserError: names the key that is wrong.
+        """
+        given = {key: value for key, value in section.items() if key != 'name'}
+        options = read_options(cls.options_class, given, 'scorer: ')
+        return cls(options, models, datapath)
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of each item, in order.
+        """
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """
+        Read files that the options name, and refuse options that do not go together.
+        Models are not loaded yet: a run is checked so before its first dialogue.
+        """
+
+    def load_models(self) -> None:
+        """
+        Load the models that the options name. A scorer that asks for a model by another
+        name asks for it here, since models are part of the signature.
+        """
+        for kind, name in self.named_models():
+            getattr(self.models, kind)(name)
+
+    def named_models(self) -> list[tuple[str, str]]:
+        """
+        Return kind and name of each model that the options name.
+        """
+        values = option_values(self.options)
+        return [
+            (one.info.model, values[name])
+            for name, one in options_of(type(self.options)).items()
+            if one.info.model is not None and values[name] not in NO_MODEL
+        ]
+
+    def signature_fields(self) -> Mapping[str, Any]:
+        """
+        Return what fixes the numbers, besides name, version and models: the signed
+        options, in order.
+        """
+        return signature_values(self.options)
+
+    @cached_property
+    def signature(self) -> str:
+        """
+        The one line that fixes every number; it loads the models.
+        """
+        self.load_models()
+        self.models.complete = True
+        fields: dict[str, Any] = {'scorer': self.name}
+        if self.code is not None:
+            fields['code'] = self.code.sha256[:16]
+        if self.version is not None:
+            fields['v'] = self.version
+        line = signature_line({**fields, **self.signature_fields()})
+        return '|'.join([line, *self._signed_models()])
+
+    def score_dialogues(
+        self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
+    ) -> list[ScoredDialogue]:
+        """
+        Judge, in ``dialogues[i]``, the utterances ``indices[i]`` (or the parts of their
+        speakers). A scorer that sees a dialogue otherwise than as items overrides this.
+
+        :raises UserError: when a dialogue lacks what the scorer needs.
+        """
+        if self.needs or self.level == 'pair':
+            what = ', '.join(self.needs) or 'two responses to compare'
+            raise UserError(
+                f'scorer {self.name} needs {what}, which the dialogues of a run do not '
+                'have; a judged set may have them'
+            )
+        pairs = list(zip(dialogues, indices, strict=True))
+        make = dialogue_items if self.level == 'dialogue' else turn_items
+        groups = [make(dialogue, own) for dialogue, own in pairs]
+        scores = iter(self.checked_scores([item for own in groups for item in own]))
+        return [
+            self.flattened(dialogue, own, [next(scores) for _ in items])
+            for (dialogue, own), items in zip(pairs, groups, strict=True)
+        ]
+
+    def checked_scores(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of items, each with a value or a reason in every dimension.
+
+        :raises UserError: for a score too many or too few, or an unknown dimension.
+        """
+        scores = self.score(items) if items else []
+        if len(scores) != len(items):
+            raise UserError(
+                f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
+            )
+        return [self._completed(one) for one in scores]
+
+    def flattened(
+        self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]
+    ) -> ScoredDialogue:
+        """
+        Return the scores of the items of one dialogue as they are stored.
+        """
+        last = {index % 2: index for index in sorted(indices)}  # as in self-play
+        if self.level == 'dialogue':
+            speakers = judged_speakers(dialogue, indices)
+            at = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
+            places: list[tuple[int | None, int]] = [(None, at[s]) for s in speakers]
+        else:
+            places = [(index, index) for index in indices]
+        return ScoredDialogue(
+            dialogue.id,
+            tuple(
+                Score(
+                    dialogue.id,
+                    index,
+                    dialogue.utterances[place].speaker,
+                    dimension,
+                    one.values[dimension],
+                    one.reasons.get(dimension),
+                )
+                for (index, place), one in zip(places, scores, strict=True)
+                for dimension in self.dimensions
+                if dimension not in self.once_per_speaker or place == last[place % 2]
+            ),
+            {
+                place: one.evidence
+                for (_, place), one in zip(places, scores, strict=True)
+                if one.evidence is not None
+            },
+            {
+                place: one.cut
+                for (_, place), one in zip(places, scores, strict=True)
+                if one.cut
+            },
+        )
+
+    def rescored(
+        self, dialogue: Dialogue, scored: ScoredDialogue, variant: str
+    ) -> ScoredDialogue:
+        """
+        Return the scores of one of the `variants`, from stored ones; no model is asked.
+        """
+        raise NotImplementedError
+
+    def watch(self, tell: Callable[[int], None]) -> None:
+        """
+        Have ``tell(n)`` called whenever a model has read ``n`` more inputs, where the
+        model can tell; a shard takes minutes through a large one.
+        """
+        for model in self.models.loaded.values():
+            if hasattr(model, 'progress'):
+                model.progress = tell
+
+    def _signed_models(self) -> Iterator[str]:
+        kinds = [
+            one.info.model
+            for one in options_of(type(self.options)).values()
+            if one.info.model is not None
+        ]
+        signed = dict.fromkeys(self.named_models()) | dict.fromkeys(self.models.loaded)
+        for kind, name in signed:
+            model = self.models.loaded[kind, name]
+            yield f'{LABELS.get(kind, kind)}:({model.signature})'
+        for kind in kinds:
+            if kind not in {one for one, _ in signed}:
+                yield f'{LABELS.get(kind, kind)}:(none)'
+
+    def _completed(self, one: ItemScore) -> ItemScore:
+        for dimension in one.values:
+            if dimension not in self.dimensions:
+                hint = nearest(dimension, self.dimensions)
+                raise UserError(
+                    f'scorer {self.name}: a score in no dimension of it, '
+                    f'{dimension!r}; {hint}'
+                )
+        values: dict[str, float | None] = {}
+        reasons: dict[str, str | None] = {}
+        for dimension in self.dimensions:
+            value = one.values.get(dimension)
+            finite = value is not None and math.isfinite(value)
+            values[dimension] = float(value) if finite and value is not None else None
+            if not finite:
+                told = one.reasons.get(dimension)
+                reasons[dimension] = told or f'the scorer gives {value}'
+        return ItemScore(values, reasons, one.evidence, one.cut)
+
+
+@dataclass(frozen=True)
+class OutsideCode:
+    """
+    The file from which a scorer outside the package was imported, and its sha256.
+    """
+
+    file: str
+    sha256: str
+
+
+class AskedModels:
+    """
+    The models of one scorer: what it asked for, by kind and name.
+
+    `complete` is set with the signature; after that no other model may be asked for.
+    """
+
+    def __init__(self, scorer: str, models: Models | None):
+        self.scorer = scorer
+        self.source = models
+        self.loaded: dict[tuple[str, str], Any] = {}
+        self.complete = False
+
+    def likelihood(self, name: str) -> Likelihood:
+        """
+        Return a language model that says how likely continuations are.
+        """
+        model: Likelihood = self._asked('likelihood', name)
+        return model
+
+    def embedder(self, name: str) -> Embedder:
+        """
+        Return a sentence encoder.
+        """
+        model: Embedder = self._asked('embedder', name)
+        return model
+
+    def classifier(self, name: str) -> Classifier:
+        """
+        Return a text classifier.
+        """
+        model: Classifier = self._asked('classifier', name)
+        return model
+
+    def chat(self, name: str) -> ChatModel:
+        """
+        Return a chat model.
+        """
+        model: ChatModel = self._asked('chat', name)
+        return model
+
+    def _asked(self, kind: str, name: str) -> Any:
+        if (kind, name) not in self.loaded:
+            if self.source is None:
+                raise UserError(f'scorer {self.scorer}: it was given no models')
+            if self.complete:
+                raise UserError(
+                    f'scorer {self.scorer} asks for the {kind} {name!r} after its '
+                    'signature was made; an option with model=, or load_models, '
+                    'asks in time'
+                )
+            self.loaded[kind, name] = getattr(self.source, kind)(name)
+        return self.loaded[kind, name]
+
+
+def turn_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
+    """
+    Return an item for each judged utterance of a dialogue.
+    """
+    texts = tuple(utterance.text for utterance in dialogue.utterances)
+    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
+    return [
+        ScoringItem(
+            texts[:index],
+            texts[index],
+            speakers[index],
+            extras={
+                'speakers': speakers,
+                'later': texts[index + 1 :],
+                'dialogue_id': dialogue.id,
+                'utterance_index': index,
+            },
+        )
+        for index in indices
+    ]
+
+
+def dialogue_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
+    """
+    Return an item for each speaker of the judged utterances.
+    """
+    texts = tuple(utterance.text for utterance in dialogue.utterances)
+    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
+    extras = {'speakers': speakers, 'dialogue_id': dialogue.id}
+    return [
+        ScoringItem(texts, None, speaker, extras=extras)
+        for speaker in judged_speakers(dialogue, indices)
+    ]
+
+
+def judged_speakers(dialogue: Dialogue, indices: Sequence[int]) -> list[str]:
+    """
+    Return the speakers of the judged utterances, in order.
+    """
+    return list(dict.fromkeys(dialogue.utterances[i].speaker for i in indices))
+
+
+def judged_indices(
+    dialogue: Dialogue, first_speaker_only: bool, include_given: bool = False
+) -> list[int]:
+    """
+    Return the places of the utterances to judge.
+
+    Given utterances, which no system said, are left out unless asked for. So are those
+    of a system that broke the dialogue off: it would gain by falling silent after one
+    good utterance.
+
+    :param first_speaker_only: judge the first speaker's (even places), not both's.
+    """
+    return [
+        i
+        for i, utterance in enumerate(dialogue.utterances)
+        if (i % 2 == 0 or not first_speaker_only)
+        and (include_given or not utterance.given)
+        and utterance.speaker != dialogue.ended_by
+    ]
+
+
+def unscored_systems(
+    dialogue: Dialogue, first_speaker_only: bool, include_given: bool = False
+) -> dict[str, str]:
+    """
+    Return, for each system to be judged that has nothing to judge, the reason.
+    """
+    judged = judged_indices(dialogue, first_speaker_only, include_given)
+    scored = {dialogue.utterances[i].speaker for i in judged}
+    sides = dialogue.utterances[:1] if first_speaker_only else dialogue.utterances[:2]
+    speakers = {utterance.speaker for utterance in sides}
+    if dialogue.ended_by and not (first_speaker_only and dialogue.utterances):
+        speakers.add(dialogue.ended_by)  # it may not have come to say anything
+    reasons = {}
+    for name in sorted(speakers - scored):
+        if dialogue.ended_by is None:
+            reasons[name] = 'it says nothing that is judged'
+        elif dialogue.ended_by == name:
+            reasons[name] = f'it broke the dialogue off: {dialogue.reason}'
+        else:
+            reasons[name] = (
+                f'{dialogue.ended_by} broke the dialogue off before it spoke'
+            )
+    return reasons
+
+
+def row_cosines(one: np.ndarray, other: np.ndarray) -> list[float | None]:
+    """
+    Return the cosine of each row of one array and the same row of the other; `None`
+    where a row is zero.
+    """
+    import numpy as np
+
+    left, right = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    products = np.einsum('ij,ij->i', left, right)
+    return [
+        float(product / length) if length > 0 else None
+        for product, length in zip(products, lengths, strict=True)
+    ]
