@@ -66,7 +66,7 @@ def _pilot(opt: Mapping[str, Any], judge: bool) -> dict[str, Any]:
     from parlai_ext.collect.preflight import planned
 
     whole, root = planned(opt), opt.get('run_dir')
-    there = RunFolder.found(root)
+    there = RunFolder.existing_or_none(root)
     with there.lock() if there else nullcontext():
         found = pilot(whole, opt, judge=judge)
         if root:

@@ -95,7 +95,7 @@ def _check(protocol: Protocol, run_dir: str | None) -> None:
     """
     Refuse what the run that is there would refuse.
     """
-    run = RunFolder.found(run_dir)
+    run = RunFolder.existing_or_none(run_dir)
     if run is None:
         return
     made = run.manifest['collect']

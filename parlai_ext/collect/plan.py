@@ -186,7 +186,7 @@ def protocol_of(manifest: Mapping[str, Any]) -> Protocol:
 
 
 def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
-    run = RunFolder.found(run_dir)
+    run = RunFolder.existing_or_none(run_dir)
     if run is None:
         return None
     imported.refuse_collecting(run.manifest, run_dir)

@@ -38,7 +38,7 @@ def planned(opt: Mapping[str, Any]) -> Plan:
     :raises UserError: when the run folder holds a run with other settings.
     """
     plan = make_plan(opt)
-    if run := RunFolder.found(opt.get('run_dir')):
+    if run := RunFolder.existing_or_none(opt.get('run_dir')):
         manifests.merged(run.manifest, manifests.plain(plan.manifest), run.root)
     return plan
 
@@ -50,7 +50,7 @@ def to_play(stage: Stage, root: str | None) -> dict[Block, frozenset[ShardKey]]:
 
     :param root: the run folder, which need not be there yet.
     """
-    return stage.todo(RunFolder.found(root))
+    return stage.todo(RunFolder.existing_or_none(root))
 
 
 def speakers(plan: Plan, work: Iterable[Block]) -> list[str]:

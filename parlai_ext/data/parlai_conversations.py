@@ -29,7 +29,7 @@ from parlai_ext.data.source_file import (
     list_value,
     text_value,
 )
-from parlai_ext.store.shards import dialogue_of
+from parlai_ext.store.shards import dialogue_from_record
 
 CONTEXT = 'context'
 # what a record of another program lacks
@@ -111,7 +111,7 @@ def checked_dialogue(record: Mapping[str, Any], name: str) -> Dialogue:
             given = act.get('given') is True
             turns.append({'id': speaker, 'text': text, 'given': given})
     own = {'dialog': [turns], 'dialogue_id': id_value(record) or name}
-    return dialogue_of({**NO_FIELDS, **record, **own})
+    return dialogue_from_record({**NO_FIELDS, **record, **own})
 
 
 def metadata(source: SourceFile) -> Mapping[str, Any] | BadRecord:

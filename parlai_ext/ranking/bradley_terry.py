@@ -1,9 +1,10 @@
 """
-Bradley-Terry strengths of a tournament's games, a draw counting half a win each.
+Bradley-Terry strengths from the games of a tournament; a draw is half a win for both.
 
-With wins alone the likelihood has no maximum as soon as a system wins (or loses) all
-its games, which happens in most small tournaments. So every pair that met gets a few
-more drawn games (`prior`, signed); 0 is plain maximum likelihood, undefined there.
+The chance that i beats j is ``1 / (1 + exp(s_j - s_i))`` (Bradley and Terry 1952). With
+wins alone the likelihood has no maximum as soon as a system wins (or loses) all its
+games, which happens in most small tournaments. So every pair that met is given more
+drawn games (`prior`, signed); 0 is maximum likelihood, undefined in such tournaments.
 """
 
 from __future__ import annotations
@@ -27,31 +28,32 @@ def bradley_terry_strengths(
     Return log-strengths with mean 0, or why they are undefined.
 
     :param wins: ``wins[i, j]``: games that i won against j, half a win for a draw.
-    :param prior: half wins added to both sides of every pair that met.
+    :param prior: wins added to both sides of every pair that met.
     """
     wins = np.asarray(wins, dtype=np.float64)
     wins = wins + prior * ((wins + wins.T) > 0)
-    if reason := no_maximum(wins, systems):
+    if reason := why_no_maximum(wins, systems):
         return reason
     games = wins + wins.T
     won = wins.sum(axis=1)
-    power = np.ones(len(wins))
+    odds = np.ones(len(wins))
     for _ in range(STEPS):
         # Hunter (2004), "MM algorithms for generalized Bradley-Terry models", eq. 3
-        new = won / (games / (power[:, None] + power[None, :])).sum(axis=1)
+        new = won / (games / (odds[:, None] + odds[None, :])).sum(axis=1)
         new /= np.exp(np.log(new).mean())
-        done = np.abs(np.log(new / power)).max() < CLOSE
-        power = new
+        done = np.abs(np.log(new / odds)).max() < CLOSE
+        odds = new
         if done:
             break
-    return {name: float(np.log(power[i])) for i, name in enumerate(systems)}
+    return {name: float(np.log(odds[i])) for i, name in enumerate(systems)}
 
 
-def no_maximum(wins: Floats, systems: Sequence[str]) -> str | None:
+def why_no_maximum(wins: Floats, systems: Sequence[str]) -> str | None:
     """
-    Say why the likelihood has no maximum, or `None` when it has one.
+    Return why the likelihood has no maximum; `None` when it has one.
 
-    Ford (1957): it has when from each system a chain of wins leads to each other.
+    It has one when a chain of wins leads from each system to each other (Ford 1957,
+    "Solution of a ranking problem from binary comparisons").
     """
     if len(systems) < 2:
         return f'{len(systems)} system; a tournament needs two or more'
@@ -60,7 +62,7 @@ def no_maximum(wins: Floats, systems: Sequence[str]) -> str | None:
         return None
     if not _reach((wins + wins.T) > 0).all():
         return 'the systems fall into groups that never met'
-    # one whom only those reach whom it reaches too: its group never lost outside
+    # only systems that it reaches reach it: its group never lost to another
     top = next(i for i in range(len(wins)) if (beats[:, i] <= beats[i]).all())
     group = [systems[j] for j in np.flatnonzero(beats[top] & beats[:, top]).tolist()]
     return f'{", ".join(group)} won all games against the others; a prior above 0 helps'
@@ -68,7 +70,7 @@ def no_maximum(wins: Floats, systems: Sequence[str]) -> str | None:
 
 def _reach(steps: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """
-    Return who reaches whom in any number of steps.
+    Return ``[i, j]``: a chain of any number of steps leads from i to j.
     """
     reach = steps | np.eye(len(steps), dtype=bool)
     for k in range(len(steps)):

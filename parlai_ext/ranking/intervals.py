@@ -48,7 +48,7 @@ class Draws:
     num_openers: NDArray[np.int64]
     num_partners: NDArray[np.int64]
 
-    def only(self, systems: NDArray[np.bool_]) -> Draws:
+    def select(self, systems: NDArray[np.bool_]) -> Draws:
         """
         Return the draws of these systems alone.
         """
@@ -63,7 +63,7 @@ class Draws:
 
 def draw_counts(units: int, draws: int, rng: np.random.Generator) -> Floats:
     """
-    Return ``[draw, unit]``: how often each unit comes in ``units`` draws of one.
+    Return ``[draw, unit]``: how often each unit is in a resample of ``units`` units.
     """
     chosen = rng.integers(units, size=(draws, units)) if units else np.zeros((draws, 0))
     flat = (chosen + units * np.arange(draws)[:, None]).astype(np.int64).ravel()
@@ -75,42 +75,43 @@ def draw_means(values: Floats, bootstraps: int, seed: int) -> Draws:
     """
     Bootstrap the means of all systems on common draws of openers and of partners.
 
-    The draws depend on the seed and on the numbers of openers and partners, and the
-    systems are worked out one by one: adding a system leaves the others' draws alone.
+    The draws depend on the seed and on the numbers of openers and partners alone, and
+    each system is computed by itself: adding a system leaves the others' draws alone.
     """
     means = system_means(values)
-    there = ~np.isnan(values)
+    scored = ~np.isnan(values)
     num_systems, num_partners, num_openers = values.shape
-    of_openers, of_partners = (np.random.default_rng([seed, k]) for k in (0, 1))
+    opener_rng, partner_rng = (np.random.default_rng([seed, k]) for k in (0, 1))
     fixed = np.full((bootstraps, num_systems), np.nan)
     sampled = np.full((bootstraps, num_systems), np.nan)
     for start in range(0, bootstraps, CHUNK):
         rows = slice(start, min(start + CHUNK, bootstraps))
         size = rows.stop - rows.start
-        openers = draw_counts(num_openers, size, of_openers)
-        partners = draw_counts(num_partners, size, of_partners)
+        openers = draw_counts(num_openers, size, opener_rng)
+        partners = draw_counts(num_partners, size, partner_rng)
         for t in range(num_systems):
-            cells = np.where(there[t], values[t] - means[t], 0.0)
+            cells = np.where(scored[t], values[t] - means[t], 0.0)
             fixed[rows, t], sampled[rows, t] = _weighted_means(
-                cells, there[t], openers, partners
+                cells, scored[t], openers, partners
             )
-    seen_partners = there.any(axis=2).sum(axis=1)
-    single = seen_partners < 2
+    openers_seen = scored.any(axis=1).sum(axis=1)
+    partners_seen = scored.any(axis=2).sum(axis=1)
+    single = partners_seen < 2
     sampled[:, single] = fixed[:, single]
-    return Draws(means, fixed, sampled, there.any(axis=1).sum(axis=1), seen_partners)
+    return Draws(means, fixed, sampled, openers_seen, partners_seen)
 
 
 def _weighted_means(
-    cells: Floats, there: NDArray[np.bool_], openers: Floats, partners: Floats
+    cells: Floats, scored: NDArray[np.bool_], openers: Floats, partners: Floats
 ) -> tuple[Floats, Floats]:
     """
-    Return, for each draw, the mean with partners as they are and as they were drawn.
+    Return, for each draw, the mean with partners fixed and with partners sampled.
     """
     sums = openers @ cells.T
-    if there.all():
+    if scored.all():
         counts = np.broadcast_to(openers.sum(axis=1)[:, None], sums.shape)
     else:
-        counts = openers @ there.T.astype(np.float64)
+        counts = openers @ scored.T.astype(np.float64)
     with np.errstate(invalid='ignore'):
         fixed = sums.sum(axis=1) / counts.sum(axis=1)
         sampled = (sums * partners).sum(axis=1) / (counts * partners).sum(axis=1)
@@ -126,23 +127,27 @@ def degrees_of_freedom(
     """
     Return Satterthwaite's degrees of freedom of a two-way bootstrap variance.
 
-    What partners add to the variance is known as well as their number allows, the rest
-    as well as the openers'. 0 when there is but one of each: nothing is known. For
-    partners fixed, pass ``var_fixed`` twice.
+    The part of the variance that partners add has as many as there are partners less
+    one, the rest as many as openers less one (Satterthwaite 1946, "An approximate
+    distribution of estimates of variance components"). 0 with one opener and one
+    partner: nothing is known. For partners fixed, pass ``var_fixed`` twice.
     """
     added = np.maximum(var_sampled - var_fixed, 0.0)
-    doubt = np.zeros_like(added)
+    uncertainty = np.zeros_like(added)
     for part, units in ((added, num_partners), (var_fixed, num_openers)):
-        doubt += np.where(units > 1, part**2 / np.maximum(units - 1, 1), 0.0)
+        uncertainty += np.where(units > 1, part**2 / np.maximum(units - 1, 1), 0.0)
     most = np.maximum(num_openers, num_partners) - 1.0
     with np.errstate(invalid='ignore', divide='ignore'):
-        freedom = (added + var_fixed) ** 2 / doubt
-    return np.where(doubt > 0, np.minimum(freedom, num_openers + num_partners), most)
+        freedom = (added + var_fixed) ** 2 / uncertainty
+    bounded = np.minimum(freedom, num_openers + num_partners)
+    return np.where(uncertainty > 0, bounded, most)
 
 
 def student_bound(normal: Floats | float, freedom: Floats) -> Floats:
     """
-    Return the bound in bootstrap standard errors that stands for a normal bound.
+    Return the bound of Student's t, in bootstrap standard errors, that has the tail
+    probability of a normal bound; ``sqrt((f + 1) / f)`` corrects the bootstrap's
+    variance (Hesterberg 2015).
     """
     freedom = np.maximum(freedom, 1.0)
     return np.sqrt((freedom + 1) / freedom) * stats.t.isf(
@@ -177,12 +182,12 @@ def sampled_intervals(draws: Draws) -> list[tuple[float, float]]:
 
 def variances(deviations: Floats) -> Floats:
     """
-    Return the variance of each column over the draws that have it, 0 if none has.
+    Return the variance of each column over its defined draws, 0 if there is none.
     """
-    there = ~np.isnan(deviations)
-    count = np.maximum(there.sum(axis=0), 1)
-    filled = np.where(there, deviations, 0.0)
-    centred = np.where(there, filled - filled.sum(axis=0) / count, 0.0)
+    defined = ~np.isnan(deviations)
+    count = np.maximum(defined.sum(axis=0), 1)
+    filled = np.where(defined, deviations, 0.0)
+    centred = np.where(defined, filled - filled.sum(axis=0) / count, 0.0)
     return (centred**2).sum(axis=0) / count
 
 

@@ -30,13 +30,16 @@ from parlai_ext.ranking.intervals import (
 from parlai_ext.ranking.table import Floats
 
 # A standard error below this share of the scores is rounding, not chance.
-NOTHING = 1e-12
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class RankRange:
     """
-    `low` = 1 + systems significantly better, `high` = systems − those that are worse.
+    The ranks that the data leave open.
+
+    `low` is one more than the number of systems that are significantly better, `high`
+    the number of systems less those that are significantly worse.
     """
 
     low: int
@@ -66,18 +69,18 @@ def significantly_better(
     Return ``[i, j]``: system ``i`` is better than ``j``, at 5 % for all pairs together.
 
     ``partners='sampled'`` makes claims about partners like these, ``'fixed'`` about
-    these partners only. A difference that no draw moves is a difference; where there is
-    one opener (and one partner) nothing moves and nothing is claimed.
+    these partners only. A difference that is the same in every draw is significant;
+    with one opener (and one partner) no draw differs and nothing is claimed.
     """
     deviations = draws.sampled if partners == 'sampled' else draws.fixed
     errors, freedom = _pair_errors(draws, partners)
-    tiny = NOTHING * float(np.abs(draws.means).max(initial=0.0))
-    moved = errors > tiny
-    bounds = student_bound(_largest_quantile(deviations, errors, moved), freedom)
+    tiny = ROUNDING * float(np.abs(draws.means).max(initial=0.0))
+    varies = errors > tiny
+    bounds = student_bound(_largest_quantile(deviations, errors, varies), freedom)
     difference = draws.means[:, None] - draws.means[None, :]
     if not higher_is_better:
         difference = -difference
-    reach = np.where(moved, bounds * errors, tiny)
+    reach = np.where(varies, bounds * errors, tiny)
     return (freedom > 0) & (difference > reach)
 
 
@@ -93,25 +96,25 @@ def _pair_errors(draws: Draws, partners: str) -> tuple[Floats, Floats]:
         if partners == 'sampled':
             sampled = variances(draws.sampled[:, [i]] - draws.sampled)
         openers = np.minimum(draws.num_openers[i], draws.num_openers)
-        seen = np.minimum(draws.num_partners[i], draws.num_partners)
+        units = np.minimum(draws.num_partners[i], draws.num_partners)
         if partners == 'fixed':
-            seen = np.ones_like(seen)
+            units = np.ones_like(units)
         errors[i] = np.sqrt(sampled)
-        freedom[i] = degrees_of_freedom(fixed, sampled, openers, seen)
+        freedom[i] = degrees_of_freedom(fixed, sampled, openers, units)
     return errors, freedom
 
 
 def _largest_quantile(
-    deviations: Floats, errors: Floats, moved: NDArray[np.bool_]
+    deviations: Floats, errors: Floats, varies: NDArray[np.bool_]
 ) -> float:
     """
     Return the 95 % quantile of the largest absolute t of all pairs.
     """
     largest = np.zeros(len(deviations))
     for i in range(len(errors)):
-        rivals = np.flatnonzero(moved[i])
+        rivals = np.flatnonzero(varies[i])
         if len(rivals):
             t = np.abs(deviations[:, [i]] - deviations[:, rivals]) / errors[i, rivals]
-            # NaN: a draw without a dialogue of one of the two says nothing of them
+            # NaN: a draw without a dialogue of one of the two says nothing about them
             largest = np.fmax(largest, np.fmax.reduce(t, axis=1))
     return float(np.quantile(largest, LEVEL)) if len(largest) else np.inf

@@ -1,7 +1,7 @@
 """
 Ratings: from the results of a tournament to one number a system, larger is better.
 
-`openskill` and `trueskill` follow the games one by one, in three shuffled orders whose
+`openskill` and `trueskill` update skills game by game, in three shuffled orders whose
 ratings are averaged (Yang et al. 2022, section 2.2.2); openskill's model is
 Thurstone-Mosteller, which is TrueSkill's own. The two football rules count matches.
 """
@@ -40,7 +40,7 @@ Skills = dict[str, tuple[float, float]]
 @dataclass(frozen=True)
 class Rating:
     """
-    What a rating says: a value for each system, or why there is none.
+    A value for each system, larger is better, or the reason why there is none.
 
     `spreads` holds standard deviations where the method knows them. `signature` fixes
     every number.
@@ -69,8 +69,9 @@ def rate(
     prior: float = PRIOR,
 ) -> Rating:
     """
-    Rate the systems of a tournament; one without a game that has a result has no value
-    and takes nobody else's away.
+    Rate the systems of a tournament.
+
+    A system without a game that has a result has no value; the others have one.
 
     :param seed: decides the shuffles; :param prior: see `bradley_terry`.
     :raises UserError: for an unknown method, or one whose package is not installed.
@@ -78,12 +79,13 @@ def rate(
     if method not in METHODS:
         raise UserError(f'unknown rating {method!r}; known: {", ".join(METHODS)}')
     played = {name for match in results.matches for name in match.systems}
-    met = tuple(name for name in results.systems if name in played)
-    some = replace(results, systems=met) if met else results
-    one = METHODS[method](some, seed=seed, shuffles=shuffles, prior=prior)
-    values = dict(zip(one.values, _settled(list(one.values.values())), strict=True))
+    rated = tuple(name for name in results.systems if name in played)
+    with_games = replace(results, systems=rated) if rated else results
+    rating = METHODS[method](with_games, seed=seed, shuffles=shuffles, prior=prior)
+    rounded = _rounded_values(list(rating.values.values()))
+    values = dict(zip(rating.values, rounded, strict=True))
     return replace(
-        one, method=method, values={n: values.get(n) for n in results.systems}
+        rating, method=method, values={n: values.get(n) for n in results.systems}
     )
 
 
@@ -91,27 +93,27 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
     """
     Rate by the sum of per-dimension ranks, for setups without opponents.
 
-    The value is the negated sum, so that larger is better. A dimension that some
-    system lacks is left out for all, and said.
+    The value is the negated sum, so that larger is better. A dimension on which some
+    system has no raw score is left out for all, and noted.
     """
-    dimensions = sorted({name for of in raw.values() for name in of})
-    notes, whole = [], []
+    dimensions = sorted({name for own in raw.values() for name in own})
+    notes, complete = [], []
     for dimension in dimensions:
-        lacking = sorted(n for n, of in raw.items() if _missing(of.get(dimension)))
+        lacking = sorted(n for n, own in raw.items() if _missing(own.get(dimension)))
         if lacking:
             notes.append(f'{dimension} left out: no raw score of {", ".join(lacking)}')
         else:
-            whole.append(dimension)
-    signature = signature_line({'rating': 'sum_of_ranks', 'dimensions': whole})
+            complete.append(dimension)
+    signature = signature_line({'rating': 'sum_of_ranks', 'dimensions': complete})
     reason = None
     if len(raw) < 2:
         reason = f'{len(raw)} system; ranks need two or more'
-    elif not whole:
+    elif not complete:
         reason = 'no dimension has a raw score of every system'
     sums: dict[str, float | None] = dict.fromkeys(sorted(raw))
     if reason is None:
-        of_each = [rank_values({n: raw[n][d] for n in sums}) for d in whole]
-        sums = {n: -math.fsum(ranks[n] or 0.0 for ranks in of_each) for n in sums}
+        ranks = [rank_values({n: raw[n][d] for n in sums}) for d in complete]
+        sums = {n: -math.fsum(one[n] or 0.0 for one in ranks) for n in sums}
     return Rating('sum_of_ranks', sums, signature, {}, reason, tuple(notes))
 
 
@@ -119,17 +121,17 @@ def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """
     Return rank 1 for the largest value, mean ranks for equal ones, `None` for none.
     """
-    there = [name for name, value in values.items() if not _missing(value)]
-    numbers = round_off_noise(np.array([float(values[n] or 0.0) for n in there]))
-    ranks: list[float] = stats.rankdata(-numbers).tolist() if there else []
-    return {**dict.fromkeys(values), **dict(zip(there, ranks, strict=True))}
+    known = [name for name, value in values.items() if not _missing(value)]
+    numbers = round_off_noise(np.array([float(values[n] or 0.0) for n in known]))
+    ranks: list[float] = stats.rankdata(-numbers).tolist() if known else []
+    return {**dict.fromkeys(values), **dict(zip(known, ranks, strict=True))}
 
 
 def _football(
     results: Tournament, *, win: int, seed: int, shuffles: int, prior: float
 ) -> Rating:
     """
-    Sum `win` points for a won match and 1 for a tied one.
+    Rate by football points: ``win`` for a won match, 1 for a tied one.
     """
     signature = f'rating:{win}-1-0|match:points of all its games'
     empty: dict[str, float | None] = dict.fromkeys(results.systems)
@@ -150,11 +152,11 @@ def _bradley_terry(
 ) -> Rating:
     signature = f'rating:bradley_terry|prior:{prior:g}'
     wins = win_matrix(results.systems, _pairwise(results))
-    found = bradley_terry_strengths(wins, results.systems, prior)
-    if isinstance(found, str):
+    strengths = bradley_terry_strengths(wins, results.systems, prior)
+    if isinstance(strengths, str):
         empty: dict[str, float | None] = dict.fromkeys(results.systems)
-        return Rating('', empty, signature, reason=found)
-    return Rating('', found, signature, notes=_notes(results))
+        return Rating('', empty, signature, reason=strengths)
+    return Rating('', strengths, signature, notes=_rating_notes(results))
 
 
 def _shuffled(
@@ -165,7 +167,7 @@ def _shuffled(
     """
     if shuffles < 1:
         raise UserError(f'shuffles: {shuffles}; 1 or more are needed')
-    follow = FOLLOW[package](package)
+    rate_in_order = SKILL_MODELS[package](package)
     signature = signature_line(
         {
             'rating': package,
@@ -176,25 +178,25 @@ def _shuffled(
         }
     )
     games = _pairwise(results)
-    if reason := _unlinked(results):
+    if reason := _why_not_joined(results):
         empty: dict[str, float | None] = dict.fromkeys(results.systems)
         return Rating('', empty, signature, reason=reason)
     runs: list[Skills] = []
     for k in range(shuffles):
         order = np.random.default_rng([seed % 2**32, k]).permutation(len(games))
-        runs.append(follow(results.systems, [games[i] for i in order]))
+        runs.append(rate_in_order(results.systems, [games[i] for i in order]))
     values, spreads = (
         {n: math.fsum(run[n][part] for run in runs) / shuffles for n in results.systems}
         for part in (0, 1)
     )
     spreads = {name: json_number(value) or 0.0 for name, value in spreads.items()}
-    return Rating('', values, signature, spreads, notes=_notes(results))
+    return Rating('', values, signature, spreads, notes=_rating_notes(results))
 
 
 def _openskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
     model = _library(package, 'openskill.models').ThurstoneMostellerFull()
 
-    def follow(systems: Sequence[str], games: Pairwise) -> Skills:
+    def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
         skills = {name: model.rating() for name in systems}
         for one, other, winner in games:
             ranks = [0, 0] if winner is None else [winner != one, winner != other]
@@ -202,30 +204,32 @@ def _openskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
             ((skills[one],), (skills[other],)) = model.rate(
                 teams, ranks=[int(rank) for rank in ranks]
             )
-        return {name: (of.mu, of.sigma) for name, of in skills.items()}
+        return {name: (one.mu, one.sigma) for name, one in skills.items()}
 
-    return follow
+    return rate_in_order
 
 
 def _trueskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
     model = _library(package, 'trueskill')
     env = model.TrueSkill()
 
-    def follow(systems: Sequence[str], games: Pairwise) -> Skills:
+    def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
         skills = {name: env.create_rating() for name in systems}
         for one, other, winner in games:
             better, worse = (other, one) if winner == other else (one, other)
             skills[better], skills[worse] = model.rate_1vs1(
                 skills[better], skills[worse], drawn=winner is None, env=env
             )
-        return {name: (of.mu, of.sigma) for name, of in skills.items()}
+        return {name: (one.mu, one.sigma) for name, one in skills.items()}
 
-    return follow
+    return rate_in_order
 
 
 def _library(package: str, module: str) -> Any:
     """
-    Import a rating package only now.
+    Return a module of a rating package, imported only now.
+
+    :raises UserError: when the package is not installed.
     """
     try:
         return import_module(module)
@@ -235,35 +239,35 @@ def _library(package: str, module: str) -> Any:
         ) from None
 
 
-def _unlinked(results: Tournament) -> str | None:
+def _why_not_joined(results: Tournament) -> str | None:
     """
-    Say why skills do not compare, or `None`: pairs that never met are no hindrance as
-    long as a chain of games joins all systems.
+    Return why skills cannot be compared; `None` when a chain of games joins all
+    systems, even if some pairs never met.
     """
     if not results.never_met and len(results.systems) > 1:
         return None
     if len(results.systems) < 2 or not results.compared:
         return results.incomplete()
-    group = _joined(results)
+    group = _joined_with_first(results)
     if len(group) == len(results.systems):
         return None
     return f'no games join {", ".join(sorted(group))} and the rest'
 
 
-def _joined(results: Tournament) -> set[str]:
+def _joined_with_first(results: Tournament) -> set[str]:
     """
-    Return the systems that a chain of games joins with the first one.
+    Return the systems that a chain of games joins with the first system.
     """
     group: set[str] = set()
-    grown = {results.systems[0]}
-    while grown:
-        group |= grown
+    added = {results.systems[0]}
+    while added:
+        group |= added
         met = {n for m in results.matches if group & {*m.systems} for n in m.systems}
-        grown = met - group
+        added = met - group
     return group
 
 
-def _notes(results: Tournament) -> tuple[str, ...]:
+def _rating_notes(results: Tournament) -> tuple[str, ...]:
     never = results.never_met
     return (*results.notes(), *([f'{len(never)} pairs never met'] if never else []))
 
@@ -272,12 +276,13 @@ def _pairwise(results: Tournament) -> list[tuple[str, str, str | None]]:
     return [(r.game.first, r.game.second, r.winner) for r in results.compared]
 
 
-def _settled(values: Sequence[float | None]) -> list[float | None]:
+def _rounded_values(values: Sequence[float | None]) -> list[float | None]:
     """
-    Round away what the order of additions leaves, so that equals stay equal.
+    Return values without the digits that the order of additions leaves, so that equal
+    ones stay equal.
     """
-    there = [value for value in values if value is not None]
-    rounded = iter(round_off_noise(np.array(there)).tolist() if there else ())
+    known = [value for value in values if value is not None]
+    rounded = iter(round_off_noise(np.array(known)).tolist() if known else ())
     return [None if v is None else json_number(next(rounded)) for v in values]
 
 
@@ -285,7 +290,7 @@ def _missing(value: float | None) -> bool:
     return value is None or value != value
 
 
-FOLLOW = {'openskill': _openskill, 'trueskill': _trueskill}
+SKILL_MODELS = {'openskill': _openskill, 'trueskill': _trueskill}
 METHODS: dict[str, Callable[..., Rating]] = {
     'openskill': partial(_shuffled, package='openskill'),
     'trueskill': partial(_shuffled, package='trueskill'),

@@ -59,9 +59,9 @@ def standings(
     Return one standing for each system, in the order of ``systems``.
 
     :param values: dialogue means ``[system, partner, opener]``, NaN where none.
-    :param ranked: which systems take part in the ranking (`None`: all). The others keep
-        score and intervals, have no rank, and touch nobody else's.
-    :param partners: what the claims behind the ranks are about, see `ranks`.
+    :param ranked: which systems take part in the ranking (`None`: all). The others have
+        score and intervals, but no rank, and do not change the ranks of others.
+    :param partners: ``sampled`` or ``fixed``: what ranks are about, see `ranks`.
     """
     table = check_table(values, systems)
     # by name, so that the result does not depend on the order it came in
@@ -71,26 +71,26 @@ def standings(
     takes_part = takes_part[order].astype(bool) & ~np.isnan(draws.means)
     ranges = iter(
         simultaneous_ranks(
-            draws.only(takes_part),
+            draws.select(takes_part),
             partners=partners,
             higher_is_better=higher_is_better,
         )
     )
     sampled, fixed = sampled_intervals(draws), fixed_intervals(draws)
-    made = {}
+    by_place = {}
     for k, i in enumerate(order):
-        made[i] = _standing(
+        by_place[i] = _standing(
             (systems[i], dimension),
             next(ranges) if takes_part[k] else None,
             [float(draws.means[k]), *sampled[k], *fixed[k]],
             (n_dialogues[i], n_unscored[i]),
         )
-    return [made[i] for i in range(len(systems))]
+    return [by_place[i] for i in range(len(systems))]
 
 
 def _standing(
     names: tuple[str, str],
-    place: RankRange | None,
+    rank_range: RankRange | None,
     numbers: Sequence[float],
     counts: tuple[int, int],
 ) -> Standing:
@@ -100,9 +100,9 @@ def _standing(
     return Standing(
         system=names[0],
         dimension=names[1],
-        rank=place.low if place else None,
-        rank_low=place.low if place else None,
-        rank_high=place.high if place else None,
+        rank=rank_range.low if rank_range else None,
+        rank_low=rank_range.low if rank_range else None,
+        rank_high=rank_range.high if rank_range else None,
         score=score,
         low=low,
         high=high,

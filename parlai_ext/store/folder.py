@@ -25,11 +25,11 @@ from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder, remove_leftovers, write_file
 from parlai_ext.store.lines import damaged, decode_shard, dumps, encode_shard
 from parlai_ext.store.shards import (
-    dialogue_of,
+    dialogue_from_record,
     dialogue_record,
-    metadata,
-    scored_of,
+    scored_from_record,
     scored_record,
+    shard_metadata,
 )
 
 SCORER_FILE = 'scorer.json'
@@ -37,7 +37,7 @@ SCORER_FILE = 'scorer.json'
 
 class RunFolder:
     """
-    A run on disk. Reading needs no lock; whoever writes holds `lock`.
+    A run on disk. Reading needs no lock; writing needs `lock`.
     """
 
     def __init__(self, root: Path, manifest: Mapping[str, Any]):
@@ -81,17 +81,20 @@ class RunFolder:
     @classmethod
     def existing(cls, root: str | Path) -> RunFolder:
         """
-        Return the run that is there; nothing is written.
+        Return the run in this folder; nothing is written.
+
+        :raises UserError: when there is none, or its manifest is damaged.
         """
         return cls(Path(root), manifests.load(Path(root)))
 
     @classmethod
-    def found(cls, root: str | Path | None) -> RunFolder | None:
+    def existing_or_none(cls, root: str | Path | None) -> RunFolder | None:
         """
-        Return the run that is there, `None` where there is none yet.
+        Return the run in this folder; `None` where there is none yet.
         """
-        there = root and (Path(root) / manifests.NAME).is_file()
-        return cls.existing(root) if root and there else None
+        if not root or not (Path(root) / manifests.NAME).is_file():
+            return None
+        return cls.existing(root)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -107,7 +110,7 @@ class RunFolder:
 
     def has_dialogues(self, pairing_id: str, index: int) -> bool:
         """
-        Tell whether this shard has been collected.
+        True if this shard has been collected.
         """
         return self._shard(pairing_id, index).exists()
 
@@ -115,7 +118,7 @@ class RunFolder:
         self, pairing_id: str, index: int, dialogues: Sequence[Dialogue]
     ) -> None:
         """
-        Keep one shard's dialogues, in the order of its openers, for good.
+        Write one shard's dialogues, in the order of its openers.
 
         :raises ValueError: when these are not the shard's dialogues, or it is
             already there with other content.
@@ -128,7 +131,7 @@ class RunFolder:
             if path.read_bytes() != data:
                 raise ValueError(f'{path} is there, with other dialogues')
             return
-        about = metadata(self._by_id[pairing_id], self.manifest['collect'])
+        about = shard_metadata(self._by_id[pairing_id], self.manifest['collect'])
         write_file(path.with_suffix('.metadata'), (dumps(about) + '\n').encode())
         write_file(path, data)
 
@@ -142,11 +145,11 @@ class RunFolder:
         records = decode_shard(_read_bytes(path, 'collect it'), index, path)
         if any(record['pairing_id'] != pairing_id for record in records):
             raise damaged(path, 'line 1 is of another pairing')
-        return [dialogue_of(record) for record in records]
+        return [dialogue_from_record(record) for record in records]
 
     def dialogue_shards(self) -> list[ShardKey]:
         """
-        Return the shards that are there, in the manifest's order.
+        Return the collected shards, in the manifest's order.
         """
         return [
             self._key(pairing.id, index)
@@ -156,7 +159,7 @@ class RunFolder:
 
     def iter_dialogues(self) -> Iterator[Dialogue]:
         """
-        Yield every dialogue that is there, in the manifest's order.
+        Yield every collected dialogue, in the manifest's order.
         """
         for shard in self.dialogue_shards():
             yield from self.read_dialogues(shard.pairing_id, shard.index)
@@ -233,7 +236,7 @@ class RunFolder:
         if not folder.is_dir():
             return []
         names = (re.fullmatch(r'(\d{5,})\.jsonl', one.name) for one in folder.iterdir())
-        return sorted(int(found[1]) for found in names if found)
+        return sorted(int(match[1]) for match in names if match)
 
     def _key(self, pairing_id: str, index: int) -> ShardKey:
         start = index * self.shard_size
@@ -246,7 +249,7 @@ class RunFolder:
         self, pairing_id: str, index: int, dialogues: Sequence[Dialogue]
     ) -> None:
         """
-        Refuse dialogues that do not belong into the shard.
+        Raise `ValueError` for dialogues that do not belong into the shard.
         """
         where = f'{pairing_id} shard {index}'
         if not dialogues:
@@ -263,7 +266,7 @@ class RunFolder:
 
 class ScoreStore:
     """
-    ``RUN/scores/<hash of the scorer's signature>``.
+    The scores of one scorer: ``RUN/scores/<hash of the scorer's signature>``.
     """
 
     def __init__(self, run: RunFolder, signature: str):
@@ -273,7 +276,7 @@ class ScoreStore:
 
     def has(self, pairing_id: str, index: int) -> bool:
         """
-        Tell whether this shard is scored.
+        True if this shard is scored.
         """
         return self._path(pairing_id, index).exists()
 
@@ -281,7 +284,7 @@ class ScoreStore:
         self, pairing_id: str, index: int, scored: Sequence[ScoredDialogue]
     ) -> None:
         """
-        Keep the scores of one shard: one entry for each of its dialogues, in order.
+        Write the scores of one shard: one entry for each of its dialogues, in order.
         """
         dialogues = self.run.read_dialogues(pairing_id, index)
         if [one.dialogue_id for one in scored] != [one.id for one in dialogues]:
@@ -289,7 +292,7 @@ class ScoreStore:
         source = self.run.dialogues_checksum(pairing_id, index)
         records = [scored_record(one, source) for one in scored]
         data = encode_shard(records, index)
-        self._sign()
+        self._write_signature()
         write_file(self._path(pairing_id, index), data)
 
     def read(self, pairing_id: str, index: int) -> list[ScoredDialogue]:
@@ -307,7 +310,7 @@ class ScoreStore:
                 f'{path}: these are scores of other dialogues than the run has now; '
                 'delete this file and run again to have it redone'
             )
-        return [scored_of(record) for record in records]
+        return [scored_from_record(record) for record in records]
 
     def by_dialogue(self, pairing_id: str, index: int) -> dict[str, ScoredDialogue]:
         """
@@ -319,14 +322,14 @@ class ScoreStore:
 
     def about(self) -> dict[str, Any]:
         """
-        Return what was written down of the scorer; nothing when nothing was.
+        Return the record of the scorer that `write_about` wrote; empty without one.
         """
-        there = (self.root / SCORER_FILE).exists()
-        return dict(self.run.read_json(self._name)) if there else {}
+        exists = (self.root / SCORER_FILE).exists()
+        return dict(self.run.read_json(self._name)) if exists else {}
 
     def write_about(self, data: Mapping[str, Any]) -> None:
         """
-        Write down what a reader of the scores needs to know of their scorer.
+        Write the record of the scorer: its signature, dimensions and options.
         """
         self.run.write_json(self._name, dict(data))
 
@@ -337,9 +340,9 @@ class ScoreStore:
     def _path(self, pairing_id: str, index: int) -> Path:
         return self.root / self.run.pairing(pairing_id).id / f'{index:05d}.jsonl'
 
-    def _sign(self) -> None:
+    def _write_signature(self) -> None:
         """
-        Write the signature down before the first score.
+        Write the signature before the first score.
         """
         path = self.root / 'signature.txt'
         text = (self.signature + '\n').encode('utf-8', 'backslashreplace')
@@ -362,7 +365,7 @@ def _read_bytes(path: Path, purpose: str) -> bytes:
 @contextlib.contextmanager
 def _exclusive(root: Path) -> Iterator[None]:
     """
-    Hold the folder's lock and clear away what killed runs left.
+    Hold the folder's lock, and remove the temporary files that killed runs left.
     """
     with locked(root / '.lock'):
         remove_leftovers(root)

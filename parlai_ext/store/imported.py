@@ -58,7 +58,7 @@ def imported_run(root: str | None) -> RunFolder | None:
     """
     Return the run in this folder if its dialogues were imported.
     """
-    run = RunFolder.found(root)
+    run = RunFolder.existing_or_none(root)
     return run if run and NAME in run.manifest else None
 
 

@@ -32,7 +32,7 @@ def dialogue_record(dialogue: Dialogue, stem: str) -> dict[str, Any]:
     }
 
 
-def dialogue_of(record: Mapping[str, Any]) -> Dialogue:
+def dialogue_from_record(record: Mapping[str, Any]) -> Dialogue:
     """
     Return the dialogue of a record.
     """
@@ -50,9 +50,9 @@ def dialogue_of(record: Mapping[str, Any]) -> Dialogue:
     )
 
 
-def metadata(pairing: Pairing, collect: Mapping[str, Any]) -> dict[str, Any]:
+def shard_metadata(pairing: Pairing, collect: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return what ParlAI wants to know beside a file of conversations.
+    Return the metadata that ParlAI expects beside a file of conversations.
 
     The date is a constant: the same dialogues make the same bytes on every day.
     """
@@ -68,7 +68,9 @@ def metadata(pairing: Pairing, collect: Mapping[str, Any]) -> dict[str, Any]:
 
 def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:
     """
-    Return the scores of a dialogue; ``source`` is the checksum of its shard file.
+    Return the record of a dialogue's scores.
+
+    :param source: the checksum of the shard file that holds the dialogue.
     """
     rows = []
     for score in scored.scores:
@@ -92,17 +94,17 @@ def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:
     }
 
 
-def scored_of(record: Mapping[str, Any]) -> ScoredDialogue:
+def scored_from_record(record: Mapping[str, Any]) -> ScoredDialogue:
     """
-    Return the scored dialogue of a record; early ones do not tell what was cut.
+    Return the scored dialogue of a record; records of early runs lack `truncated`.
     """
-    name = record['dialogue_id']
+    dialogue_id = record['dialogue_id']
     evidence: dict[int, Sequence[float | None]] = {
         int(at): row for at, row in record['evidence'].items()
     }
     return ScoredDialogue(
-        dialogue_id=name,
-        scores=tuple(Score(dialogue_id=name, **row) for row in record['scores']),
+        dialogue_id=dialogue_id,
+        scores=tuple(Score(dialogue_id=dialogue_id, **row) for row in record['scores']),
         evidence={at: tuple(evidence[at]) for at in sorted(evidence)},
         truncated={int(at): n for at, n in record.get('truncated', {}).items()},
     )

@@ -28,7 +28,7 @@ def test_a_table_that_cannot_be_right_is_refused(values, systems, wrong):
         table.check_table(values, systems)
 
 
-def test_settled_values_tie_when_only_rounding_parts_them():
+def test_values_tie_when_only_rounding_parts_them():
     settled = table.round_off_noise(np.array([0.1 + 0.2, 0.3, 5.0]))
     assert settled[0] == settled[1]
 

@@ -23,7 +23,7 @@ from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.report.summary import warnings
 from parlai_ext.report.table import leaderboard_csv, terminal_table
 from parlai_ext.results.ranking import CutContexts
-from parlai_ext.store.shards import scored_of, scored_record
+from parlai_ext.store.shards import scored_from_record, scored_record
 from tests.support.report_example import example_ranking
 from tests.support.tiny_models import make_generator
 
@@ -180,14 +180,14 @@ def test_a_share_above_one_in_a_protocol_is_refused(tmp_path):
 def test_what_was_cut_comes_back_from_a_record():
     scored = ScoredDialogue('d', (Score('d', 2, 's', 'x', 1.0),), {}, {2: 7})
     record = json.loads(json.dumps(scored_record(scored, 'source')))
-    assert scored_of(record) == scored
+    assert scored_from_record(record) == scored
 
 
 def test_records_of_early_runs_are_read():
     scored = ScoredDialogue('d', (Score('d', 2, 's', 'x', 1.0),))
     record = scored_record(scored, 'source')
     del record['truncated']
-    assert scored_of(record) == scored
+    assert scored_from_record(record) == scored
 
 
 def test_rankings_of_early_runs_say_nothing_of_it():
