@@ -1,5 +1,5 @@
 """
-The agreement of a scorer's variants with people as a table, and as CSV.
+The agreement of a scorer with people as a table for a terminal, and as CSV.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from parlai_ext.core.display import (
+    DASH,
     number,
     one_line,
     pad_cell,
@@ -21,46 +22,46 @@ from parlai_ext.core.display import (
 COEFFICIENTS = {'spearman': 'Spearman', 'pearson': 'Pearson'}
 COLUMNS = ('level', 'dimension', 'variant', 'n', 'dropped')
 BOUNDS = ('value', 'low', 'high')
-WORDS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
-CELL = 24
+LEVELS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
+CELL_WIDTH = 24
 
 
-def agreement_table(found: Mapping[str, Any]) -> str:
+def agreement_table(agreement: Mapping[str, Any]) -> str:
     """
     Return the table for a terminal, 88 columns wide: one block for each level.
     """
     lines: list[str] = []
-    for level, rows in groupby(found['rows'], key=lambda row: row['level']):
-        lines += [*_level(level, list(rows)), '']
+    for level, rows in groupby(agreement['rows'], key=lambda row: row['level']):
+        lines += [*_level_lines(level, list(rows)), '']
     lines.append('in brackets: 95 % interval')
-    for note in found['notes']:
+    for note in agreement['notes']:
         lines += wrap_lines(f'note: {note}')
     return '\n'.join(lines)
 
 
-def _level(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
+def _level_lines(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
     variants = list(dict.fromkeys(row['variant'] for row in rows))
-    head = ''.join(f'  {name:<{CELL - 2}}' for name in variants)
-    yield f'agreement with people, {WORDS[level]}'
+    head = ''.join(f'  {name:<{CELL_WIDTH - 2}}' for name in variants)
+    yield f'agreement with people, {LEVELS[level]}'
     yield f'{"":12}{head}'.rstrip()
     for dimension, own in groupby(rows, key=lambda row: row['dimension']):
         cells = {row['variant']: row for row in own}
         items = max(row['n'] for row in cells.values())
         yield f'{pad_cell(one_line(dimension), 40).rstrip()} (n {items})'
         for key, word in COEFFICIENTS.items():
-            said = (f'  {_cell(cells[v][key]):<{CELL - 2}}' for v in variants)
-            yield f'  {word:<10}{"".join(said)}'.rstrip()
+            columns = (f'  {_cell(cells[v][key]):<{CELL_WIDTH - 2}}' for v in variants)
+            yield f'  {word:<10}{"".join(columns)}'.rstrip()
         for reason in dict.fromkeys(_reasons(cells)):
             yield from wrap_lines(reason, '  ')
 
 
-def _cell(found: Mapping[str, float | None]) -> str:
-    if found['value'] is None:
-        return '–'
-    if found['low'] is None:
-        return f'{number(found["value"], 3)} no interval'
-    limits = f'[{number(found["low"], 3)}, {number(found["high"], 3)}]'
-    return f'{number(found["value"], 3)} {limits}'
+def _cell(one: Mapping[str, float | None]) -> str:
+    if one['value'] is None:
+        return DASH
+    if one['low'] is None:
+        return f'{number(one["value"], 3)} no interval'
+    ends = f'[{number(one["low"], 3)}, {number(one["high"], 3)}]'
+    return f'{number(one["value"], 3)} {ends}'
 
 
 def _reasons(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -71,15 +72,15 @@ def _reasons(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f'{variant}: {row["dropped"]} more have no score'
 
 
-def agreement_csv(found: Mapping[str, Any]) -> str:
+def agreement_csv(agreement: Mapping[str, Any]) -> str:
     """
-    Return the rows as CSV; what does not exist is an empty cell.
+    Return the rows as CSV; a value that does not exist is an empty cell.
     """
     names = [f'{key}{end}' for key in COEFFICIENTS for end in ('', '_low', '_high')]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator='\n')
     writer.writerow([*COLUMNS, *names, 'reason'])
-    for row in found['rows']:
+    for row in agreement['rows']:
         numbers = [row[key][bound] for key in COEFFICIENTS for bound in BOUNDS]
         cells = [row[c] for c in COLUMNS]
         words = [
