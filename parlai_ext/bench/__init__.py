@@ -1,3 +1,3 @@
 """
-Scorers against what people said.
+Scorers on judged data: agreement with people.
 """

@@ -102,13 +102,13 @@ def import_manifest(
     protocol: Protocol,
     pairings: Sequence[Pairing],
     dialogues: DialoguesByPairing,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """
     Return the manifest of the run; what is unknown is named so.
 
     :param protocol: its name and its scorer, ranking and seed of the intervals.
-    :param asked: the options of the import that are not the default.
+    :param options: the options of the import that are not the default.
     """
     collect = {
         'pairing': NAME,
@@ -128,7 +128,7 @@ def import_manifest(
         'pairings': [to_json(pairing) for pairing in pairings],
         'openers': [],
         'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
-        NAME: _about(imports, asked),
+        NAME: _about(imports, options),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }
@@ -143,16 +143,18 @@ def _known(protocol: Protocol, num_turns: int) -> dict[str, Any]:
     return {key: value for key, value in about.items() if key not in unknown}
 
 
-def _about(imports: ImportedDialogues, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _about(imports: ImportedDialogues, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return where the dialogues are from, and how many were left out.
     """
-    met = Counter(frozenset({one.first, one.second}) for one in imports.dialogues)
+    num_of_pair = Counter(
+        frozenset({one.first, one.second}) for one in imports.dialogues
+    )
     return {
         'format': imports.format,
-        'asked': dict(asked),
+        'asked': dict(options),
         'files': dict(imports.files),
-        'dialogues_a_pair': max(met.values()),
+        'dialogues_a_pair': max(num_of_pair.values()),
         'left_out': imports.n_left_out,
         'bad_rows': len(imports.problems),
         'people_only': imports.n_people,

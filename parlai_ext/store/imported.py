@@ -67,10 +67,10 @@ def met_systems(roster: Roster, pairings: tuple[Pairing, ...]) -> tuple[str, ...
     Return the systems that judged ones talked with, themselves in self-chats.
     """
     judged = {system.name for system in roster.targets}
-    met = {p.second for p in pairings if p.first in judged}
-    met |= {p.first for p in pairings if p.second in judged}
+    partners = {p.second for p in pairings if p.first in judged}
+    partners |= {p.first for p in pairings if p.second in judged}
     everybody = roster.targets + roster.partners
-    return tuple(system.name for system in everybody if system.name in met)
+    return tuple(system.name for system in everybody if system.name in partners)
 
 
 def judged_sides(pairing: Pairing) -> tuple[Pairing, ...]:
