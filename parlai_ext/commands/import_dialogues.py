@@ -63,7 +63,7 @@ class ImportDialogues(Command):
         add_options(parser, '--run-dir')
         parser.add_argument(
             '--format',
-            help='chatmatch, parlai, spot_the_bot, dstc9, csv, jsonl (default: detected)',
+            help='chatmatch, parlai, spot_the_bot, dstc9, csv, jsonl (else detected)',
         )
         parser.add_argument(
             '--skip-bad-rows', **SWITCH, help='leave out and count what cannot be read'
