@@ -1,5 +1,5 @@
 """
-Does a scorer agree with people, and which of its follow-ups make it agree?
+`validate_scorer`: how well a scorer agrees with people, on a file or a run.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import positive
 
 if TYPE_CHECKING:
-    from parlai_ext.bench.variants import Scores
+    from parlai_ext.bench.agreement import MeanScores
     from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
     from parlai_ext.scoring.base import Scorer
     from parlai_ext.scoring.score_run import ChosenScorer
     from parlai_ext.store import RunFolder
 
 BOOTSTRAPS = 2000
-AT_ONCE = 16  # dialogues of a file that the judge reads together
-# of a run that goes on as it is, another scorer is no part
+BATCH = 16  # dialogues of a file that are scored together
+# options of the scorer, which are no part of a run that is resumed
 SCORERS = ('judge_model_file', 'followups')
 
 
@@ -66,60 +66,63 @@ class ValidateScorer(Command):
 
         opt = self.opt
         with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
-            return self.validated()
+            return self.validate()
 
-    def validated(self) -> dict[str, Any]:
+    def validate(self) -> dict[str, Any]:
         """
-        Do the job, with what the user trusts trusted.
+        Correlate scores with people, write and print the agreement.
         """
+        from parlai_ext.bench.agreement import agreement
         from parlai_ext.bench.agreement_table import agreement_csv, agreement_table
-        from parlai_ext.bench.variants import agreement
         from parlai_ext.files.human_scores import read_human_scores
 
         opt = self.opt
         if not opt['human_scores']:
-            raise UserError('--human-scores is needed: a CSV file of what people said')
+            raise UserError('--human-scores is needed: a CSV file of human judgements')
         human = read_human_scores(opt['human_scores'])
-        of_file = opt['dialogues_file'] is not None
-        if of_file and opt['run_dir']:
+        from_file = opt['dialogues_file'] is not None
+        if from_file and opt['run_dir']:
             raise UserError(
                 '--run-dir: with --dialogues-file nothing is collected and no run is '
                 'written; --out FILE.csv keeps the table'
             )
         if opt['out'] and not Path(opt['out']).resolve().parent.is_dir():
             raise UserError(f'--out {opt["out"]}: there is no such folder')
-        scores, signature = self.of_file(human) if of_file else self.of_run(human)
-        found = agreement(
+        scores, signature = (
+            self.scores_of_file(human) if from_file else self.scores_of_run(human)
+        )
+        result = agreement(
             scores,
             human,
             source=self.source,
             bootstraps=opt['bootstraps'] or BOOTSTRAPS,
         )
-        found = {**found, 'signature': signature}
+        result = {**result, 'signature': signature}
         if opt['run_dir']:
             from parlai_ext.store import RunFolder
 
             run = RunFolder.existing(opt['run_dir'])
             with run.lock():
-                run.write_json('agreement.json', found)
+                run.write_json('agreement.json', result)
         if opt['out']:
-            write(opt['out'], agreement_csv(found))
-        print(agreement_table(found))
+            write(opt['out'], agreement_csv(result))
+        print(agreement_table(result))
         print(f'scorer {signature}')
-        return found
+        return result
 
     @property
     def source(self) -> str:
         """
-        Return where the judgements come from, for mistakes in them.
+        Return where the judgements come from, for messages.
         """
         return f'--human-scores {self.opt["human_scores"]}'
 
-    def of_run(self, human: Sequence[HumanJudgement]) -> tuple[Scores, str]:
+    def scores_of_run(self, human: Sequence[HumanJudgement]) -> tuple[MeanScores, str]:
         """
-        Collect what is missing, score it, and return its scores and their signature.
+        Collect the missing dialogues of a run, score it, and return the mean scores and
+        the signature of the scorer.
         """
-        from parlai_ext.bench.variants import variant_scores
+        from parlai_ext.bench.agreement import mean_scores
         from parlai_ext.collect import plan
         from parlai_ext.results.tables import scored_dialogues
         from parlai_ext.scoring.score_run import score_run
@@ -144,11 +147,11 @@ class ValidateScorer(Command):
             report = score_run(run, scorer, config=chosen.section)
             read = scored_dialogues(run, plan.plan_of_run(run), report.signature)
             pairs = ((dialogue, scored) for _, dialogue, scored in read if scored)
-            return variant_scores(pairs, scorer), report.signature
+            return mean_scores(pairs, scorer), report.signature
 
     def collect(self, run: RunFolder, left_out: Sequence[str]) -> None:
         """
-        Collect what is missing, and say what does not come.
+        Collect the missing dialogues and print which are left out and why.
         """
         from parlai_ext.collect import collect
 
@@ -158,11 +161,12 @@ class ValidateScorer(Command):
         if not run.dialogue_shards():
             raise UserError('no dialogues: ' + '; '.join(problems or ['none yet']))
 
-    def of_file(self, human: Sequence[HumanJudgement]) -> tuple[Scores, str]:
+    def scores_of_file(self, human: Sequence[HumanJudgement]) -> tuple[MeanScores, str]:
         """
-        Score what the judged systems say in a file of dialogues.
+        Score the utterances of the judged systems in a file of dialogues. Return the
+        mean scores and the signature of the scorer.
         """
-        from parlai_ext.bench.variants import variant_scores
+        from parlai_ext.bench.agreement import mean_scores
         from parlai_ext.data.parlai_conversations import read_dialogues
         from parlai_ext.scoring.registry import load_protocol_file
 
@@ -189,11 +193,11 @@ class ValidateScorer(Command):
             )
         scorer = chosen.build(Machine.from_options(self.opt))
         pairs = scored_pairs(scorer, dialogues, indices)
-        return variant_scores(pairs, scorer), scorer.signature
+        return mean_scores(pairs, scorer), scorer.signature
 
     def choose(self, recorded: Mapping[str, Any]) -> ChosenScorer:
         """
-        Return the scorer that the options ask for; FED is asked for all follow-ups.
+        Return the scorer of the options; FED with all follow-ups, for its variants.
         """
         from parlai_ext.scoring.score_run import choose_scorer
 
@@ -207,7 +211,7 @@ class ValidateScorer(Command):
         """
         Refuse judgements in no dimension of the scorer before hours go by.
         """
-        from parlai_ext.bench.variants import check_dimensions
+        from parlai_ext.bench.agreement import check_dimensions
 
         dimensions = chosen.prepared(self.opt['datapath']).dimensions
         check_dimensions(dimensions, human, self.source)
@@ -222,16 +226,16 @@ def scored_pairs(
     from parlai_ext.core.progress import bar_of
 
     with bar_of('score', len(dialogues)) as bar:
-        for start in range(0, len(dialogues), AT_ONCE):
-            some = dialogues[start : start + AT_ONCE]
-            scored = scorer.score_dialogues(some, indices[start : start + AT_ONCE])
+        for start in range(0, len(dialogues), BATCH):
+            some = dialogues[start : start + BATCH]
+            scored = scorer.score_dialogues(some, indices[start : start + BATCH])
             yield from zip(some, scored, strict=True)
             bar.update(len(some))
 
 
 def write(path: str, text: str) -> None:
     """
-    Write a file of the user's.
+    Write a file that the user named.
     """
     try:
         Path(path).write_text(text, encoding='utf-8', newline='\n')

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
+from parlai_ext.bench.agreement import agreement, mean_scores
 from parlai_ext.bench.agreement_table import agreement_csv, agreement_table
-from parlai_ext.bench.variants import agreement, variant_scores
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, Utterance
+from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.followups import FollowUps, Sides
 from parlai_ext.scoring.score_run import score_dialogues
 from tests.support.scoring_samples import KnownJudge, known_fed
@@ -42,7 +43,7 @@ def tell(context, followup):
 def scores_of(chats, followups=SETS):
     fed = known_fed(KnownJudge(tell), followups, polarity='both')
     indices = [range(1, len(one.utterances), 2) for one in chats]
-    return variant_scores(
+    return mean_scores(
         zip(chats, fed.score_dialogues(chats, indices), strict=True), fed
     )
 
@@ -66,16 +67,16 @@ CHATS = [chat('1', 'ab'), chat('2', 'c'), chat('3', 'd'), chat('4', 'b')]
 def test_variants_are_praise_less_complaints_praise_and_complaints():
     scores = scores_of(CHATS)
     # dialogue 1: praise -1 and -2, complaints -9 and -7; means -1.5 and -8
-    assert scores.of('FED', 'Wit')['bot', '1'] == pytest.approx(6.5)
-    assert scores.of('w/o neg', 'Wit')['bot', '1'] == pytest.approx(-1.5)
-    assert scores.of('w/o pos', 'Wit')['bot', '1'] == pytest.approx(8.0)
+    assert scores.dialogue_means('FED', 'Wit')['bot', '1'] == pytest.approx(6.5)
+    assert scores.dialogue_means('w/o neg', 'Wit')['bot', '1'] == pytest.approx(-1.5)
+    assert scores.dialogue_means('w/o pos', 'Wit')['bot', '1'] == pytest.approx(8.0)
 
 
 @pytest.mark.parametrize('variant', ['FED', 'w/o neg', 'w/o pos'])
 def test_coefficients_are_those_of_scipy(variant):
     human = {'1': 3.0, '2': 1.0, '3': 2.0, '4': 5.0}
     row = found(CHATS, said(human))['Wit', variant]
-    own = [scores_of(CHATS).of(variant, 'Wit')['bot', d] for d in human]
+    own = [scores_of(CHATS).dialogue_means(variant, 'Wit')['bot', d] for d in human]
     people = list(human.values())
     assert row['spearman']['value'] == pytest.approx(
         stats.spearmanr(own, people).statistic
@@ -116,6 +117,32 @@ def test_judgements_of_systems_have_no_dialogue_level():
     human = [HumanJudgement(w, 'Wit', v) for w, v in zip('abc', (1, 3, 2), strict=True)]
     assert found(chats, human) == {}
     assert found(chats, human, 'system')['Wit', 'FED']['n'] == 3
+
+
+class Length(Scorer):
+    """
+    A scorer without variants: the number of words.
+    """
+
+    name = 'length'
+    dimensions = ('Words',)
+
+    def score(self, items):
+        return [ItemScore({'Words': float(len(i.response.split()))}) for i in items]
+
+
+def test_a_scorer_without_variants_has_one_row_for_each_dimension():
+    chats = [chat(str(n), ['w ' * n]) for n in (1, 2, 3, 4)]
+    scored = Length().score_dialogues(chats, [[1]] * 4)
+    scores = mean_scores(zip(chats, scored, strict=True), Length())
+    human = said({'1': 1, '2': 2, '3': 4, '4': 3}, 'Words')
+    rows = agreement(scores, human, source='', bootstraps=9)['rows']
+    assert [(r['level'], r['variant']) for r in rows] == [
+        ('dialogue', 'length'),
+        ('system', 'length'),
+    ]
+    # 1, 2, 3, 4 words against 1, 2, 4, 3: sum d^2 = 2, so 1 - 6 * 2 / 60
+    assert rows[0]['spearman']['value'] == pytest.approx(0.8)
 
 
 def test_floors_are_no_part_of_it():
@@ -174,7 +201,7 @@ def test_contexts_that_the_judge_cut_are_told():
     fed = known_fed(Cutting(tell), SETS, polarity='both')
     indices = [range(1, len(one.utterances), 2) for one in CHATS]
     pairs = zip(CHATS, fed.score_dialogues(CHATS, indices), strict=True)
-    scores = variant_scores(pairs, fed)
+    scores = mean_scores(pairs, fed)
     # dialogue 1 alone has a second turn
     [note] = agreement(scores, said({'1': 1, '2': 2}), source='', bootstraps=9)[
         'notes'

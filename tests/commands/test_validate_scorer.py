@@ -179,7 +179,7 @@ def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file)
     common = {'dialogues_file': chats, 'human_scores': people, 'bootstraps': 9}
     common['judge_model_file'] = model_file
     whole = ValidateScorer.main(**common)
-    monkeypatch.setattr('parlai_ext.commands.validate_scorer.AT_ONCE', 3)
+    monkeypatch.setattr('parlai_ext.commands.validate_scorer.BATCH', 3)
     for one, other in zip(
         ValidateScorer.main(**common)['rows'], whole['rows'], strict=True
     ):
