@@ -23,7 +23,7 @@ from parlai_ext.systems.chat.messages import ChatStyle, Turn, messages
 Messages = list[dict[str, str]]
 DATE_PARTS = [f'%{letter}' for letter in 'aAbBdmyYjUwHIMSpxXc']
 PROBE = 'Zebra quartz.'
-# the day that a template which asks for the date is told, whenever it is run
+# the date for templates that ask for today's, whenever they are run
 TODAY = date(2024, 7, 26)
 
 
@@ -57,7 +57,7 @@ class ChatForm:
         """
         Return the messages, oldest first; a system prompt is the first.
         """
-        return messages(spoken_turns(conversation, self.control), self.style)
+        return messages(without_control_tokens(conversation, self.control), self.style)
 
     def starts(self, parts: Messages) -> list[int]:
         """
@@ -121,7 +121,7 @@ class PlainForm:
         Return every turn as a message; a system prompt is the first.
         """
         head = [{'role': 'system', 'content': self.style.system_prompt}]
-        turns = spoken_turns(conversation, self.control)
+        turns = without_control_tokens(conversation, self.control)
         rest = [{'role': 'user', 'content': turn.text} for turn in turns]
         return (head if self.style.system_prompt else []) + rest
 
@@ -140,10 +140,10 @@ class PlainForm:
             return list(self.tokenizer(self.separator.join(texts))['input_ids'])
         text = ''.join(text + self.separator for text in texts)
         begin = self.tokenizer.bos_token_id
-        found = list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
+        ids = list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
         if begin is not None and self.tokenizer('')['input_ids'][:1] == [begin]:
-            found.insert(0, begin)
-        return found
+            ids.insert(0, begin)
+        return ids
 
 
 def fitted(
@@ -210,8 +210,8 @@ def folded(parts: Sequence[dict[str, str]]) -> Messages:
 
 def dated(template: str, today: date) -> str:
     """
-    Return a template that is told a day: some write today's, and would have the same
-    run give other replies tomorrow.
+    Return a template with a fixed day in place of today's: otherwise the same run
+    would give other replies tomorrow.
     """
     if 'strftime_now' not in template:
         return template
@@ -246,17 +246,17 @@ def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
     return re.compile('|'.join(map(re.escape, long))) if long else None
 
 
-def spoken_turns(
+def without_control_tokens(
     conversation: Conversation, control: re.Pattern[str] | None
 ) -> list[Turn]:
     """
-    Return the turns without control tokens: what the other says must not end a turn,
-    or begin one in another's name.
+    Return the turns without control tokens: an utterance must not end a turn, or begin
+    one in another's name.
     """
-    found = []
+    turns = []
     for turn in conversation:
         text, n = turn.text, 1 if control else 0
         while n and control:  # what is left may be a token again
             text, n = control.subn('', text)
-        found.append(Turn(turn.mine, text))
-    return found
+        turns.append(Turn(turn.mine, text))
+    return turns

@@ -10,7 +10,7 @@ was said before them lies at the far end of the table, the token just before at 
 row. So a context that fits the pre-training is read as the plain generator reads it,
 and in a longer one how far back a token is decides its position: nothing moves when the
 dialogue grows. `transformer/generator` would read such a model file without complaint
-and get long contexts wrong, so that it is refused (`bridge/misfit.py`).
+and get long contexts wrong, so that it is refused (`systems/families.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 A floor without a model: `-m ext:mini_floor --floor-kind word_salad`.
 
-What it says depends on what it heard in this dialogue alone, so neither the order nor
-the size of batches changes it.
+Its replies depend on the utterances it observed in this dialogue alone, so neither the
+order nor the size of batches changes them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from parlai.core.params import ParlaiParser
 from parlai_ext.mini.corruptions import HELD_OUT
 from parlai_ext.mini.smalltalk import make_dialogue, pick
 
-POOL = 1_000_000  # dialogues of the test fold whose turns it spoils
+POOL = 1_000_000  # dialogues of the test fold whose turns it corrupts
 
 
-def spoilt_turn(kind: str, heard: list[str]) -> str:
+def corrupted_turn(kind: str, heard: list[str]) -> str:
     """
-    Return a turn of unrelated small talk, spoilt; fixed by what was heard.
+    Return a corrupted turn of unrelated small talk, which depends on ``heard`` alone.
     """
     rng = random.Random('\n'.join([kind, *heard]))
     turn = pick(rng, make_dialogue('test', 0, int(rng.random() * POOL)))
@@ -32,7 +32,7 @@ def spoilt_turn(kind: str, heard: list[str]) -> str:
 
 class MiniFloorAgent(Agent):
     """
-    Says something generic, or a salad of words, whatever it hears.
+    Replies with something generic, or with a salad of words, whatever it observes.
     """
 
     @classmethod
@@ -44,7 +44,7 @@ class MiniFloorAgent(Agent):
             '--floor-kind',
             choices=sorted(HELD_OUT),
             default='generic_reply',
-            help='how its turns are spoilt',
+            help='how its turns are corrupted',
         )
         return parser
 
@@ -60,7 +60,7 @@ class MiniFloorAgent(Agent):
         return super().observe(observation)
 
     def act(self) -> Message:
-        text = spoilt_turn(self.kind, self.heard)
+        text = corrupted_turn(self.kind, self.heard)
         if self.observation and self.observation.get('episode_done'):
             self.reset()
         return Message(id=self.id, text=text, episode_done=False)

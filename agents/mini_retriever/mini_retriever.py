@@ -16,7 +16,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 
-def beside(model_file: str) -> str:
+def candidates_path(model_file: str) -> str:
     """
     Return the path of the replies that belong to ``model_file``.
     """
@@ -33,15 +33,15 @@ class MiniRetrieverAgent(PolyencoderAgent):
         cls, parser: ParlaiParser, partial_opt: Opt | None = None
     ) -> ParlaiParser:
         super().add_cmdline_args(parser, partial_opt)
-        found = partial_opt or {}
-        if found.get('model_file'):
-            path = modelzoo_path(found.get('datapath'), found['model_file'])
-            parser.set_defaults(fixed_candidates_path=beside(path))
+        opt = partial_opt or {}
+        if opt.get('model_file'):
+            path = modelzoo_path(opt.get('datapath'), opt['model_file'])
+            parser.set_defaults(fixed_candidates_path=candidates_path(path))
         return parser
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         if opt.get('model_file') and not opt.get('fixed_candidates_path'):
-            opt['fixed_candidates_path'] = beside(opt['model_file'])
+            opt['fixed_candidates_path'] = candidates_path(opt['model_file'])
         super().__init__(opt, shared)
 
     def _save_candidates(self, vecs: Any, path: str, cand_type: str = '') -> None:

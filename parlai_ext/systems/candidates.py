@@ -1,5 +1,5 @@
 """
-What a retriever may say: the replies of a task, collected once into a file.
+The candidate replies of a retriever, collected once from a task into a file.
 
     fixed_candidates_path: task:TASK[@DATATYPE]
 
@@ -34,18 +34,18 @@ from parlai_ext.systems.task_data import data_urls, teacher_module
 
 PREFIX = 'task:'
 SPLITS = ('train', 'valid', 'test')
-RULE = 1  # of how a label becomes a line
+RULE = 1  # version of the rule by which a label becomes a line
 BREAKS = re.compile(r'[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+')
 
 
 def is_spec(value: Any) -> bool:
     """
-    Tell whether an option's value asks for the replies of a task.
+    True if an option's value asks for the replies of a task.
     """
     return isinstance(value, str) and value.startswith(PREFIX)
 
 
-def parsed(spec: str) -> tuple[str, str]:
+def parse_spec(spec: str) -> tuple[str, str]:
     """
     Return the task and the datatype of ``task:TASK[@DATATYPE]``.
 
@@ -71,7 +71,7 @@ def candidates_file(
     :param build: without it, return where the file is or would be, unseen.
     :raises UserError: when the task is not known or its data cannot be had.
     """
-    task, datatype = parsed(spec)
+    task, datatype = parse_spec(spec)
     slug = re.sub(r'[^A-Za-z0-9_-]+', '-', task)[:60].strip('-')
     name = f'{slug}-{content_id("candidates", task, datatype, RULE)[:8]}.txt'
     path = Path(data_folder(datapath), 'parlai_ext', 'candidates', name)
@@ -82,11 +82,13 @@ def candidates_file(
 
 def to_download(spec: str, datapath: str | None = None) -> list[str]:
     """
-    Return what would be fetched for the replies of a task; no network is touched.
+    Return the URLs that would be downloaded for the replies of a task.
+
+    The network is not touched.
 
     :raises UserError: when the task is not known.
     """
-    task, _ = parsed(spec)
+    task, _ = parse_spec(spec)
     modules = [teacher_module(one) for one in task.split(',')]
     if _is_fresh(candidates_file(spec, datapath, build=False)):
         return []
@@ -95,7 +97,7 @@ def to_download(spec: str, datapath: str | None = None) -> list[str]:
 
 def _is_fresh(path: Path) -> bool:
     """
-    Tell whether a file is whole, and as its data and its code would make it now.
+    True if a file is complete, and as its data and its code would make it now.
     """
     try:
         note = json.loads(_note(path).read_text(encoding='utf-8'))
@@ -153,8 +155,8 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
         'code': _hashes(p for one in teachers for p in _code_files(one)),
         'versions': _versions(),
     }
-    told = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
-    write_file(_note(path), told.encode('utf-8', 'surrogatepass'))
+    note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
+    write_file(_note(path), note_text.encode('utf-8', 'surrogatepass'))
 
 
 def _replies(teacher: Any) -> Iterator[str]:

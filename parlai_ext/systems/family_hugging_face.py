@@ -137,8 +137,8 @@ class HuggingFace(HubFamily):
         Return about how many bytes the weights take in the precision asked for.
         """
         stored = super().weight_bytes(system, datapath)
-        asked = system.opt.get('hf_quantisation'), system.opt.get('hf_dtype')
-        bits = next((BITS[str(one)] for one in asked if str(one) in BITS), None)
+        precisions = system.opt.get('hf_quantisation'), system.opt.get('hf_dtype')
+        bits = next((BITS[str(one)] for one in precisions if str(one) in BITS), None)
         weights = self.cached_weights(system.opt)
         if bits is None or weights is None:
             return stored

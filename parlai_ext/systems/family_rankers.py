@@ -64,7 +64,7 @@ def own_histories(agent: TorchRankerAgent, clones: Sequence[Any]) -> Iterator[No
     Let every row of a batch avoid the lines of its own dialogue.
 
     torch_ranker_agent.py:585 reads the history of the agent whose `batch_act` is
-    called, for all rows, where each row's clone knows what was said in its dialogue.
+    called, for all rows, where each row's clone knows the lines of its own dialogue.
     """
     rows: list[int] = []
 
@@ -74,23 +74,23 @@ def own_histories(agent: TorchRankerAgent, clones: Sequence[Any]) -> Iterator[No
 
     def block_repeats(candidates: list[list[str]]) -> list[list[str]]:
         pairs = zip(rows, candidates, strict=True)
-        left = [clones[row].block_repeats([ranked])[0] for row, ranked in pairs]
-        if not all(left):  # ParlAI would take the first of none
+        allowed = [clones[row].block_repeats([ranked])[0] for row, ranked in pairs]
+        if not all(allowed):  # ParlAI would take the first of none
             raise LookupError('every candidate has been said; the file needs more')
-        return left
+        return allowed
 
     agent.eval_step, agent.block_repeats = eval_step, block_repeats
-    parlai_logging.logger.addFilter(_worth_saying)
+    parlai_logging.logger.addFilter(_is_no_candidate_report)
     try:
         yield
     finally:
-        parlai_logging.logger.removeFilter(_worth_saying)
+        parlai_logging.logger.removeFilter(_is_no_candidate_report)
         del agent.eval_step, agent.block_repeats
 
 
-def _worth_saying(record: logging.LogRecord) -> bool:
+def _is_no_candidate_report(record: logging.LogRecord) -> bool:
     """
-    Tell a warning from ParlAI's news of which candidates a ranker has.
+    True if a message is not ParlAI's report of the candidates that a ranker has.
     """
     return not record.getMessage().startswith('[ Executing ')
 
@@ -104,14 +104,14 @@ def fresh_candidates() -> Iterator[None]:
     the next file of that name, or the next model, would silently get its vectors.
     """
     original = TorchRankerAgent._save_candidates
-    TorchRankerAgent._save_candidates = _forget
+    TorchRankerAgent._save_candidates = _save_nothing
     try:
         yield
     finally:
         TorchRankerAgent._save_candidates = original
 
 
-def _forget(*args: Any, **kwargs: Any) -> None:
+def _save_nothing(*args: Any, **kwargs: Any) -> None:
     """
     Save nothing.
     """

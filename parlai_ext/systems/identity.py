@@ -59,7 +59,7 @@ def identity(system: System, datapath: str | None = None) -> str:
 
 def identity_options(system: System) -> dict[str, Any]:
     """
-    Return the options that decide what a system says, without those that only say
+    Return the options that can change a system's replies, without those that only say
     where its files are.
     """
     places = PLACES.union(family_of(system.opt).local_options(system))

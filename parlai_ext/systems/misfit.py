@@ -1,8 +1,7 @@
 """
 Why a model file does not fit the agent that is to read it, in one line.
 
-Torch answers with the name of every weight: kilobytes that do not say what is wrong.
-Where all weights fit the wrong agent, it says nothing.
+Torch's own error names every weight, in kilobytes that do not say what is wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ LOADING = ('load', 'load_state_dict')
 
 def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
     """
-    Return which option is wrong and how, or `None` if this is about something else.
+    Return which option is wrong and how; `None` if the error is about something else.
 
     :param error: what building the agent raised.
     :param opt: what it was built with.
@@ -45,18 +44,18 @@ def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
         if dictionary:
             return dictionary
     what = '; '.join(_misfits(words, wrong)) or type(error).__name__
-    said = _own_model(opt)
-    asked = opt.get('model') or said
-    other = said not in (None, asked)
-    kind = asked if other else f'{asked} with these options'
-    hint = f'; its own options say {said!r}' if other else ''
+    own = _own_model(opt)
+    agent = opt.get('model') or own
+    other = own not in (None, agent)
+    kind = agent if other else f'{agent} with these options'
+    hint = f'; its own options say {own!r}' if other else ''
     start = f'model_file: {opt["model_file"]} is no {kind}'
     return f'{start}: its weights do not fit ({what}){hint}'
 
 
 def _while_loading(trace: TracebackType | None) -> bool:
     """
-    Tell whether weights were being read when it happened.
+    True if weights were being read when the exception was raised.
     """
     while trace is not None:
         if trace.tb_frame.f_code.co_name in LOADING:
@@ -66,17 +65,17 @@ def _while_loading(trace: TracebackType | None) -> bool:
 
 
 def _misfits(words: str, wrong: Sequence[tuple[str, str, str]]) -> list[str]:
-    found = []
+    misfits = []
     for pattern, what in ((MISSING, 'missing'), (UNKNOWN, 'too many')):
         match = pattern.search(words)
         if match:
             names = match[1].split(', ')
-            found.append(f'{len(names)} {what}, the first {_bare(names[0])}')
+            misfits.append(f'{len(names)} {what}, the first {_bare(names[0])}')
     if wrong:
         name, there, here = wrong[0]
         sizes = f'{name} is {_times(there)}, the options make it {_times(here)}'
-        found.append(f'{len(wrong)} of another size: {sizes}')
-    return found
+        misfits.append(f'{len(wrong)} of another size: {sizes}')
+    return misfits
 
 
 def _dictionary(wrong: Sequence[tuple[str, str, str]], opt: Mapping[str, Any]) -> str:

@@ -44,11 +44,11 @@ def load_openers(
             f'add --openers {FILE_TASK}'
         )
     if openers_file:
-        found = read_openers_file(openers_file)
-        report_too_short(openers_file, found)
-        return [Opener.of(u, f'{task} {k}') for k, u in found.openers.items()]
+        file = read_openers_file(openers_file)
+        report_too_short(openers_file, file)
+        return [Opener.of(u, f'{task} {k}') for k, u in file.openers.items()]
     if task.startswith(SAY):
-        return [_said(task.removeprefix(SAY).strip())]
+        return [_typed_opener(task.removeprefix(SAY).strip())]
     if not task:
         raise UserError('openers: the name of a task is expected, not nothing')
     openers = list(_from_acts(_first_acts(task, split, datapath), f'{task}:{split}'))
@@ -57,9 +57,9 @@ def load_openers(
     return openers
 
 
-def _said(text: str) -> Opener:
+def _typed_opener(text: str) -> Opener:
     if not text:
-        raise UserError(f'openers: what is said is expected behind {SAY!r}')
+        raise UserError(f'openers: a text is expected behind {SAY!r}')
     return Opener.of((text,), SAY.rstrip(':'))
 
 
@@ -109,7 +109,7 @@ def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
     }
     try:
         opt = ParlaiParser(True, False).parse_kwargs(**given)
-        found: list[Any] = create_task_agent_from_taskname(opt)
+        teachers: list[Any] = create_task_agent_from_taskname(opt)
     except ModuleNotFoundError as e:
         if '.tasks.' not in (e.name or ''):
             raise UserError(f'task {task!r} needs the package {e.name!r}') from None
@@ -119,7 +119,7 @@ def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
     except (RuntimeError, AssertionError) as e:
         what = f'the data of task {task!r} cannot be had: {first_line(e)}'
         raise UserError(what) from None
-    return found
+    return teachers
 
 
 def known_tasks() -> list[str]:

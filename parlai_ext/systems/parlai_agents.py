@@ -1,5 +1,5 @@
 """
-From a system's name and options to a ParlAI agent that can talk.
+Builds the ParlAI agent of a system, and checks options as building it would.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ def load_system(
     :raises UserError: naming the system and the option, when it cannot be built.
     """
     prepare_parlai()
-    with _data_only(system, datapath):
+    with _read_as_data(system, datapath):
         try:
-            return _built(system, datapath, no_cuda, fp16)
+            return _build(system, datapath, no_cuda, fp16)
         except BadModelFile:
             raise
         except UserError as error:
             raise SystemFailed(system.name, str(error)) from error.__cause__
 
 
-def _built(
+def _build(
     system: System, datapath: str | None, no_cuda: bool, fp16: bool | None
 ) -> Player:
-    given = _given(system, datapath)
+    given = _options_to_build(system, datapath)
     opt = parsed_options(system, given)
     known = {**opt, **effective_options(system, datapath), **given}
     family = family_of(known)
     family.check(known, _option_error(system), datapath)
-    for key, value in _ours(opt, given, no_cuda, fp16, family).items():
+    for key, value in _our_options(opt, given, no_cuda, fp16, family).items():
         opt[key] = opt['override'][key] = value
     try:
-        with ensure_checked_downloads(datapath), fresh_candidates(), _few_words():
+        with ensure_checked_downloads(datapath), fresh_candidates(), _quiet_parlai():
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError as error:
         tokenizer = needed_tokenizer(known, datapath)
@@ -94,8 +94,8 @@ def check_options(system: System, datapath: str | None = None) -> None:
     :raises UserError: naming the system and the option that cannot be meant.
     """
     prepare_parlai()
-    with _data_only(system, datapath):
-        parsed_options(system, _given(system, datapath))
+    with _read_as_data(system, datapath):
+        parsed_options(system, _options_to_build(system, datapath))
 
 
 def samples(system: System, datapath: str | None = None) -> bool:
@@ -108,9 +108,10 @@ def samples(system: System, datapath: str | None = None) -> bool:
     return family_of(opt).samples(opt)
 
 
-def _given(system: System, datapath: str | None) -> dict[str, Any]:
+def _options_to_build(system: System, datapath: str | None) -> dict[str, Any]:
     """
-    Return the options that build the system, its model file found or downloaded.
+    Return the roster's options as the agent needs them: with local paths, the files
+    downloaded.
     """
     given = given_options(system)
     if str(given.get('datatype', '')).startswith('train'):
@@ -118,7 +119,9 @@ def _given(system: System, datapath: str | None) -> dict[str, Any]:
             'datatype', 'train builds an optimizer; leave it out'
         )
     if 'model_file' in given:
-        given['model_file'] = _found(system, str(given['model_file']), datapath)
+        given['model_file'] = _local_model_file(
+            system, str(given['model_file']), datapath
+        )
     elif 'model' not in given:
         raise _option_error(system)('model_file', 'not given, and no model either')
     check_reader(effective_options(system, datapath))
@@ -127,16 +130,16 @@ def _given(system: System, datapath: str | None) -> dict[str, Any]:
     candidates = given.get('fixed_candidates_path')
     if is_spec(candidates):
         try:
-            found = candidates_file(str(candidates), datapath)
+            file = candidates_file(str(candidates), datapath)
         except UserError as error:
             raise _option_error(system)('fixed_candidates_path', str(error)) from error
-        given['fixed_candidates_path'] = str(found)
+        given['fixed_candidates_path'] = str(file)
     if datapath is not None:
         given.setdefault('datapath', datapath)
     return given
 
 
-def _ours(
+def _our_options(
     opt: Opt,
     given: Mapping[str, Any],
     no_cuda: bool,
@@ -155,19 +158,19 @@ def _ours(
     return ours | {k: v for k, v in family.built_with.items() if k in opt}
 
 
-def _found(system: System, path: str, datapath: str | None) -> str:
+def _local_model_file(system: System, path: str, datapath: str | None) -> str:
     """
     Return the model file's path on this machine.
     """
     try:
-        with _few_words():
-            found = fetch_path(path, datapath)
+        with _quiet_parlai():
+            file = fetch_path(path, datapath)
     except UserError as error:
         raise _option_error(system)('model_file', str(error)) from error
-    if not found.is_file():
+    if not file.is_file():
         where = f' ({path})' if is_zoo_path(path) else ''
-        raise _option_error(system)('model_file', f'there is no file {found}{where}')
-    return str(found)
+        raise _option_error(system)('model_file', f'there is no file {file}{where}')
+    return str(file)
 
 
 def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
@@ -177,7 +180,7 @@ def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
     parser = ParlaiParser(True, True)
     bad = _option_error(system)
     try:
-        with _few_words():
+        with _quiet_parlai():
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
         name = effective_options(system, given.get('datapath')).get('model')
@@ -203,9 +206,9 @@ def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
 
 
 @contextmanager
-def _data_only(system: System, datapath: str | None) -> Iterator[None]:
+def _read_as_data(system: System, datapath: str | None) -> Iterator[None]:
     """
-    Let the system's files be read as data; say whose file is more, or damaged.
+    Let the system's files be read as data; name the system whose file is refused.
     """
     place = {} if datapath is None else {'datapath': datapath}
     try:
@@ -227,9 +230,9 @@ def _option_error(system: System) -> Any:
 
 
 @contextmanager
-def _few_words() -> Iterator[None]:
+def _quiet_parlai() -> Iterator[None]:
     """
-    Keep ParlAI from reporting every option that it overrides.
+    Silence ParlAI's reports of every option that it overrides.
     """
     handler = parlai_logging.logger.streamHandler
     level = handler.level

@@ -79,14 +79,14 @@ def read(
 
     :param extra: from `loading_arguments`.
     :param trust: the code that comes with the model may run.
-    :param allowed: says when else it might.
+    :param allowed: ends a refusal: what would allow such code to run.
     :param kind: the class that loads the model; of its weights a pooling layer may be
         missing. Without it, the model is one that generates text.
     :raises UserError: ``option: what is wrong; what would be right``.
     """
-    asked = {'local_files_only': True, 'trust_remote_code': trust}
+    arguments = {'local_files_only': True, 'trust_remote_code': trust}
     with quiet():
-        config = _read_part('config', folder, AutoConfig, allowed, **asked)
+        config = _read_part('config', folder, AutoConfig, allowed, **arguments)
         if not trust and (kernel := _hub_kernel(config)):
             raise UserError(
                 f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
@@ -96,13 +96,13 @@ def read(
             extra
         ):
             raise UserError('hf_quantisation: the model is quantised already; none')
-        tokenizer = _read_part('tokenizer', folder, AutoTokenizer, allowed, **asked)
+        tokenizer = _read_part('tokenizer', folder, AutoTokenizer, allowed, **arguments)
         _check_words(tokenizer, folder)
         seq2seq = bool(config.is_encoder_decoder)
         unused = () if kind is None else ('pooler.',)
         kind = kind or (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
-        asked |= {**extra, 'config': config, 'output_loading_info': True}
-        model, info = _read_part('model', folder, kind, allowed, **asked)
+        arguments |= {**extra, 'config': config, 'output_loading_info': True}
+        model, info = _read_part('model', folder, kind, allowed, **arguments)
     _check_weights(info, folder, unused)
     if not {'device_map', 'quantization_config'} & set(extra):
         model = model.to(device)
@@ -201,14 +201,16 @@ def _check_weights(
         )
 
 
-def _read_part(what: str, folder: Path, kind: Any, allowed: str, **asked: Any) -> Any:
+def _read_part(
+    what: str, folder: Path, kind: Any, allowed: str, **arguments: Any
+) -> Any:
     """
     Return what transformers reads from a folder.
 
     :raises UserError: one line that says why it cannot be read.
     """
     try:
-        return kind.from_pretrained(folder, **asked)
+        return kind.from_pretrained(folder, **arguments)
     except BadModelFile as error:
         raise UserError(f'hf_model: {error.path}: {error.why}') from error
     except Exception as error:

@@ -31,8 +31,9 @@ class Resolution:
     """
     Whether a system can start: `present`, to `download`, or `missing` with a reason.
 
-    `where` is a path or the URLs of the weights; `besides` tells of other files that it
-    needs; `bytes` is what the weights take in float32. A reason names an option first.
+    `where` is a path or the URLs of the weights; `besides` has a line for each other
+    file to be downloaded or made; `bytes` is what the weights take in float32. A reason
+    names an option first.
     """
 
     name: str
@@ -57,7 +58,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
         own = own_options(system, datapath) if model else {}
-        besides = list(_besides(system, datapath, own))
+        besides = list(_other_files(system, datapath, own))
         agent = system.opt.get('model') or own.get('model')
         if agent:
             _check_agent(str(agent), {**own, **system.opt})
@@ -80,7 +81,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
     return Resolution(system.name, status, where, reason, params, size, tuple(besides))
 
 
-def _besides(
+def _other_files(
     system: System, datapath: str | None, own: Mapping[str, Any]
 ) -> Iterator[str]:
     """
@@ -113,14 +114,14 @@ def _check_agent(agent: str, opt: Mapping[str, Any]) -> None:
 
     check_reader({**opt, 'model': agent})
     try:
-        found = load_agent_module(agent)
+        agent_class = load_agent_module(agent)
     except ImportError as e:
-        hint = nearest(agent, _like_agents(agent))
+        hint = nearest(agent, _agent_names_like(agent))
         hint = f'; {hint}' if hint.startswith('did') else ''
         raise UserError(f'model: no agent {agent!r}: {e}{hint}') from None
     except (Exception, SystemExit) as e:  # which a foreign module may raise
         raise UserError(f'model: agent {agent!r} cannot be imported: {e}') from None
-    if not (isinstance(found, type) and issubclass(found, Agent)):
+    if not (isinstance(agent_class, type) and issubclass(agent_class, Agent)):
         raise UserError(f'model: {agent} is no ParlAI agent')
 
 
@@ -141,7 +142,7 @@ def _check_options(system: System, agent: str) -> None:
             os.environ.pop('PARLAI_DATAPATH', None)
 
 
-def _like_agents(agent: str) -> list[str]:
+def _agent_names_like(agent: str) -> list[str]:
     """
     Return agent names of the same form as this one.
     """
@@ -153,8 +154,8 @@ def _like_agents(agent: str) -> list[str]:
     package = agent.removeprefix(prefix).partition('/')[0]
     if '/' in agent and package in names:
         inside = import_module(f'{room}.agents.{package}')
-        found = pkgutil.iter_modules(inside.__path__)
-        names = [f'{package}/{m.name}' for m in found]
+        modules = pkgutil.iter_modules(inside.__path__)
+        names = [f'{package}/{m.name}' for m in modules]
     return [prefix + name for name in names]
 
 

@@ -1,5 +1,5 @@
 """
-What an agent says it has used: requests, tokens, money.
+What an agent has used, by its own count: requests, tokens, money.
 
 An agent that counts such things has `usage`, a method or a property, which gives a map
 or a dataclass with the keys of `KEYS`. A cost of `None` means that no price is known.
@@ -19,13 +19,13 @@ def spending_of(agent: Any) -> Spending | None:
     """
     Return what an agent has used so far, `None` when it does not count.
     """
-    found = getattr(agent, 'usage', None)
-    found = found() if callable(found) else found
-    if is_dataclass(found) and not isinstance(found, type):
-        found = asdict(found)
-    if not isinstance(found, Mapping):
+    usage = getattr(agent, 'usage', None)
+    usage = usage() if callable(usage) else usage
+    if is_dataclass(usage) and not isinstance(usage, type):
+        usage = asdict(usage)
+    if not isinstance(usage, Mapping):
         return None
-    return {**{key: found.get(key) or 0 for key in KEYS}, 'cost': found.get('cost')}
+    return {**{key: usage.get(key) or 0 for key in KEYS}, 'cost': usage.get('cost')}
 
 
 def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> Spending:
@@ -39,7 +39,7 @@ def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> Spending:
 
 def since(now: Mapping[str, Any], before: Mapping[str, Any]) -> Spending:
     """
-    Return what was used between two looks.
+    Return the difference of two readings of one meter.
     """
     cost = None if now['cost'] is None else now['cost'] - (before['cost'] or 0)
     return {**{key: now[key] - before[key] for key in KEYS}, 'cost': cost}
@@ -47,7 +47,7 @@ def since(now: Mapping[str, Any], before: Mapping[str, Any]) -> Spending:
 
 def meter_of(agent: Any) -> Any:
     """
-    Return the object that counts: agents of one endpoint have one meter.
+    Return the object that counts: agents of one endpoint share one.
     """
     return getattr(agent, 'endpoint', agent)
 

@@ -1,5 +1,5 @@
 """
-Memory that has run out, and how torch says so; memory that is given back.
+Recognises memory that has run out, and gives freed memory back to the system.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 
 def is_out_of_memory(error: BaseException | None) -> bool:
     """
-    Tell whether memory has run out; of a CPU's, torch tells in words alone.
+    True if an error means that memory has run out; on a CPU, only its text says so.
     """
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True

@@ -10,7 +10,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import candidates
-from parlai_ext.systems.candidates import candidates_file, parsed, to_download
+from parlai_ext.systems.candidates import candidates_file, parse_spec, to_download
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.resolve import resolve
 
@@ -89,7 +89,7 @@ def test_a_label_is_one_line(talk, tmp_path, label, line):
     ],
 )
 def test_a_spec_names_task_and_datatype(spec, task, datatype):
-    assert parsed(spec) == (task, datatype)
+    assert parse_spec(spec) == (task, datatype)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_spec_names_task_and_datatype(spec, task, datatype):
 )
 def test_a_spec_that_cannot_be_meant_is_refused(spec):
     with pytest.raises(UserError, match='task:TASK'):
-        parsed(spec)
+        parse_spec(spec)
 
 
 def test_two_ways_to_say_the_same_share_a_file_and_others_do_not(tmp_path):

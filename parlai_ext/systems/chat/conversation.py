@@ -29,7 +29,7 @@ class NoReply:
 
 class ConversationAgent(Agent):
     """
-    Subclasses say what to reply; listening and remembering are done here.
+    Subclasses define `replies`; the turns are stored here.
 
     A clone (`share`) has turns of its own and shares what `share` hands over.
     """
@@ -49,7 +49,7 @@ class ConversationAgent(Agent):
 
     def observe(self, observation: Message) -> Message:
         """
-        Hear a turn; what is returned holds the whole conversation in ``turns``.
+        Add a turn; the returned message holds the whole conversation in ``turns``.
         """
         if self.over:
             self.reset()
@@ -61,14 +61,14 @@ class ConversationAgent(Agent):
 
     def self_observe(self, act: Message) -> None:
         """
-        Remember what oneself said.
+        Add the agent's own utterance to the conversation.
         """
         if act.get('text'):
             self.turns.append(Turn(True, act['text']))
 
     def act(self) -> Message:
         """
-        Reply to what was heard.
+        Reply to the last observation.
         """
         [reply] = self.batch_act([self.observation])
         self.self_observe(reply)
@@ -78,8 +78,8 @@ class ConversationAgent(Agent):
         """
         Reply to many conversations at once; no reply comes with a ``reason``.
         """
-        found = self.replies([seen['turns'] for seen in observations])
-        return [self._act(one) for one in found]
+        replies = self.replies([seen['turns'] for seen in observations])
+        return [self._act(reply) for reply in replies]
 
     def reset(self) -> None:
         """

@@ -64,10 +64,10 @@ def reply(data: Any) -> RemoteReply:
         why = 'content filter' if ended == 'content_filter' else f'it ended by {ended}'
         refused = message.get('refusal')
         why = f'refused: {shortened(refused)}' if isinstance(refused, str) else why
-        found = RemoteReply(None, f'no text: {why}', model_name(data.get('model')))
+        reply = RemoteReply(None, f'no text: {why}', model_name(data.get('model')))
     else:
-        found = text_reply(text, data.get('model'))
-    return found.with_usage(data)
+        reply = text_reply(text, data.get('model'))
+    return reply.with_usage(data)
 
 
 def refusal(data: Any) -> str | None:

@@ -1,7 +1,7 @@
 r"""
 The plain format: one POST a reply, for any system that can be put behind a web server.
 
-You have a bot, in any language, and want it to take a seat. Let it answer POST requests
+You have a bot, in any language, and want to evaluate it. Let it answer POST requests
 whose body is a JSON object (UTF-8). This is a whole request::
 
     {"id": "6aebd1e8441ff38d",
@@ -68,7 +68,7 @@ A whole server (a bot that can do one thing at a time only: `HTTPServer`)::
 
     ThreadingHTTPServer(('127.0.0.1', 8123), Bot).serve_forever()
 
-and its seat, in any roster::
+and its entry in any roster::
 
     - {name: mybot, opt: {model: 'ext:remote', remote_format: plain,
                           remote_url: 'http://127.0.0.1:8123/'}}
@@ -119,7 +119,7 @@ def request(
 
 def conversation_id(turns: Sequence[Turn]) -> str:
     """
-    Return an id that depends on what was said, and by whom, alone.
+    Return an id that depends on the utterances and their speakers alone.
     """
     return content_id('conversation', [[SPEAKERS[t.mine], t.text] for t in turns])
 
