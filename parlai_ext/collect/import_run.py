@@ -173,7 +173,7 @@ def write_run(
 
     :raises UserError: when something else is there, or another import is at work.
     """
-    new = manifests.plain(manifest)
+    new = manifests.manifest_data(manifest)
     if (root / manifests.NAME).exists():
         return _again(root, new, dialogues)
     if root.is_dir() and any(root.iterdir()):
@@ -220,7 +220,7 @@ def _again(root: Path, new: Mapping[str, Any], dialogues: DialoguesByPairing) ->
             f'{root} holds a run of protocol {old["protocol"]["name"]}, not imported '
             'dialogues; use another --run-dir'
         )
-    manifests.merged(old, new, root)
+    manifests.merge_manifests(old, new, root)
     run = RunFolder(root, old)
     with run.lock():
         return bool(_write(run, dialogues, progress=False))

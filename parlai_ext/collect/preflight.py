@@ -39,7 +39,9 @@ def planned(opt: Mapping[str, Any]) -> Plan:
     """
     plan = make_plan(opt)
     if run := RunFolder.existing_or_none(opt.get('run_dir')):
-        manifests.merged(run.manifest, manifests.plain(plan.manifest), run.root)
+        manifests.merge_manifests(
+            run.manifest, manifests.manifest_data(plan.manifest), run.root
+        )
     return plan
 
 

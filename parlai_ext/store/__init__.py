@@ -1,7 +1,7 @@
 """
-The run folder: everything a run made, whole or not there at all.
+The run folder: every file of a run is complete, or it is not there.
 
-    RUN/manifest.json                          what the run is
+    RUN/manifest.json                          protocol, systems, openers, versions
     RUN/dialogues/<pairing>/<shard>.jsonl      ParlAI Conversations, with .metadata
     RUN/scores/<hash>/signature.txt            one folder for each scorer signature
     RUN/scores/<hash>/<pairing>/<shard>.jsonl  one line a dialogue

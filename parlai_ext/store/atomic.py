@@ -1,5 +1,6 @@
 """
-Files that are whole or absent: temporary name, fsync, rename, fsync of the folder.
+Writes files that are complete or absent: temporary name, fsync, rename, fsync of the
+folder.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ LEFTOVER = '.unfinished'
 
 def write_file(path: Path, data: bytes) -> None:
     """
-    Put ``data`` at ``path``, replacing what was there, or leave all as it was.
+    Write ``data`` to ``path`` and replace a file there, or leave everything as it was.
     """
     make_folder(path.parent)
     unfinished = path.with_name(f'.{path.name}{LEFTOVER}')
-    with _named(path):
+    with _file_named_in_errors(path):
         try:
             _write_synced(unfinished, data)
             os.replace(unfinished, path)
@@ -36,9 +37,9 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _file_named_in_errors(path: Path) -> Iterator[None]:
     """
-    Have a failure of the disk name the file; of an open one it does not by itself.
+    Add the file's name to an error of the disk, which lacks it for an open file.
     """
     try:
         yield
@@ -50,7 +51,7 @@ def _named(path: Path) -> Iterator[None]:
 
 def _write_synced(path: Path, data: bytes) -> None:
     """
-    Write ``data`` to the disk itself, not only to its cache.
+    Write ``data`` to the disk itself, not only to the system's cache.
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     try:
@@ -64,7 +65,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 def _sync_folder(path: Path) -> None:
     """
-    Make the names in a folder durable, where the file system knows how.
+    Make the names in a folder durable, where the file system can.
     """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -78,7 +79,7 @@ def _sync_folder(path: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """
-    Make a folder and those above it, durably.
+    Make a folder and those above it, and make their names durable.
     """
     if path.is_dir():
         return
@@ -103,10 +104,12 @@ def remove_leftovers(root: Path) -> None:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """
-    Hold the lock file ``path``; refuse at once when another process does.
+    Hold the lock file ``path``.
 
-    The system frees the lock when its holder ends, however it ends. The file says
-    who holds it and is empty when nobody does.
+    The operating system frees the lock when its process ends for any reason. The file
+    names that process; it is empty while nobody holds the lock.
+
+    :raises UserError: at once, if another process holds it.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -131,14 +134,14 @@ def locked(path: Path) -> Iterator[None]:
 
 def _holder() -> bytes:
     """
-    Return who we are, as the lock file says it.
+    Return the content of the lock file: this process and this machine.
     """
     return json.dumps({'pid': os.getpid(), 'host': socket.gethostname()}).encode()
 
 
 def _refusal(path: Path) -> str:
     """
-    Say who holds the lock, as far as the file tells.
+    Return the message that names the holder of the lock, if the file does.
     """
     try:
         holder = json.loads(path.read_bytes())

@@ -23,7 +23,7 @@ from parlai_ext.core.nouns import (
 from parlai_ext.core.schedule import ShardKey
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder, remove_leftovers, write_file
-from parlai_ext.store.lines import damaged, decode_shard, dumps, encode_shard
+from parlai_ext.store.lines import damage_error, decode_shard, dumps, encode_shard
 from parlai_ext.store.shards import (
     dialogue_from_record,
     dialogue_record,
@@ -61,12 +61,12 @@ class RunFolder:
             else than a run, or is in use.
         """
         root = Path(root)
-        new = manifests.plain(manifest)
+        new = manifests.manifest_data(manifest)
         make_folder(root)
         with _exclusive(root):
             if (root / manifests.NAME).exists():
                 old = manifests.load(root)
-                new = manifests.merged(old, new, root)
+                new = manifests.merge_manifests(old, new, root)
             elif (root / 'dialogues').exists() or (root / 'scores').exists():
                 raise UserError(
                     f'{root} has dialogues or scores but no {manifests.NAME}; '
@@ -144,7 +144,7 @@ class RunFolder:
         path = self._shard(pairing_id, index)
         records = decode_shard(_read_bytes(path, 'collect it'), index, path)
         if any(record['pairing_id'] != pairing_id for record in records):
-            raise damaged(path, 'line 1 is of another pairing')
+            raise damage_error(path, 'line 1 is of another pairing')
         return [dialogue_from_record(record) for record in records]
 
     def dialogue_shards(self) -> list[ShardKey]:

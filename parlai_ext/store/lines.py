@@ -1,11 +1,11 @@
 """
-Records as lines of JSON that betray any damage.
+Records as lines of JSON with a checksum, which shows any damage.
 
-A line is the only spelling of its record: sorted keys, shortest floats, a checksum
-of the rest. Line separators that JSON lets stand are escaped, so that readers that
-split on them (ParlAI's `splitlines()`) see one line a record, and so are lone
-surrogates, which UTF-8 cannot hold. Two lone surrogates that form a pair are, in
-JSON, the character that they encode, and come back as that.
+A record has exactly one spelling: sorted keys, shortest floats, a checksum of the rest.
+Line separators that JSON allows in strings are escaped, because ParlAI's `splitlines()`
+would split a record at them. Lone surrogates are escaped, because UTF-8 cannot hold
+them; two that form a pair are, in JSON, the character that they encode, and are read
+back as that character.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _HEAD = re.compile(r'\{"checksum": "([0-9a-f]{16})", ')
 
 def dumps(value: Any, **kwargs: Any) -> str:
     """
-    Return ``value`` as JSON that any reader of UTF-8 lines can take.
+    Return ``value`` as one line of JSON for any reader of UTF-8.
 
     :raises ValueError: for NaN or infinity, which JSON does not have.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, **kwargs)
-    return _UNSAFE.sub(lambda found: f'\\u{ord(found[0]):04x}', text)
+    return _UNSAFE.sub(lambda match: f'\\u{ord(match[0]):04x}', text)
 
 
 def checksum(record: Mapping[str, Any]) -> str:
     """
-    Return 16 hex digits of the record's content, its own checksum left out.
+    Return 16 hex digits that depend on the record's content, except its own checksum.
     """
     rest = {key: value for key, value in record.items() if key != 'checksum'}
     return _digest(dumps(rest, sort_keys=True, separators=(',', ':')))
@@ -47,17 +47,16 @@ def _digest(text: str) -> str:
 
 def encode(record: Mapping[str, Any]) -> str:
     """
-    Return the one line that stands for ``record``.
+    Return the one line of ``record``.
     """
-    whole = {**record, 'checksum': checksum(record)}
-    return dumps(whole, sort_keys=True)
+    return dumps({**record, 'checksum': checksum(record)}, sort_keys=True)
 
 
 def decode(line: bytes) -> dict[str, Any]:
     """
     Return the record of a line.
 
-    :raises ValueError: when the line is not exactly as `encode` wrote it.
+    :raises ValueError: if the line is not exactly as `encode` wrote it.
     """
     text = line.decode()
     record = json.loads(text)
@@ -71,10 +70,11 @@ def decode(line: bytes) -> dict[str, Any]:
 
 def _intact(line: str) -> bool:
     """
-    Tell that a line of JSON has the text that `encode` wrote; if not, it still may.
+    True if a quick test shows that `encode` wrote this line of JSON. A false result is
+    no proof of damage.
 
-    The checksum is of that text without itself and without the spaces behind ``,`` and
-    ``:``. Taking them out is quicker than writing the record out again.
+    The checksum is of the record's text without the checksum and without the spaces
+    after ``,`` and ``:``. Removing them is quicker than encoding the record again.
     """
     head = _HEAD.match(line)
     if head is None:
@@ -93,11 +93,11 @@ def _intact(line: str) -> bool:
 
 def encode_shard(records: Sequence[Mapping[str, Any]], index: int) -> bytes:
     """
-    Return a shard's bytes; each line knows its place, so that none can be missing.
+    Return a shard's bytes. Each line holds its number, so that a missing line is noticed.
     """
-    of = len(records)
+    count = len(records)
     lines = [
-        encode({**record, 'shard': {'index': index, 'line': n, 'of': of}})
+        encode({**record, 'shard': {'index': index, 'line': n, 'of': count}})
         for n, record in enumerate(records)
     ]
     return ''.join(line + '\n' for line in lines).encode()
@@ -107,40 +107,40 @@ def decode_shard(data: bytes, index: int, path: Path) -> list[dict[str, Any]]:
     """
     Return a shard's records.
 
-    :raises UserError: naming file and line when anything in it is not as written.
+    :raises UserError: names file and line of anything that is not as it was written.
     """
     *lines, rest = data.split(b'\n')
     records: list[dict[str, Any]] = []
-    of = None
+    count = None
     for n, line in enumerate(lines):
         try:
             record = decode(line)
             place = record.pop('shard')
         except (ValueError, KeyError, RecursionError) as error:
-            raise damaged(path, f'line {n + 1} is damaged ({_brief(error)})') from None
-        of = place['of'] if of is None else of
-        if place != {'index': index, 'line': n, 'of': of}:
-            raise damaged(path, f'line {n + 1} belongs to another place')
+            raise damage_error(
+                path, f'line {n + 1} is damaged ({_short_text(error)})'
+            ) from None
+        count = place['of'] if count is None else count
+        if place != {'index': index, 'line': n, 'of': count}:
+            raise damage_error(path, f'line {n + 1} belongs to another place')
         records.append(record)
     if rest:
-        raise damaged(path, f'line {len(lines) + 1} is cut off')
-    if of != len(records):
-        raise damaged(path, f'line {len(records) + 1} is missing')
+        raise damage_error(path, f'line {len(lines) + 1} is cut off')
+    if count != len(records):
+        raise damage_error(path, f'line {len(records) + 1} is missing')
     return records
 
 
-def damaged(path: Path, what: str) -> UserError:
+def damage_error(path: Path, what: str) -> UserError:
     """
-    Return the error for a damaged shard, with the way out.
+    Return the error about a damaged shard.
     """
-    return UserError(
-        f'{path}: {what}; delete this file and run again to have it redone'
-    )
+    return UserError(f'{path}: {what}; delete this file and run again to remake it')
 
 
-def _brief(error: Exception) -> str:
+def _short_text(error: Exception) -> str:
     """
-    Return an error's words on one short line.
+    Return an error's message on one short line.
     """
     words = ' '.join(str(error).split())
     return ascii(words)[1:-1][:80]

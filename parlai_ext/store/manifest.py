@@ -1,8 +1,8 @@
 """
-The manifest: what a run is, and what may change when it is continued.
+The manifest of a run, and the rule for what may change when a run is continued.
 
-How dialogues arise and how they are scored may not change, nor any system that is
-already there; systems to evaluate may be added.
+Settings of collecting and scoring may not change, nor may any system that the run has
+already; targets may be added.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SCHEMA = 1
 NAME = 'manifest.json'
 _SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')
 _ABSENT = object()
-AS_THEY_ARE = '; score_dialogues judges the dialogues that are there by another scorer'
+SCORING_HINT = '; score_dialogues judges the dialogues that are there by another scorer'
 
 
-def plain(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def manifest_data(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return a manifest as the JSON data that a file of it would give back.
+    Return a manifest as JSON data, with every key, as it would be read from its file.
     """
     data: dict[str, Any] = json.loads(dumps(manifest))
     data.pop('checksum', None)
@@ -49,15 +49,15 @@ def save(root: Path, manifest: Mapping[str, Any]) -> None:
     """
     Write the manifest, with its checksum.
     """
-    whole = {**manifest, 'checksum': checksum(manifest)}
-    write_file(root / NAME, (dumps(whole, indent=1) + '\n').encode())
+    data = {**manifest, 'checksum': checksum(manifest)}
+    write_file(root / NAME, (dumps(data, indent=1) + '\n').encode())
 
 
 def load(root: Path) -> dict[str, Any]:
     """
-    Read the manifest of an existing run.
+    Return the manifest of an existing run.
 
-    :raises UserError: when there is none, it is damaged, or of a newer version.
+    :raises UserError: if there is none, or it is damaged or of a newer version.
     """
     path = root / NAME
     try:
@@ -70,18 +70,18 @@ def load(root: Path) -> dict[str, Any]:
             f'{path} is damaged; restore it from a copy, or use another --run-dir'
         ) from None
     if version != SCHEMA:
-        raise UserError(_wrong_schema(path, version, manifest))
+        raise UserError(_schema_error(path, version, manifest))
     if checksum(manifest) != manifest.get('checksum'):
         raise UserError(
             f'{path} is damaged or was edited by hand (its checksum does not fit); '
             'restore it from a copy, or use another --run-dir'
         )
-    return plain(manifest)
+    return manifest_data(manifest)
 
 
-def _wrong_schema(path: Path, version: Any, manifest: Mapping[str, Any]) -> str:
+def _schema_error(path: Path, version: Any, manifest: Mapping[str, Any]) -> str:
     """
-    Say which version can read this run folder.
+    Return the message that names the version that can read this run folder.
     """
     maker = (manifest.get('versions') or {}).get('parlai_ext')
     needed = f'parlai_ext {maker}' if maker else 'the parlai_ext that wrote it'
@@ -91,20 +91,20 @@ def _wrong_schema(path: Path, version: Any, manifest: Mapping[str, Any]) -> str:
     )
 
 
-def merged(
+def merge_manifests(
     old: Mapping[str, Any], new: Mapping[str, Any], root: Path
 ) -> dict[str, Any]:
     """
-    Return the manifest of the run ``old`` continued as ``new``: their union.
+    Return the union of a run's manifest and the one that it is continued with.
 
-    :raises UserError: naming every key that may not differ and does.
+    :raises UserError: names every key that differs and may not.
     """
-    if changes := list(differences(old, new)):
+    if changes := list(manifest_differences(old, new)):
         raise UserError(
             f'{root} was made with other settings (old → new): '
             + '; '.join(changes)
             + '. Set these as they were, or use another --run-dir'
-            + (AS_THEY_ARE if all(c.startswith('score.') for c in changes) else '')
+            + (SCORING_HINT if all(c.startswith('score.') for c in changes) else '')
         )
     if old['versions'] != new['versions']:
         logger.warning(
@@ -122,47 +122,50 @@ def merged(
     }
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def manifest_differences(
+    old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[str]:
     """
     Yield ``key: old → new`` for everything that may not differ.
     """
-    found = False
-    for line in _settings(old, new):
-        found = True
-        yield line
-    if found:
+    if lines := list(_setting_differences(old, new)):
+        yield from lines
         return
-    # a pairing's id changes with what its systems are: said above when it can be
+    # a pairing's id changes with its systems, which the lines above name if they can
     before, after = _ids_by_pair(old), _ids_by_pair(new)
     for pair in before:
         if pair in after:
-            yield from _changes(f'pairings.{pair}', before[pair], after[pair])
+            yield from _leaf_differences(f'pairings.{pair}', before[pair], after[pair])
 
 
-def _settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _setting_differences(
+    old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[str]:
     """
-    Yield what differs in the settings, and in the systems that both have.
+    Yield the differences of settings, and of the systems that both runs have.
     """
     for key in ('collect', 'score', 'partners', 'shard_size'):
-        yield from _changes(key, old.get(key, _ABSENT), new.get(key, _ABSENT))
+        yield from _leaf_differences(key, old.get(key, _ABSENT), new.get(key, _ABSENT))
     before, after = _opener_ids(old), _opener_ids(new)
     if before != after:
-        yield f'openers: {_counted(before)} → {_counted(after)}'
+        yield f'openers: {_openers_text(before)} → {_openers_text(after)}'
     for name, what in old['targets'].items():
         if new['targets'].get(name, what) != what:
-            yield from _changes(f'targets.{name}', _all(old, name), _all(new, name))
+            yield from _leaf_differences(
+                f'targets.{name}', _system(old, name), _system(new, name)
+            )
 
 
-def _changes(key: str, old: Any, new: Any) -> Iterator[str]:
+def _leaf_differences(key: str, old: Any, new: Any) -> Iterator[str]:
     """
-    Yield the differing leaves below ``key``.
+    Yield ``key: old → new`` for each value below ``key`` that differs.
     """
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in dict.fromkeys((*old, *new)):
             inner = old.get(name, _ABSENT), new.get(name, _ABSENT)
-            yield from _changes(f'{key}.{name}', *inner)
+            yield from _leaf_differences(f'{key}.{name}', *inner)
     else:
         shown = key if key.isprintable() else repr(key)
         yield f'{shown}: {_short(old)} → {_short(new)}'
@@ -170,7 +173,7 @@ def _changes(key: str, old: Any, new: Any) -> Iterator[str]:
 
 def _short(value: Any) -> str:
     """
-    Return a value on one line, cut when it is long.
+    Return a value on one line; a long one is cut.
     """
     if value is _ABSENT:
         return '(absent)'
@@ -178,9 +181,9 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f'{text[:48]}… #{content_id(value)[:8]}'
 
 
-def _all(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _system(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
     """
-    Return what a target is and, when the manifest says so, how it is built.
+    Return the identity of a target and, if the manifest has them, its options.
     """
     return {**manifest['systems'].get(name, {}), **manifest['targets'][name]}
 
@@ -189,13 +192,14 @@ def _opener_ids(manifest: Mapping[str, Any]) -> list[str]:
     return [one['id'] for one in manifest['openers']]
 
 
-def _counted(ids: list[str]) -> str:
+def _openers_text(ids: list[str]) -> str:
     return f'{len(ids)} openers #{content_id(ids)[:8]}'
 
 
 def _ids_by_pair(manifest: Mapping[str, Any]) -> dict[str, str]:
     """
-    Return pairing ids by readable pair: an id changes when a system's content does.
+    Return pairing ids by the names of scheme and systems; an id also depends on the
+    systems' content.
     """
     return {
         f'{one["scheme"]}.{one["first"]}--{one["second"]}': one['id']
