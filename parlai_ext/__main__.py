@@ -1,8 +1,8 @@
 """
-`python -m parlai_ext COMMAND …`: the `parlai` command line, wherever that is broken.
+`python -m parlai_ext COMMAND …`: the `parlai` command line where `parlai` itself fails.
 
-Works behind a `parlai_internal` that hides ours, starts commands that need no model
-without ParlAI, and turns a missing or too-new package into one clear line.
+It works although another `parlai_internal` hides ours, starts commands that need no
+model without ParlAI, and reports a missing or too-new package in one line.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from parlai_ext.commands import installation as doctor
 from parlai_ext.commands.command import fail, print_anywhere, run_directly
+from parlai_ext.commands.installation import findings
 
 WITHOUT_PARLAI = ('rank_systems', 'report_run', 'doctor')
 
@@ -37,34 +37,35 @@ def run_with_parlai(args: list[str]) -> None:
     """
     Start ParlAI's own command line with our commands in it.
     """
-    # ParlAI's first import; it warns of its end, which `setuptools<82` puts off
+    # ParlAI imports pkg_resources, which warns; setuptools is pinned for that reason
     warnings.filterwarnings('ignore', message='pkg_resources is deprecated')
     try:
         from parlai.core.script import superscript_main
 
         from parlai_ext.commands import plugin
     except Exception as e:
-        fail(first_aid(e))
+        fail(import_problem(e))
     plugin.register()
     superscript_main(args)
 
 
-def first_aid(error: Exception) -> str:
+def import_problem(error: Exception) -> str:
     """
-    Return what the doctor says first where ParlAI cannot be imported.
+    Return why ParlAI cannot be imported: the most important problem of the installation
+    with its solution, else the error.
     """
-    wrong = [finding for finding in doctor.findings() if finding.wrong]
+    wrong = [finding for finding in findings() if finding.wrong]
     if not wrong:
         return f'parlai cannot be imported: {type(error).__name__}: {error}'
-    return f'{wrong[0].what}; to mend it: {wrong[0].mend}'
+    return f'{wrong[0].problem}; solve it with: {wrong[0].solution}'
 
 
-def not_from_here() -> None:
+def ignore_current_folder() -> None:
     """
-    Have no module found in the current folder by chance, as `parlai` has none.
+    Import no modules from the current folder, as `parlai` does not.
 
-    ``python -m`` looks there first; a `projects` or a `transformers.py` in it would
-    run. PYTHONPATH=. asks for that.
+    ``python -m`` looks there first, and a `projects` or a `transformers.py` in it would
+    run. With PYTHONPATH=. they still do.
     """
     safe = getattr(sys.flags, 'safe_path', False)  # since Python 3.11
     if not safe and sys.path and os.path.realpath(sys.path[0]) == os.getcwd():
@@ -72,5 +73,5 @@ def not_from_here() -> None:
 
 
 if __name__ == '__main__':
-    not_from_here()
+    ignore_current_folder()
     main()

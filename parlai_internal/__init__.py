@@ -1,5 +1,5 @@
 """
-The door through which the `parlai` command finds parlai_ext (core/script.py:44).
+The package in which the `parlai` command looks for commands (core/script.py:44).
 
 A regular package that merges with a user's own `parlai_internal`.
 """

@@ -1,7 +1,8 @@
 """
-What keeps `parlai` and parlai_ext from working here, and the command that mends it.
+Checks of an installation: each problem, with the command that solves it.
 
-Imports nothing but the standard library until it is known that the rest can be.
+Other packages than the standard library are imported only after a check that they can
+be.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from parlai_ext.commands.command import COMMANDS, find_command
 PARLAI = '1.7.2'
 OLD_SETUPTOOLS = "'setuptools<80.9'"
 PIP = f'{sys.executable} -m pip install'
-# prints the folder that hides our door to `parlai`, or nothing
-LOOK = """
+# prints the folder that hides our `parlai_internal` from `parlai`, or nothing
+FIND_HIDING_FOLDER = """
 from importlib.util import find_spec
 import parlai_internal
 try:
@@ -37,27 +38,33 @@ print('' if door else parlai_internal.__path__[0])
 @dataclass(frozen=True)
 class Finding:
     """
-    What is so, and the command that mends it; not ``wrong`` if it may stay so.
+    One result of the checks, and the command that changes it; not ``wrong`` if nothing
+    needs to be done.
     """
 
-    what: str
-    mend: str
+    problem: str
+    solution: str
     wrong: bool = True
 
 
 def findings() -> list[Finding]:
     """
-    Return everything that is missing, too new or hidden, what matters most first.
+    Return everything that is missing, too new or hidden, the most important first.
     """
-    early = [*packages(), *pkg_resources(), *parlai(), *rooms()]
-    found = [*early, *conflicts(pip_check()), *hidden()]
-    # with one of the first wrong, these would say the same in other words
-    return found if any(f.wrong for f in early) else [*found, *commands()]
+    early = [
+        *check_packages(),
+        *check_pkg_resources(),
+        *check_parlai(),
+        *check_own_packages(),
+    ]
+    results = [*early, *check_conflicts(pip_check()), *check_hidden()]
+    # if an early check fails, the commands fail for the same reason
+    return results if any(f.wrong for f in early) else [*results, *check_commands()]
 
 
-def packages() -> Iterator[Finding]:
+def check_packages() -> Iterator[Finding]:
     """
-    The packages that `setup.py` asks for.
+    Check that the packages that `setup.py` requires are installed.
     """
     if version_of('parlai_ext') is None:
         yield Finding('parlai_ext itself is not installed', reinstall())
@@ -66,61 +73,61 @@ def packages() -> Iterator[Finding]:
         yield Finding(f'missing: {", ".join(missing)}', f'{PIP} {" ".join(missing)}')
 
 
-def pkg_resources() -> Iterator[Finding]:
+def check_pkg_resources() -> Iterator[Finding]:
     """
-    The module that `parlai` imports first and setuptools 82 took away.
+    Check for the module that `parlai` imports first and setuptools 82 removed.
     """
     version = version_of('setuptools')
     if version and not importable('pkg_resources'):
-        what = f'setuptools {version} is too new: `parlai` imports its pkg_resources'
-        yield Finding(f'{what}, gone since 82', f'{PIP} {OLD_SETUPTOOLS}')
+        problem = f'setuptools {version} is too new: `parlai` imports its pkg_resources'
+        yield Finding(f'{problem}, gone since 82', f'{PIP} {OLD_SETUPTOOLS}')
 
 
-def parlai() -> Iterator[Finding]:
+def check_parlai() -> Iterator[Finding]:
     """
-    ParlAI, in the version that the fixes were made for.
+    Check that ParlAI is installed in the version that `compat` fixes.
     """
     version = version_of('parlai')
     install = f'{PIP} --no-deps parlai=={PARLAI}'
     if version is None:
         yield Finding('parlai is missing', install)
     elif version != PARLAI:
-        yield Finding(f'parlai {version} is here and {PARLAI} is meant', install)
+        yield Finding(f'parlai {version} is installed, {PARLAI} is needed', install)
 
 
-def rooms() -> Iterator[Finding]:
+def check_own_packages() -> Iterator[Finding]:
     """
-    Our own packages: a checkout on the path is not an installation.
+    Check that our own packages are installed; a checkout on the path is not enough.
     """
-    for room in ('agents', 'tasks', 'worlds', 'zoo_configs'):
-        if find_spec(f'parlai_ext.{room}') is None:
-            yield Finding(f'parlai_ext.{room} is not installed', reinstall())
+    for name in ('agents', 'tasks', 'worlds', 'zoo_configs'):
+        if find_spec(f'parlai_ext.{name}') is None:
+            yield Finding(f'parlai_ext.{name} is not installed', reinstall())
             return
 
 
-def conflicts(lines: Sequence[str]) -> Iterator[Finding]:
+def check_conflicts(lines: Sequence[str]) -> Iterator[Finding]:
     """
-    What the ``lines`` of `pip check` say of the packages that we use.
+    Check the lines of `pip check` for conflicts of packages that we use.
     """
     pins = [line for line in lines if line.startswith('parlai ')]
     if pins:
-        what = f"{len(pins)} of parlai's own requirements are not met, as is meant"
-        yield Finding(f'{what} (numpy~=1.23 and the like)', 'nothing to do', False)
+        problem = f"{len(pins)} of parlai's own requirements are not met, on purpose"
+        yield Finding(f'{problem} (numpy~=1.23 and the like)', 'nothing to do', False)
     ours = [name.lower() for name in requirements()]
     for line in lines:
         clash = re.match(r'(\S+) \S+ has requirement (.+), but you have (.*)\.', line)
         if clash and clash[1].lower() in ours:
-            what = f'{clash[3]} does not suit {clash[1]}, which wants {clash[2]}'
-            yield Finding(what, f"{PIP} '{clash[2]}'")
+            problem = f'{clash[3]} does not fit {clash[1]}, which needs {clash[2]}'
+            yield Finding(problem, f"{PIP} '{clash[2]}'")
 
 
-def hidden() -> Iterator[Finding]:
+def check_hidden() -> Iterator[Finding]:
     """
-    Another `parlai_internal` in front of ours: `parlai` then never meets our commands.
+    Check for another `parlai_internal` before ours, which hides our commands.
     """
-    # asked in a process that, like `parlai`, does not look into the current folder
-    look = [sys.executable, '-P', '-c', LOOK]
-    done = subprocess.run(look, capture_output=True, text=True)
+    # in a process that, like `parlai`, does not look into the current folder
+    command = [sys.executable, '-P', '-c', FIND_HIDING_FOLDER]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         why = done.stderr.strip().split('\n')[-1]
         yield Finding(f'parlai_internal cannot be imported: {why}', reinstall())
@@ -137,14 +144,13 @@ def hidden() -> Iterator[Finding]:
     )
 
 
-def commands() -> Iterator[Finding]:
+def check_commands() -> Iterator[Finding]:
     """
-    The commands themselves, and whether `parlai` knows them.
+    Check that the commands can be imported and that `parlai` knows them.
     """
-    broken = [name for name in COMMANDS if why_not_importable(name)]
-    for name in broken:
-        what = f'`parlai {name}` cannot be imported: {why_not_importable(name)}'
-        yield Finding(what, reinstall())
+    broken = {name: why for name in COMMANDS if (why := import_problem(name))}
+    for name, why in broken.items():
+        yield Finding(f'`parlai {name}` cannot be imported: {why}', reinstall())
     if broken:
         return
     try:
@@ -153,18 +159,18 @@ def commands() -> Iterator[Finding]:
 
         setup_script_registry()
     except Exception as e:
-        what = f'parlai cannot be imported: {type(e).__name__}: {e}'
+        problem = f'parlai cannot be imported: {type(e).__name__}: {e}'
         again = f'{PIP} --force-reinstall --no-deps torch parlai=={PARLAI}'
-        yield Finding(what, again)
+        yield Finding(problem, again)
         return
     unknown = [name for name in COMMANDS if name not in SCRIPT_REGISTRY]
-    if unknown and not list(hidden()):
+    if unknown and not list(check_hidden()):
         yield Finding(f'`parlai` does not know {", ".join(unknown)}', reinstall())
 
 
-def why_not_importable(name: str) -> str:
+def import_problem(name: str) -> str:
     """
-    Return why the command called ``name`` cannot be imported; nothing if it can.
+    Return why the command ``name`` cannot be imported; an empty text if it can.
     """
     try:
         find_command(name)
@@ -175,7 +181,7 @@ def why_not_importable(name: str) -> str:
 
 def importable(module: str) -> bool:
     """
-    Return whether ``module`` can be imported.
+    True if ``module`` can be imported.
     """
     try:
         with warnings.catch_warnings():
@@ -188,7 +194,7 @@ def importable(module: str) -> bool:
 
 def pip_check() -> list[str]:
     """
-    Return what pip says of packages that do not suit each other.
+    Return pip's lines about packages that do not fit each other.
     """
     check = [sys.executable, '-m', 'pip', 'check', '--disable-pip-version-check']
     return subprocess.run(check, capture_output=True, text=True).stdout.split('\n')
@@ -196,7 +202,7 @@ def pip_check() -> list[str]:
 
 def requirements() -> list[str]:
     """
-    Return the names of the packages that `setup.py` asks for.
+    Return the names of the packages that `setup.py` requires.
     """
     try:
         lines = metadata.requires('parlai_ext') or []
@@ -208,7 +214,7 @@ def requirements() -> list[str]:
 
 def reinstall() -> str:
     """
-    Return the command that installs parlai_ext again from where it came.
+    Return the command that installs parlai_ext again from its source.
     """
     try:
         source = metadata.distribution('parlai_ext').read_text('direct_url.json')

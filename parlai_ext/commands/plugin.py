@@ -2,7 +2,7 @@
 Adds our commands to the `parlai` command line, on top of `prepare_parlai`.
 
 `parlai` imports this at every start (through `parlai_internal.scripts`), so nothing
-here may be slow and nothing here may take the user's other commands down.
+here may be slow, and an error here may not break the user's other commands.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def register_commands() -> None:
 
 def script_of(command: type[Command]) -> type[ParlaiScript]:
     """
-    Return ``command`` as ParlAI wants its commands.
+    Return a command as a ParlAI script.
     """
 
     class Script(ParlaiScript):
         """
-        Hands the options that the command knows over to it, and no others.
+        Runs the command with the options that it declares, and no others.
         """
 
         @classmethod
@@ -96,7 +96,7 @@ def script_of(command: type[Command]) -> type[ParlaiScript]:
 
 def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
     """
-    Return ParlAI's parse error without the page of help before it, for our commands.
+    Return ParlAI's error of parsing; for our commands without help text before it.
     """
 
     def error(self: Any, message: str) -> NoReturn:
@@ -119,10 +119,10 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
 
 def grouped_help(long_help: Callable[..., str]) -> Callable[..., str]:
     """
-    Return ParlAI's page of help, with our commands' options in their groups.
+    Return ParlAI's help text; that of our commands keeps its groups of options.
 
-    core/script.py:302 puts all options of a command into one, and says "(default:
-    None)" of what a protocol decides.
+    ParlAI puts all options of a command into one group (core/script.py:302), with
+    "(default: None)" for those that a protocol decides.
     """
 
     def format_help(self: Any) -> str:
@@ -136,26 +136,26 @@ def grouped_help(long_help: Callable[..., str]) -> Callable[..., str]:
 
 def own_options_only(more: Callable[..., None]) -> Callable[..., None]:
     """
-    Return ParlAI's search for further options, which our commands do without.
+    Return ParlAI's search for further options, which does nothing for our commands.
 
-    core/params.py:139 reads the `.opt` of whatever ``--model-file`` names, pickles
-    among them, and downloads it, before any command could guard that.
+    ParlAI reads the `.opt` of ``--model-file``, maybe a pickle, and downloads the
+    model (core/params.py:139), before a command could check either.
     """
 
     def add_extra_args(self: Any, args: Any = None) -> None:
         ours = self.prog.split()[-1] in COMMANDS
-        if type(self) is not ParlaiParser:  # the command line's own
-            # after an option it asks every command: core/script.py:177
-            ours = ours or _leads_to_ours(sys.argv[1:] if args is None else args)
+        if type(self) is not ParlaiParser:  # the parser of the command line itself
+            # it searches for every command after an option: core/script.py:177
+            ours = ours or _names_our_command(sys.argv[1:] if args is None else args)
         if not ours:
             more(self, args)
 
     return add_extra_args
 
 
-def _leads_to_ours(args: Sequence[str]) -> bool:
+def _names_our_command(args: Sequence[str]) -> bool:
     """
-    Tell whether the first word that is a command's name is one of ours.
+    True if the first word that names a command names one of ours.
     """
     names = (arg for arg in args if arg in SCRIPT_REGISTRY)
     return next(names, None) in COMMANDS
@@ -163,19 +163,19 @@ def _leads_to_ours(args: Sequence[str]) -> bool:
 
 def paths_as_given(process: Callable[..., None]) -> Callable[..., None]:
     """
-    Return ParlAI's reading of options, with the paths of our commands left alone.
+    Return ParlAI's reading of options; for our commands it leaves paths as they are.
 
-    core/params.py:1129 downloads what a path of the zoo names.
+    ParlAI downloads the model of a ``zoo:`` path at once (core/params.py:1129).
     """
 
     def _process_args_to_opts(self: Any, args: Any = None) -> None:
-        found = vars(self.args)
-        if found.get('super_command') not in COMMANDS:
+        values = vars(self.args)
+        if values.get('super_command') not in COMMANDS:
             process(self, args)
             return
-        held = {key: found.pop(key) for key in ZOO_PATHS if key in found}
-        process(self, [])  # nothing is to be overridden
-        self.opt.update(held)
+        paths = {key: values.pop(key) for key in ZOO_PATHS if key in values}
+        process(self, [])  # no option is an override
+        self.opt.update(paths)
 
     return _process_args_to_opts
 
@@ -184,25 +184,25 @@ def one_line_hook(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """
-    Print a user's mistake as one line, whichever `parlai` command it ended.
+    Print a user's mistake as one line, for every `parlai` command.
     """
-    line = mistake(error)
+    line = user_mistake(error)
     if line is None:
         sys.__excepthook__(kind, error, trace)
     else:
         print(f'error: {shown(line)}', file=sys.stderr)
 
 
-def mistake(error: BaseException) -> str | None:
+def user_mistake(error: BaseException) -> str | None:
     """
-    Return the line that tells a user's mistake; `None` if it is not the user's.
+    Return the line about a user's mistake; `None` if the error is not one.
     """
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name:
         package, _, name = error.name.rpartition('.')
         if package in ('parlai_ext.agents', 'parlai_ext.tasks'):
-            room = sys.modules[package]
-            known = ', '.join(PREFIX + m.name for m in iter_modules(room.__path__))
+            folder = sys.modules[package].__path__
+            known = ', '.join(PREFIX + module.name for module in iter_modules(folder))
             return f'there is no {PREFIX}{name}; known: {known or "none"}'
     return None

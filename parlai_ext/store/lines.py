@@ -93,7 +93,7 @@ def _intact(line: str) -> bool:
 
 def encode_shard(records: Sequence[Mapping[str, Any]], index: int) -> bytes:
     """
-    Return a shard's bytes. Each line holds its number, so that a missing line is noticed.
+    Return a shard's bytes. Each line holds its number, which shows a missing line.
     """
     count = len(records)
     lines = [

@@ -1,5 +1,5 @@
 """
-Imported by every `parlai` call: puts parlai_ext in place.
+Imported by every call of `parlai`: adds the commands of parlai_ext.
 """
 
 from parlai_ext.commands import plugin

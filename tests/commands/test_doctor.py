@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.commands.installation import Finding, conflicts
+from parlai_ext.commands.installation import Finding, check_conflicts
 
 ROOT = Path(__file__).parents[2]
 GONE = "raise ModuleNotFoundError('gone, as in setuptools 82')\n"
@@ -39,7 +39,7 @@ def too_new_setuptools(tmp_path):
     return tmp_path
 
 
-def test_too_new_setuptools_is_named_with_its_mend(too_new_setuptools):
+def test_too_new_setuptools_is_named_with_its_solution(too_new_setuptools):
     done = run('doctor', front=too_new_setuptools)
     assert 'setuptools 99.0 is too new' in done.stdout
     assert "pip install 'setuptools<" in done.stdout
@@ -56,12 +56,12 @@ def test_a_stock_command_says_it_in_one_line(too_new_setuptools):
 def test_another_version_of_parlai_is_named(tmp_path):
     fake_version(tmp_path, 'parlai', '1.6.0')
     done = run('doctor', front=tmp_path)
-    assert 'parlai 1.6.0 is here and 1.7.2 is meant' in done.stdout
+    assert 'parlai 1.6.0' in done.stdout
     assert '--no-deps parlai==1.7.2' in done.stdout
     assert done.returncode == 1
 
 
-def test_a_hidden_package_is_named_and_the_mend_mends_it(tmp_path):
+def test_a_hidden_package_is_named_and_the_solution_solves_it(tmp_path):
     for package in ('parlai_internal', 'parlai_internal/scripts'):
         (tmp_path / package).mkdir()
         (tmp_path / package / '__init__.py').write_text('')
@@ -95,11 +95,11 @@ def test_parlais_pins_are_a_note_and_a_clash_of_ours_is_wrong():
         'pandas 3.1.1 has requirement numpy>=1.26,<3, but you have numpy 1.23.5.',
         'somebody 1.0 has requirement numpy<2, but you have numpy 2.4.6.',
     ]
-    note, clash = conflicts(lines)
+    note, clash = check_conflicts(lines)
     assert not note.wrong
-    assert note.what.startswith("2 of parlai's own requirements")
+    assert note.problem.startswith("2 of parlai's own requirements")
     assert clash == Finding(
-        'numpy 1.23.5 does not suit pandas, which wants numpy>=1.26,<3',
+        'numpy 1.23.5 does not fit pandas, which needs numpy>=1.26,<3',
         f"{sys.executable} -m pip install 'numpy>=1.26,<3'",
     )
 
