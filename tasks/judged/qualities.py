@@ -54,7 +54,10 @@ def quality_pairs(
         and overall in human
         and overall.lower() not in {name.lower() for name in scores}
     ):
-        for label, some in ((MEAN_ALL, list(scores.values())), (MEAN_LEVEL, matched)):
+        means = {MEAN_ALL: list(scores.values())}
+        if matched:
+            means[MEAN_LEVEL] = matched
+        for label, some in means.items():
             row = f'{overall}, {label}'
             yield QualityPair(row, overall, mean(some), human[overall])
 

@@ -131,7 +131,8 @@ def test_overall_is_compared_with_means():
 
 def test_a_missing_score_makes_no_mean():
     rows = paired({'a': 1.0, 'b': None}, {'Overall': 4})
-    assert rows['Overall, mean of all'] == ('Overall', None, 4)
+    # no dimension has a judged quality, so there is no mean of these
+    assert rows == {'Overall, mean of all': ('Overall', None, 4)}
 
 
 def gathered(rows):
@@ -244,6 +245,21 @@ def test_contexts_that_the_judge_cut_are_counted(tmp_path):
         teacher.act()
         teacher.observe({'scores': {'Wit': 1.0}, 'num_truncated': cut})
     assert teacher.report()['cut_contexts'].value() == 2
+
+
+def test_a_scorer_sees_references_and_no_judgements(tmp_path):
+    raw = {
+        'model': 'bot',
+        'context': 'hi\nyou?',
+        'response': 'yes',
+        'reference': ['no'],
+        'fact': 'x y',
+        'annotations': {'Overall': [1, 5]},
+    }
+    seen = teacher_of('usr_persona', written(tmp_path, raw)).act()
+    assert (seen['context'], seen['text']) == (['hi', 'you?'], 'yes')
+    assert (seen['references'], seen['facts']) == (['no'], 'x y')
+    assert {'human', 'texts', 'labels', 'eval_labels'} & set(seen) == set()
 
 
 def test_items_know_their_dialogue(tmp_path):
