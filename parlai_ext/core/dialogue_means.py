@@ -1,5 +1,5 @@
 """
-What the scores of one dialogue amount to, for whoever is judged in it.
+The mean scores of one speaker of a dialogue.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ def dialogue_means(
     system could gain by falling silent after one good utterance.
     """
     values: dict[str, list[float]] = {}
-    whole: dict[str, list[float]] = {}
+    of_dialogue: dict[str, list[float]] = {}
     for score in scored.scores:
         values.setdefault(score.dimension, [])
         if score.value is not None and score.system == judged:
-            into = whole if score.utterance_index is None else values
+            into = of_dialogue if score.utterance_index is None else values
             into.setdefault(score.dimension, []).append(score.value)
-    values.update(whole)  # what is said of a whole dialogue is no mean of its turns
+    # a score of the whole dialogue counts, not the mean of its turns
+    values.update(of_dialogue)
     if dialogue.ended_by == judged:
         return dict.fromkeys(values)
     return {d: sum(v) / len(v) if v else None for d, v in values.items()}

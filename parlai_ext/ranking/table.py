@@ -1,5 +1,5 @@
 """
-The table every statistic here starts from: dialogue means by target, partner, opener.
+The table that every statistic starts from: dialogue means by target, partner, opener.
 
 ``values[t, p, j]`` is the mean score of target ``t`` in its dialogue with partner ``p``
 over opener ``j``; NaN where there is no such dialogue or it has no score. Self-play has
@@ -44,16 +44,16 @@ def system_means(values: Floats) -> Floats:
     """
     means = np.full(len(values), np.nan)
     for t, row in enumerate(values):
-        there = row[~np.isnan(row)]
-        if len(there):
-            # fsum: exact, so neither order nor missing cells leave a trace
-            means[t] = math.fsum(there) / len(there)
+        scored = row[~np.isnan(row)]
+        if len(scored):
+            # fsum is exact: neither order nor missing cells change the mean
+            means[t] = math.fsum(scored) / len(scored)
     return means
 
 
 def round_off_noise(values: Floats) -> Floats:
     """
-    Return ``values`` without their last digits, so that rounding breaks no tie.
+    Return ``values`` without their last digits, so that equal values stay tied.
     """
     scale = float(np.nanmax(np.abs(values), initial=0.0))
     if scale == 0.0:

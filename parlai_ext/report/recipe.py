@@ -1,5 +1,5 @@
 """
-How a run was made, in a form that lets a reader make it again.
+How a run was made, so that a reader can make it again.
 """
 
 from __future__ import annotations
@@ -44,37 +44,27 @@ def guessed_names(
     guessed: Collection[str], manifest: Mapping[str, Any]
 ) -> frozenset[str]:
     """
-    Return the systems whose model file is a guess, says the ranking or the run.
+    Return the systems whose model file is a guess by the ranking or by the run.
     """
     return frozenset((*guessed, *manifest.get('guessed', ())))
 
 
 def command(protocol: str, manifest: Mapping[str, Any]) -> str:
     """
-    Return the command line that makes the run anew, in another folder.
+    Return the command line that makes the run, or imports it, again in another folder.
     """
     if 'imported' in manifest:
-        return _import(manifest['imported']['asked'])
-    asked = {'config': protocol, **manifest.get('asked', {})}
-    given = [
-        f'--{option.replace("_", "-")} {shlex.quote(without_folders(str(value)))}'
-        for option, values in {**asked, 'run_dir': 'NEW_FOLDER'}.items()
-        for value in (values if isinstance(values, list) else [values])
-    ]
-    return ' '.join(['parlai evaluate_systems', *given])
-
-
-def _import(asked: Mapping[str, Any]) -> str:
-    """
-    Return the command line that imports the dialogues of a run anew.
-    """
-    given = ['--dialogues', *map(shlex.quote, asked['dialogues'])]
-    for option, values in asked.items():
-        if option != 'dialogues':
-            for value in values if isinstance(values, list) else [values]:
-                shown = shlex.quote(without_folders(str(value)))
-                given.append(f'--{option.replace("_", "-")} {shown}')
-    return ' '.join(['parlai import_dialogues', *given, '--run-dir NEW_FOLDER'])
+        options = dict(manifest['imported']['asked'])
+        files = [shlex.quote(path) for path in options.pop('dialogues')]
+        words = ['parlai import_dialogues', '--dialogues', *files]
+    else:
+        options = {'config': protocol, **manifest.get('asked', {})}
+        words = ['parlai evaluate_systems']
+    for option, values in {**options, 'run_dir': 'NEW_FOLDER'}.items():
+        for value in values if isinstance(values, list) else [values]:
+            shown = shlex.quote(without_folders(str(value)))
+            words.append(f'--{option.replace("_", "-")} {shown}')
+    return ' '.join(words)
 
 
 def value_text(value: Any) -> str:

@@ -39,8 +39,8 @@
       box.append(one);
     });
     without.forEach((names, why) => {
-      const said = why.startsWith('not ') ? ' ' : ' not scored: ';
-      box.append(make('span', '', names.join(', ') + said + why));
+      const joint = why.startsWith('not ') ? ' ' : ' not scored: ';
+      box.append(make('span', '', names.join(', ') + joint + why));
     });
     return box;
   }
@@ -127,13 +127,13 @@
   }
 
   // where both speakers are judged, a dialogue is found under either
-  const seats = (d) => d.both ? [[d.target, d.partner], [d.partner, d.target]] : [[d.target, d.partner]];
+  const speakerPairs = (d) => d.both ? [[d.target, d.partner], [d.partner, d.target]] : [[d.target, d.partner]];
 
   function list(wanted) {
     const chosen = { target: by('filter-target').value, partner: by('filter-partner').value, why: by('filter-why').value };
-    const found = data.dialogues.filter((d) => (!chosen.why || d.why === chosen.why) && seats(d).some(
+    const matching = data.dialogues.filter((d) => (!chosen.why || d.why === chosen.why) && speakerPairs(d).some(
       ([target, partner]) => (!chosen.target || target === chosen.target) && (!chosen.partner || partner === chosen.partner)));
-    by('count').textContent = found.length + ' of ' + data.dialogues.length;
+    by('count').textContent = matching.length + ' of ' + data.dialogues.length;
     const box = by('list');
     box.replaceChildren();
     const select = (d, button) => {
@@ -142,7 +142,7 @@
       open(d);
     };
     let first = null;
-    found.forEach((d) => {
+    matching.forEach((d) => {
       const button = make('button');
       const line = make('span', 'line');
       line.append(make('b', '', d.target), make('span', '', figure(d)));
@@ -162,8 +162,8 @@
 
   const distinct = (values) => [...new Set(data.dialogues.flatMap(values))];
   tabs();
-  fill(by('filter-target'), distinct((d) => seats(d).map((s) => s[0])));
-  fill(by('filter-partner'), distinct((d) => seats(d).map((s) => s[1])));
+  fill(by('filter-target'), distinct((d) => speakerPairs(d).map((s) => s[0])));
+  fill(by('filter-partner'), distinct((d) => speakerPairs(d).map((s) => s[1])));
   fill(by('filter-why'), distinct((d) => d.why));
   by('browser').hidden = false;
   const wanted = location.hash.startsWith('#dialogue-') ? location.hash.slice(10) : undefined;
