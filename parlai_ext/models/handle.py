@@ -98,7 +98,7 @@ class ModelHandle:
             opt = {**system.opt, 'no_cuda': self.machine.no_cuda}
             options = options_from_opt(ModelOptions, opt, PREFIX)
             repository = hub.checked_repository(options.model)
-            folder = hub.fetched_weights(repository, options.revision).parent
+            folder = hub.fetch_weights(repository, options.revision).parent
             return make(
                 folder, loader, chosen_device(options), self.machine.batchsize * CONTEXT
             )

@@ -1,5 +1,6 @@
 """
-A remote system against a real server in a process of its own.
+A remote system against a real server in a process of its own: replies, the way to the
+endpoint (redirects, proxies, cookies), the model's name, tokens and money.
 """
 
 import signal
@@ -9,8 +10,11 @@ import time
 
 import pytest
 
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
 from parlai_ext.systems.chat.messages import ChatStyle
-from parlai_ext.systems.remote.endpoint import Endpoint
+from parlai_ext.systems.families import FAMILIES
+from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.chat_server import words_for
 from tests.support.family_remote import (
@@ -21,9 +25,17 @@ from tests.support.family_remote import (
     received,
     running_server,
 )
-from tests.support.remote_samples import NO_CACHE, PINNED, chat_reply, hellos, talk
+from tests.support.remote_samples import (
+    NAME,
+    NO_CACHE,
+    PINNED,
+    chat_reply,
+    hellos,
+    talk,
+)
 
 pytest_plugins = ['tests.support.remote_samples']
+pin = FAMILIES['remote'].pin
 
 
 def test_chat_replies_come_in_the_order_of_the_conversations(endpoint):
@@ -130,3 +142,150 @@ def test_a_style_of_its_own_reaches_the_endpoint(url, tmp_path):
     settings = Settings.from_options(make_remote(tmp_path, url, **PINNED).opt)
     Endpoint(settings, ChatStyle(system_prompt='Be kind.')).replies(hellos(1))
     assert '{"content":"Be kind.","role":"system"}' in received(url)[0]['body']
+
+
+@pytest.mark.parametrize('status', [302, 307, 308])
+def test_redirects_are_not_followed(url, endpoint, status):
+    moved = {'status': status, 'headers': {'Location': f'{url}/elsewhere'}}
+    control(url, script=[moved])
+    with pytest.raises(UserError, match=f'redirects to {url}/elsewhere'):
+        endpoint(**PINNED).replies(hellos(1))
+    assert len(received(url)) == 1
+
+
+def test_the_proxy_of_the_environment_is_asked(tmp_path, url, monkeypatch):
+    monkeypatch.setenv('http_proxy', url)
+    monkeypatch.delenv('no_proxy', raising=False)
+    monkeypatch.delenv('NO_PROXY', raising=False)
+    opt = make_remote(tmp_path, 'http://chat.example', **PINNED).opt
+    Endpoint(Settings.from_options(opt)).replies(hellos(1))
+    assert received(url)[0]['path'] == 'http://chat.example/v1/chat/completions'
+
+
+def test_a_server_on_this_machine_is_asked_without_the_proxy(endpoint, monkeypatch):
+    monkeypatch.setenv('http_proxy', 'http://127.0.0.1:9')
+    monkeypatch.delenv('no_proxy', raising=False)
+    monkeypatch.delenv('NO_PROXY', raising=False)
+    system = endpoint(remote_retries=0, **PINNED)
+    assert system.replies(hellos(1))[0].text == chat_reply('hello 0')
+
+
+def test_cookies_are_not_sent_back(url, endpoint):
+    set_cookie = {'status': 500, 'headers': {'Set-Cookie': 'who=me'}}
+    control(url, script=[set_cookie])
+    endpoint(**PINNED).replies(hellos(1))
+    assert [request['cookie'] for request in received(url)] == [None, None]
+
+
+def identity_contents(opt):
+    return FAMILIES['remote'].contents(System('x', opt), opt, None)
+
+
+def test_a_model_without_a_pin_is_asked_for_its_name_once(url, endpoint):
+    system = endpoint()
+    system.replies(hellos(2))
+    system.replies(hellos(3))
+    assert system.dated_name() == NAME
+    assert len(received(url)) == 1 + 3
+
+
+def test_a_change_of_model_in_mid_run_is_refused(url, endpoint):
+    system = endpoint()
+    system.replies(hellos(2))
+    control(url, model='tiny-2024-08-06')
+    line = 'remote_model: the endpoint now answers as tiny-2024-08-06, this run began '
+    with pytest.raises(UserError, match=f'{line}with {NAME}'):
+        system.replies(hellos(3))
+
+
+def test_a_model_that_stops_telling_its_name_is_refused(url, endpoint):
+    control(url, model=None)
+    with pytest.raises(UserError, match='now answers as .untold.'):
+        endpoint(**PINNED).replies(hellos(1))
+
+
+def test_answers_of_another_model_are_not_taken_from_the_cache(url, endpoint):
+    endpoint().replies(hellos(1))
+    control(url, model='tiny-2024-08-06')
+    endpoint().replies(hellos(1))
+    assert len(received(url)) == 2  # its name, and a reply of its own
+
+
+def test_a_run_on_another_day_begins_with_the_name_of_that_day(tmp_path, url):
+    opt = make_remote(tmp_path, url).opt
+    assert pin(opt)['remote_dated_model'] == NAME
+    assert identity_contents(opt) == {'remote_model': NAME}
+    control(url, model='tiny-2024-08-06')
+    assert identity_contents(opt) == {'remote_model': 'tiny-2024-08-06'}
+    assert identity_contents(pin(opt)) == identity_contents(opt)
+
+
+def test_a_service_without_a_name_is_its_address(tmp_path, url):
+    control(url, model=None)
+    opt = make_remote(tmp_path, url, remote_format='plain').opt
+    assert pin(opt)['remote_dated_model'] == UNTOLD
+    assert identity_contents(pin(opt)) == {'remote_url': f'{url}/reply'}
+
+
+def test_a_name_that_is_pinned_is_not_asked_for(tmp_path, url):
+    opt = make_remote(tmp_path, url, **PINNED).opt
+    assert pin(opt) == opt and identity_contents(opt) == {'remote_model': NAME}
+    assert received(url) == []
+
+
+def test_tokens_are_those_that_the_server_counts(endpoint):
+    # dollars a token: 1 and 10; 'hello 0' has two words
+    prices = {'remote_price_prompt': 1e6, 'remote_price_completion': 1e7}
+    system = endpoint(**prices, **PINNED)
+    system.replies(hellos(1))
+    words = len(chat_reply('hello 0').split())
+    usage = system.usage
+    assert (usage.prompt_tokens, usage.completion_tokens) == (2, words)
+    assert usage.cost == pytest.approx(2 + 10 * words)
+    assert usage.estimated == 0
+
+
+def test_tokens_are_estimated_where_the_server_does_not_count(url, endpoint):
+    control(url, usage=False)
+    system = endpoint(**PINNED)
+    system.replies(hellos(1))
+    # a quarter of the characters, rounded up; 'hello 0' has seven
+    n = len(chat_reply('hello 0'))
+    usage = system.usage
+    assert (usage.prompt_tokens, usage.completion_tokens) == (2, (n + 3) // 4)
+    assert usage.estimated == 1 and usage.cost is None
+
+
+COST = {'remote_price_prompt': 0, 'remote_price_completion': 1e6, **PINNED}  # $1 a word
+
+
+def paid_before_the_cap(n, most, longest):
+    """
+    Return how many replies fit, each begun only if the longest one would.
+    """
+    spent = count = 0
+    while count < n and spent + longest <= most:
+        spent += len(chat_reply(f'hello {count}').split())
+        count += 1
+    return count, spent
+
+
+@pytest.mark.parametrize('width', [1, 4])
+def test_max_cost_is_not_passed(url, endpoint, width):
+    opt = {'max_cost': 30, 'reply_max_tokens': 6, 'remote_concurrency': width, **COST}
+    system = endpoint(**opt)
+    with pytest.raises(UserError, match=r'max_cost: \$.* of \$30 are spent'):
+        system.replies(hellos(50))
+    assert 24 < system.usage.cost <= 30
+    if width == 1:
+        count, spent = paid_before_the_cap(50, 30, 6)
+        assert (system.usage.requests, system.usage.cost) == (count, spent)
+
+
+def test_with_more_money_only_the_rest_is_asked(url, endpoint):
+    opt = {'reply_max_tokens': 6, 'remote_concurrency': 1, **COST}
+    with pytest.raises(UserError, match='max_cost'):
+        endpoint(max_cost=30, **opt).replies(hellos(12))
+    control(url)
+    endpoint(max_cost=1000, **opt).replies(hellos(12))
+    assert len(received(url)) == 12 - paid_before_the_cap(12, 30, 6)[0]

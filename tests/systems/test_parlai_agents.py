@@ -4,11 +4,11 @@ Loading a system: whose options win, what is shared, and what one clear line say
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2Model
 
 from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import UserError
@@ -18,6 +18,7 @@ from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
 from parlai_ext.systems.system_options import model_path
 from tests.support import family_hf as hf_family
+from tests.support.families import FAMILIES
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 
 
@@ -176,42 +177,13 @@ def test_an_agent_with_its_own_act_speaks_alone(generator):
     assert not acts_in_batches(agent.clone().__class__.__new__(own))
 
 
-def tiny_dialogpt(home):
-    """
-    Write a DialoGPT with random weights where a relative path finds it.
-    """
-    place = home / 'microsoft' / 'DialoGPT-small'
-    place.mkdir(parents=True)
-    letters = [*'abcdefghijklmnopqrstuvwxyz.,!?', 'Ġ', '<|endoftext|>']
-    (place / 'vocab.json').write_text(json.dumps({w: i for i, w in enumerate(letters)}))
-    (place / 'merges.txt').write_text('#version: 0.2\n')
-    config = GPT2Config(
-        vocab_size=len(letters),
-        n_positions=512,
-        n_embd=16,
-        n_layer=2,
-        n_head=2,
-        initializer_range=0.5,
-        bos_token_id=len(letters) - 1,
-        eos_token_id=len(letters) - 1,
-    )
-    torch.manual_seed(4)
-    GPT2Model(config).save_pretrained(place)
-    return {
-        'model': 'hugging_face/dialogpt',
-        'gpt2_size': 'small',
-        'add_special_tokens': False,
-        'inference': 'beam',
-        'beam_size': 3,
-        'beam_min_length': 4,
-        'label_truncate': 10,
-        'text_truncate': 400,
-    }
-
-
 def test_dialogpt_without_a_model_file_batches_its_clones(tmp_path, monkeypatch):
+    opt = FAMILIES['dialogpt'](tmp_path)
+    place = tmp_path / 'microsoft' / 'DialoGPT-small'  # where a relative path finds it
+    shutil.copytree(opt.pop('model_name'), place)
     monkeypatch.chdir(tmp_path)
-    player = load_system(System('dialogpt', tiny_dialogpt(tmp_path)), no_cuda=True)
+    opt |= {'gpt2_size': 'small', 'inference': 'beam', 'beam_size': 3}
+    player = load_system(System('dialogpt', opt), no_cuda=True)
     in_float64(player.agent)
     openers = [Opener.of(pair, 'test') for pair in (('hi!', 'you'), ('so', 'a b c d'))]
     pairing = Pairing('p', 'dialogpt', 'dialogpt', 'self_play')
