@@ -55,3 +55,14 @@ def test_commands_of_a_page_exist(page):
     benchmarks = set(re.findall(r'python -m benchmarks\.(\w+)', text))
     known = {path.stem for path in (ROOT / 'benchmarks').iterdir()}
     assert benchmarks - known == {'NAME'} & benchmarks
+
+
+@pytest.mark.parametrize('name', ['README.md', 'docs/python.md'])
+def test_python_snippets_run_in_order(name, tmp_path, monkeypatch):
+    text = (ROOT / name).read_text(encoding='utf-8')
+    snippets = re.findall(r'^```python\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
+    assert snippets
+    monkeypatch.chdir(tmp_path)
+    names = {'__name__': 'docs'}
+    for snippet in snippets:
+        exec(compile(snippet, name, 'exec'), names)

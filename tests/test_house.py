@@ -38,6 +38,7 @@ FOLDERS = {
     'tasks': 'parlai',
     'agents': 'jinja2 parlai torch transformers',
     'commands': 'parlai torch',
+    'api': 'pandas',
     '__main__': 'parlai',
     '__init__': '',
 }

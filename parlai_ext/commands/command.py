@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, nearest, shown
 from parlai_ext.core.options import truth
 
 COMMANDS = {
@@ -101,7 +101,8 @@ class Command:
         known = {a.dest: a.default for a in parser._actions if a.dest != 'help'}
         unknown = sorted(set(kwargs) - set(known))
         if unknown:
-            raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}')
+            hint = nearest(unknown[0], known)
+            raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}; {hint}')
         return cls({**known, **kwargs}).run()
 
     @classmethod

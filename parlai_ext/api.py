@@ -1,0 +1,508 @@
+"""
+The Python interface: evaluate systems, score dialogues, rank, read a run, plot.
+
+Nothing is printed unless ``verbose=True``. A mistake in a value raises `UserError`, an
+unknown argument name raises `TypeError` with the nearest right name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
+
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Dialogue, Utterance
+
+if TYPE_CHECKING:
+    import pandas
+
+    from parlai_ext.core.nouns import ScoredDialogue
+    from parlai_ext.report.svg_plot import SvgPlot
+    from parlai_ext.results.ranking import Ranking
+    from parlai_ext.scoring.base import Scorer
+    from parlai_ext.store import RunFolder
+
+P = ParamSpec('P')
+R = TypeVar('R')
+
+Turn = str | tuple[str, str] | Mapping[str, Any] | Utterance
+TURN_KEYS = ('speaker', 'text', 'given')
+TABLES = ('ranking', 'scores', 'dialogues')
+# the first columns of a table of scores; one column for each dimension follows
+SCORE_COLUMNS = ('dialogue_id', 'utterance_index', 'speaker', 'text')
+
+
+class RankOptions(TypedDict, total=False):
+    """
+    Keyword arguments of `rank`; they replace keys of the protocol's ``ranking:``.
+    """
+
+    scores: str  # a scorer's name or the hash of its scores
+    human_scores: str | os.PathLike[str]  # CSV: system,dimension,value[,rater]
+    rule: str  # mean or tournament
+    rating: str  # of a tournament: openskill, bradley_terry, 3-1-0, …
+    shuffles: int
+    bootstraps: int
+    max_failed_share: float
+    max_truncated_share: float
+
+
+class EvaluateOptions(TypedDict, total=False):
+    """
+    Keyword arguments of `evaluate`: the options of `parlai evaluate_systems`.
+    """
+
+    roster: str | os.PathLike[str]
+    add_target: Sequence[str]
+    skip_missing: bool
+    pairing: str
+    openers: str
+    openers_file: str | os.PathLike[str]
+    num_dialogues: int
+    num_turns: int
+    seed: int
+    judge_model_file: str | os.PathLike[str]
+    followups: str | os.PathLike[str]
+    human_scores: str | os.PathLike[str]
+    rule: str
+    rating: str
+    shuffles: int
+    bootstraps: int
+    max_failed_share: float
+    max_truncated_share: float
+    preflight: bool
+    batchsize: int
+    datapath: str | os.PathLike[str]
+    no_cuda: bool
+    fp16: bool
+    max_gpu_memory: float
+    trust_model_code: Sequence[str]
+
+
+def _checks_names(
+    options: type | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """
+    Return a decorator: an unknown argument is a `TypeError` with the nearest name.
+
+    :param options: the `TypedDict` of the function's further keyword arguments.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        names = {*inspect.signature(function).parameters} - {'options'}
+        names |= {*(options.__annotations__ if options else ())}
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name not in names:
+                    raise TypeError(_no_argument(function.__name__, name, names))
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def _no_argument(function: str, name: str, names: Iterable[str]) -> str:
+    return f'{function}() has no argument {name!r}; {nearest(name, names)}'
+
+
+@dataclass(frozen=True)
+class Run:
+    """
+    A run folder. Every property reads the files anew: keep what you use often.
+
+    :param path: the folder.
+    """
+
+    path: Path
+
+    @property
+    def dialogues(self) -> list[Dialogue]:
+        """
+        All dialogues, pair by pair; each has `utterances` with speaker and text.
+        """
+        return list(self.open().iter_dialogues())
+
+    @property
+    def scores(self) -> pandas.DataFrame:
+        """
+        The scores of the protocol's scorer (or of the only one), in the form that
+        `score` returns.
+        """
+        return self.to_pandas('scores')
+
+    @property
+    def ranking(self) -> Ranking:
+        """
+        The ranking of the protocol's scorer, as `rank_systems` wrote it.
+
+        Raises `UserError` when the run has not been ranked.
+        """
+        from parlai_ext.results.ranking import read_ranking
+
+        return read_ranking(self.open())
+
+    def to_pandas(self, table: str = 'ranking') -> pandas.DataFrame:
+        """
+        Return a table of the run.
+
+        :param table: ``ranking`` (one row for each dimension and system, best first),
+            ``scores`` (one row for each judged utterance, one column for each
+            dimension), or ``dialogues`` (one row for each utterance).
+        :raises UserError: for another name, or when the run lacks this table.
+        """
+        if table == 'ranking':
+            from parlai_ext.report.table import leaderboard_frame
+
+            return leaderboard_frame(self.ranking)
+        if table == 'scores':
+            return self._scores_frame()
+        if table == 'dialogues':
+            return _dialogue_frame(self.dialogues)
+        raise UserError(f'table: {table!r}: {nearest(table, TABLES)}')
+
+    def open(self) -> RunFolder:
+        """
+        Return the run folder's own reader and writer.
+        """
+        from parlai_ext.store import RunFolder
+
+        return RunFolder.existing(self.path)
+
+    def _scores_frame(self) -> pandas.DataFrame:
+        from parlai_ext.results.chosen_scores import choose_scores
+
+        folder = self.open()
+        store = folder.scores(choose_scores(folder, None)[0])
+        dialogues: list[Dialogue] = []
+        scored: list[ScoredDialogue] = []
+        for shard in folder.dialogue_shards():
+            if store.has(shard.pairing_id, shard.index):
+                by_id = store.by_dialogue(shard.pairing_id, shard.index)
+                for one in folder.read_dialogues(shard.pairing_id, shard.index):
+                    dialogues.append(one)
+                    scored.append(by_id[one.id])
+        return _score_frame(dialogues, scored, store.about()['dimensions'])
+
+
+@_checks_names(EvaluateOptions)
+def evaluate(
+    config: str | os.PathLike[str],
+    run_dir: str | os.PathLike[str],
+    *,
+    verbose: bool = False,
+    **options: Unpack[EvaluateOptions],
+) -> Run:
+    """
+    Let systems talk, score their utterances, rank them, write the page; return the run.
+
+    The same call again resumes the run; with more targets it extends the run.
+
+    :param config: the protocol: a shipped name or a YAML file.
+    :param run_dir: the run folder, new or begun.
+    :param verbose: print what `parlai evaluate_systems` prints.
+    :param options: the options of that command, with underscores: ``roster``,
+        ``add_target`` (a list), ``num_dialogues``, ``num_turns``, ``seed``,
+        ``judge_model_file``, ``batchsize``, ``no_cuda``, … (`EvaluateOptions` has all).
+    :raises UserError: for what the command would print as one line.
+    :raises TypeError: for an unknown argument; it names the nearest one.
+    """
+    from parlai_ext.commands.evaluate_systems import EvaluateSystems
+
+    arguments = {'config': config, 'run_dir': run_dir, **options}
+    with _printing(verbose):
+        EvaluateSystems.main(**{k: _plain_path(v) for k, v in arguments.items()})
+    return Run(Path(run_dir))
+
+
+@_checks_names(RankOptions)
+def rank(
+    run: Run | str | os.PathLike[str],
+    *,
+    verbose: bool = False,
+    **options: Unpack[RankOptions],
+) -> Ranking:
+    """
+    Rank the targets of a scored run, write `ranking.json`, and return the ranking.
+
+    :param run: a run or its folder.
+    :param verbose: print what `parlai rank_systems` prints.
+    :param options: the options of that command: ``scores``, ``human_scores``, ``rule``,
+        ``rating``, ``shuffles``, ``bootstraps``, ``max_failed_share``,
+        ``max_truncated_share``.
+    :raises UserError: for what the command would print as one line.
+    :raises TypeError: for an unknown argument; it names the nearest one.
+    """
+    from parlai_ext.commands.rank_systems import RankSystems
+
+    path = run.path if isinstance(run, Run) else run
+    arguments = {'run_dir': path, **options}
+    with _printing(verbose):
+        ranking: Ranking = RankSystems.main(
+            **{k: _plain_path(v) for k, v in arguments.items()}
+        )
+    return ranking
+
+
+@_checks_names()
+def load_run(path: str | os.PathLike[str]) -> Run:
+    """
+    Return the run in a folder, with `dialogues`, `scores`, `ranking` and `to_pandas`.
+
+    :raises UserError: when the folder holds no run.
+    """
+    run = Run(Path(path).expanduser())
+    run.open()
+    return run
+
+
+def score(
+    dialogues: Sequence[Turn]
+    | Sequence[Sequence[Turn]]
+    | Sequence[Dialogue]
+    | Dialogue
+    | pandas.DataFrame,
+    scorer: str | type[Scorer] | Scorer = 'fed',
+    *,
+    speakers: Sequence[str] | None = None,
+    batchsize: int = 64,
+    no_cuda: bool = False,
+    fp16: bool | None = None,
+    datapath: str | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> pandas.DataFrame:
+    """
+    Score the utterances of dialogues; no run folder is needed.
+
+    A turn is a text, a tuple ``(speaker, text)``, a mapping with ``text`` and perhaps
+    ``speaker`` and ``given``, or an `Utterance`. Without speakers, two take turns and
+    are called ``A`` and ``B``. Turns that are ``given`` are context and not judged.
+
+    :param dialogues: a list of turns (one dialogue), a list of such lists, `Dialogue`
+        objects, or a DataFrame with one turn in each row: ``text`` and perhaps
+        ``speaker``, ``dialogue_id`` and ``given``.
+    :param scorer: ``fed``, ``chatmatch``, the ``module:Class`` of a scorer of yours, or
+        a `Scorer` class or object.
+    :param speakers: judge the utterances of these speakers only.
+    :param batchsize: contexts that go through a model together.
+    :param no_cuda: use the CPU even if there is a GPU.
+    :param fp16: half precision on a GPU (`None`: as the model's own options say).
+    :param datapath: ParlAI's data folder, where its models are.
+    :param verbose: print what loading and scoring print.
+    :param options: options of the scorer, such as ``judge_model_file`` of FED.
+    :returns: a DataFrame with one row for each judged utterance: ``dialogue_id``,
+        ``utterance_index``, ``speaker``, ``text``, one column for each dimension (NaN:
+        no score), ``reason`` (why a score is missing) and ``cut_tokens`` (tokens of the
+        context that the model did not see). The score of a whole dialogue has no index
+        and no text.
+    :raises UserError: for a turn that cannot be read or a wrong value of an option.
+    :raises TypeError: for an unknown argument or option; it names the nearest one.
+    """
+    from parlai_ext.scoring.base import judged_indices
+
+    machine = Machine(
+        datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
+    )
+    given = _read_dialogues(dialogues)
+    with _printing(verbose):
+        judging = _build_scorer(scorer, options, machine)
+        indices = [
+            [
+                i
+                for i in judged_indices(one, first_speaker_only=False)
+                if speakers is None or one.utterances[i].speaker in speakers
+            ]
+            for one in given
+        ]
+        judging.load_models()
+        scored = judging.score_dialogues(given, indices)
+    return _score_frame(given, scored, judging.dimensions)
+
+
+@_checks_names()
+def plot(ranking: Ranking | Run, dimension: str | None = None) -> SvgPlot:
+    """
+    Draw a ranking: one row for each system, its score and both 95 % intervals.
+
+    A notebook shows the plot; ``plot(ranking).save('ranking.svg')`` writes it.
+
+    :param ranking: a ranking, or a run that has been ranked.
+    :param dimension: the dimension to draw (`None`: the first one of the page).
+    :raises UserError: for an unknown dimension, with the nearest one.
+    """
+    from parlai_ext.report.svg_plot import draw_ranking
+
+    return draw_ranking(
+        ranking.ranking if isinstance(ranking, Run) else ranking, dimension
+    )
+
+
+@contextmanager
+def _printing(verbose: bool) -> Iterator[None]:
+    """
+    Let nothing be printed inside, unless it is wanted.
+    """
+    if verbose:
+        yield
+        return
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        yield
+
+
+def _plain_path(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _build_scorer(
+    scorer: str | type[Scorer] | Scorer, options: Mapping[str, Any], machine: Machine
+) -> Scorer:
+    """
+    Return the scorer, with its options, for one machine.
+    """
+    from parlai_ext.core.options import options_of
+    from parlai_ext.models.handle import ModelHandle
+    from parlai_ext.scoring.registry import find_scorer
+
+    cls = find_scorer(scorer, named_by_user=True) if isinstance(scorer, str) else scorer
+    built = not isinstance(cls, type)
+    known = {} if built else options_of(cls.options_class)
+    for name in options:
+        if name not in known:
+            own = inspect.signature(score).parameters.keys() - {'options'}
+            raise TypeError(_no_argument('score', name, {*known, *own}))
+    if isinstance(cls, type):
+        plain = {name: _plain_path(value) for name, value in options.items()}
+        return cls.from_section(plain, ModelHandle(machine))
+    return cls
+
+
+def _read_dialogues(given: Any) -> list[Dialogue]:
+    """
+    Return the dialogues that a user gave in one of the forms that `score` takes.
+    """
+    if isinstance(given, Dialogue):
+        return [given]
+    if hasattr(given, 'columns'):
+        return _dialogues_from_frame(given)
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise UserError(
+            f'dialogues: a list of turns or of dialogues is expected, not {given!r}'
+        )
+    items = list(given)
+    if items and all(_is_turn(one) for one in items):
+        return [_dialogue('0', items, 'dialogues')]
+    dialogues = []
+    for i, one in enumerate(items):
+        if isinstance(one, Dialogue):
+            dialogues.append(one)
+        elif _is_turn(one) or not isinstance(one, Sequence):
+            raise UserError(f'dialogues[{i}]: a list of turns is expected, not {one!r}')
+        else:
+            dialogues.append(_dialogue(str(i), one, f'dialogues[{i}]'))
+    return dialogues
+
+
+def _is_turn(value: Any) -> bool:
+    pair = isinstance(value, tuple) and len(value) == 2
+    return pair or isinstance(value, str | Mapping | Utterance)
+
+
+def _dialogue(id: str, turns: Iterable[Any], where: str) -> Dialogue:
+    utterances = [
+        _utterance(turn, 'AB'[i % 2], f'{where}[{i}]') for i, turn in enumerate(turns)
+    ]
+    return Dialogue(id, '', '', tuple(utterances))
+
+
+def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
+    if isinstance(turn, Utterance):
+        return turn
+    if isinstance(turn, tuple) and len(turn) == 2:
+        turn = {'speaker': turn[0], 'text': turn[1]}
+    if isinstance(turn, str):
+        turn = {'text': turn}
+    if not isinstance(turn, Mapping) or not isinstance(turn.get('text'), str):
+        raise UserError(
+            f'{where}: a text, (speaker, text) or a mapping with `text` is expected, '
+            f'not {turn!r}'
+        )
+    named = turn.get('speaker', speaker)
+    return Utterance(str(named), turn['text'], bool(turn.get('given', False)))
+
+
+def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
+    """
+    Return the dialogues of a DataFrame with one turn in each row, in its order.
+    """
+    if 'text' not in frame.columns:
+        hint = nearest('text', map(str, frame.columns))
+        raise UserError(f'dialogues: a column `text` is needed; {hint}')
+    import pandas
+
+    columns = [c for c in ('dialogue_id', *TURN_KEYS) if c in frame.columns]
+    turns: dict[str, list[dict[str, Any]]] = {}
+    for row in frame[columns].to_dict('records'):
+        turn = {str(name): one for name, one in row.items() if pandas.notna(one)}
+        turns.setdefault(str(turn.get('dialogue_id', '0')), []).append(turn)
+    return [_dialogue(id, rows, f'dialogue {id}') for id, rows in turns.items()]
+
+
+def _dialogue_frame(dialogues: Iterable[Dialogue]) -> pandas.DataFrame:
+    """
+    Return a DataFrame with one row for each utterance, which `score` takes.
+    """
+    import pandas
+
+    columns = ('dialogue_id', 'pairing_id', 'opener_id', 'utterance_index', 'speaker')
+    rows = [
+        (one.id, one.pairing_id, one.opener_id, i, u.speaker, u.text, u.given)
+        for one in dialogues
+        for i, u in enumerate(one.utterances)
+    ]
+    return pandas.DataFrame(rows, columns=[*columns, 'text', 'given'])
+
+
+def _score_frame(
+    dialogues: Sequence[Dialogue],
+    scored: Sequence[ScoredDialogue],
+    dimensions: Sequence[str],
+) -> pandas.DataFrame:
+    """
+    Return one row for each judged utterance (or dialogue and speaker).
+    """
+    import pandas
+
+    rows: dict[tuple[str, int | None, str], dict[str, Any]] = {}
+    for dialogue, one in zip(dialogues, scored, strict=True):
+        for value in one.scores:
+            index = value.utterance_index
+            row = rows.setdefault(
+                (dialogue.id, index, value.system),
+                {
+                    'dialogue_id': dialogue.id,
+                    'utterance_index': index,
+                    'speaker': value.system,
+                    'text': None if index is None else dialogue.utterances[index].text,
+                    'reason': {},
+                    'cut_tokens': 0 if index is None else one.truncated.get(index, 0),
+                },
+            )
+            row[value.dimension] = value.value
+            row['reason'] |= {value.reason: None} if value.reason else {}
+    for row in rows.values():
+        row['reason'] = '; '.join(row['reason']) or None
+    columns = [*SCORE_COLUMNS, *dimensions, 'reason', 'cut_tokens']
+    frame = pandas.DataFrame(list(rows.values()), columns=columns)
+    types: dict[str, str] = {'utterance_index': 'Int64', 'cut_tokens': 'Int64'}
+    return frame.astype({**types, **dict.fromkeys(dimensions, 'float64')})

@@ -1,0 +1,193 @@
+"""
+The Python interface: `import parlai_ext` and its five functions.
+"""
+
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pandas
+import pytest
+
+import parlai_ext
+from parlai_ext.api import EvaluateOptions, RankOptions
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.scoring.base import ItemScore, Scorer
+from tests.support.small_run import SMALL, small_config
+
+JUDGE = {'judge_model_file': 'zoo:mini/judge/model', 'no_cuda': True}
+
+
+class WordCount(Scorer):
+    """
+    The number of words of a response, and of its context.
+    """
+
+    name = 'words'
+    dimensions = ('Words', 'Before')
+
+    def score(self, items):
+        return [
+            ItemScore(
+                {
+                    'Words': len(item.response.split()),
+                    'Before': sum(len(text.split()) for text in item.context) or None,
+                },
+                {'Before': 'no context'},
+            )
+            for item in items
+        ]
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('api')
+    config = small_config(folder)
+    return parlai_ext.evaluate(config, folder / 'run', no_cuda=True, **SMALL)
+
+
+def test_the_import_is_light_and_every_member_is_there():
+    code = 'import sys, parlai_ext; print(*sys.modules); print(*dir(parlai_ext))'
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=True
+    )
+    modules, members = map(str.split, done.stdout.strip().split('\n'))
+    assert not {'torch', 'parlai', 'numpy', 'pandas', 'parlai_ext.api'} & set(modules)
+    assert set(parlai_ext.__all__) <= set(members)
+    assert all(getattr(parlai_ext, name).__doc__ for name in parlai_ext.__all__)
+
+
+@pytest.mark.parametrize(
+    'dialogues',
+    [
+        ['a b', 'c', 'd e f'],
+        [('A', 'a b'), ('B', 'c'), ('A', 'd e f')],
+        [['a b', 'c', 'd e f']],
+        [{'text': 'a b'}, {'text': 'c'}, {'text': 'd e f', 'speaker': 'A'}],
+        pandas.DataFrame({'text': ['a b', 'c', 'd e f'], 'speaker': ['A', 'B', None]}),
+        Dialogue(
+            *('0', '', ''),
+            tuple(map(Utterance, 'ABA', ('a b', 'c', 'd e f'))),
+        ),
+    ],
+)
+def test_every_form_of_a_dialogue_has_the_same_scores(dialogues):
+    frame = parlai_ext.score(dialogues, WordCount)
+    assert list(frame.dialogue_id) == ['0', '0', '0']
+    assert list(frame.utterance_index) == [0, 1, 2]
+    assert list(frame.speaker) == ['A', 'B', 'A']
+    assert list(frame.Words) == [2, 1, 3]
+    assert list(frame.Before.fillna(-1)) == [-1, 2, 3]
+    assert frame.reason[0] == 'no context' and frame.reason.isna()[1]
+
+
+def test_given_turns_and_other_speakers_are_context_only():
+    turns = [{'text': 'a b', 'given': True}, {'text': 'c'}, {'text': 'd e'}, 'f']
+    frame = parlai_ext.score(turns, WordCount, speakers=['B'])
+    assert list(frame.utterance_index) == [1, 3]
+    assert list(frame.Before) == [2, 5]
+
+
+def test_no_dialogues_have_no_scores():
+    frame = parlai_ext.score([], WordCount)
+    assert len(frame) == 0 and 'Words' in frame.columns
+
+
+@pytest.mark.parametrize(
+    'dialogues, place',
+    [
+        ('hello', 'dialogues'),
+        ([['a', 'b'], ['c', 3]], r'dialogues\[1\]\[1\]'),
+        ([['a', 'b'], 'c'], r'dialogues\[1\]'),
+        (pandas.DataFrame({'txt': ['a']}), "'txt'"),
+    ],
+)
+def test_a_turn_that_cannot_be_read_is_named(dialogues, place):
+    with pytest.raises(parlai_ext.UserError, match=place):
+        parlai_ext.score(dialogues, WordCount)
+
+
+@pytest.mark.parametrize(
+    'function, arguments, nearest',
+    [
+        ('evaluate', {'config': 'demo', 'run_dir': 'x', 'num_dialogs': 1}, 'dialogues'),
+        ('rank', {'run': 'x', 'bootstrap': 1}, "'bootstraps'"),
+        ('load_run', {'pat': 'x'}, "'path'"),
+        ('plot', {'ranking': None, 'dimensions': 'x'}, "'dimension'"),
+        ('score', {'dialogues': [], 'batch_size': 1}, "'batchsize'"),
+        ('score', {'dialogues': [], 'judge_model': 1}, "'judge_model_file'"),
+    ],
+)
+def test_a_wrong_argument_gets_the_nearest_right_one(function, arguments, nearest):
+    with pytest.raises(TypeError, match=nearest):
+        getattr(parlai_ext, function)(**arguments)
+
+
+@pytest.mark.parametrize(
+    'options, command, else_named',
+    [
+        (EvaluateOptions, EvaluateSystems, {'config', 'run_dir', 'dry_run', 'pilot'}),
+        (RankOptions, RankSystems, {'run_dir'}),
+    ],
+)
+def test_the_typed_options_are_those_of_the_command(options, command, else_named):
+    names = {action.dest for action in command.parser()._actions} - {'help'}
+    assert set(options.__annotations__) == names - else_named
+
+
+def test_nothing_is_printed_unless_asked(run, capfd):
+    parlai_ext.evaluate(run.path.parent / 'small.yaml', run.path, **SMALL)
+    parlai_ext.score(['hi'], 'fed', **JUDGE)
+    assert capfd.readouterr() == ('', '')
+    parlai_ext.rank(run, bootstraps=50, verbose=True)
+    assert 'Overall' in capfd.readouterr().out
+
+
+def test_scores_of_a_runs_dialogues_are_those_of_the_run(run):
+    targets = list(run.to_pandas('ranking').system.unique())
+    frame = parlai_ext.score(run.dialogues, 'fed', **JUDGE, speakers=targets)
+    pandas.testing.assert_frame_equal(frame, run.scores, check_dtype=False, rtol=1e-5)
+
+
+def test_the_table_of_dialogues_can_be_scored_again(run):
+    table = run.to_pandas('dialogues')
+    assert len(table) == sum(len(one.utterances) for one in run.dialogues)
+    scores = parlai_ext.score(table, WordCount)
+    assert len(scores) == (~table.given).sum()
+
+
+def test_rank_returns_what_the_run_then_holds(run):
+    ranking = parlai_ext.rank(run.path, bootstraps=60)
+    assert ranking == run.ranking == parlai_ext.load_run(run.path).ranking
+
+
+def test_an_unknown_table_gets_the_nearest_name(run):
+    with pytest.raises(parlai_ext.UserError, match="'scores'"):
+        run.to_pandas('score')
+
+
+def test_a_plot_has_a_row_and_a_score_for_every_system(run, tmp_path):
+    plot = parlai_ext.plot(run, 'Overall')
+    plot.save(tmp_path / 'overall.svg')
+    svg = ElementTree.parse(tmp_path / 'overall.svg').getroot()
+    texts = [one.text for one in svg.iter('{http://www.w3.org/2000/svg}text')]
+    standings = run.ranking.standings['Overall']
+    assert {one.system for one in standings} <= set(texts)
+    circles = list(svg.iter('{http://www.w3.org/2000/svg}circle'))
+    assert len(circles) == len(standings)
+    # the better system comes first and its circle lies further right
+    places = [float(one.get('cx').rstrip('%')) for one in circles]
+    assert places == sorted(places, reverse=True)
+
+
+@pytest.mark.parametrize('wrong', ['overall', 'Fluencie'])
+def test_a_plot_of_an_unknown_dimension_names_the_nearest(run, wrong):
+    with pytest.raises(parlai_ext.UserError, match='did you mean'):
+        parlai_ext.plot(run, wrong)
+
+
+def test_a_plot_is_saved_as_svg_only(run, tmp_path):
+    with pytest.raises(parlai_ext.UserError, match='svg'):
+        parlai_ext.plot(run).save(tmp_path / 'plot.png')
