@@ -38,6 +38,7 @@ setup(
         'scipy',
         'pandas',
         'jinja2',
+        'matplotlib',
         'pyyaml',
         'tqdm',
         # the models

@@ -23,9 +23,8 @@ from parlai_ext.core.nouns import Dialogue, Utterance
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
-    from parlai_ext.core.nouns import ScoredDialogue
-    from parlai_ext.report.svg_plot import SvgPlot
     from parlai_ext.results.ranking import Ranking
     from parlai_ext.scoring.base import Scorer
     from parlai_ext.store import RunFolder
@@ -36,8 +35,6 @@ R = TypeVar('R')
 Turn = str | tuple[str, str] | Mapping[str, Any] | Utterance
 TURN_KEYS = ('speaker', 'text', 'given')
 TABLES = ('ranking', 'scores', 'dialogues')
-# the first columns of a table of scores; one column for each dimension follows
-SCORE_COLUMNS = ('dialogue_id', 'utterance_index', 'speaker', 'text')
 
 
 class RankOptions(TypedDict, total=False):
@@ -161,14 +158,16 @@ class Run:
             dimension), or ``dialogues`` (one row for each utterance).
         :raises UserError: for another name, or when the run lacks this table.
         """
-        if table == 'ranking':
-            from parlai_ext.report.table import leaderboard_frame
+        from parlai_ext.report import frames
+        from parlai_ext.results.chosen_scores import choose_scores
 
-            return leaderboard_frame(self.ranking)
+        if table == 'ranking':
+            return frames.leaderboard_frame(self.ranking)
         if table == 'scores':
-            return self._scores_frame()
+            run = self.open()
+            return frames.scores_frame(run, choose_scores(run, None)[0])
         if table == 'dialogues':
-            return _dialogue_frame(self.dialogues)
+            return frames.dialogues_frame(self.open())
         raise UserError(f'table: {table!r}: {nearest(table, TABLES)}')
 
     def open(self) -> RunFolder:
@@ -178,21 +177,6 @@ class Run:
         from parlai_ext.store import RunFolder
 
         return RunFolder.existing(self.path)
-
-    def _scores_frame(self) -> pandas.DataFrame:
-        from parlai_ext.results.chosen_scores import choose_scores
-
-        folder = self.open()
-        store = folder.scores(choose_scores(folder, None)[0])
-        dialogues: list[Dialogue] = []
-        scored: list[ScoredDialogue] = []
-        for shard in folder.dialogue_shards():
-            if store.has(shard.pairing_id, shard.index):
-                by_id = store.by_dialogue(shard.pairing_id, shard.index)
-                for one in folder.read_dialogues(shard.pairing_id, shard.index):
-                    dialogues.append(one)
-                    scored.append(by_id[one.id])
-        return _score_frame(dialogues, scored, store.about()['dimensions'])
 
 
 @_checks_names(EvaluateOptions)
@@ -309,6 +293,7 @@ def score(
     :raises UserError: for a turn that cannot be read or a wrong value of an option.
     :raises TypeError: for an unknown argument or option; it names the nearest one.
     """
+    from parlai_ext.report.frames import score_frame
     from parlai_ext.scoring.base import judged_indices
 
     machine = Machine(
@@ -327,25 +312,24 @@ def score(
         ]
         judging.load_models()
         scored = judging.score_dialogues(given, indices)
-    return _score_frame(given, scored, judging.dimensions)
+    return score_frame(given, scored, judging.dimensions)
 
 
 @_checks_names()
-def plot(ranking: Ranking | Run, dimension: str | None = None) -> SvgPlot:
+def plot(ranking: Ranking | Run, dimension: str | None = None) -> Figure:
     """
     Draw a ranking: one row for each system, its score and both 95 % intervals.
 
-    A notebook shows the plot; ``plot(ranking).save('ranking.svg')`` writes it.
+    It is a figure of matplotlib, which a notebook shows; ``savefig`` writes it.
 
     :param ranking: a ranking, or a run that has been ranked.
     :param dimension: the dimension to draw (`None`: the first one of the page).
     :raises UserError: for an unknown dimension, with the nearest one.
     """
-    from parlai_ext.report.svg_plot import draw_ranking
+    from parlai_ext.report.plot import plot_ranking
 
-    return draw_ranking(
-        ranking.ranking if isinstance(ranking, Run) else ranking, dimension
-    )
+    chosen = ranking.ranking if isinstance(ranking, Run) else ranking
+    return plot_ranking(chosen, dimension)
 
 
 @contextmanager
@@ -456,53 +440,3 @@ def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
         turn = {str(name): one for name, one in row.items() if pandas.notna(one)}
         turns.setdefault(str(turn.get('dialogue_id', '0')), []).append(turn)
     return [_dialogue(id, rows, f'dialogue {id}') for id, rows in turns.items()]
-
-
-def _dialogue_frame(dialogues: Iterable[Dialogue]) -> pandas.DataFrame:
-    """
-    Return a DataFrame with one row for each utterance, which `score` takes.
-    """
-    import pandas
-
-    columns = ('dialogue_id', 'pairing_id', 'opener_id', 'utterance_index', 'speaker')
-    rows = [
-        (one.id, one.pairing_id, one.opener_id, i, u.speaker, u.text, u.given)
-        for one in dialogues
-        for i, u in enumerate(one.utterances)
-    ]
-    return pandas.DataFrame(rows, columns=[*columns, 'text', 'given'])
-
-
-def _score_frame(
-    dialogues: Sequence[Dialogue],
-    scored: Sequence[ScoredDialogue],
-    dimensions: Sequence[str],
-) -> pandas.DataFrame:
-    """
-    Return one row for each judged utterance (or dialogue and speaker).
-    """
-    import pandas
-
-    rows: dict[tuple[str, int | None, str], dict[str, Any]] = {}
-    for dialogue, one in zip(dialogues, scored, strict=True):
-        for value in one.scores:
-            index = value.utterance_index
-            row = rows.setdefault(
-                (dialogue.id, index, value.system),
-                {
-                    'dialogue_id': dialogue.id,
-                    'utterance_index': index,
-                    'speaker': value.system,
-                    'text': None if index is None else dialogue.utterances[index].text,
-                    'reason': {},
-                    'cut_tokens': 0 if index is None else one.truncated.get(index, 0),
-                },
-            )
-            row[value.dimension] = value.value
-            row['reason'] |= {value.reason: None} if value.reason else {}
-    for row in rows.values():
-        row['reason'] = '; '.join(row['reason']) or None
-    columns = [*SCORE_COLUMNS, *dimensions, 'reason', 'cut_tokens']
-    frame = pandas.DataFrame(list(rows.values()), columns=columns)
-    types: dict[str, str] = {'utterance_index': 'Int64', 'cut_tokens': 'Int64'}
-    return frame.astype({**types, **dict.fromkeys(dimensions, 'float64')})

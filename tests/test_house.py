@@ -38,7 +38,7 @@ FOLDERS = {
     'tasks': 'parlai',
     'agents': 'jinja2 parlai torch transformers',
     'commands': 'parlai torch',
-    'api': 'pandas',
+    'api': 'matplotlib pandas',
     '__main__': 'parlai',
     '__init__': '',
 }

@@ -4,8 +4,10 @@ A run and its ranking as pandas data frames.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 from parlai_ext.ranking.standings import best_first
 from parlai_ext.report.columns import Row, csv_columns
 from parlai_ext.results.ranking import Ranking
@@ -72,26 +74,58 @@ def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
 
 def scores_frame(run: RunFolder, scorer_signature: str) -> pandas.DataFrame:
     """
-    Return the scores of one scorer as a data frame: a row for each score.
+    Return the scores of one scorer of a run, in the form of `score_frame`.
+    """
+    scores = run.scores(scorer_signature)
+    dialogues: list[Dialogue] = []
+    scored: list[ScoredDialogue] = []
+    for shard in run.dialogue_shards():
+        if scores.has(shard.pairing_id, shard.index):
+            by_id = scores.by_dialogue(shard.pairing_id, shard.index)
+            for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+                dialogues.append(dialogue)
+                scored.append(by_id[dialogue.id])
+    dimensions = dict.fromkeys(s.dimension for one in scored for s in one.scores)
+    return score_frame(dialogues, scored, list(dimensions))
 
-    `utterance_index` is ``<NA>`` for a score of a whole dialogue, `value` where
-    there is no score, for a `reason`.
+
+def score_frame(
+    dialogues: Sequence[Dialogue],
+    scored: Sequence[ScoredDialogue],
+    dimensions: Sequence[str],
+) -> pandas.DataFrame:
+    """
+    Return scores as a data frame: a row for each judged utterance, a column for each
+    dimension.
+
+    A score of a whole dialogue has a row without `utterance_index` and `text`. `reason`
+    says why scores of the row are NaN; `cut_tokens` counts the tokens of the context
+    that the model did not see.
     """
     import pandas
 
-    scores = run.scores(scorer_signature)
-    rows = (
-        (
-            *(score.dialogue_id, score.utterance_index, score.system),
-            *(score.dimension, score.value, score.reason),
-        )
-        for shard in run.dialogue_shards()
-        for scored in scores.by_dialogue(shard.pairing_id, shard.index).values()
-        for score in scored.scores
+    rows: dict[tuple[str, int | None, str], dict[str, Any]] = {}
+    for dialogue, one in zip(dialogues, scored, strict=True):
+        for score in one.scores:
+            index = score.utterance_index
+            row = rows.setdefault(
+                (dialogue.id, index, score.system),
+                {
+                    'dialogue_id': dialogue.id,
+                    'utterance_index': index,
+                    'speaker': score.system,
+                    'text': None if index is None else dialogue.utterances[index].text,
+                    'reason': {},
+                    'cut_tokens': 0 if index is None else one.truncated.get(index, 0),
+                },
+            )
+            row[score.dimension] = score.value
+            row['reason'] |= {score.reason: None} if score.reason else {}
+    for row in rows.values():
+        row['reason'] = '; '.join(row['reason']) or None
+    names = ('dialogue_id', 'utterance_index', 'speaker', 'text')
+    frame = pandas.DataFrame(
+        list(rows.values()), columns=[*names, *dimensions, 'reason', 'cut_tokens']
     )
-    columns = (
-        *('dialogue_id', 'utterance_index', 'system'),
-        *('dimension', 'value', 'reason'),
-    )
-    frame = pandas.DataFrame(rows, columns=columns)
-    return frame.astype({'utterance_index': 'Int64', 'value': 'Float64'})
+    types: dict[str, str] = {'utterance_index': 'Int64', 'cut_tokens': 'Int64'}
+    return frame.astype({**types, **dict.fromkeys(dimensions, 'float64')})
