@@ -23,6 +23,7 @@ from typing import Any
 
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
@@ -98,7 +99,7 @@ def make_run(root: Path, num_openers: int) -> RunFolder:
     ]
     pairs = pairings(roster, 'bipartite', names)
     size = min(SHARD, num_openers)
-    manifest = build_manifest(protocol, pairs, openers, names, size, ())
+    manifest = build_manifest(ResolvedProtocol(protocol, names), pairs, openers, size)
     run = RunFolder.open(root, manifest)
     for pair in pairs:
         for key in shards(pair.id, num_openers, size):

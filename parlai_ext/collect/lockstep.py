@@ -1,6 +1,6 @@
 """
-Many dialogues at once: at each step, all whose next speaker is one system go through
-that system together.
+Many dialogues side by side: at each step, all dialogues whose next speaker is one
+system form a batch of that system.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parlai_ext.systems.players import Participant, Player, Reply, in_words
 @dataclass(frozen=True)
 class BatchRow:
     """
-    One dialogue to be played.
+    One dialogue to be played: who talks, over which opener.
     """
 
     pairing: Pairing
@@ -67,11 +67,11 @@ def play_on(
 
 class LockstepWorld(World):
     """
-    A parley is one utterance in every unfinished dialogue.
+    A parley is one utterance in every open dialogue.
 
     A dialogue whose system replies nothing usable, or raises, ends there, and the
     others go on. A system that cannot go on at all is in `failed`, and its dialogues
-    are no dialogues.
+    are dropped.
     """
 
     def __init__(
@@ -87,88 +87,85 @@ class LockstepWorld(World):
         super().__init__(Opt({'task': 'lockstep'}), agents)
         self.batchsize = batchsize
         self.failed: dict[str, SystemFailed] = {}
-        self.talks: list[Talk | None] = [self._talk(row, num_turns) for row in rows]
+        self.begun = [self._begin(row, num_turns) for row in rows]
 
     def parley(self) -> None:
         """
-        Let one utterance be said in every unfinished dialogue.
+        Add one utterance to every open dialogue.
         """
-        for player, talks in self._turns():
+        for player, batch in self._batches():
             try:
-                replies = player.respond([talk.next_participant for talk in talks])
+                replies = player.respond([one.next_participant for one in batch])
             except SystemFailed as error:
                 self.failed[error.system] = error
                 continue
-            for talk, reply in zip(talks, replies, strict=True):
-                self._take(talk, reply)
+            for dialogue, reply in zip(batch, replies, strict=True):
+                try:
+                    dialogue.add_reply(reply)
+                except SystemFailed as error:  # of the system that hears the reply
+                    self.failed[error.system] = error
 
     def episode_done(self) -> bool:
         """
-        Tell whether every dialogue is over; a world plays its rows once.
+        True if every dialogue is over; a world plays its rows once.
         """
-        return not any(map(self._goes_on, self.talks))
+        return not any(map(self._goes_on, self.begun))
 
     def epoch_done(self) -> bool:
         """
-        Tell whether every dialogue is over.
+        True if every dialogue is over.
         """
         return self.episode_done()
 
     def dialogues(self) -> list[Dialogue | None]:
         """
-        Return what was said so far, in the rows' order; `None` where a system failed.
+        Return the dialogues so far, in the rows' order; `None` where a system failed.
         """
         return [
-            talk.dialogue() if talk and (talk.done or self._goes_on(talk)) else None
-            for talk in self.talks
+            one.dialogue() if one and (one.done or self._goes_on(one)) else None
+            for one in self.begun
         ]
 
-    def _turns(self) -> Iterator[tuple[Player, list[Talk]]]:
+    def _batches(self) -> Iterator[tuple[Player, list[OpenDialogue]]]:
         """
-        Yield each system with the dialogues in which it speaks next.
+        Yield each system with dialogues in which it speaks next.
         """
-        waiting: dict[str, list[Talk]] = {}
-        for talk in self.talks:
-            if talk and self._goes_on(talk):
-                waiting.setdefault(talk.next_speaker, []).append(talk)
-        for name, talks in waiting.items():
-            width = self.batchsize or len(talks)
-            for start in range(0, len(talks), width):
-                part = [t for t in talks[start : start + width] if self._goes_on(t)]
-                if part:
-                    yield self.players[name], part
+        waiting: dict[str, list[OpenDialogue]] = {}
+        for dialogue in self.begun:
+            if dialogue and self._goes_on(dialogue):
+                waiting.setdefault(dialogue.next_speaker, []).append(dialogue)
+        for name, dialogues in waiting.items():
+            width = self.batchsize or len(dialogues)
+            for start in range(0, len(dialogues), width):
+                part = dialogues[start : start + width]
+                if batch := [one for one in part if self._goes_on(one)]:
+                    yield self.players[name], batch
 
-    def _goes_on(self, talk: Talk | None) -> bool:
-        if talk is None or talk.done:
+    def _goes_on(self, dialogue: OpenDialogue | None) -> bool:
+        if dialogue is None or dialogue.done:
             return False
-        return self.failed.keys().isdisjoint(talk.speakers)
+        return self.failed.keys().isdisjoint(dialogue.speakers)
 
-    def _take(self, talk: Talk, reply: Reply) -> None:
-        try:
-            talk.take(reply)
-        except SystemFailed as error:  # of the one who hears it
-            self.failed[error.system] = error
-
-    def _talk(self, row: BatchRow, num_turns: int) -> Talk | None:
+    def _begin(self, row: BatchRow, num_turns: int) -> OpenDialogue | None:
         """
-        Begin a dialogue; `None` when one of its systems cannot.
+        Begin a dialogue; return `None` when one of its systems cannot.
         """
         try:
-            return Talk(row, self.players, num_turns)
+            return OpenDialogue(row, self.players, num_turns)
         except SystemFailed as error:
             self.failed[error.system] = error
             return None
 
 
-class Talk:
+class OpenDialogue:
     """
-    One dialogue while it is played: two participants and what was said so far.
+    One dialogue while it is played: its two speakers and the utterances so far.
     """
 
     def __init__(self, row: BatchRow, players: Mapping[str, Player], num_turns: int):
         if not row.opener.utterances:
             raise UserError(f'opener {row.opener.id} has no utterances; it needs one')
-        self.lane = row
+        self.row = row
         self.num_turns = num_turns
         self.ended_by: str | None = None
         self.reason: str | None = None
@@ -179,21 +176,15 @@ class Talk:
             for i, text in enumerate(given)
         ]
         self.participants: list[Participant] = []
-        self._try(
-            0,
-            lambda: self.participants.append(players[self.speakers[0]].join()),
-        )
-        self._try(
-            1,
-            lambda: self.participants.append(players[self.speakers[1]].join()),
-        )
+        self._try(0, lambda: self.participants.append(players[self.speakers[0]].join()))
+        self._try(1, lambda: self.participants.append(players[self.speakers[1]].join()))
         for i in range(len(given)):
-            self._spread(i)
+            self._deliver(i)
 
     @property
     def done(self) -> bool:
         """
-        Tell whether nothing more will be said.
+        True if no more utterances will be added.
         """
         return self.ended_by is not None or len(self.utterances) >= self.num_turns
 
@@ -207,26 +198,26 @@ class Talk:
     @property
     def next_participant(self) -> Participant:
         """
-        The participant that speaks next.
+        The clone of that system in this dialogue.
         """
         return self.participants[len(self.utterances) % 2]
 
-    def take(self, reply: Reply) -> None:
+    def add_reply(self, reply: Reply) -> None:
         """
-        Enter what the next speaker replied.
+        Add the reply of the next speaker; one without a text ends the dialogue.
         """
         if reply.text is None:
             self._end(self.next_speaker, reply.reason or 'no reply')
             return
         self.utterances.append(Utterance(self.next_speaker, reply.text))
         if not self.done:
-            self._spread(len(self.utterances) - 1)
+            self._deliver(len(self.utterances) - 1)
 
     def dialogue(self) -> Dialogue:
         """
-        Return what was said so far as a record.
+        Return the utterances so far as a record.
         """
-        pairing, opener = self.lane.pairing, self.lane.opener
+        pairing, opener = self.row.pairing, self.row.opener
         return Dialogue(
             dialogue_id(pairing.id, opener.id),
             pairing.id,
@@ -236,20 +227,20 @@ class Talk:
             self.reason,
         )
 
-    def _spread(self, index: int) -> None:
+    def _deliver(self, index: int) -> None:
         """
-        Let an utterance be heard; its speaker said it already unless it was given.
+        Let the other speaker hear an utterance, and its own speaker if it was given.
         """
-        said = self.utterances[index]
+        utterance = self.utterances[index]
         side = index % 2
-        if said.given:
-            self._try(side, lambda: self.participants[side].take_as_own(said.text))
-        hearing = (said.text, said.speaker)
-        self._try(1 - side, lambda: self.participants[1 - side].hear(*hearing))
+        if utterance.given:
+            self._try(side, lambda: self.participants[side].take_as_own(utterance.text))
+        heard = (utterance.text, utterance.speaker)
+        self._try(1 - side, lambda: self.participants[1 - side].hear(*heard))
 
     def _try(self, side: int, step: Callable[[], object]) -> None:
         """
-        Take a step of one side, unless the dialogue is over; raising ends it.
+        Take a step of one speaker unless the dialogue is over; an exception ends it.
         """
         if self.ended_by is not None:
             return

@@ -9,10 +9,12 @@ move, its content (in `identity`) may not.
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from parlai_ext.collect.resolved import ResolvedProtocol, systems_of
 from parlai_ext.core.nouns import Opener, Pairing, content_id, to_json
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.signature import signature_line
@@ -22,80 +24,91 @@ BATCHSIZE = 64
 PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
 
 
+@dataclass(frozen=True)
+class RunNotes:
+    """
+    What a manifest tells its reader; nothing of it is compared.
+
+    `asked` has the options that the run came about by, `guessed` the systems of which
+    the paper does not say exactly what they are, `left_out` those that could not be
+    had, and `trusted` the hashes of model files that might run code when read.
+    """
+
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    guessed: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+    trusted: Mapping[str, str] = field(default_factory=dict)
+
+
 def build_manifest(
-    protocol: Protocol,
+    resolved: ResolvedProtocol,
     pairings: Sequence[Pairing],
     openers: Sequence[Opener],
-    identities: Mapping[str, str],
     shard_size: int,
-    sampling: Collection[str],
     *,
     batchsize: int = BATCHSIZE,
-    guessed: Sequence[str] = (),
-    candidates: Mapping[str, str] | None = None,
-    asked: Mapping[str, Any] | None = None,
-    left_out: Sequence[str] = (),
     fp16: bool | None = None,
-    trusted: Mapping[str, str] | None = None,
+    notes: RunNotes | None = None,
 ) -> dict[str, Any]:
     """
     Return the manifest of a run that plays ``pairings`` over ``openers``.
 
-    :param identities: system name -> content hash of what it is.
-    :param sampling: systems that draw their replies, to which the shard size matters.
-    :param batchsize: rows that a block is packed to.
-    :param asked: the options that the run came about by, for a reader to repeat it.
-    :param left_out: systems that could not be had, and why.
-    :param guessed: systems of which the paper does not say exactly what they are.
-    :param candidates: system name -> hash of the replies that it chooses among.
-    :param trusted: model files that might run code when they were read, by hash.
+    :param shard_size: dialogues of a pairing that are kept in one file.
+    :param batchsize: dialogues that a block is packed to.
     """
-    roster = protocol.roster
-    replies = candidates or {}
-    collect = collect_keys(protocol, openers, identities, replies)
+    notes = notes or RunNotes()
+    protocol, roster = resolved.protocol, resolved.protocol.roster
+    collect = collect_keys(resolved, openers)
     if fp16 is not None:
         collect['fp16'] = fp16
-    if any(s.name in sampling for s in roster.partners):
+    if any(s.name in resolved.sampling for s in roster.partners):
         collect['shard_size'] = shard_size
-    targets: dict[str, dict[str, Any]] = {
-        s.name: {'identity': identities[s.name]} for s in roster.targets
-    }
-    for name in set(targets) & set(sampling):
-        targets[name]['shard_size'] = shard_size
-    for name in set(targets) & set(replies):
-        targets[name]['candidates'] = replies[name]
     return {
         'schema': SCHEMA,
         'protocol': {**to_json(protocol), 'roster': None},
         'collect': collect,
         'score': score_keys(protocol),
-        'targets': targets,
-        'partners': {s.name: {'identity': identities[s.name]} for s in roster.partners},
-        'systems': {s.name: dict(s.opt) for s in roster.targets + roster.partners},
+        'targets': {
+            s.name: _target(s.name, resolved, shard_size) for s in roster.targets
+        },
+        'partners': {
+            s.name: {'identity': resolved.identities[s.name]} for s in roster.partners
+        },
+        'systems': {s.name: dict(s.opt) for s in systems_of(protocol)},
         'pairings': [to_json(p) for p in pairings],
         'openers': [to_json(o) for o in openers],
         'shard_size': shard_size,
         'batchsize': batchsize,
-        'guessed': list(guessed),
-        'asked': dict(asked or {}),
-        'left_out': list(left_out),
-        'trusted': dict(trusted or {}),
+        'guessed': list(notes.guessed),
+        'asked': dict(notes.asked),
+        'left_out': list(notes.left_out),
+        'trusted': dict(notes.trusted),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }
 
 
+def _target(name: str, resolved: ResolvedProtocol, shard_size: int) -> dict[str, Any]:
+    """
+    Return what the dialogues of a target depend on.
+    """
+    target: dict[str, Any] = {'identity': resolved.identities[name]}
+    if name in resolved.sampling:
+        target['shard_size'] = shard_size
+    if name in resolved.candidates:
+        target['candidates'] = resolved.candidates[name]
+    return target
+
+
 def collect_keys(
-    protocol: Protocol,
-    openers: Sequence[Opener],
-    identities: Mapping[str, str],
-    candidates: Mapping[str, str],
+    resolved: ResolvedProtocol, openers: Sequence[Opener]
 ) -> dict[str, Any]:
     """
     Return what dialogues depend on, the targets apart, as a flat map.
     """
     from parlai_ext.systems.identity import identity_options
 
+    protocol, candidates = resolved.protocol, resolved.candidates
     keys: dict[str, Any] = {
         'pairing': protocol.pairing,
         'openers': protocol.openers,
@@ -105,7 +118,7 @@ def collect_keys(
         'seed': protocol.seed,
     }
     for partner in protocol.roster.partners:
-        keys[f'partners.{partner.name}'] = identities[partner.name]
+        keys[f'partners.{partner.name}'] = resolved.identities[partner.name]
         for option, value in identity_options(partner).items():
             keys[f'partners.{partner.name}.{option}'] = value
         if partner.opt.get('remote_dated_model'):
@@ -141,8 +154,8 @@ def versions() -> dict[str, str]:
     """
     Return the versions of what numbers may depend on.
     """
-    found = {name: _version(name) for name in PACKAGES}
-    return {'python': platform.python_version(), **found}
+    packages = {name: _version(name) for name in PACKAGES}
+    return {'python': platform.python_version(), **packages}
 
 
 def _version(package: str) -> str:

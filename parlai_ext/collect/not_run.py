@@ -1,5 +1,5 @@
 """
-What a run could not do: systems that could not go on, and pairs that lack dialogues.
+What of a run was not played: systems that could not go on, pairs that lack dialogues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LISTED = 30  # pairs that are named
 
 def write_problems(run: RunFolder, problems: Mapping[str, str]) -> None:
     """
-    Keep why systems could not go on, for the report; nothing is kept of none.
+    Keep why systems could not go on, for the report; without any, keep nothing.
     """
     if problems:
         run.write_json(NAME, dict(sorted(problems.items())))
@@ -32,40 +32,40 @@ def read_problems(run: RunFolder) -> dict[str, str]:
     return dict(run.read_json(NAME)) if (run.root / NAME).exists() else {}
 
 
-def unplayed(run: RunFolder) -> dict[tuple[str, str], int]:
+def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:
     """
     Return, for each pair that lacks dialogues, how many.
     """
-    found: dict[tuple[str, str], int] = {}
+    missing: dict[tuple[str, str], int] = {}
     for pairing in run.pairings:
-        rows = [
+        sizes = [
             shard.n_dialogues
             for shard in shards(pairing.id, len(run.openers), run.shard_size)
             if not run.has_dialogues(pairing.id, shard.index)
         ]
-        if rows:
-            found[pairing.first, pairing.second] = sum(rows)
-    return found
+        if sizes:
+            missing[pairing.first, pairing.second] = sum(sizes)
+    return missing
 
 
-def of_targets(run: RunFolder, plan: Plan) -> dict[str, int]:
+def missing_by_target(run: RunFolder, plan: Plan) -> dict[str, int]:
     """
     Return, for each target that lacks dialogues in which it is judged, how many.
     """
-    missing = unplayed(run)
-    found: Counter[str] = Counter()
+    missing = missing_by_pair(run)
+    counts: Counter[str] = Counter()
     for pairing in plan.pairings:
         for judged in plan.judged_sides(pairing):
-            found[judged.first] += missing.get((pairing.first, pairing.second), 0)
+            counts[judged.first] += missing.get((pairing.first, pairing.second), 0)
     targets = [system.name for system in plan.roster.targets]
-    return {name: found[name] for name in sorted(targets) if found[name]}
+    return {name: counts[name] for name in sorted(targets) if counts[name]}
 
 
-def in_words(run: RunFolder) -> list[str]:
+def not_run_notes(run: RunFolder) -> list[str]:
     """
-    Return what did not run and why: a line for each system and one for the pairs.
+    Return notes for the report: a line for each system that failed, one for the pairs.
     """
-    missing = unplayed(run)
+    missing = missing_by_pair(run)
     if not missing:
         return []
     planned = len(run.pairings) * len(run.openers)
@@ -79,15 +79,15 @@ def in_words(run: RunFolder) -> list[str]:
     ]
 
 
-def signature(run: RunFolder) -> str:
+def played_signature(run: RunFolder) -> str:
     """
     Return the run's signature; when targets that talked lack dialogues with some
     partner, its protocol has another name.
     """
-    whole: str = run.manifest['signature']
+    full: str = run.manifest['signature']
     talked = {run.pairing(shard.pairing_id).first for shard in run.dialogue_shards()}
-    lacking = {second for first, second in unplayed(run) if first in talked}
+    lacking = {second for first, second in missing_by_pair(run) if first in talked}
     if not lacking:
-        return whole
-    name, bar, rest = whole.partition('|')
+        return full
+    name, bar, rest = full.partition('|')
     return f'{name}-incomplete-with-{len(lacking)}-partners{bar}{rest}'

@@ -1,117 +1,286 @@
 """
-Pilot: a sample of a run is played and scored, to say what the whole will take.
+Pilot: real blocks of a run are played and scored, to forecast what is left of it.
 
-Some dialogues of full length, a few for each system, say how long a reply takes as
-dialogues grow; replies in batches as wide as the run's say what width is worth. What
-the sample says is not kept: settings may still change after it.
+The blocks are few, but every system speaks in one of them, so that its seconds and its
+money for a reply are known for batches as the run has them. Nothing else is kept, since
+settings may still change afterwards.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from parlai_ext.collect.forecast import n_judged
+from parlai_ext.collect.block_player import BlockPlayer, load_on
+from parlai_ext.collect.dry_run import bytes_on_disk, judged_utterances
 from parlai_ext.collect.plan import Plan
-from parlai_ext.collect.preflight import to_play
-from parlai_ext.collect.rates import Sample, Task, Workload, forecast_of
-from parlai_ext.collect.sampler import Clock, Sampler
-from parlai_ext.collect.timing import peak_bytes
+from parlai_ext.collect.resolved import systems_of
+from parlai_ext.collect.timing import (
+    Clock,
+    Forecast,
+    SystemForecast,
+    peak_bytes,
+    settings_of,
+    total_cost,
+)
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, Pairing
+from parlai_ext.core.nouns import Dialogue, System
+from parlai_ext.core.progress import bar_of
+from parlai_ext.core.schedule import Block
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
+from parlai_ext.store import RunFolder
+from parlai_ext.systems.players import Participant, Player, Reply
+from parlai_ext.systems.spending import Spending, added, since, spending_of
+
+
+@dataclass
+class Measured:
+    """
+    What a system took in the pilot. The first batch is apart: much is set up in it.
+    """
+
+    load_seconds: float = 0.0
+    n_bytes: int = 0
+    first: tuple[int, float] = (0, 0.0)
+    replies: int = 0
+    seconds: float = 0.0
+    spent: Spending | None = None
+
+    def add(self, replies: int, seconds: float, spent: Spending | None) -> None:
+        """
+        Add a batch.
+        """
+        if not self.first[0]:
+            self.first = replies, seconds
+        else:
+            self.replies += replies
+            self.seconds += seconds
+        if spent is not None:
+            self.spent = added(self.spent or {}, spent)
+
+    @property
+    def all_replies(self) -> int:
+        """
+        The replies of all batches.
+        """
+        return self.replies + self.first[0]
+
+    def forecast(self, replies: int) -> SystemForecast:
+        """
+        Return what so many replies take, after loading the system once.
+        """
+        timed, seconds = (self.replies, self.seconds) if self.replies else self.first
+        each = seconds / timed
+        setup = max(0.0, self.first[1] - each * self.first[0])
+        return SystemForecast(
+            replies=replies,
+            reply_seconds=each * replies,
+            load_seconds=self.load_seconds + setup,
+            weights_bytes=self.n_bytes,
+            spent=self._spent_by(replies),
+            from_cache=(self.spent or {}).get('cached') or 0,
+        )
+
+    def _spent_by(self, replies: int) -> Spending | None:
+        """
+        Return what so many replies use when none is in a cache; a cost of `None` when
+        the pilot's were all in one, or have no price.
+        """
+        if self.spent is None:
+            return None
+        paid = self.all_replies - (self.spent['cached'] or 0)
+        if paid <= 0:
+            return {**dict.fromkeys(self.spent, 0), 'cost': None}
+        cost = self.spent['cost']
+        scaled = {key: (n or 0) * replies / paid for key, n in self.spent.items()}
+        return {**scaled, 'cached': 0, 'cost': None if cost is None else scaled['cost']}
+
+
+class TimedPlayer(Player):
+    """
+    A player whose batches are measured.
+    """
+
+    def __init__(self, player: Player, measured: Measured, clock: Clock):
+        super().__init__(player.name, player.agent)
+        self.player, self.measured, self.clock = player, measured, clock
+
+    def respond(self, participants: Sequence[Participant]) -> list[Reply]:
+        """
+        Let every participant speak next.
+        """
+        before, start = spending_of(self.agent), self.clock()
+        replies = self.player.respond(participants)
+        seconds, now = self.clock() - start, spending_of(self.agent)
+        counting = now is not None and before is not None
+        self.measured.add(
+            len(participants), seconds, since(now, before) if counting else None
+        )
+        return replies
 
 
 def pilot(
     plan: Plan,
-    opt: Mapping[str, Any],
+    machine: Machine,
+    run: RunFolder | None,
     *,
     judge: bool = True,
+    named_by_user: bool = False,
     clock: Clock = time.perf_counter,
     progress: bool = True,
-) -> dict[str, Any]:
+) -> Forecast:
     """
-    Measure a sample of what the run has to do and return its forecast.
+    Play blocks in which every system speaks, score them, and forecast what is left.
 
-    :param judge: build the protocol's scorer too, and score the sample.
+    :param judge: build the protocol's scorer too, and score the dialogues.
+    :param named_by_user: a scorer from outside the package may be imported.
     :raises UserError: when nothing is left to do, or nothing could be measured.
     """
-    start = clock()
-    sampler = Sampler(plan, opt, clock)
-    work = to_play(sampler.stage, opt.get('run_dir'))
+    start, measured = clock(), dict[str, Measured]()
+
+    def load(system: System) -> Player:
+        begun, player = clock(), load_on(machine, system)
+        one = measured.setdefault(system.name, Measured())
+        one.load_seconds, one.n_bytes = clock() - begun, player.n_bytes
+        return TimedPlayer(player, one, clock)
+
+    player = BlockPlayer.from_plan(plan, machine, load=load)
+    work = player.missing_blocks(run)
     if not work:
-        raise UserError(f'--pilot: all dialogues of {opt["run_dir"]} are there already')
-    n_missing = sum(shard.n_dialogues for missing in work.values() for shard in missing)
-    workload, _ = sampler.simulated(work, {})
-    pairs = covering(plan.pairings, {s.pairing_id for b in work for s in b.shards})
-    dialogues = sampler.sample(pairs, workload, n_missing, progress)
-    found = sampler.measured()
-    if not found or not dialogues:
-        why = next(iter(sampler.cast.problems.values()), 'no dialogue could be played')
+        raise UserError('--pilot: all dialogues of the run are there already')
+    begun = clock()
+    dialogues = play_blocks(player, covering_blocks(player, work), progress)
+    seconds = clock() - begun
+    player.cache.clear()
+    heard = {name: one for name, one in measured.items() if one.all_replies}
+    if not dialogues or not heard:
+        why = next(iter(player.cache.problems.values()), 'no dialogue could be played')
         raise UserError(f'--pilot: nothing could be measured: {why}')
-    sampler.cast.clear()
-    paces = _judge(plan, opt, dialogues, clock) if judge else None
-    workload, loads = sampler.simulated(work, {n: m.n_bytes for n, m in found.items()})
-    sample = Sample(
-        *(found, sampler.step_seconds, paces, len(dialogues), clock() - start),
+    scoring = None
+    if judge:
+        scoring = score_seconds(plan, machine, dialogues, clock, named_by_user)
+    replies = replies_left(plan, work)
+    systems = {
+        one.name: heard[one.name].forecast(replies[one.name])
+        for one in systems_of(plan.protocol)
+        if one.name in heard
+    }
+    busy = sum(m.load_seconds + m.first[1] + m.seconds for m in heard.values())
+    between = (seconds - busy) / sum(m.all_replies for m in heard.values())
+    collecting = sum(
+        one.load_seconds + one.reply_seconds + one.replies * max(0.0, between)
+        for one in systems.values()
+    )
+    n_dialogues = sum(s.n_dialogues for missing in work.values() for s in missing)
+    judged = n_judged(plan, n_dialogues)
+    return Forecast(
+        plan.protocol.name,
+        settings_of(plan.protocol),
+        n_dialogues,
+        judged,
+        collecting,
+        scoring and scoring[0] + scoring[1] * n_dialogues,
         *peak_bytes(),
-        sampler.paid,
-        tuple(sampler.cast.problems.values()),
-    )
-    return forecast_of(task_of(plan, n_missing, workload, loads), sample)
-
-
-def task_of(
-    plan: Plan, n_missing: int, workload: Workload, loads: Mapping[str, int]
-) -> Task:
-    """
-    Return what the run has to do; of a run that goes on, what is not collected yet.
-    """
-    judged = [n_judged(plan.protocol, len(one.utterances)) for one in plan.openers]
-    each = sum(judged) / len(judged)
-    return Task(
-        protocol=plan.protocol.name,
-        n_dialogues=n_missing,
-        n_utterances=n_missing * plan.protocol.num_turns,
-        n_judged=round(n_missing * each),
-        n_to_score=n_missing,
-        workload=workload,
-        loads=loads,
+        bytes_on_disk(n_dialogues * plan.protocol.num_turns, judged),
+        systems,
+        len(dialogues),
+        clock() - start,
+        total_cost(one.spent for one in measured.values()),
+        tuple(cautions(player, systems)),
     )
 
 
-def covering(pairings: Sequence[Pairing], ids: Iterable[str]) -> list[Pairing]:
+def play_blocks(
+    player: BlockPlayer, blocks: Sequence[Block], progress: bool
+) -> list[Dialogue]:
     """
-    Return few of the pairings ``ids`` that have every system of them at least once.
+    Return the dialogues of these blocks.
     """
-    wanted = set(ids)
-    left = [pairing for pairing in pairings if pairing.id in wanted]
-    unseen = {name for pair in left for name in (pair.first, pair.second)}
-    found = []
-    while unseen:
-        best = max(left, key=lambda pair: len(unseen & {pair.first, pair.second}))
-        found.append(best)
-        unseen -= {best.first, best.second}
-    return found
+    dialogues: list[Dialogue] = []
+    with bar_of('pilot', sum(map(block_size, blocks)), progress) as bar:
+        for block in blocks:
+            for played in player.play_block(block).values():
+                dialogues += played
+            bar.update(block_size(block))
+    return dialogues
 
 
-def _judge(
-    plan: Plan, opt: Mapping[str, Any], dialogues: Sequence[Dialogue], clock: Clock
+def covering_blocks(player: BlockPlayer, work: Iterable[Block]) -> list[Block]:
+    """
+    Return few of these blocks, rather the larger ones, in which every system speaks.
+    """
+    speakers = {block: set(player.speakers(block)) for block in work}
+    silent = set().union(*speakers.values())
+    blocks: list[Block] = []
+    while silent:
+        best = max(speakers, key=lambda b: (len(speakers[b] & silent), block_size(b)))
+        blocks.append(best)
+        silent -= speakers[best]
+    return blocks
+
+
+def block_size(block: Block) -> int:
+    """
+    Return how many dialogues a block has.
+    """
+    return sum(shard.n_dialogues for shard in block.shards)
+
+
+def replies_left(plan: Plan, work: Iterable[Block]) -> Counter[str]:
+    """
+    Return how many replies each system gives in these blocks.
+    """
+    pairings = {pairing.id: pairing for pairing in plan.pairings}
+    replies: Counter[str] = Counter()
+    for shard in (shard for block in work for shard in block.shards):
+        pair = pairings[shard.pairing_id]
+        for opener in plan.openers[shard.start : shard.stop]:
+            for i in range(len(opener.utterances), plan.protocol.num_turns):
+                replies[pair.second if i % 2 else pair.first] += 1
+    return replies
+
+
+def n_judged(plan: Plan, n_dialogues: int) -> int:
+    """
+    Return how many utterances of so many full dialogues are judged.
+    """
+    lengths = [len(opener.utterances) for opener in plan.openers]
+    judged = sum(judged_utterances(plan.protocol, given) for given in lengths)
+    return round(n_dialogues * judged / len(lengths))
+
+
+def score_seconds(
+    plan: Plan,
+    machine: Machine,
+    dialogues: Sequence[Dialogue],
+    clock: Clock,
+    named_by_user: bool,
 ) -> tuple[float, float]:
     """
-    Return the seconds that it takes to load the judge, and to judge an utterance.
+    Return the seconds that it takes to load the scorer, and to score a dialogue.
     """
     start = clock()
-    machine, named = Machine.from_options(opt), bool(opt.get('config'))
-    scorer = build_scorer(plan.protocol.scorer, machine, named_by_user=named)
+    scorer = build_scorer(plan.protocol.scorer, machine, named_by_user=named_by_user)
+    loaded = clock()
     first_only = plan.protocol.score != 'both'
-    load = clock() - start
-    start, judged = clock(), 0
     for i in range(0, len(dialogues), plan.shard_size):
-        scored = score_dialogues(dialogues[i : i + plan.shard_size], scorer, first_only)
-        judged += len(
-            {(s.dialogue_id, s.utterance_index) for one in scored for s in one.scores}
+        score_dialogues(dialogues[i : i + plan.shard_size], scorer, first_only)
+    return loaded - start, (clock() - loaded) / len(dialogues)
+
+
+def cautions(
+    player: BlockPlayer, systems: Mapping[str, SystemForecast]
+) -> Iterable[str]:
+    """
+    Yield what the forecast does not count.
+    """
+    for problem in player.cache.problems.values():
+        yield f'not measured: {problem}'
+    if sum(one.weights_bytes for one in systems.values()) > player.cache.budget:
+        yield (
+            'not counted: the systems do not fit into memory together, so that the '
+            'run loads some of them several times'
         )
-    return load, (clock() - start) / judged if judged else 0.0

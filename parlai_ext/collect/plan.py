@@ -5,36 +5,102 @@ From options to a plan and its run folder: who talks, over which openers, how lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parlai_ext.collect import seats
-from parlai_ext.collect.manifest import BATCHSIZE, build_manifest
+from parlai_ext.collect.manifest import RunNotes, build_manifest
+from parlai_ext.collect.resolved import resolve_protocol, systems_of
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Pairing, Roster, System
+from parlai_ext.core.options import flag_values, option, options_of
 from parlai_ext.core.pairings import SCHEMES, pairings
-from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.protocol import Protocol, ProtocolOptions
+from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.core.schedule import sample_openers, shard_size_for
+from parlai_ext.files.protocol_file import SCORER_OVERRIDES
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder, imported
 
-# options of the command line that replace a key of the protocol file
+# keys of the protocol that the command line may replace
 OVERRIDES = (
     'roster',
-    'pairing',
-    'openers',
-    'num_dialogues',
-    'num_turns',
-    'seed',
-    'score',
-    'judge_model_file',
-    *('rule', 'rating', 'shuffles'),
-    'followups',
-    'bootstraps',
-    'max_failed_share',
-    'max_truncated_share',
+    *(key for key in options_of(ProtocolOptions) if key != 'name'),
+    *SCORER_OVERRIDES,
+    *(key for key, one in options_of(RankingOptions).items() if one.info.flag),
 )
+RUN, SPEAKERS = 'the run', 'who talks'
+DIALOGUES = 'dialogues (default: as the protocol says)'
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """
+    The options that say who talks, over which openers and for how long.
+
+    `None` means not given: the protocol's value holds. `overrides` has every key of the
+    protocol that the command line replaces, those of its scorer and its ranking too.
+    """
+
+    config: str | None = option(
+        None,
+        path=True,
+        metavar='NAME|FILE',
+        group=RUN,
+        help='protocol: a shipped name (demo, …) or a YAML file; options come first',
+    )
+    run_dir: str | None = option(
+        None,
+        path=True,
+        metavar='FOLDER',
+        group=RUN,
+        help='the run folder, new or begun',
+    )
+    roster: str | None = option(
+        None,
+        path=True,
+        metavar='NAME|FILE',
+        group=SPEAKERS,
+        help='roster: a shipped name or a YAML file',
+    )
+    add_target: tuple[str, ...] = option(
+        (),
+        read=lambda text: (text,),
+        metavar='SYSTEM',
+        group=SPEAKERS,
+        help='one more target: NAME=MODEL_FILE[,key=value…], NAME=agent:CLASS[,…], '
+        'FILE.yaml, or the name of a shipped system; may be given several times',
+    )
+    skip_missing: bool = option(
+        False, group=SPEAKERS, help='leave out systems whose model cannot be had'
+    )
+    openers_file: str | None = option(
+        None,
+        path=True,
+        metavar='FILE',
+        group=DIALOGUES,
+        help='CSV with columns conv_id, utterance_idx, utterance',
+    )
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_options(cls, opt: Mapping[str, Any]) -> PlanOptions:
+        """
+        Return what a command's options say of the plan.
+        """
+        values = flag_values(cls, opt)
+        values['add_target'] = tuple(values.get('add_target', ()))
+        given = {key: opt[key] for key in OVERRIDES if opt.get(key) is not None}
+        return cls(**values, overrides=given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """
+        The options that a run without ``--config`` cannot take.
+        """
+        file = {} if self.openers_file is None else {'openers_file': self.openers_file}
+        return {**self.overrides, **file}
 
 
 @dataclass(frozen=True)
@@ -84,79 +150,54 @@ class Plan:
         return imported.judged_sides(pairing)
 
 
-def make_plan(opt: Mapping[str, Any]) -> Plan:
+def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     """
     Return the plan that these options ask for, without touching the run folder; models
     that are not here are downloaded.
 
-    :raises UserError: for anything in the options or files that cannot be meant.
+    :raises UserError: for a mistake in the options or in the files that they name.
     """
-    old = _old_manifest(opt.get('run_dir'))
-    protocol, asked, guessed = _protocol(opt, old)
-    # targets that only the run knows may be gone: their dialogues are there
-    known = {
-        name: target['identity']
-        for name, target in (old['targets'] if old else {}).items()
-        if name not in asked
-    }
-    identities, missing = seats.identities(protocol, known, opt)
-    protocol = seats.pinned(seats.without(protocol, missing), known)
-    openers = _old_openers(old) if goes_on(opt, old) else _openers(protocol, opt)
-    pairs = pairings(protocol.roster, protocol.pairing, identities)
+    old = _old_manifest(options.run_dir) or {}
+    protocol, asked, guessed = _protocol(options, old)
+    targets: Mapping[str, Any] = old.get('targets', {})
+    before = {name: targets[name] for name in targets if name not in asked}
+    resolved = resolve_protocol(
+        protocol, before, machine.datapath, options.skip_missing
+    )
+    protocol = resolved.protocol
+    continues = old and not options.config
+    openers = (
+        _old_openers(old) if continues else _draw_openers(protocol, options, machine)
+    )
+    pairs = pairings(protocol.roster, protocol.pairing, resolved.identities)
     _refuse_other_pairs(old, pairs, protocol)
-    batchsize = old['batchsize'] if old else opt.get('batchsize') or BATCHSIZE
+    batchsize = old['batchsize'] if old else machine.batchsize
     size = old['shard_size'] if old else shard_size_for(len(openers), batchsize)
-    before = {name: old['targets'][name] for name in known} if old else {}
-    sampling = seats.drawing_systems(protocol.roster, opt.get('datapath')) | {
-        name for name, target in before.items() if 'shard_size' in target
-    }
-    left_out = tuple(f'{name}: {reason}' for name, reason in missing.items())
+    left_out = tuple(f'{name}: {why}' for name, why in resolved.missing.items())
+    names = {system.name for system in systems_of(protocol)}
+    notes = RunNotes(
+        asked=_asked(options, old),
+        guessed=[name for name in dict.fromkeys(guessed) if name in names],
+        left_out=left_out or old.get('left_out') or (),
+        trusted=_trusted(machine, old),
+    )
     manifest = build_manifest(
-        *(protocol, pairs, openers, identities, size, sampling),
+        *(resolved, pairs, openers, size),
         batchsize=batchsize,
-        guessed=seats.of_roster(guessed, protocol.roster),
-        candidates=seats.candidates(protocol, before, opt.get('datapath')),
-        asked=asked_for(opt, old),
-        left_out=left_out or (old or {}).get('left_out') or (),
-        fp16=opt.get('fp16'),
-        trusted=_trusted(opt, old),
+        fp16=machine.fp16,
+        notes=notes,
     )
     return Plan(protocol, tuple(pairs), tuple(openers), size, manifest, left_out)
 
 
-def _trusted(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, str]:
-    """
-    Return the model files that might run code, now or before, by their hashes.
-    """
-    before = dict((old or {}).get('trusted') or {})
-    names = opt.get('trust_model_code')
-    if not names:
-        return before
-    from parlai_ext.systems.safe.trust import trusted_hashes
-
-    return {**before, **trusted_hashes(names, opt.get('datapath'))}
-
-
-def asked_for(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
-    """
-    Return the options that this run came about by, its added targets among them.
-    """
-    before = dict(old.get('asked') or {}) if old else {}
-    added = [*before.pop('add_target', []), *(opt.get('add_target') or ())]
-    names = ('config', *OVERRIDES, 'openers_file')
-    now = {k: opt[k] for k in names if opt.get(k) is not None}
-    asked = before if goes_on(opt, old) else now
-    return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
-
-
-def prepare(opt: Mapping[str, Any]) -> tuple[RunFolder, Plan]:
+def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
     """
     Make the plan and open its run folder: a new one, the same one, or an extended one.
     """
-    if not opt.get('run_dir'):
+    if not options.run_dir:
         raise UserError('--run-dir is needed: the folder that the run goes to')
-    plan = make_plan(opt)
-    return RunFolder.open(opt['run_dir'], plan.manifest), plan
+    plan = make_plan(options, machine)
+    return RunFolder.open(options.run_dir, plan.manifest), plan
 
 
 def plan_of_run(run: RunFolder) -> Plan:
@@ -194,81 +235,47 @@ def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
 
 
 def _protocol(
-    opt: Mapping[str, Any], old: Mapping[str, Any] | None
+    options: PlanOptions, old: Mapping[str, Any]
 ) -> tuple[Protocol, set[str], list[str]]:
     """
     Return the protocol with the targets that the run already has, the names of the
     targets that are asked for now, and those of systems that are guesses.
     """
-    added = [parse_target(spec) for spec in opt.get('add_target') or ()]
+    added = [parse_target(spec) for spec in options.add_target]
     more = [system for system, _ in added]
     before = protocol_of(old).roster.targets if old else ()
-    given = {k: opt[k] for k in OVERRIDES if opt.get(k) is not None}
-    if old and goes_on(opt, old):
-        protocol, guessed = protocol_of(old), list(old.get('guessed') or ())
-        now: tuple[System, ...] = ()
-        _refuse_changes(opt)
-    elif opt.get('config'):
-        file = load_protocol_file(opt['config'], given)
+    now: tuple[System, ...] = ()
+    if options.config:
+        file = load_protocol_file(options.config, options.overrides)
         protocol = file.protocol
         guessed = [name for name, about in file.info.items() if about.guess]
         now = protocol.roster.targets
+    elif old:
+        protocol, guessed = protocol_of(old), list(old.get('guessed') or ())
+        for name in options.given:
+            flag = '--' + name.replace('_', '-')
+            raise UserError(f'{flag} needs --config; without it a run goes on as it is')
     else:
-        none = f'; there is no run in {opt["run_dir"]}' if opt.get('run_dir') else ''
+        none = f'; there is no run in {options.run_dir}' if options.run_dir else ''
         raise UserError(
             f'--config is needed: a protocol name (demo, …) or a YAML file{none}'
         )
-    roster = replace(protocol.roster, targets=merge_targets(before, now, more))
+    roster = replace(protocol.roster, targets=_merge_targets(before, now, more))
     asked = {s.name for s in [*now, *more]}
     guessed += [system.name for system, about in added if about.guess]
     # a target of the run that is not asked for now is as much a guess as before
-    guessed += [name for name in (old or {}).get('guessed') or () if name not in asked]
+    guessed += [name for name in old.get('guessed') or () if name not in asked]
     return replace(protocol, roster=roster), asked, guessed
 
 
-def protocol_of_options(opt: Mapping[str, Any]) -> Protocol:
+def protocol_of_options(options: PlanOptions) -> Protocol:
     """
     Return the protocol that these options ask for, with all targets of its run.
     """
-    return _protocol(opt, _old_manifest(opt.get('run_dir')))[0]
+    return _protocol(options, _old_manifest(options.run_dir) or {})[0]
 
 
-def _refuse_changes(opt: Mapping[str, Any]) -> None:
-    """
-    Refuse options that say how dialogues arise when no protocol file is given.
-    """
-    for option in (*OVERRIDES, 'openers_file'):
-        if opt.get(option) is not None:
-            name = '--' + option.replace('_', '-')
-            raise UserError(f'{name} needs --config; without it a run goes on as it is')
-
-
-def _refuse_other_pairs(
-    old: Mapping[str, Any] | None, pairs: Sequence[Pairing], protocol: Protocol
-) -> None:
-    """
-    Refuse targets whose coming would part pairs of the run that is there.
-    """
-    systems = {s.name for s in protocol.roster.targets + protocol.roster.partners}
-    planned = {(pair.first, pair.second) for pair in pairs}
-    for one in (old or {}).get('pairings', ()):
-        names = one['first'], one['second']
-        if systems.issuperset(names) and names not in planned:
-            raise UserError(
-                f'targets: with {protocol.pairing} pairing none can be added to a run, '
-                f'because {names[0]!r} would no longer talk with {names[1]!r}; use '
-                'another --run-dir'
-            )
-
-
-def goes_on(opt: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
-    """
-    Tell whether a run that is there goes on by what its manifest says alone.
-    """
-    return old is not None and not opt.get('config')
-
-
-def merge_targets(
+def _merge_targets(
     before: Sequence[System], asked: Sequence[System], more: Sequence[System]
 ) -> tuple[System, ...]:
     """
@@ -285,26 +292,68 @@ def merge_targets(
     return tuple({**merged, **now}.values())
 
 
-def _old_openers(manifest: Mapping[str, Any] | None) -> list[Opener]:
+def _refuse_other_pairs(
+    old: Mapping[str, Any], pairs: Sequence[Pairing], protocol: Protocol
+) -> None:
+    """
+    Refuse new targets with which two systems of the run would no longer be a pair.
+    """
+    names = {system.name for system in systems_of(protocol)}
+    planned = {(pair.first, pair.second) for pair in pairs}
+    for one in old.get('pairings', ()):
+        first, second = one['first'], one['second']
+        if {first, second} <= names and (first, second) not in planned:
+            raise UserError(
+                f'targets: with {protocol.pairing} pairing none can be added to a run, '
+                f'because {first!r} would no longer talk with {second!r}; use another '
+                '--run-dir'
+            )
+
+
+def _asked(options: PlanOptions, old: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the options that this run came about by, its added targets among them.
+    """
+    before = dict(old.get('asked') or {})
+    added = [*before.pop('add_target', []), *options.add_target]
+    asked = {'config': options.config, **options.given} if options.config else before
+    return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
+
+
+def _trusted(machine: Machine, old: Mapping[str, Any]) -> dict[str, str]:
+    """
+    Return the model files that might run code, now or before, by their hashes.
+    """
+    before = dict(old.get('trusted') or {})
+    if not machine.trust_model_code:
+        return before
+    from parlai_ext.systems.safe.trust import trusted_hashes
+
+    return {**before, **trusted_hashes(machine.trust_model_code, machine.datapath)}
+
+
+def _old_openers(manifest: Mapping[str, Any]) -> list[Opener]:
     return [
         Opener(o['id'], tuple(o['utterances']), o['source'])
-        for o in (manifest or {})['openers']
+        for o in manifest['openers']
     ]
 
 
-def _openers(protocol: Protocol, opt: Mapping[str, Any]) -> list[Opener]:
+def _draw_openers(
+    protocol: Protocol, options: PlanOptions, machine: Machine
+) -> list[Opener]:
     """
     Draw the run's openers, the same for every pairing.
     """
     from parlai_ext.systems.openers import load_openers
 
-    found = load_openers(
-        protocol.openers, opt.get('openers_file'), datapath=opt.get('datapath')
+    openers = load_openers(
+        protocol.openers, options.openers_file, datapath=machine.datapath
     )
-    longest = max((len(o.utterances) for o in found), default=0)
+    longest = max((len(o.utterances) for o in openers), default=0)
     if longest >= protocol.num_turns:
         raise UserError(
             f'num_turns is {protocol.num_turns}, but an opener of {protocol.openers} '
             f'has {longest} utterances already; num_turns counts them'
         )
-    return sample_openers(found, protocol.num_dialogues, protocol.seed)
+    return sample_openers(openers, protocol.num_dialogues, protocol.seed)

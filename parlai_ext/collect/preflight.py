@@ -6,89 +6,58 @@ Nothing of it is kept; the run folder is not touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tqdm import tqdm
-
+from parlai_ext.collect.block_player import BlockPlayer
 from parlai_ext.collect.lockstep import BatchRow
-from parlai_ext.collect.plan import Plan, make_plan
-from parlai_ext.collect.playing import Stage
-from parlai_ext.collect.replies import Verdict, replies_of, verdict
+from parlai_ext.collect.plan import Plan
+from parlai_ext.collect.replies import SystemCheck, check_system, replies_in
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.floors import is_floor
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, content_id
-from parlai_ext.core.schedule import Block, ShardKey
+from parlai_ext.core.progress import bar_of
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
-from parlai_ext.store import manifest as manifests
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import meter_of, spending_of
 
 DIALOGUES = 2
 # generated utterances in a dialogue, each speaker's three replies
-MADE = 6
+GENERATED = 6
 CANNOT = 'cannot be loaded: '
 
 
-def planned(opt: Mapping[str, Any]) -> Plan:
-    """
-    Return the plan of these options as the run would accept it, and write nothing.
-
-    :raises UserError: when the run folder holds a run with other settings.
-    """
-    plan = make_plan(opt)
-    if run := RunFolder.existing_or_none(opt.get('run_dir')):
-        manifests.merge_manifests(
-            run.manifest, manifests.manifest_data(plan.manifest), run.root
-        )
-    return plan
-
-
-def to_play(stage: Stage, root: str | None) -> dict[Block, frozenset[ShardKey]]:
-    """
-    Return the blocks that the run would play (most often all), with the shards that it
-    lacks.
-
-    :param root: the run folder, which need not be there yet.
-    """
-    return stage.todo(RunFolder.existing_or_none(root))
-
-
-def speakers(plan: Plan, work: Iterable[Block]) -> list[str]:
-    """
-    Return the systems that these blocks need, in the roster's order.
-    """
-    ids = {shard.pairing_id for block in work for shard in block.shards}
-    pairs = [pairing for pairing in plan.pairings if pairing.id in ids]
-    needed = {name for pair in pairs for name in (pair.first, pair.second)}
-    systems = plan.roster.targets + plan.roster.partners
-    return [system.name for system in systems if system.name in needed]
-
-
 def preflight(
-    plan: Plan, opt: Mapping[str, Any], *, progress: bool = True
-) -> list[Verdict]:
+    plan: Plan, machine: Machine, run: RunFolder | None, *, progress: bool = True
+) -> list[SystemCheck]:
     """
     Let every system that the run needs open two dialogues with its neighbour in the
-    roster, and judge what each of them says.
+    roster, and check its replies.
+
+    :param run: the run folder as it is, `None` when it is not there yet.
     """
-    trial = Trial(Stage.of(plan, opt))
-    names = speakers(plan, to_play(trial.stage, opt.get('run_dir')))
+    trial = Trial(BlockPlayer.from_plan(plan, machine))
+    blocks = trial.player.missing_blocks(run)
+    needed = {name for block in blocks for name in trial.player.speakers(block)}
+    systems = plan.roster.targets + plan.roster.partners
+    names = [system.name for system in systems if system.name in needed]
     dialogues: dict[str, list[Dialogue]] = {name: [] for name in names}
-    ring = list(zip(names, [*names[1:], *names[:1]], strict=True))
-    for index, (first, second) in enumerate(
-        tqdm(ring, desc='preflight', unit='system', disable=not progress)
-    ):
-        for dialogue in trial.play(first, second, index):
-            for name in dict.fromkeys((first, second)):
-                dialogues[name].append(dialogue)
-    for index, name in enumerate(names):
-        if trial.untested(name, dialogues[name]):
-            dialogues[name] += trial.play(name, name, index)
-    found = [trial.verdict(name, dialogues[name]) for name in names]
-    trial.cast.clear()
-    return found
+    with bar_of('preflight', len(names), progress, unit='system') as bar:
+        for i, first in enumerate(names):
+            second = names[(i + 1) % len(names)]
+            for dialogue in trial.play(first, second, i):
+                for name in {first, second}:
+                    dialogues[name].append(dialogue)
+            bar.update()
+    for i, name in enumerate(names):
+        if trial.is_untested(name, dialogues[name]):
+            dialogues[name] += trial.play(name, name, i)
+    checks = [trial.check(name, dialogues[name]) for name in names]
+    trial.player.cache.clear()
+    return checks
 
 
 class Trial:
@@ -96,136 +65,135 @@ class Trial:
     Short dialogues of a plan's systems, played as the run plays them.
     """
 
-    def __init__(self, stage: Stage):
-        self.stage, self.plan, self.cast = stage, stage.plan, stage.cast
-        self.seated: set[str] = set()
-        self.capped: dict[str, str] = {}
+    def __init__(self, player: BlockPlayer):
+        self.player, self.plan = player, player.plan
+        self.problems = player.cache.problems
+        self.loaded: set[str] = set()
+        self.cut: dict[str, str] = {}
 
     def play(self, first: str, second: str, index: int) -> list[Dialogue]:
         """
         Return two dialogues of a pair, fewer when there are fewer openers, none when a
         system cannot go on.
         """
-        openers = chosen(self.plan.openers, index)
+        openers = chosen_openers(self.plan.openers, index)
         pair = Pairing('preflight', first, second, 'preflight')
-        names = dict.fromkeys((first, second))
-        players = self.stage.seated([pair])
-        self.seated |= players.keys()
-        if len(players) < len(names):
+        players = self.player.load_players([pair])
+        self.loaded |= players.keys()
+        if not {first, second} <= players.keys():
             return []
         given = max(len(opener.utterances) for opener in openers)
-        length = min(self.plan.protocol.num_turns, given + MADE)
+        length = min(self.plan.protocol.num_turns, given + GENERATED)
         seed = content_id('preflight', self.plan.protocol.seed, first, second)
+        before = {name: tokens_written(player) for name, player in players.items()}
+        rows = [BatchRow(pair, opener) for opener in openers]
+        played = self.player.play_rows(rows, players, length, seed)
+        dialogues = [dialogue for dialogue in played if dialogue]
         meters = {id(meter_of(player.agent)) for player in players.values()}
-        before = {name: _written(player) for name, player in players.items()}
-        rows = [BatchRow(pair, one) for one in openers]
-        found = [d for d in self.stage.play(rows, players, length, seed) if d]
-        for name, player in players.items() if len(meters) == len(players) else ():
-            self._watch_cap(name, player, before[name], found)
-        return found
+        if len(meters) == len(players):  # a shared one does not tell who wrote what
+            for name, player in players.items():
+                texts = [r.text for d in dialogues for r in replies_in(d, name)]
+                if warning := cut_warning(player, texts, before[name]):
+                    self.cut[name] = warning
+        return dialogues
 
-    def untested(self, name: str, dialogues: Sequence[Dialogue]) -> bool:
+    def is_untested(self, name: str, dialogues: Sequence[Dialogue]) -> bool:
         """
-        Tell whether others kept a system from being heard.
+        True if other systems kept this one from replying in enough dialogues.
         """
-        if name in self.cast.problems or any(d.ended_by == name for d in dialogues):
+        if name in self.problems or any(d.ended_by == name for d in dialogues):
             return False
-        return sum(len(replies_of(name, d)) > 1 for d in dialogues) < DIALOGUES
+        return sum(len(replies_in(d, name)) > 1 for d in dialogues) < DIALOGUES
 
-    def verdict(self, name: str, dialogues: Sequence[Dialogue]) -> Verdict:
+    def check(self, name: str, dialogues: Sequence[Dialogue]) -> SystemCheck:
         """
-        Return what the dialogues say of a system, and whether it could be had at all.
+        Return what is wrong with a system's replies, or why it could not be loaded.
         """
-        if name in self.cast.problems:
-            reason = self.cast.problems[name].removeprefix(f'system {name!r}: ')
-            return Verdict(name, reason if name in self.seated else CANNOT + reason)
-        found = verdict(name, dialogues, dull=self.is_dull(name))
-        more = (self.capped[name],) if name in self.capped else ()
-        return replace(found, warnings=found.warnings + more)
-
-    def is_dull(self, name: str) -> bool:
-        """
-        Tell whether a system is bad on purpose: a floor, or one whose place is planted.
-        """
-        protocol = self.plan.protocol
-        planted = protocol.reference if protocol.reference_kind == 'planted' else {}
-        return is_floor(name) or any(name in v for v in planted.values())
-
-    def _watch_cap(
-        self, name: str, player: Player, before: float, dialogues: Sequence[Dialogue]
-    ) -> None:
-        """
-        Note when all replies are as long as they may be.
-        """
-        texts = [r.text for d in dialogues for r in replies_of(name, d)]
-        cap, used = length_cap(player.agent), _written(player) - before
-        if not cap or not texts:
-            return
-        if not used and hasattr(player.agent, 'dict'):
-            lengths = [len(player.agent.dict.txt2vec(text)) for text in texts]
-            full = min(lengths) >= cap - 1  # the end token is one
-        else:
-            full = used >= cap * len(texts)
-        if full:
-            self.capped[name] = f'all replies are cut at the longest, {cap} tokens'
+        if name in self.problems:
+            reason = self.problems[name].removeprefix(f'system {name!r}: ')
+            return SystemCheck(name, reason if name in self.loaded else CANNOT + reason)
+        bad_on_purpose = is_bad_on_purpose(name, self.plan.protocol)
+        check = check_system(name, dialogues, bad_on_purpose=bad_on_purpose)
+        more = (self.cut[name],) if name in self.cut else ()
+        return replace(check, warnings=check.warnings + more)
 
 
-def chosen(openers: Sequence[Opener], index: int) -> list[Opener]:
+def is_bad_on_purpose(name: str, protocol: Protocol) -> bool:
+    """
+    True for a floor, and for a system whose place in the ranking is planted.
+    """
+    planted = protocol.reference if protocol.reference_kind == 'planted' else {}
+    return is_floor(name) or any(name in values for values in planted.values())
+
+
+def chosen_openers(openers: Sequence[Opener], index: int) -> list[Opener]:
     """
     Return two openers, others for each index as far as there are.
     """
     start = DIALOGUES * index
-    turns = range(start, start + min(DIALOGUES, len(openers)))
-    return [openers[turn % len(openers)] for turn in turns]
+    places = range(start, start + min(DIALOGUES, len(openers)))
+    return [openers[place % len(openers)] for place in places]
 
 
-def length_cap(agent: Any) -> int | None:
+def cut_warning(player: Player, texts: Sequence[str], before: float) -> str | None:
     """
-    Return the most tokens of a reply, as far as the agent's options tell.
+    Return a warning when all replies are as long as the agent's options allow.
+
+    :param before: the tokens that the system had written before these replies.
     """
-    opt = getattr(agent, 'opt', {})
-    cap = opt.get('reply_max_tokens') or getattr(agent, 'label_truncate', None)
-    return cap if isinstance(cap, int) and cap > 0 else None
+    agent: Any = player.agent
+    cap = getattr(agent, 'opt', {}).get('reply_max_tokens')
+    cap = cap or getattr(agent, 'label_truncate', None)
+    if not isinstance(cap, int) or cap <= 0 or not texts:
+        return None
+    if written := tokens_written(player) - before:
+        is_cut = written >= cap * len(texts)
+    elif hasattr(agent, 'dict'):  # the end token is one
+        is_cut = min(len(agent.dict.txt2vec(text)) for text in texts) >= cap - 1
+    else:
+        is_cut = False
+    return f'all replies are cut at the longest, {cap} tokens' if is_cut else None
 
 
-def _written(player: Player) -> float:
+def tokens_written(player: Player) -> float:
     """
-    Return how many tokens a system says it has written, 0 when it does not count.
+    Return how many tokens a system has written, 0 when it does not count them.
     """
     return (spending_of(player.agent) or {}).get('completion_tokens') or 0
 
 
-def in_words(found: Sequence[Verdict]) -> str:
+def report_lines(checks: Sequence[SystemCheck]) -> list[str]:
     """
-    Return one line for each system, what is wrong with it below.
+    Return one line for each system, with what is wrong with it below.
     """
-    width = max((len(one.system) for one in found), default=0)
+    width = max((len(one.system) for one in checks), default=0)
     lines = []
-    for one in found:
+    for one in checks:
         word = 'STOP' if one.stop else 'warn' if one.warnings else 'ok'
         lines.append(
             f'preflight  {one.system:{width}}  {word:4}  '
             f'{one.n_dialogues} dialogues, {one.n_replies} replies'
         )
-        about = [one.stop] if one.stop else []
-        lines += [f'           {"":{width}}  {w}' for w in (*about, *one.warnings)]
-    return '\n'.join(lines)
+        reasons = [one.stop] if one.stop else []
+        lines += [f'           {"":{width}}  {r}' for r in (*reasons, *one.warnings)]
+    return lines
 
 
-def stop_unless_fit(found: Sequence[Verdict], *, skip_missing: bool = False) -> None:
+def stop_unless_fit(
+    checks: Sequence[SystemCheck], *, skip_missing: bool = False
+) -> None:
     """
     End a command whose systems are not fit to talk.
 
     :param skip_missing: the run does without systems that cannot be loaded.
     :raises UserError: one line that names them all, with reasons.
     """
-    stops = [one for one in found if one.stop]
-    if skip_missing:
-        there = [one for one in stops if not (one.stop or '').startswith(CANNOT)]
-        stops = there if len(stops) < len(found) else stops
+    stops = [one for one in checks if one.stop]
+    if skip_missing and len(stops) < len(checks):
+        stops = [one for one in stops if not (one.stop or '').startswith(CANNOT)]
     if stops:
         reasons = '; '.join(f'system {one.system!r}: {one.stop}' for one in stops)
         raise UserError(
-            f'preflight: {len(stops)} of {len(found)} systems are not fit to talk, so '
+            f'preflight: {len(stops)} of {len(checks)} systems are not fit to talk, so '
             f'nothing was collected: {reasons}'
         )

@@ -7,9 +7,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from parlai_ext.collect.plan import PlanOptions
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE, PLAN, TRIALS, add_options
 from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import flag_values, read_options
 
 
 class CollectDialogues(Command):
@@ -22,34 +25,32 @@ class CollectDialogues(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, *PLAN, '--dry-run', *TRIALS, *MACHINE)
+        add_options(parser, *PLAN, *TRIALS, *MACHINE)
 
     def run(self) -> Any:
         """
-        Return a `CollectReport` (for a dry run or a pilot: what would be done).
+        Return a `CollectReport`; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """
         from parlai_ext.systems.safe.trust import trust_files
 
-        opt = self.opt
-        with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
-            return self.collected()
+        machine = Machine.from_options(self.opt)
+        with trust_files(machine.trust_model_code, machine.datapath):
+            return self._collect(PlanOptions.from_options(self.opt), machine)
 
-    def collected(self) -> Any:
-        """
-        Do the job, with what the user trusts trusted.
-        """
-        from parlai_ext.collect.before import before_run
+    def _collect(self, options: PlanOptions, machine: Machine) -> Any:
         from parlai_ext.collect.collect import collect
         from parlai_ext.collect.plan import prepare
-        from parlai_ext.collect.timing import compared, timed
+        from parlai_ext.collect.timing import comparison_lines, timed
+        from parlai_ext.collect.trials import TrialOptions, try_before_run
 
-        ended = before_run(self.opt, judge=False)
-        if ended is not None:
-            return ended
-        run, plan = prepare(self.opt)
+        trials = read_options(TrialOptions, flag_values(TrialOptions, self.opt))
+        result = try_before_run(trials, options, machine, judge=False)
+        if result is not None:
+            return result
+        run, plan = prepare(options, machine)
         spent: dict[str, Any] = {}
         with run.lock(), timed(run, 'collect', spent):
-            report = collect(run, self.opt, spent=spent)
+            report = collect(run, machine, spent=spent)
         for line in (*plan.left_out, *report.problems):
             print(shown(f'left out: {line}'))
         if report.problems and not report.n_played:
@@ -58,7 +59,7 @@ class CollectDialogues(Command):
             f'{report.n_played} dialogues collected, {report.n_skipped} were there or '
             f'left out: {run.root / "dialogues"}'
         )
-        for line in compared(run.root):
+        for line in comparison_lines(run.root):
             print(line)
         if report.problems:
             raise UserError(f'not all could be collected: {report.problems[0]}')

@@ -8,12 +8,23 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.collect.plan import PlanOptions
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, PLAN, RANKING, TRIALS, add_options
+from parlai_ext.commands.options import (
+    MACHINE,
+    PLAN,
+    RANKING,
+    SCORER,
+    TRIALS,
+    add_options,
+)
 from parlai_ext.core.errors import UserError, shown
 from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import flag_values, read_options
 
 if TYPE_CHECKING:
+    from parlai_ext.collect.dry_run import DryRun
+    from parlai_ext.collect.timing import Forecast
     from parlai_ext.results.ranking import Ranking
 
 
@@ -30,34 +41,25 @@ class EvaluateSystems(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(
-            parser,
-            *PLAN,
-            '--judge-model-file',
-            '--followups',
-            *RANKING,
-            '--dry-run',
-            *TRIALS,
-            *MACHINE,
-        )
+        add_options(parser, *PLAN, *SCORER, *RANKING, *TRIALS, *MACHINE)
 
-    def run(self) -> Ranking | dict[str, Any]:
+    def run(self) -> Ranking | DryRun | Forecast:
         """
-        Return the ranking; for a dry run or a pilot, what would be done.
+        Return the ranking; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """
         from parlai_ext.systems.safe.trust import trust_files
 
-        opt = self.opt
-        with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
-            return self.evaluate()
+        machine = Machine.from_options(self.opt)
+        with trust_files(machine.trust_model_code, machine.datapath):
+            return self._evaluate(PlanOptions.from_options(self.opt), machine)
 
-    def evaluate(self) -> Ranking | dict[str, Any]:
-        """
-        Do the job, with what the user trusts trusted.
-        """
-        from parlai_ext.collect import collect, plan, timing
-        from parlai_ext.collect.before import before_run
-        from parlai_ext.core.options import flag_values
+    def _evaluate(
+        self, options: PlanOptions, machine: Machine
+    ) -> Ranking | DryRun | Forecast:
+        from parlai_ext.collect import timing
+        from parlai_ext.collect.collect import collect
+        from parlai_ext.collect.plan import prepare
+        from parlai_ext.collect.trials import TrialOptions, try_before_run
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.report import write as report
@@ -68,29 +70,31 @@ class EvaluateSystems(Command):
 
         opt = self.opt
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
-        ended = before_run(opt, judge=True)
-        if ended is not None:
-            return ended
-        run, planned = plan.prepare(opt)
+        trials = read_options(TrialOptions, flag_values(TrialOptions, opt))
+        result = try_before_run(trials, options, machine, judge=True)
+        if result is not None:
+            return result
+        run, plan = prepare(options, machine)
         with run.lock():
             spent: dict[str, Any] = {}
             with timing.timed(run, 'collect', spent):
-                problems = collect.collect(run, opt, spent=spent).problems
+                problems = collect(run, machine, spent=spent).problems
             if problems and not run.dialogue_shards():
                 raise UserError(f'nothing could be collected: {problems[0]}')
             config = run.manifest['protocol']['scorer']
             with timing.timed(run, 'score'):
-                machine, named = Machine.from_options(opt), bool(opt['config'])
-                scorer = build_scorer(config, machine, named_by_user=named)
+                scorer = build_scorer(
+                    config, machine, named_by_user=bool(opt['config'])
+                )
                 scored = score_run(run, scorer, config=config)
-            options = flag_values(RankingOptions, opt)
-            ranking = rank_run(run, scored.signature, human=human, **options)
+            rules = flag_values(RankingOptions, opt)
+            ranking = rank_run(run, scored.signature, human=human, **rules)
             write_ranking(run, ranking)
             page = report.write_report(run, ranking)
-        for line in (*planned.left_out, *problems):
+        for line in (*plan.left_out, *problems):
             print(shown(f'left out: {line}'))
         print(terminal_report(ranking))
-        for line in timing.compared(run.root):
+        for line in timing.comparison_lines(run.root):
             print(line)
         print(f'report: {Path(page).resolve()}')
         if problems:

@@ -46,8 +46,8 @@ class ScoreDialogues(Command):
         """
         from parlai_ext.systems.safe.trust import trust_files
 
-        opt = self.opt
-        with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
+        machine = Machine.from_options(self.opt)
+        with trust_files(machine.trust_model_code, machine.datapath):
             return self.scored()
 
     def scored(self) -> ScoreReport:

@@ -64,8 +64,8 @@ class ValidateScorer(Command):
         """
         from parlai_ext.systems.safe.trust import trust_files
 
-        opt = self.opt
-        with trust_files(opt.get('trust_model_code'), opt.get('datapath')):
+        machine = Machine.from_options(self.opt)
+        with trust_files(machine.trust_model_code, machine.datapath):
             return self.validate()
 
     def validate(self) -> dict[str, Any]:
@@ -134,7 +134,8 @@ class ValidateScorer(Command):
         left_out: Sequence[str] = ()
         if there is None:
             ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
-            run, planned = plan.prepare({**self.opt, **dict.fromkeys(ours)})
+            options = plan.PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
+            run, planned = plan.prepare(options, Machine.from_options(self.opt))
             left_out = planned.left_out
         else:
             run = there
@@ -155,7 +156,7 @@ class ValidateScorer(Command):
         """
         from parlai_ext.collect import collect
 
-        problems = collect.collect(run, self.opt).problems
+        problems = collect.collect(run, Machine.from_options(self.opt)).problems
         for line in (*left_out, *problems):
             print(f'left out: {line}')
         if not run.dialogue_shards():

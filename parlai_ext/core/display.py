@@ -171,6 +171,41 @@ def _split_long_words(text: str) -> Iterator[str]:
         yield piece
 
 
+def duration(seconds: float) -> str:
+    """
+    Return a time with about two digits.
+
+    >>> duration(7.42), duration(150), duration(7560), duration(400_000)
+    ('7.4 s', '2.5 min', '2.1 h', '4.6 days')
+    """
+    for unit, name in ((86400, 'days'), (3600, 'h'), (60, 'min')):
+        if seconds >= 1.5 * unit:
+            return f'{seconds / unit:.1f} {name}'
+    return f'{seconds:.0f} s' if seconds >= 10 else f'{seconds:.2g} s'
+
+
+def data_size(n_bytes: float) -> str:
+    """
+    Return a size with about two digits.
+
+    >>> data_size(900), data_size(2_340_000), data_size(18.9e9)
+    ('0.0 MB', '2.3 MB', '18.9 GB')
+    """
+    if n_bytes >= 1e9:
+        return f'{n_bytes / 1e9:.1f} GB'
+    return f'{n_bytes / 1e6:.1f} MB'
+
+
+def money(dollars: float) -> str:
+    """
+    Return an amount to the cent, smaller ones to two digits.
+
+    >>> money(12.3), money(0.00123), money(0)
+    ('$12.30', '$0.0012', '$0.00')
+    """
+    return f'${dollars:.2g}' if 0 < dollars < 0.01 else f'${dollars:,.2f}'
+
+
 def _is_plain(char: str) -> bool:
     if char in KEPT:
         return True

@@ -252,6 +252,8 @@ def add_flags(
     title: str | None = None,
     not_given: bool = False,
     skip: Collection[str] = (),
+    only: Collection[str] | None = None,
+    overrides: bool = False,
 ) -> None:
     """
     Add a flag for each option, in its group, to an argparse or a ParlAI parser.
@@ -261,16 +263,20 @@ def add_flags(
     :param not_given: the default of every flag is `None`, since a file's value holds
         where a flag is not given.
     :param skip: flags that the parser has already.
+    :param only: the flags to add (`None`: all).
+    :param overrides: the flags replace keys of a file, whose reader checks the values;
+        the default of every flag is `None`.
     """
     groups = {group.title: group for group in getattr(parser, '_action_groups', ())}
     for one in options_of(cls).values():
-        if one.flag(prefix) in skip:
+        flag = one.flag(prefix)
+        if flag in skip or (only is not None and flag not in only):
             continue
         name = one.info.group or title
         if name is not None and name not in groups:
             groups[name] = parser.add_argument_group(name)
         place = parser if name is None else groups[name]
-        place.add_argument(one.flag(prefix), **_argument(one, not_given))
+        place.add_argument(flag, **_argument(one, not_given, overrides))
 
 
 def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
@@ -504,12 +510,15 @@ def machine_options(opt: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _argument(one: Option, not_given: bool) -> dict[str, Any]:
+def _argument(one: Option, not_given: bool, overrides: bool) -> dict[str, Any]:
     """
     Return what argparse's ``add_argument`` is told about an option.
     """
-    default = None if not_given or one.default is MISSING else one.default
     help = one.info.help
+    if overrides:
+        metavar = one.info.metavar or {str: 'NAME'}.get(one.type, 'N')
+        return {'help': help.replace('%', '%%'), 'type': one.type, 'metavar': metavar}
+    default = None if not_given or one.default is MISSING else one.default
     if not_given and one.default not in (None, MISSING, ()):
         help = f'{help} (default: {one.default})'
     told: dict[str, Any] = {'default': default, 'help': help.replace('%', '%%')}

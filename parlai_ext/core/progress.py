@@ -27,21 +27,25 @@ def count_reads(bar: tqdm[Any]) -> Callable[[int], None]:
 
 
 def bar_of(
-    stage: str, n_dialogues: int | None, progress: bool = True, delay: float = 0
+    stage: str,
+    total: int | None,
+    progress: bool = True,
+    delay: float = 0,
+    unit: str = 'dialogue',
 ) -> tqdm[Any]:
     """
-    Return a bar; where nobody watches, it says something every half minute.
+    Return a progress bar; in a log file it prints a line every half minute.
 
     ``update(0)`` shows a new postfix when it is time.
 
-    :param n_dialogues: `None` when it is not known before the end.
+    :param total: `None` when it is not known before the end.
     :param delay: seconds before it is shown at all; most runs are read in less.
     """
     return tqdm(
-        total=n_dialogues,
+        total=total,
         desc=stage,
-        unit='dialogue',
-        disable=not progress or n_dialogues == 0,
+        unit=unit,
+        disable=not progress or total == 0,
         mininterval=0.5 if sys.stderr.isatty() else 30,
         miniters=0,
         delay=delay,

@@ -78,7 +78,7 @@ def rank_run(
     if options.is_tournament:
         result = play_tournament(tables, options, reference, seed)
     truncated = count_truncated(tables, options.max_truncated_share)
-    signature = [not_run.signature(run), scorer_signature]
+    signature = [not_run.played_signature(run), scorer_signature]
     signature += [result.chosen_rating.signature] if result else []
     return Ranking(
         signature=PART_SEPARATOR.join(signature),
@@ -94,7 +94,7 @@ def rank_run(
         bounds=score_bounds(tables),
         failures=count_failures(tables, ranked),
         truncated=truncated,
-        unplayed=not_run.of_targets(run, plan),
+        unplayed=not_run.missing_by_target(run, plan),
         notes=(
             *notes(run, plan, tables),
             *truncation_notes(truncated),
@@ -165,7 +165,7 @@ def notes(run: RunFolder, plan: Plan, tables: ScoreTables) -> list[str]:
     """
     lines = [f'left out: {line}' for line in plan.manifest.get('left_out') or ()]
     lines += imported.import_notes(plan.manifest)
-    lines += not_run.in_words(run)
+    lines += not_run.not_run_notes(run)
     if guessed := plan.manifest.get('guessed'):
         lines.append(f'guessed, which model a paper means: {", ".join(guessed)}')
     if trusted := plan.manifest.get('trusted'):

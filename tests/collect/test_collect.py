@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.collect import playing
+from parlai_ext.collect import block_player
 from parlai_ext.collect.collect import CollectReport, collect
 from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import sigterm_as_interrupt
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System, content_id
 from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
@@ -57,7 +59,8 @@ def folder_of(root, roster, batchsize=SHARD):
     pairs = pairings(roster, 'bipartite', identities)
     protocol = Protocol('test', num_dialogues=5, num_turns=6, roster=roster, seed=1)
     manifest = build_manifest(
-        *(protocol, pairs, OPENERS, identities, SHARD, ()), batchsize=batchsize
+        *(ResolvedProtocol(protocol, identities), pairs, OPENERS, SHARD),
+        batchsize=batchsize,
     )
     return RunFolder.open(root, manifest)
 
@@ -65,7 +68,7 @@ def folder_of(root, roster, batchsize=SHARD):
 def collected(root, roster, opt=OPT):
     run = folder_of(root, roster, opt['batchsize'])
     with run.lock():
-        return collect(run, opt, progress=False)
+        return collect(run, Machine.from_options(opt), progress=False)
 
 
 def files(root):
@@ -143,7 +146,7 @@ def test_any_missing_shard_comes_back_as_it_was(tmp_path, roster, whole, batchsi
 
 def test_what_is_drawn_does_not_depend_on_how_many_go_together(tmp_path, roster, whole):
     run = folder_of(tmp_path, roster)
-    collect(run, {**OPT, 'batchsize': 1}, progress=False)
+    collect(run, Machine(batchsize=1, no_cuda=True), progress=False)
     assert files(tmp_path) == whole
 
 
@@ -153,7 +156,7 @@ def test_random_replies_depend_on_the_seed(tmp_path, draws):
         root = tmp_path / str(len(found))
         run = folder_of(root, Roster((draws,), (says('no', 'no'),)))
         run.manifest['protocol']['seed'] = seed
-        collect(run, OPT, progress=False)
+        collect(run, Machine.from_options(OPT), progress=False)
         found.append([d.utterances for d in run.iter_dialogues()])
     assert found[0] == found[1] != found[2]
 
@@ -204,7 +207,7 @@ def counted(monkeypatch):
         loads[system.name] += 1
         return load_system(system, **kwargs)
 
-    monkeypatch.setattr(playing, 'load_system', load)
+    monkeypatch.setattr(block_player, 'load_system', load)
     return loads
 
 
@@ -221,8 +224,8 @@ def test_with_room_for_two_only_the_changing_one_is_loaded(
     run = folder_of(tmp_path, roster)
     monkeypatch.setattr(model_cache, 'size_on_disk', lambda system, path: 5)
     monkeypatch.setattr(model_cache.Player, 'n_bytes', 5)
-    monkeypatch.setattr(playing, 'memory_for_weights', lambda *limits: 10)
-    collect(run, OPT, progress=False)
+    monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 10)
+    collect(run, Machine.from_options(OPT), progress=False)
     # echo-yes, echo-no, draws-no, draws-yes, one-yes, one-no: the last partner stays
     assert loads == {'echo': 1, 'draws': 1, 'one': 1, 'yes': 2, 'no': 2}
 

@@ -8,11 +8,13 @@ import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
+from parlai_ext.collect import block_player, not_run
 from parlai_ext.collect import collect as stage
-from parlai_ext.collect import not_run, playing
 from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.plan import plan_of_run
+from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System, content_id
 from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
@@ -52,13 +54,15 @@ def run_of(root, partners):
     identities = {s.name: content_id(s.name) for s in roster.targets + roster.partners}
     pairs = pairings(roster, 'bipartite', identities)
     protocol = Protocol('test', num_dialogues=4, num_turns=4, roster=roster)
-    manifest = build_manifest(protocol, pairs, OPENERS, identities, 2, (), batchsize=2)
+    manifest = build_manifest(
+        ResolvedProtocol(protocol, identities), pairs, OPENERS, 2, batchsize=2
+    )
     return RunFolder.open(root, manifest)
 
 
 def collected(run):
     with run.lock():
-        return stage.collect(run, {'no_cuda': True}, progress=False)
+        return stage.collect(run, Machine(no_cuda=True), progress=False)
 
 
 LINE = System('line', {'model': f'{__name__}:Line'})
@@ -71,9 +75,9 @@ def test_a_line_cut_in_mid_run_stops_its_own_pairs_only(tmp_path, monkeypatch):
     run = run_of(tmp_path, [LINE, says('yes', 'yes!')])
     report = collected(run)
     assert report.problems == (CUT,)
-    assert not_run.unplayed(run) == {('a', 'line'): 2, ('b', 'line'): 4}
-    assert not_run.of_targets(run, plan_of_run(run)) == {'a': 2, 'b': 4}
-    assert not_run.in_words(run) == [
+    assert not_run.missing_by_pair(run) == {('a', 'line'): 2, ('b', 'line'): 4}
+    assert not_run.missing_by_target(run, plan_of_run(run)) == {'a': 2, 'b': 4}
+    assert not_run.not_run_notes(run) == [
         '10 of 16 planned dialogues are collected',
         f'did not run: {CUT}',
         'pairs that lack dialogues (how many): a – line (2), b – line (4)',
@@ -84,12 +88,12 @@ def test_what_is_missing_follows_when_the_line_is_back(tmp_path, monkeypatch):
     monkeypatch.setattr(Line, 'left', 3)
     run = run_of(tmp_path, [LINE, says('yes', 'yes!')])
     collected(run)
-    assert 'test-incomplete-with-1-partners|' in not_run.signature(run)
+    assert 'test-incomplete-with-1-partners|' in not_run.played_signature(run)
     monkeypatch.setattr(Line, 'left', 100)
     assert collected(run).n_played == 6
-    assert (not_run.in_words(run), not_run.read_problems(run)) == ([], {})
-    assert not_run.of_targets(run, plan_of_run(run)) == {}
-    assert not_run.signature(run) == run.manifest['signature']
+    assert (not_run.not_run_notes(run), not_run.read_problems(run)) == ([], {})
+    assert not_run.missing_by_target(run, plan_of_run(run)) == {}
+    assert not_run.played_signature(run) == run.manifest['signature']
 
 
 def test_a_missing_target_is_no_other_protocol(tmp_path):
@@ -97,8 +101,8 @@ def test_a_missing_target_is_no_other_protocol(tmp_path):
     run.pairings.append(run.pairings[0].__class__('a2', 'late', 'yes', 'bipartite'))
     run._by_id['a2'] = run.pairings[-1]
     collected(run)
-    assert not_run.unplayed(run) == {('late', 'yes'): 4}
-    assert not_run.signature(run) == run.manifest['signature']
+    assert not_run.missing_by_pair(run) == {('late', 'yes'): 4}
+    assert not_run.played_signature(run) == run.manifest['signature']
 
 
 def test_too_little_memory_for_the_fourth_model(tmp_path, monkeypatch):
@@ -120,7 +124,7 @@ def test_too_little_memory_for_the_fourth_model(tmp_path, monkeypatch):
         'machine (raised OutOfMemoryError: CUDA out of memory)'
     )
     assert loaded[:4] == ['a', 'yes', 'well', 'no']
-    assert not_run.unplayed(run) == {('a', 'no'): 4, ('b', 'no'): 4}
+    assert not_run.missing_by_pair(run) == {('a', 'no'): 4, ('b', 'no'): 4}
 
 
 class Large(Agent):
@@ -137,7 +141,7 @@ def test_a_cpu_without_memory_stops_the_system_and_not_one_dialogue(tmp_path):
     run = run_of(tmp_path, [large, says('yes', 'yes!')])
     [problem] = collected(run).problems
     assert problem.startswith("system 'large': model: out of memory")
-    assert not_run.unplayed(run) == {('a', 'large'): 4, ('b', 'large'): 4}
+    assert not_run.missing_by_pair(run) == {('a', 'large'): 4, ('b', 'large'): 4}
 
 
 def test_memory_that_runs_out_is_made_by_dropping_others():
@@ -197,7 +201,7 @@ def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
 def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
     # every system takes 5 of 10, so that a block of three pairs is played in turn
     monkeypatch.setattr(model_cache, 'size_on_disk', lambda system, path: 5)
-    monkeypatch.setattr(playing, 'memory_for_weights', lambda *limits: 10)
+    monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 10)
     most = []
     original = model_cache.ModelCache.load_all
 

@@ -5,10 +5,10 @@ Runs that lack some of their systems: what they are called, what their manifest 
 import pytest
 import yaml
 
-from parlai_ext.collect.plan import make_plan, prepare
 from parlai_ext.core import pairings
 from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
+from tests.support.plans import make_plan, prepare
 
 
 def says(name, **more):

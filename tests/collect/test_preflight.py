@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from parlai_ext.collect.preflight import in_words, planned, preflight
-from parlai_ext.collect.replies import Verdict, verdict
+from parlai_ext.collect.preflight import preflight, report_lines
+from parlai_ext.collect.replies import SystemCheck, check_system
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.commands.options import OPTIONS
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.core.options import gigabytes
 from parlai_ext.store import RunFolder
 from tests.support import trial_agents
+from tests.support.plans import plan_to_try
 
 GIVEN = ('We went to the hills today.', 'Was it far from your home?')
 
@@ -58,11 +59,15 @@ def squeezed(line):
 
 def checked(folder, targets, *more, **keys):
     """
-    Return the verdicts on these systems by name.
+    Return the checks of these systems by name.
     """
     opt = protocol(folder, targets, *more, **keys)
-    found = preflight(planned(opt), opt, progress=False)
-    return {one.system: one for one in found}
+    return {one.system: one for one in preflighted(opt)}
+
+
+def preflighted(opt):
+    run = RunFolder.existing_or_none(opt['run_dir'])
+    return preflight(plan_to_try(opt), Machine(), run, progress=False)
 
 
 def talk(*texts, speakers=('other', 'me'), ended_by=None, reason=None):
@@ -148,7 +153,7 @@ def test_each_system_opens_two_dialogues_in_one_batch(tmp_path):
 def test_preflight_with_a_dry_run_ends_there(tmp_path):
     opt = protocol(tmp_path, [stub('Talker', 'fine')])
     found = CollectDialogues.main(**opt, preflight=True, dry_run=True)
-    assert found['dialogues'] == 3
+    assert found.dialogues == 3
     assert not (tmp_path / 'run').exists()
 
 
@@ -165,7 +170,7 @@ def test_only_systems_with_work_left_are_tried(tmp_path):
     opt = protocol(tmp_path, [stub('Talker', 'fine')])
     CollectDialogues.main(**opt)
     added = protocol(tmp_path, [stub('Talker', 'fine'), stub('Talker', 'new')])
-    found = preflight(planned(added), added, progress=False)
+    found = preflighted(added)
     assert [one.system for one in found] == ['new', 'good']
 
 
@@ -186,38 +191,38 @@ def test_replies_cut_at_the_longest_are_told(tmp_path):
 
 def test_one_copy_by_chance_is_none():
     dialogues = [talk('a b', 'Thanks!', 'thanks', 'c'), talk('d', 'e', 'f', 'g')]
-    assert verdict('other', dialogues) == Verdict('other', None, (), 2, 4)
+    assert check_system('other', dialogues) == SystemCheck('other', None, (), 2, 4)
 
 
 def test_half_of_the_replies_copied_is_a_copy():
     # `me` is second here: it hears x and z, and repeats both times what it heard
     dialogues = [talk('x', 'X.', 'z', 'z ?'), talk('k', 'l', 'm', 'n')]
-    assert 'copied replies: 2 of 4' in verdict('me', dialogues).stop
+    assert 'copied replies: 2 of 4' in check_system('me', dialogues).stop
 
 
 def test_the_same_replies_whatever_was_heard_are_copies():
     dialogues = [talk('a', 'x', 'b', 'y'), talk('c', 'x', 'd', 'y')]
-    assert 'the same in all dialogues' in verdict('me', dialogues).stop
+    assert 'the same in all dialogues' in check_system('me', dialogues).stop
     # with the same partner's words they are what is to be expected
     again = [talk('a', 'x', 'b', 'y'), talk('a', 'x', 'b', 'y')]
-    assert verdict('me', again).stop is None
+    assert check_system('me', again).stop is None
 
 
 def test_a_loop_within_each_dialogue_is_told_and_stops_nothing():
     dialogues = [talk('a', 'x', 'b', 'x'), talk('c', 'y', 'd', 'y')]
-    found = verdict('me', dialogues)
+    found = check_system('me', dialogues)
     assert found.stop is None
     assert found.warnings == ("says one thing throughout a dialogue ('x')",)
 
 
 def test_who_broke_a_dialogue_off_is_told_by_reason():
     cut = talk('a', ended_by='me', reason='blank reply')
-    assert verdict('me', [cut]).stop.startswith('blank reply')
-    assert verdict('other', [cut]).stop is None
+    assert check_system('me', [cut]).stop.startswith('blank reply')
+    assert check_system('other', [cut]).stop is None
 
 
 def test_words_say_each_system_and_what_is_wrong():
-    lines = in_words([Verdict('a', 'empty reply', (), 2, 1), Verdict('bb')]).split('\n')
+    lines = report_lines([SystemCheck('a', 'empty reply', (), 2, 1), SystemCheck('bb')])
     assert squeezed(lines[0]) == 'preflight a STOP 2 dialogues, 1 replies'
     assert lines[1].strip() == 'empty reply'
     assert squeezed(lines[2]) == 'preflight bb ok 0 dialogues, 0 replies'
@@ -225,6 +230,6 @@ def test_words_say_each_system_and_what_is_wrong():
 
 @pytest.mark.parametrize('text', ['0', '-1', 'much', 'nan', 'inf'])
 def test_memory_is_a_number_above_zero(text):
-    assert OPTIONS['--max-gpu-memory']['type']('1.5') == 1.5
+    assert gigabytes('1.5') == 1.5
     with pytest.raises(Exception, match='gigabytes'):
         gigabytes(text)

@@ -134,9 +134,11 @@ def test_each_voice_remembers_the_whole_dialogue(cast):
     world = LockstepWorld(rows_of([('greedy', 'beam')], openers_of(3)), cast, 12)
     while not world.epoch_done():
         world.parley()
-    for talk, dialogue in zip(world.talks, world.dialogues(), strict=True):
+    for begun, dialogue in zip(world.begun, world.dialogues(), strict=True):
         texts = [u.text for u in dialogue.utterances]
-        first, second = (v.agent.history.history_raw_strings for v in talk.participants)
+        first, second = (
+            v.agent.history.history_raw_strings for v in begun.participants
+        )
         # the last utterance is the second's own; nobody needs to hear it any more
         assert (first, second) == (texts[:-1], texts)
 

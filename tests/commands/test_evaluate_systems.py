@@ -178,9 +178,9 @@ def test_dry_run_counts_and_writes_nothing(tmp_path):
         config=config, run_dir=str(tmp_path / 'run'), dry_run=True, **SMALL
     )
     # 2 targets x 2 partners x 2 dialogues; 10 made utterances each, 5 of them judged
-    assert found['dialogues'] == 8
-    assert found['utterances_to_generate'] == 80
-    assert found['utterances_to_score'] == 40
+    assert found.dialogues == 8
+    assert found.utterances_to_generate == 80
+    assert found.utterances_to_score == 40
     assert not (tmp_path / 'run').exists()
 
 

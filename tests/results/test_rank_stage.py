@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
@@ -47,7 +48,7 @@ def scored_run(root, *, silent: str | None = None, silences: int = 0) -> RunFold
     protocol = Protocol('paper', num_dialogues=4, num_turns=6, roster=roster)
     pairs = pairings(roster, 'bipartite', identities)
     run = RunFolder.open(
-        root, build_manifest(protocol, pairs, OPENERS, identities, 4, ())
+        root, build_manifest(ResolvedProtocol(protocol, identities), pairs, OPENERS, 4)
     )
     for pairing in pairs:
         dialogues, scores = [], []

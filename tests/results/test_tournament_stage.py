@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
@@ -69,7 +70,8 @@ def played(root, *, rule=RULE, worth=WORTH, names=NAMES, silent=(), reference=No
         reference_kind='planted' if reference else None,
     )
     pairs = pairings(roster, 'all_play_all', identities)
-    manifest = build_manifest(protocol, pairs, [OPENER], identities, 1, ())
+    resolved = ResolvedProtocol(protocol, identities)
+    manifest = build_manifest(resolved, pairs, [OPENER], 1)
     run = RunFolder.open(root, manifest)
     for pair in pairs:
         said = ['How are you?', 'one two', f'{pair.first} says three words']

@@ -1,0 +1,211 @@
+"""
+The blocks of a plan, played: which systems are loaded together, what they play at once.
+
+A run, its pilot and its preflight all play with a `BlockPlayer`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+import torch
+
+from parlai_ext.collect.lockstep import BatchRow, play_on
+from parlai_ext.collect.plan import Plan
+from parlai_ext.collect.resolved import sampling_systems, systems_of
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id
+from parlai_ext.core.schedule import Block, ShardKey, blocks
+from parlai_ext.models.threads import fit_threads
+from parlai_ext.store import RunFolder
+from parlai_ext.systems.model_cache import ModelCache, memory_for_weights
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.players import Player
+from parlai_ext.systems.spending import Spending
+from parlai_ext.systems.system_options import model_path
+
+ShardPairs = Mapping[ShardKey, Pairing]
+
+
+@dataclass(frozen=True)
+class BlockPlayer:
+    """
+    Plays any block of a plan.
+
+    `cache` holds the loaded systems, `batchsize` is how many dialogues go through a
+    model together, and `sampling` names the systems that draw their replies at random.
+    """
+
+    plan: Plan
+    cache: ModelCache
+    batchsize: int
+    sampling: frozenset[str]
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: Plan,
+        machine: Machine,
+        *,
+        load: Callable[[System], Player] | None = None,
+        spent: dict[str, Spending] | None = None,
+    ) -> BlockPlayer:
+        """
+        Return the player of a plan's blocks; nothing is loaded yet.
+
+        :param load: builds a system, if it is not `load_on` that does.
+        :param spent: is filled with what each system has used, however this ends.
+        """
+        systems = systems_of(plan.protocol)
+        fit_threads(model_path(system, machine.datapath) for system in systems)
+        budget = memory_for_weights(machine.no_cuda, machine.max_gpu_memory)
+        load = load or (lambda system: load_on(machine, system))
+        return cls(
+            plan,
+            ModelCache(load, budget, datapath=machine.datapath, spent=spent),
+            machine.batchsize,
+            sampling_systems(systems, machine.datapath),
+        )
+
+    def missing_blocks(self, run: RunFolder | None) -> dict[Block, frozenset[ShardKey]]:
+        """
+        Return the blocks that lack shards in a run folder, with those that they lack.
+
+        :param run: `None` lacks them all; it need not know all of the plan's pairings.
+        """
+        written = {
+            (shard.pairing_id, shard.index)
+            for shard in (run.dialogue_shards() if run else ())
+        }
+        plan = self.plan
+        sizes = plan.manifest['batchsize'], self.is_sampling, plan.shard_size
+        missing = {
+            block: frozenset(
+                shard
+                for shard in block.shards
+                if (shard.pairing_id, shard.index) not in written
+            )
+            for block in blocks(plan.pairings, len(plan.openers), *sizes)
+        }
+        return {block: shards for block, shards in missing.items() if shards}
+
+    def is_sampling(self, pairing: Pairing) -> bool:
+        """
+        True if one of the pair draws its replies at random.
+        """
+        return not self.sampling.isdisjoint((pairing.first, pairing.second))
+
+    def speakers(self, block: Block) -> list[str]:
+        """
+        Return the names of the systems that a block needs.
+        """
+        pairs = (self._pairings[shard.pairing_id] for shard in block.shards)
+        return list(dict.fromkeys(name for p in pairs for name in (p.first, p.second)))
+
+    def play_block(self, block: Block) -> dict[ShardKey, list[Dialogue]]:
+        """
+        Return the dialogues of each shard, without pairs of which a system fails.
+
+        Each block has random numbers of its own, whatever was played before.
+        """
+        shards = [[shard.pairing_id, shard.index] for shard in block.shards]
+        seed = content_id('block', self.plan.protocol.seed, shards)
+        played: dict[ShardKey, list[Dialogue]] = {}
+        for pairs in self._groups(block):
+            played |= self._play_group(pairs, seed)
+        return played
+
+    def load_players(self, pairs: Iterable[Pairing]) -> Mapping[str, Player]:
+        """
+        Load the systems of these pairs. A system that fails to load is left out and its
+        error recorded in the cache.
+        """
+        names = dict.fromkeys(n for p in pairs for n in (p.first, p.second))
+        return self.cache.load_all([self.plan.roster.system(name) for name in names])
+
+    def play_rows(
+        self,
+        rows: Sequence[BatchRow],
+        players: Mapping[str, Player],
+        num_turns: int,
+        seed: str,
+        batchsize: int | None = None,
+    ) -> list[Dialogue | None]:
+        """
+        Return a dialogue for each row, `None` where a system could not go on. Such a
+        system is dropped and its error recorded in the cache.
+
+        :param seed: hex digits; what was played before does not matter.
+        """
+        seed_all(seed)  # after loading, which draws too
+        dialogues, failed = play_on(rows, players, num_turns, batchsize)
+        for error in failed.values():
+            self.cache.drop_failed(error)
+        return dialogues
+
+    @cached_property
+    def _pairings(self) -> dict[str, Pairing]:
+        return {pairing.id: pairing for pairing in self.plan.pairings}
+
+    def _groups(self, block: Block) -> list[dict[ShardKey, Pairing]]:
+        """
+        Return a block's shards in groups whose systems fit into memory together.
+        """
+        by_id = self._pairings
+        groups: list[dict[ShardKey, Pairing]] = []
+        systems: dict[str, System] = {}
+        for shard in block.shards:
+            pair = by_id[shard.pairing_id]
+            both = {n: self.plan.roster.system(n) for n in (pair.first, pair.second)}
+            if not groups or not self.cache.fits({**systems, **both}.values()):
+                groups.append({})
+                systems = {}
+            groups[-1][shard] = pair
+            systems |= both
+        return groups
+
+    def _play_group(
+        self, pairs: ShardPairs, seed: str
+    ) -> dict[ShardKey, list[Dialogue]]:
+        players = self.load_players(pairs.values())
+        ready = {s: p for s, p in pairs.items() if {p.first, p.second} <= {*players}}
+        rows = [
+            BatchRow(pairing, opener)
+            for shard, pairing in ready.items()
+            for opener in self.plan.openers[shard.start : shard.stop]
+        ]
+        # dialogues of a system that samples are never cut into smaller batches, which
+        # would change what is drawn
+        whole = any(map(self.is_sampling, ready.values()))
+        batchsize = None if whole else self.batchsize
+        num_turns = self.plan.protocol.num_turns
+        dialogues = iter(self.play_rows(rows, players, num_turns, seed, batchsize))
+        shards = {shard: list(islice(dialogues, shard.n_dialogues)) for shard in ready}
+        return {
+            shard: [dialogue for dialogue in played if dialogue]
+            for shard, played in shards.items()
+            if None not in played
+        }
+
+
+def load_on(machine: Machine, system: System) -> Player:
+    """
+    Load a system where and as the machine says.
+    """
+    where = {'no_cuda': machine.no_cuda, 'fp16': machine.fp16}
+    return load_system(system, datapath=machine.datapath, **where)
+
+
+def seed_all(digits: str) -> None:
+    """
+    Seed every source of random numbers that an agent may use.
+    """
+    seed = int(digits, 16)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed % 2**63)

@@ -1,0 +1,171 @@
+"""
+The systems of a protocol, resolved: what each is, which cannot be had, and what the
+protocol without those is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class ResolvedProtocol:
+    """
+    A protocol with the systems that can be had.
+
+    `identities` has the content hash of each system, `sampling` those that draw their
+    replies at random (the shard is their unit of randomness), `candidates` a hash of
+    the replies that each retriever chooses among, and `missing` why systems were left
+    out.
+    """
+
+    protocol: Protocol
+    identities: Mapping[str, str]
+    sampling: frozenset[str] = frozenset()
+    candidates: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+def resolve_protocol(
+    protocol: Protocol,
+    before: Mapping[str, Mapping[str, Any]],
+    datapath: str | None,
+    skip_missing: bool,
+) -> ResolvedProtocol:
+    """
+    Resolve the systems of a protocol; models that are not here are downloaded.
+
+    :param before: the manifest's entries for targets of the run that are not asked for
+        now; they may be gone, because their dialogues are there.
+    :param skip_missing: leave out systems that cannot be had.
+    :raises UserError: when a system cannot be had and such are not to be left out.
+    """
+    from parlai_ext.systems.identity import candidates_hash
+
+    wanted = [s for s in systems_of(protocol) if s.name not in before]
+    identities, missing = _identities(wanted, datapath, skip_missing)
+    protocol = _pinned(_without(protocol, missing), before)
+    there = systems_of(protocol)
+    known = {name: target.get('candidates') for name, target in before.items()}
+    hashes = known | {
+        s.name: candidates_hash(s, datapath) for s in there if s.name not in before
+    }
+    sampled = {name for name, target in before.items() if 'shard_size' in target}
+    return ResolvedProtocol(
+        protocol,
+        {name: target['identity'] for name, target in before.items()} | identities,
+        sampling_systems(there, datapath) | sampled,
+        {name: digest for name, digest in hashes.items() if digest is not None},
+        missing,
+    )
+
+
+def systems_of(protocol: Protocol) -> tuple[System, ...]:
+    """
+    Return the targets and the partners of a protocol.
+    """
+    return protocol.roster.targets + protocol.roster.partners
+
+
+def sampling_systems(systems: Sequence[System], datapath: str | None) -> frozenset[str]:
+    """
+    Return the names of the systems that draw their replies at random.
+    """
+    from parlai_ext.systems.parlai_agents import samples
+
+    return frozenset(s.name for s in systems if samples(s, datapath))
+
+
+def _identities(
+    systems: Sequence[System], datapath: str | None, skip_missing: bool
+) -> tuple[dict[str, str], dict[str, str]]:
+    """
+    Return the content hash of each system, and why others cannot be had.
+    """
+    from parlai_ext.systems.identity import identity
+    from parlai_ext.systems.parlai_agents import check_options
+    from parlai_ext.systems.resolve import MISSING, resolve
+
+    resolved = [resolve(system, datapath) for system in systems]
+    missing = {r.name: r.reason or '' for r in resolved if r.status == MISSING}
+    identities = {}
+    for system in systems:
+        # all that is missing is known before the first download begins
+        if missing and not skip_missing:
+            raise _missing_error(missing)
+        if system.name in missing:
+            continue
+        try:
+            identities[system.name] = identity(system, datapath)
+            check_options(system, datapath)
+        except UserError as e:
+            missing[system.name] = str(e).removeprefix(f'system {system.name!r}: ')
+    if missing and not skip_missing:
+        raise _missing_error(missing)
+    return identities, missing
+
+
+def _missing_error(missing: Mapping[str, str]) -> UserError:
+    """
+    Return the error that names the systems that cannot be had.
+    """
+    name, reason = next(iter(missing.items()))
+    others = ', '.join(list(missing)[1:])
+    more = f' (and {len(missing) - 1} more systems: {others})' if others else ''
+    named = SystemFailed(name, reason)
+    if not more and 'did you mean' in reason:
+        return UserError(str(named))  # a slip, which nobody wants to leave out
+    return UserError(
+        f'{named}{more}; see `parlai check_roster`; --skip-missing leaves such out'
+    )
+
+
+def _without(protocol: Protocol, missing: Mapping[str, str]) -> Protocol:
+    """
+    Return the protocol without these systems.
+
+    With partners left out its numbers are no longer those of its name, so that it gets
+    another one.
+
+    :raises UserError: when no target, or no partner, is left.
+    """
+    roster = protocol.roster
+    present = Roster(
+        tuple(s for s in roster.targets if s.name not in missing),
+        tuple(s for s in roster.partners if s.name not in missing),
+    )
+    for side in ('targets', 'partners'):
+        before = getattr(roster, side)
+        if before and not getattr(present, side):
+            name = before[0].name
+            raise UserError(f'none of the {side} can be had; {name}: {missing[name]}')
+    name, planned = protocol.name, len(roster.partners)
+    if gone := planned - len(present.partners):
+        name += f'-without-{gone}-of-{planned}-partners'
+    return replace(protocol, name=name, roster=present)
+
+
+def _pinned(protocol: Protocol, before: Mapping[str, Any]) -> Protocol:
+    """
+    Return the protocol with its systems pinned: a remote one refuses to answer under
+    another model's name later.
+    """
+    from parlai_ext.systems.families import family_of
+
+    def pin(system: System) -> System:
+        if system.name in before:
+            return system
+        try:
+            return replace(system, opt=family_of(system.opt).pin(system.opt))
+        except UserError as error:
+            raise SystemFailed(system.name, str(error)) from error
+
+    roster = protocol.roster
+    pinned = Roster(tuple(map(pin, roster.targets)), tuple(map(pin, roster.partners)))
+    return replace(protocol, roster=pinned)
