@@ -130,8 +130,8 @@ def sentences(pattern: str) -> Iterator[str]:
     """
     parts = _CHOICE.split(pattern)
     options = [part.split('|') if i % 2 else [part] for i, part in enumerate(parts)]
-    for parts in itertools.product(*options):
-        yield ''.join(parts)
+    for sentence in itertools.product(*options):
+        yield ''.join(sentence)
 
 
 def inventory() -> list[str]:
