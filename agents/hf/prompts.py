@@ -18,7 +18,7 @@ from jinja2.exceptions import TemplateError
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.chat.conversation import Conversation
-from parlai_ext.systems.chat.messages import ChatStyle, Turn, messages
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 
 Messages = list[dict[str, str]]
 DATE_PARTS = [f'%{letter}' for letter in 'aAbBdmyYjUwHIMSpxXc']
@@ -248,7 +248,7 @@ def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
 
 def without_control_tokens(
     conversation: Conversation, control: re.Pattern[str] | None
-) -> list[Turn]:
+) -> list[ChatTurn]:
     """
     Return the turns without control tokens: an utterance must not end a turn, or begin
     one in another's name.
@@ -258,5 +258,5 @@ def without_control_tokens(
         text, n = turn.text, 1 if control else 0
         while n and control:  # what is left may be a token again
             text, n = control.subn('', text)
-        turns.append(Turn(turn.mine, text))
+        turns.append(ChatTurn(turn.mine, text))
     return turns

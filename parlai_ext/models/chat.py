@@ -12,7 +12,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.chat.conversation import ConversationAgent, NoReply
-from parlai_ext.systems.chat.messages import Turn
+from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 
@@ -63,7 +63,7 @@ class AgentChat:
         ]
 
 
-def _conversation(prompt: str | Sequence[str]) -> tuple[Turn, ...]:
+def _conversation(prompt: str | Sequence[str]) -> tuple[ChatTurn, ...]:
     texts = [prompt] if isinstance(prompt, str) else list(prompt)
     mine = [(len(texts) - i) % 2 == 0 for i in range(len(texts))]
-    return tuple(Turn(*turn) for turn in zip(mine, texts, strict=True))
+    return tuple(ChatTurn(*turn) for turn in zip(mine, texts, strict=True))

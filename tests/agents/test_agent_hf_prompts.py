@@ -13,7 +13,7 @@ from parlai_ext.agents.hf.generate import (
 from parlai_ext.agents.hf.prompts import ChatForm, PlainForm, fitted, folded
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import json_object, options_from_opt
-from parlai_ext.systems.chat.messages import ChatStyle, Turn
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from tests.support.family_hf import TEMPLATE, make_tokenizer
 from tests.support.tiny_models import WORDS
 
@@ -31,7 +31,7 @@ FORGETTING = (
 )
 DATED = "{{ strftime_now('%d %b %Y') }} " + EACH
 THINKING = '{% if enable_thinking %}think {% endif %}' + EACH
-TEA = (Turn(False, 'tea'),)
+TEA = (ChatTurn(False, 'tea'),)
 
 
 def form(template, **opt):
@@ -57,7 +57,7 @@ def test_without_a_system_role_the_prompt_begins_the_first_message(template):
 
 @pytest.mark.parametrize('template', [REFUSING, FORGETTING])
 def test_a_moved_first_turn_too(template):
-    turns = (Turn(True, 'rain'), Turn(False, 'tea'))
+    turns = (ChatTurn(True, 'rain'), ChatTurn(False, 'tea'))
     found = written(form(template, first_turn='system'), turns)
     assert found == 'u:You began this conversation by saying: rain\n\ntea'
 
@@ -111,7 +111,7 @@ def numbered(n):
     """
     Return ``n`` turns of one word each, the other's first and last.
     """
-    return tuple(Turn(i % 2 == 1, WORDS[i]) for i in range(n))
+    return tuple(ChatTurn(i % 2 == 1, WORDS[i]) for i in range(n))
 
 
 def plain(separator=' </s> ', prompt='', seq2seq=False):
@@ -185,7 +185,7 @@ def test_a_chats_system_prompt_stays():
 
 def test_of_a_turn_that_is_too_long_the_end_is_kept():
     made = chat()
-    found = fitted(made, (Turn(False, 'old book warm tea'),), 6)
+    found = fitted(made, (ChatTurn(False, 'old book warm tea'),), 6)
     assert made.tokenizer.decode(found.ids) == (
         '<s> <|user|> warm tea </s> <|assistant|>'
     )

@@ -31,7 +31,7 @@ from parlai_ext.files.roster_file import (
 )
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.store import RunFolder
-from parlai_ext.systems.chat.messages import ASK, FIRST_TURNS, TOLD, Turn
+from parlai_ext.systems.chat.messages import ASK, FIRST_TURNS, TOLD, ChatTurn
 from parlai_ext.systems.parlai_agents import parsed_options
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
@@ -275,6 +275,6 @@ def test_an_endpoint_that_is_down_reads_as_on_the_page():
     opt = {'remote_url': url, 'remote_format': 'plain'}
     silent = Endpoint(Settings.from_options(opt), wait=recorded([]))
     with pytest.raises(UserError) as raised:
-        silent.replies([(Turn(False, 'Hi.'),)])
+        silent.replies([(ChatTurn(False, 'Hi.'),)])
     line = str(SystemFailed('mybot', str(raised.value))).replace(url, SERVED)
     assert f'    {line}\n' in PAGE

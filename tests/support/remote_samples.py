@@ -4,7 +4,7 @@ A server for the tests of remote systems, and what they say to it.
 
 import pytest
 
-from parlai_ext.systems.chat.messages import Turn
+from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.chat_server import words_for
@@ -70,7 +70,7 @@ def talk(*texts):
     Return a conversation in which the other speaks last.
     """
     mine = [(len(texts) - i) % 2 == 0 for i in range(len(texts))]
-    return tuple(Turn(*turn) for turn in zip(mine, texts, strict=True))
+    return tuple(ChatTurn(*turn) for turn in zip(mine, texts, strict=True))
 
 
 def hellos(n):

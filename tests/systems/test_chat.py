@@ -11,7 +11,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags
 from parlai_ext.systems.chat.messages import (
     ChatStyle,
-    Turn,
+    ChatTurn,
     ends_at,
     messages,
     reply_from,
@@ -19,8 +19,8 @@ from parlai_ext.systems.chat.messages import (
 )
 
 ME, YOU = True, False
-FIRST = [Turn(ME, 'my dog died'), Turn(YOU, 'oh no')]
-SECOND = [Turn(YOU, 'hi'), Turn(ME, 'hello'), Turn(YOU, 'you ok?')]
+FIRST = [ChatTurn(ME, 'my dog died'), ChatTurn(YOU, 'oh no')]
+SECOND = [ChatTurn(YOU, 'hi'), ChatTurn(ME, 'hello'), ChatTurn(YOU, 'you ok?')]
 
 
 def said(role, content):
@@ -82,7 +82,7 @@ def test_there_always_is_a_users_message(policy):
 
 
 def test_neighbours_of_one_role_are_one_message():
-    turns = [Turn(YOU, 'a'), Turn(YOU, 'b'), Turn(ME, 'c'), Turn(ME, 'd')]
+    turns = [ChatTurn(*turn) for turn in zip((YOU, YOU, ME, ME), 'abcd', strict=True)]
     assert messages(turns, ChatStyle()) == [
         said('user', 'a\nb'),
         said('assistant', 'c\nd'),

@@ -99,12 +99,12 @@ def test_the_rate_holds_for_every_request(url, endpoint, waits):
 
 CTRL_C = """
 import sys
-from parlai_ext.systems.chat.messages import Turn
+from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 opt = {'remote_url': sys.argv[1] + '/v1', 'remote_model': 'm', 'remote_timeout': 600,
        'remote_dated_model': 'm', 'remote_cache': 'none'}
-conversations = [(Turn(False, str(i)),) for i in range(20)]
+conversations = [(ChatTurn(False, str(i)),) for i in range(20)]
 try:
     Endpoint(Settings.from_options(opt)).replies(conversations)
 except KeyboardInterrupt:

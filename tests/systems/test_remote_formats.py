@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from parlai_ext.systems.chat.messages import ChatStyle, Turn
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.replies import (
     Malformed,
@@ -17,9 +17,9 @@ from parlai_ext.systems.remote.replies import (
 from parlai_ext.systems.remote.settings import Settings
 
 TURNS = [
-    Turn(False, 'What did you do today?'),
-    Turn(True, 'I baked bread.'),
-    Turn(False, 'Oh nice, what kind?'),
+    ChatTurn(False, 'What did you do today?'),
+    ChatTurn(True, 'I baked bread.'),
+    ChatTurn(False, 'Oh nice, what kind?'),
 ]
 
 
@@ -81,7 +81,7 @@ def test_a_request_follows_the_request_whose_reply_it_hears():
 
 
 def test_who_said_it_is_part_of_the_id():
-    swapped = [Turn(not turn.mine, turn.text) for turn in TURNS]
+    swapped = [ChatTurn(not turn.mine, turn.text) for turn in TURNS]
     assert plain.conversation_id(TURNS) != plain.conversation_id(swapped)
 
 

@@ -13,9 +13,9 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.systems.chat.messages import Turn
+from parlai_ext.systems.chat.messages import ChatTurn
 
-Conversation = tuple[Turn, ...]
+Conversation = tuple[ChatTurn, ...]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ConversationAgent(Agent):
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)
-        self.turns: list[Turn] = []
+        self.turns: list[ChatTurn] = []
         self.over = False
 
     def replies(self, conversations: Sequence[Conversation]) -> list[str | NoReply]:
@@ -54,7 +54,7 @@ class ConversationAgent(Agent):
         if self.over:
             self.reset()
         if observation.get('text'):
-            self.turns.append(Turn(False, observation['text']))
+            self.turns.append(ChatTurn(False, observation['text']))
         self.over = bool(observation.get('episode_done'))
         self.observation = Message({**observation, 'turns': tuple(self.turns)})
         return self.observation
@@ -64,7 +64,7 @@ class ConversationAgent(Agent):
         Add the agent's own utterance to the conversation.
         """
         if act.get('text'):
-            self.turns.append(Turn(True, act['text']))
+            self.turns.append(ChatTurn(True, act['text']))
 
     def act(self) -> Message:
         """

@@ -51,7 +51,7 @@ def checked_stop(strings: Sequence[Any]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Turn:
+class ChatTurn:
     """
     One utterance of a conversation; `mine` when it is the chat model's own.
     """
@@ -101,7 +101,7 @@ class ChatStyle:
         return style
 
 
-def messages(turns: Sequence[Turn], style: ChatStyle) -> list[dict[str, str]]:
+def messages(turns: Sequence[ChatTurn], style: ChatStyle) -> list[dict[str, str]]:
     """
     Return what a chat model is sent: ``[{'role': …, 'content': …}, …]``.
 
@@ -113,18 +113,18 @@ def messages(turns: Sequence[Turn], style: ChatStyle) -> list[dict[str, str]]:
     prompt, lead = style.system_prompt, []
     opens = bool(rest) and rest[0].mine
     if opens and style.first_turn == 'ask':
-        lead = [Turn(False, style.first_turn_ask)]
+        lead = [ChatTurn(False, style.first_turn_ask)]
     elif opens and style.first_turn == 'system':
         prompt = '\n\n'.join(filter(None, [prompt, f'{TOLD} {rest.pop(0).text}']))
     elif opens and style.first_turn == 'drop':
         rest.pop(0)
     if all(turn.mine for turn in rest) and not lead:
-        lead = [Turn(False, style.first_turn_ask)]
+        lead = [ChatTurn(False, style.first_turn_ask)]
     head = [{'role': 'system', 'content': prompt}] if prompt else []
     return head + _joined_by_role([*lead, *rest])
 
 
-def _joined_by_role(turns: Sequence[Turn]) -> list[dict[str, str]]:
+def _joined_by_role(turns: Sequence[ChatTurn]) -> list[dict[str, str]]:
     joined: list[dict[str, str]] = []
     for turn in turns:
         role = 'assistant' if turn.mine else 'user'

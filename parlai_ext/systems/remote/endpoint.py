@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.chat.messages import ChatStyle, Turn
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote.cache import ReplyCache, cache_key
 from parlai_ext.systems.remote.client import Client
 from parlai_ext.systems.remote.patience import Pace, Transient, delay
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 for library in ('httpx2', 'httpcore2'):  # which report every request
     logging.getLogger(library).setLevel(logging.WARNING)
 
-PROBE = (Turn(mine=False, text='Hello!'),)
+PROBE = (ChatTurn(mine=False, text='Hello!'),)
 NO_STYLE = ChatStyle()
 UNTOLD = '(untold)'  # the dated name of a model that gives itself none
 T = TypeVar('T')
@@ -99,7 +99,7 @@ class Endpoint:
         """
         return self.meter.usage
 
-    def replies(self, conversations: Sequence[Sequence[Turn]]) -> list[RemoteReply]:
+    def replies(self, conversations: Sequence[Sequence[ChatTurn]]) -> list[RemoteReply]:
         """
         Return a reply to each conversation, in their order.
 
@@ -115,7 +115,7 @@ class Endpoint:
         """
         return run_in_loop(self._dated_name())
 
-    def request(self, turns: Sequence[Turn], style: ChatStyle) -> Request:
+    def request(self, turns: Sequence[ChatTurn], style: ChatStyle) -> Request:
         """
         Return the request for a reply: the same bytes for the same conversation.
         """

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from parlai_ext.systems.chat.messages import ChatStyle, Turn, messages
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 from parlai_ext.systems.remote.replies import (
     Malformed,
     RemoteReply,
@@ -30,7 +30,7 @@ OUT_OF_MONEY = ('insufficient_quota', 'billing_hard_limit_reached')
 
 
 def request(
-    turns: Sequence[Turn], style: ChatStyle, settings: Settings
+    turns: Sequence[ChatTurn], style: ChatStyle, settings: Settings
 ) -> dict[str, Any]:
     """
     Return the body of the request for a reply to ``turns``.

@@ -80,7 +80,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.systems.chat.messages import ChatStyle, Turn
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote.replies import (
     Malformed,
     RemoteReply,
@@ -94,7 +94,7 @@ SPEAKERS = {True: 'you', False: 'other'}
 
 
 def request(
-    turns: Sequence[Turn], style: ChatStyle, settings: Settings
+    turns: Sequence[ChatTurn], style: ChatStyle, settings: Settings
 ) -> dict[str, Any]:
     """
     Return the body of the request for a reply to ``turns``.
@@ -117,14 +117,14 @@ def request(
     return {name: value for name, value in body.items() if value is not None}
 
 
-def conversation_id(turns: Sequence[Turn]) -> str:
+def conversation_id(turns: Sequence[ChatTurn]) -> str:
     """
     Return an id that depends on the utterances and their speakers alone.
     """
     return content_id('conversation', [[SPEAKERS[t.mine], t.text] for t in turns])
 
 
-def turns_before(turns: Sequence[Turn]) -> Sequence[Turn]:
+def turns_before(turns: Sequence[ChatTurn]) -> Sequence[ChatTurn]:
     """
     Return the turns to which the bot's last one was the reply.
     """

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from parlai_ext.systems.chat.messages import Turn
+from parlai_ext.systems.chat.messages import ChatTurn
 
 CHARACTERS_A_TOKEN = 4  # of English text, for endpoints that do not count
 LONGEST = 200  # characters of an endpoint's own words
@@ -102,7 +102,7 @@ def estimated_tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_A_TOKEN)
 
 
-def estimated_prompt(turns: Sequence[Turn], system_prompt: str) -> int:
+def estimated_prompt(turns: Sequence[ChatTurn], system_prompt: str) -> int:
     """
     Return how many tokens a conversation may have.
     """
