@@ -136,15 +136,16 @@ class ScoredDialogue:
     """
     All scores of one dialogue, with the numbers behind them.
 
-    `evidence` maps an utterance index to one number for each of the scorer's
-    `evidence_labels` (FED: the log-probability of each follow-up), or `None`.
+    `evidence` maps an utterance index to a tuple with one number for each of the
+    scorer's `evidence_labels` (FED: the log-probability of each follow-up), or `None`,
+    or to other JSON data.
     `truncated` maps the index of an utterance whose context was too long for the judge
     to how many of its tokens were cut.
     """
 
     dialogue_id: str
     scores: tuple[Score, ...]
-    evidence: Mapping[int, tuple[float | None, ...]] = field(default_factory=dict)
+    evidence: Mapping[int, Any] = field(default_factory=dict)
     truncated: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -205,27 +206,6 @@ class Likelihood(typing.Protocol):
     ) -> list[Answer]:
         """
         Return one `Answer` for each question, in their order.
-        """
-        ...
-
-
-class Scorer(typing.Protocol):
-    """
-    A method that judges utterances of finished dialogues.
-
-    `signature` is one string that fixes every number; `evidence_labels` name the
-    columns of `ScoredDialogue.evidence`.
-    """
-
-    signature: str
-    dimensions: tuple[str, ...]
-    evidence_labels: tuple[str, ...]
-
-    def score(
-        self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
-    ) -> list[ScoredDialogue]:
-        """
-        Judge, in ``dialogues[i]``, the utterances ``indices[i]``.
         """
         ...
 

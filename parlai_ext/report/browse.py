@@ -277,6 +277,8 @@ def dialogue_data(
     turns = []
     for i, utterance in enumerate(dialogue.utterances):
         evidence = (scored.evidence if scored else {}).get(i) or ()
+        if not isinstance(evidence, tuple):
+            evidence = ()  # other data than a row of figures
         figures = evidence
         if labels and evidence:
             figures = tuple(evidence[k] for k in numeric_columns(labels))

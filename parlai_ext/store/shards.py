@@ -5,7 +5,7 @@ Dialogues and scores as records of a shard, and back.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from parlai_ext.core.nouns import Dialogue, Pairing, Score, ScoredDialogue, Utterance
@@ -89,7 +89,7 @@ def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:
         'dialogue_id': scored.dialogue_id,
         'dialogues': source,
         'scores': rows,
-        'evidence': {str(at): list(row) for at, row in scored.evidence.items()},
+        'evidence': {str(at): row for at, row in scored.evidence.items()},
         'truncated': {str(at): n for at, n in scored.truncated.items()},
     }
 
@@ -99,12 +99,13 @@ def scored_from_record(record: Mapping[str, Any]) -> ScoredDialogue:
     Return the scored dialogue of a record; records of early runs lack `truncated`.
     """
     dialogue_id = record['dialogue_id']
-    evidence: dict[int, Sequence[float | None]] = {
-        int(at): row for at, row in record['evidence'].items()
+    evidence = {
+        int(at): tuple(row) if isinstance(row, list) else row
+        for at, row in record['evidence'].items()
     }
     return ScoredDialogue(
         dialogue_id=dialogue_id,
         scores=tuple(Score(dialogue_id=dialogue_id, **row) for row in record['scores']),
-        evidence={at: tuple(evidence[at]) for at in sorted(evidence)},
+        evidence={at: evidence[at] for at in sorted(evidence)},
         truncated={int(at): n for at, n in record.get('truncated', {}).items()},
     )

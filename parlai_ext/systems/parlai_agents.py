@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from parlai.core.agents import create_agent
+from parlai.core.loader import load_agent_module
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.utils import logging as parlai_logging
@@ -64,6 +65,7 @@ def _build(
     given = _options_to_build(system, datapath)
     opt = parsed_options(system, given)
     known = {**opt, **effective_options(system, datapath), **given}
+    _refuse_scorer(system, str(known.get('model')))
     family = family_of(known)
     family.check(known, _option_error(system), datapath)
     for key, value in _our_options(opt, given, no_cuda, fp16, family).items():
@@ -85,6 +87,17 @@ def _build(
             )
         raise SystemFailed(system.name, what) from error
     return Player(system.name, agent, family)
+
+
+def _refuse_scorer(system: System, model: str) -> None:
+    """
+    Refuse a scorer as a system. It would say nothing, and its options may name code
+    from outside the package, which no roster or model file may bring in.
+    """
+    if getattr(load_agent_module(model), 'is_scorer', False):
+        raise _option_error(system)(
+            'model', f'{model} is a scorer: it judges utterances and does not talk'
+        )
 
 
 def check_options(system: System, datapath: str | None = None) -> None:

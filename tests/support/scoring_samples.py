@@ -99,7 +99,11 @@ def dialogue(
 
 
 def small_run(
-    root: Path, n_dialogues: int = 4, n_turns: int = 6, score: str = 'target'
+    root: Path,
+    n_dialogues: int = 4,
+    n_turns: int = 6,
+    score: str = 'target',
+    scorer: str = 'fed',
 ) -> RunFolder:
     """
     Write a run of one pairing in shards of two; its last dialogue is broken off by the
@@ -109,7 +113,7 @@ def small_run(
     said = [texts[i * n_turns : (i + 1) * n_turns] for i in range(n_dialogues)]
     openers = [Opener.of(one[:2], 'made up') for one in said]
     manifest = {
-        'protocol': {'score': score, 'scorer': {'name': 'fed'}},
+        'protocol': {'score': score, 'scorer': {'name': scorer}},
         'pairings': [to_json(Pairing('p', FIRST, SECOND, 'bipartite'))],
         'openers': [to_json(one) for one in openers],
         'shard_size': 2,

@@ -1,0 +1,99 @@
+"""
+The models that scorers ask for, on tiny ones: numbers, batches, names, identities.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.encoders import MeanPooling
+from parlai_ext.models.handle import ModelHandle, check_model
+from tests.support.tiny_encoders import make_encoder
+from tests.support.tiny_models import sentences
+
+CPU = Machine(no_cuda=True)
+TEXTS = [*sentences(12), 'one', '', sentences(1)[0]]
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return make_encoder(tmp_path_factory.mktemp('encoder'))
+
+
+@pytest.fixture(scope='module')
+def embedder(folder):
+    return ModelHandle(CPU).embedder(folder)
+
+
+def test_an_embedding_is_the_mean_of_the_last_states(folder, embedder):
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), None
+    model = AutoModel.from_pretrained(folder).eval()
+    ids = tokenizer(TEXTS[0], return_tensors='pt')
+    with torch.no_grad():
+        expected = model(**ids).last_hidden_state.mean(1)[0].numpy()
+    [row] = embedder.encode(TEXTS[:1])
+    assert row.dtype == np.float32
+    assert row == pytest.approx(expected, abs=1e-5)
+
+
+def test_neither_order_nor_batches_change_an_embedding(folder, embedder):
+    one_by_one = MeanPooling(Path(folder), AutoModel, torch.device('cpu'), tokens=1)
+    alone = one_by_one.encode(TEXTS[:12])
+    assert embedder.encode(TEXTS[:12]) == pytest.approx(alone, abs=1e-5)
+    backwards = embedder.encode(TEXTS[:12][::-1])[::-1]
+    assert embedder.encode(TEXTS[:12]) == pytest.approx(backwards, abs=1e-5)
+
+
+def test_an_empty_text_has_a_row_too(embedder):
+    assert embedder.encode(['', 'one']).shape == (2, 16)
+    assert embedder.encode([]).shape == (0, 16)
+
+
+def test_tokens_beyond_the_positions_are_counted(embedder):
+    # each word is a token, and the model has 24 positions
+    assert embedder.cut_tokens(['a ' * 24, 'a ' * 30]) == [0, 6]
+    assert np.isfinite(embedder.encode(['a ' * 30])).all()
+
+
+def test_a_classifier_gives_the_softmax_of_its_logits(tmp_path):
+    folder = make_encoder(tmp_path / 'classifier', n_labels=3)
+    classifier = ModelHandle(CPU).classifier(folder)
+    rows = classifier.probabilities(TEXTS[:4], TEXTS[4:8])
+    assert classifier.labels == ('LABEL_0', 'LABEL_1', 'LABEL_2')
+    assert rows.sum(1) == pytest.approx(np.ones(4), abs=1e-6)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        logits = model(**tokenizer(TEXTS[0], TEXTS[4], return_tensors='pt')).logits
+    assert rows[0] == pytest.approx(logits.softmax(-1)[0].numpy(), abs=1e-5)
+
+
+def test_equal_names_are_one_model_and_equal_files_one_identity(tmp_path, folder):
+    models = ModelHandle(CPU)
+    other = make_encoder(tmp_path / 'copy')
+    assert models.embedder(folder) is ModelHandle(CPU).embedder(folder)
+    assert models.embedder(folder).signature == models.embedder(other).signature
+    three = make_encoder(tmp_path / 'three', n_labels=3)
+    assert models.embedder(three).signature != models.embedder(folder).signature
+
+
+@pytest.mark.parametrize('kind', ['embedder', 'classifier', 'chat'])
+def test_a_name_that_means_nothing_is_one_line(kind):
+    for ask in (getattr(ModelHandle(CPU), kind), lambda n: check_model(kind, n)):
+        with pytest.raises(UserError, match=f"no {kind} 'minilmm'") as error:
+            ask('minilmm')
+        assert '\n' not in str(error.value)
+
+
+def test_an_option_that_an_encoder_lacks_is_refused(folder):
+    with pytest.raises(UserError, match='hf_dtype'):
+        ModelHandle(CPU).embedder(f'hf:{folder},hf_dtype=float16')
+
+
+def test_a_folder_that_is_there_is_available(folder):
+    check_model('embedder', folder)

@@ -1,0 +1,212 @@
+"""
+A scorer outside the package goes through every command, and only when a user names it.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from parlai.scripts.eval_model import EvalModel
+
+from parlai_ext.commands.import_dialogues import ImportDialogues
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.report_run import ReportRun
+from parlai_ext.commands.score_dialogues import ScoreDialogues
+from parlai_ext.commands.validate_scorer import ValidateScorer
+from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import System
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.base import ScoringItem, row_cosines
+from parlai_ext.scoring.registry import find_scorer, load_protocol_file
+from parlai_ext.scoring.score_run import check_scorer
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support import outside_scorer
+from tests.support.scoring_samples import small_run
+from tests.support.tiny_encoders import make_encoder
+from tests.support.tiny_models import sentences
+
+FILE = f'{outside_scorer.__file__}:Relevance'
+MODULE = 'tests.support.outside_scorer:Relevance'
+
+
+@pytest.fixture(scope='module')
+def encoder(tmp_path_factory):
+    return make_encoder(tmp_path_factory.mktemp('encoder'))
+
+
+@pytest.fixture
+def run(tmp_path):
+    return small_run(tmp_path / 'run')
+
+
+@pytest.fixture
+def common(run, encoder):
+    return {
+        'run_dir': str(run.root),
+        'scorer': MODULE,
+        'scorer_option': [f'encoder={encoder}'],
+        'no_cuda': True,
+    }
+
+
+def test_the_file_is_short():
+    lines = Path(outside_scorer.__file__).read_text().splitlines()
+    assert len(lines) <= 60
+
+
+def test_scores_are_the_cosines_of_the_embeddings(run, common, encoder):
+    report = ScoreDialogues.main(**common)
+    dialogue = next(run.iter_dialogues())
+    texts = [utterance.text for utterance in dialogue.utterances]
+    vectors = ModelHandle(Machine(no_cuda=True)).embedder(encoder).encode(texts)
+    [expected] = row_cosines(vectors[2:3], vectors[1:2])
+    [scored, _] = run.scores(report.signature).read('p', 0)
+    assert scored.scores[0].value == pytest.approx(expected, abs=1e-5)
+    assert scored.evidence[2] == {'compared with': texts[1]}
+    assert 'embedder:(model=' not in report.signature  # a label, then the model's own
+    assert '|embedder:(model:BertModel|' in report.signature
+
+
+def test_it_ranks_and_is_on_the_page(tmp_path, common):
+    (tmp_path / 'games').mkdir()
+    for names in ('A_B', 'B_A'):
+        turns = [f'{names[i % 2 * 2]}: {text}' for i, text in enumerate(sentences(6))]
+        (tmp_path / 'games' / f'{names}.txt').write_text('\n'.join(turns) + '\n')
+    run_dir = str(tmp_path / 'imported')
+    ImportDialogues.main(dialogues=[str(tmp_path / 'games')], run_dir=run_dir)
+    ScoreDialogues.main(**{**common, 'run_dir': run_dir})
+    RankSystems.main(run_dir=run_dir, scores='relevance', bootstraps=20)
+    page = ReportRun.main(run_dir=run_dir, scores='relevance')
+    text = Path(page).read_text()
+    assert 'Relevance' in text and 'scorer:relevance' in text
+
+
+def test_eval_model_gives_its_averages(run, common):
+    report = ScoreDialogues.main(**common)
+    prepare_parlai()
+    averages = EvalModel.main(
+        model='ext:scorer',
+        task='ext:dialogues',
+        batchsize=3,
+        **{**common, 'scorer_option': common['scorer_option'][0]},
+    )
+    values = [
+        score.value
+        for shard in run.dialogue_shards()
+        for one in run.scores(report.signature).read(shard.pairing_id, shard.index)
+        for score in one.scores
+        if score.value is not None
+    ]
+    mean = sum(values) / len(values)
+    assert float(averages['Relevance']) == pytest.approx(mean, rel=1e-4)
+
+
+def test_validate_scorer_takes_it(tmp_path, encoder):
+    chats, people = tmp_path / 'chats.jsonl', tmp_path / 'people.csv'
+    records, rows = [], ['system,dimension,value,dialogue_id']
+    for i in range(4):
+        acts = [{'id': name, 'text': f'{name} {i}'} for name in ('human', 'bot')]
+        records.append(json.dumps({'dialogue_id': f'c{i}', 'dialog': [acts]}))
+        rows.append(f'bot,Relevance,{i},c{i}')
+    chats.write_text('\n'.join(records))
+    people.write_text('\n'.join(rows))
+    result = ValidateScorer.main(
+        dialogues_file=str(chats),
+        human_scores=str(people),
+        scorer=MODULE,
+        scorer_option=[f'encoder={encoder}'],
+        bootstraps=9,
+        no_cuda=True,
+    )
+    [row] = [row for row in result['rows'] if row['level'] == 'dialogue']
+    assert (row['variant'], row['n']) == ('relevance', 4)
+
+
+def test_the_run_records_the_file_and_its_hash(run, common):
+    report = ScoreDialogues.main(**{**common, 'scorer': FILE})
+    about = run.scores(report.signature).about()
+    assert about['code']['file'] == 'outside_scorer.py'
+    assert f'|code:{about["code"]["sha256"][:16]}|' in report.signature
+
+
+def test_a_changed_file_is_a_changed_signature(tmp_path):
+    path = tmp_path / 'mine.py'
+    path.write_text(Path(outside_scorer.__file__).read_text())
+    one = find_scorer(f'{path}:Relevance', named_by_user=True)
+    path.write_text(path.read_text() + '# changed\n')
+    other = find_scorer(f'{path}:Relevance', named_by_user=True)
+    assert one.code.sha256 != other.code.sha256
+
+
+def trap(folder):
+    """
+    Write a module whose import leaves a file, and return a scorer's name in it.
+    """
+    path = folder / 'trap.py'
+    path.write_text(f'open({str(folder / "sprung")!r}, "w")\n')
+    return f'{path}:Scorer'
+
+
+@pytest.mark.parametrize('command', [ScoreDialogues, RankSystems, ReportRun])
+def test_a_foreign_run_folder_imports_no_code(tmp_path, command):
+    name = trap(tmp_path)
+    with pytest.raises(UserError) as error:
+        run = small_run(tmp_path / 'foreign', scorer=name)
+        command.main(run_dir=str(run.root))
+    assert not (tmp_path / 'sprung').exists()
+    if command is ScoreDialogues:
+        assert f'--scorer {name}' in str(error.value)
+
+
+def test_the_check_before_a_run_imports_no_code(tmp_path):
+    with pytest.raises(UserError, match='outside the package'):
+        check_scorer({'name': trap(tmp_path)})
+    assert not (tmp_path / 'sprung').exists()
+
+
+@pytest.mark.parametrize('model', ['ext:scorer', 'ext:fed'])
+def test_a_roster_names_no_scorer(tmp_path, model):
+    system = System('evil', {'model': model, 'scorer': trap(tmp_path)})
+    with pytest.raises(UserError, match='evil'):
+        load_system(system)
+    assert not (tmp_path / 'sprung').exists()
+
+
+def test_a_protocol_file_names_a_scorer_beside_it(tmp_path, encoder):
+    (tmp_path / 'mine.py').write_text(Path(outside_scorer.__file__).read_text())
+    protocol = tmp_path / 'my.yaml'
+    text = 'scorer: {name: mine.py:Relevance, encoder: %s}\nroster: mini\n'
+    protocol.write_text(text % encoder)
+    section = load_protocol_file(str(protocol)).protocol.scorer
+    assert section['name'] == f'{tmp_path}/mine.py:Relevance'
+    protocol.write_text(text.replace('encoder', 'encodr') % encoder)
+    with pytest.raises(UserError, match="my.yaml:1: scorer.encodr: .*'encoder'"):
+        load_protocol_file(str(protocol))
+
+
+@pytest.mark.parametrize(
+    ('name', 'hint'),
+    [
+        ('no_such_module:Scorer', 'cannot be imported'),
+        ('/no/such/file.py:Scorer', 'no file'),
+        ('tests.support.outside_scorer:Relevanc', "'Relevance'"),
+    ],
+)
+def test_a_scorer_that_is_not_there_is_one_line(name, hint):
+    with pytest.raises(UserError, match=hint) as error:
+        find_scorer(name, named_by_user=True)
+    assert '\n' not in str(error.value)
+
+
+def test_a_model_that_no_option_names_is_asked_for_in_time(encoder):
+    class Late(outside_scorer.Relevance):
+        def score(self, items):
+            self.models.embedder(encoder + '/')
+            return super().score(items)
+
+    scorer = Late.from_section({'encoder': encoder}, ModelHandle(Machine(no_cuda=True)))
+    assert scorer.signature
+    with pytest.raises(UserError, match='load_models'):
+        scorer.score([ScoringItem(('a',), 'b')])

@@ -1,0 +1,57 @@
+"""
+A scorer outside the package, in one file: relevance by sentence embeddings.
+"""
+
+from dataclasses import dataclass
+
+from parlai_ext.core.options import option
+from parlai_ext.scoring.base import ItemScore, Scorer, row_cosines
+
+
+@dataclass(frozen=True)
+class RelevanceOptions:
+    """
+    The encoder, and what a response is compared with.
+    """
+
+    encoder: str = option('minilm', help='sentence encoder', model='embedder')
+    against: str = option(
+        'last_turn',
+        help='what a response is compared with',
+        choices=('last_turn', 'context'),
+    )
+
+
+class Relevance(Scorer):
+    """
+    Cosine between the embeddings of a response and of its context, in [-1, 1].
+    """
+
+    name = 'relevance'
+    dimensions = ('Relevance',)
+    options_class = RelevanceOptions
+
+    def score(self, items):
+        """
+        Return the relevance of each response; one without a context has none.
+        """
+        encoder = self.models.embedder(self.options.encoder)
+        responses = [item.response or '' for item in items]
+        contexts = [self._context(item) for item in items]
+        vectors = encoder.encode([*responses, *contexts])
+        cosines = row_cosines(vectors[: len(items)], vectors[len(items) :])
+        return [
+            ItemScore(
+                {'Relevance': value if item.context else None},
+                {'Relevance': None if item.context else 'there is no context'},
+                evidence={'compared with': context},
+                cut=cut,
+            )
+            for item, value, context, cut in zip(
+                items, cosines, contexts, encoder.cut_tokens(responses), strict=True
+            )
+        ]
+
+    def _context(self, item):
+        turns = item.context if self.options.against == 'context' else item.context[-1:]
+        return ' '.join(turns)
