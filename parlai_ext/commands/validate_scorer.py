@@ -198,15 +198,16 @@ class ValidateScorer(Command):
 
     def choose(self, recorded: Mapping[str, Any]) -> ChosenScorer:
         """
-        Return the scorer of the options; FED with all follow-ups, for its variants.
+        Return the scorer of the options, set to give the evidence for its variants.
         """
+        from parlai_ext.scoring.registry import DEFAULT, find_scorer
         from parlai_ext.scoring.score_run import choose_scorer
 
         named = bool(self.opt['config'])
         chosen = choose_scorer(recorded, self.opt, named_by_user=named)
-        if chosen.section.get('name', 'fed') != 'fed':
-            return chosen
-        return replace(chosen, section={**chosen.section, 'polarity': 'both'})
+        name = chosen.section.get('name') or DEFAULT
+        kind = find_scorer(name, named_by_user=chosen.named_by_user)
+        return replace(chosen, section={**chosen.section, **kind.variant_options})
 
     def check(self, human: Sequence[HumanJudgement], chosen: ChosenScorer) -> None:
         """

@@ -199,6 +199,8 @@ class Scorer:
         reports with each speaker's last judged utterance only.
     :cvar variants: names under which other scores follow from the stored evidence, for
         `rescored` (FED without its complaints).
+    :cvar variant_options: values of options under which one scoring has the evidence
+        for all variants.
     :cvar version: raise it when the same options give other numbers.
     :cvar code: file and sha256 of a scorer from outside the package.
     """
@@ -207,6 +209,7 @@ class Scorer:
     level: ClassVar[str] = 'turn'
     needs: ClassVar[tuple[str, ...]] = ()
     options_class: ClassVar[Any] = NoOptions
+    variant_options: ClassVar[Mapping[str, Any]] = {}
     version: ClassVar[int | None] = None
     code: ClassVar[OutsideCode | None] = None
     dimensions: tuple[str, ...] = ()

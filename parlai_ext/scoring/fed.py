@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
@@ -124,6 +124,7 @@ class Fed(Scorer):
 
     name = 'fed'
     options_class = FedOptions
+    variant_options: ClassVar[Mapping[str, Any]] = {'polarity': 'both'}
     options: FedOptions
 
     def __init__(

@@ -50,22 +50,16 @@ def test_a_card_has_at_most_thirty_lines(name):
     assert card_text(name).count('\n') <= 30
 
 
-def test_the_page_lists_the_cards_with_their_counts():
+def test_the_page_has_the_counts_of_the_cards():
     page = Path(__file__).parents[2] / 'docs' / 'judged_sets.md'
-    rows = re.findall(
-        r'^\| `ext:judged:(\w+)` \| (\w+).* \| (\w+) \| `(\w+)`',
-        page.read_text(),
-        re.MULTILINE,
-    )
-    cards = {name: read_card(name) for name in card_names()}
-    assert {name: (items, systems, form) for name, items, systems, form in rows} == {
-        name: (
-            str(card.counts.get('items', 'yours')),
-            str(card.counts.get('systems', 'yours')),
-            card.format,
-        )
-        for name, card in cards.items()
-    }
+    row = r'^\| `ext:judged:(\w+)` \| (\d+) \w+ \| (\d+) \| `(\w+)` \| `(.*)` \|$'
+    rows = re.findall(row, page.read_text(), re.MULTILINE)
+    assert rows
+    for name, num_items, num_systems, form, file in rows:
+        card = read_card(name)
+        counts = card.counts['items'], card.counts['systems']
+        assert (int(num_items), int(num_systems)) == counts
+        assert (form, file) == (card.format, card.file)
 
 
 @pytest.mark.parametrize('name', FILES)
