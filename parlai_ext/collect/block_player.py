@@ -197,8 +197,9 @@ def load_on(machine: Machine, system: System) -> Player:
     """
     Load a system where and as the machine says.
     """
-    where = {'no_cuda': machine.no_cuda, 'fp16': machine.fp16}
-    return load_system(system, datapath=machine.datapath, **where)
+    return load_system(
+        system, datapath=machine.datapath, no_cuda=machine.no_cuda, fp16=machine.fp16
+    )
 
 
 def seed_all(digits: str) -> None:

@@ -115,10 +115,8 @@ class TimedPlayer(Player):
         before, start = spending_of(self.agent), self.clock()
         replies = self.player.respond(participants)
         seconds, now = self.clock() - start, spending_of(self.agent)
-        counting = now is not None and before is not None
-        self.measured.add(
-            len(participants), seconds, since(now, before) if counting else None
-        )
+        spent = None if now is None or before is None else since(now, before)
+        self.measured.add(len(participants), seconds, spent)
         return replies
 
 

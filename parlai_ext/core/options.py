@@ -516,7 +516,7 @@ def _argument(one: Option, not_given: bool, overrides: bool) -> dict[str, Any]:
     """
     help = one.info.help
     if overrides:
-        metavar = one.info.metavar or {str: 'NAME'}.get(one.type, 'N')
+        metavar = one.info.metavar or ('NAME' if one.type is str else 'N')
         return {'help': help.replace('%', '%%'), 'type': one.type, 'metavar': metavar}
     default = None if not_given or one.default is MISSING else one.default
     if not_given and one.default not in (None, MISSING, ()):
