@@ -13,6 +13,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import ModelHandle, check_model
+from tests.support.family_hf import make_model
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
 
@@ -97,3 +98,11 @@ def test_an_option_that_an_encoder_lacks_is_refused(folder):
 
 def test_a_folder_that_is_there_is_available(folder):
     check_model('embedder', folder)
+
+
+def test_a_chat_model_replies_to_prompts_and_to_conversations(tmp_path):
+    folder = make_model(tmp_path, 'gpt2')
+    chat = ModelHandle(CPU).chat(f'hf:{folder},reply_max_tokens=4')
+    first, second, again = chat.replies(['one', ('one', 'two', 'one'), 'one'])
+    assert first == again and first.reason is None and isinstance(second.text, str)
+    assert chat.signature.startswith('system=')
