@@ -11,8 +11,11 @@ import contextlib
 import errno
 import importlib
 import io
+import os
+import re
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +23,18 @@ from parlai_ext import mini
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
+from parlai_ext.systems.fetch.archives import move_into
 from parlai_ext.systems.fetch.build_data import METHOD, replaced
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.systems.fetch.data_folder import (
+    HIDDEN,
     data_folder,
+    downloads_folder,
+    exclusive,
     is_zoo_path,
     local_path,
 )
 from parlai_ext.systems.fetch.http_file import DownloadSettings, Unreachable
-from parlai_ext.systems.fetch.scratch import ScratchFolder, scratch_folder
 
 SHIPPED = 'mini/'  # comes with us
 
@@ -46,8 +52,7 @@ def needed_downloads(path: str, datapath: str | None) -> list[str]:
     home = Path(data_folder(datapath))
     if not path.partition(':')[2].startswith(SHIPPED):
         with tempfile.TemporaryDirectory() as folder:
-            scratch = ScratchFolder(Path(folder), home)
-            scratch.copy_marks()
+            _copy_marks(home, Path(folder))
             urls = _noted_urls(path, folder)
         if urls:
             return urls
@@ -176,8 +181,6 @@ def fetch_path(
     """
     Return where a model's file is; one of the zoo is downloaded when it is not here.
 
-    ParlAI builds a model in a scratch folder, and it moves when it is complete.
-
     :raises Unreachable: when there is no network.
     :raises UserError: when it cannot be had.
     """
@@ -195,13 +198,59 @@ def fetch_path(
 
 
 def _build(path: str, home: Path, settings: DownloadSettings | None) -> None:
+    """
+    Let ParlAI build a model in a scratch data folder; move it when it is complete.
+
+    Only one process at a time builds the models of one folder of the zoo.
+    """
     from parlai.core.build_data import modelzoo_path
 
-    with scratch_folder(home, path.partition(':')[2].partition('/')[0]) as scratch:
-        with (
-            checked_downloads(str(home), settings, keep_parts=True) as downloader,
-            quiet_parlai(),
-        ):
-            modelzoo_path(str(scratch.path), path)
-        scratch.publish()
-        downloader.remove_parts()
+    zoo_folder = path.partition(':')[2].partition('/')[0]
+    folder = downloads_folder(home) / re.sub(r'\W', '_', f'scratch-{zoo_folder}')
+    scratch = folder / 'data'
+    with exclusive(folder), checked_downloads(str(home), settings) as downloader:
+        _empty(folder)  # of a process that was killed
+        try:
+            marks = _copy_marks(home, scratch)
+            with quiet_parlai():
+                modelzoo_path(str(scratch), path)
+            downloader.record()
+            _publish(scratch, home, marks)
+        finally:
+            _empty(folder)
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        shutil.rmtree(entry)
+
+
+def _copy_marks(home: Path, scratch: Path) -> dict[Path, bytes]:
+    """
+    Let ParlAI see in a scratch data folder which models are built, in which version.
+
+    :return: the content of the ``.built`` files, by their path inside.
+    """
+    marks = {}
+    scratch.mkdir(exist_ok=True)
+    for folder, inside, names in os.walk(home / 'models'):
+        inside[:] = [name for name in inside if name != HIDDEN]
+        if '.built' in names:
+            mark = Path(folder, '.built').relative_to(home)
+            marks[mark] = (home / mark).read_bytes()
+            (scratch / mark).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / mark).write_bytes(marks[mark])
+    return marks
+
+
+def _publish(scratch: Path, home: Path, marks: Mapping[Path, bytes]) -> None:
+    """
+    Move the new models to the real data folder, in the place of older versions.
+    """
+    for number, (mark, content) in enumerate(marks.items()):
+        copy, older = scratch / mark, home / mark.parent
+        if copy.is_file() and copy.read_bytes() == content:
+            copy.unlink()  # nothing new
+        elif copy.is_file() and older.is_dir():
+            os.replace(older, scratch.with_name(f'older-{number}'))
+    move_into(scratch, home)

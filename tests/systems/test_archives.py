@@ -109,34 +109,33 @@ def test_what_parlai_unpacks_is_what_we_unpack(target, tmp_path, name, flatten):
     assert tree(target) == tree(theirs)
 
 
+PATH, KIND, TWICE = 'no plain path', 'neither a file nor', 'there twice'
 EVIL = {
-    'up.tgz': (tar_of({'model': b'', '../outside.txt': b'evil'}), 'outside the target'),
-    'mid.tgz': (tar_of({'a/../../outside.txt': b'evil'}), 'outside the target'),
-    'abs.tgz': (tar_of({'/tmp/evil': b'evil'}), 'an absolute path'),
-    'drive.tgz': (tar_of({'C:/evil': b'evil'}), 'an absolute path'),
-    'back.tgz': (tar_of({'a\\..\\evil': b'evil'}), 'no plain path'),
-    'line.tgz': (tar_of({'a\nb': b'evil'}), 'no plain path'),
-    'long.tgz': (tar_of({'a' * 300: b'evil'}), 'too long a name'),
-    'sym.tgz': (special('s', tarfile.SYMTYPE, '../../outside.txt'), 'a link'),
-    'in.tgz': (special('s', tarfile.SYMTYPE, 'model'), 'a link'),
-    'hard.tgz': (special('h', tarfile.LNKTYPE, '../../outside.txt'), 'a link'),
-    'char.tgz': (special('d', tarfile.CHRTYPE), 'a device'),
-    'block.tgz': (special('d', tarfile.BLKTYPE), 'a device'),
-    'fifo.tgz': (special('f', tarfile.FIFOTYPE), 'a device'),
-    'twice.tar': (twice('model', 'model'), 'twice'),
-    'dots.tar': (twice('model', './model'), 'twice'),
-    'both.tar': (twice('model', 'model/x'), 'both as a file'),
-    'up.zip': (zip_of([('model', ''), ('../outside.txt', 'evil')]), 'outside'),
-    'abs.zip': (zip_of([('/tmp/evil', 'evil')]), 'an absolute path'),
-    'drive.zip': (zip_of([('C:\\evil', 'evil')]), 'an absolute path'),
-    'back.zip': (zip_of([('..\\evil', 'evil')]), 'no plain path'),
-    'link.zip': (zip_link(), 'a link'),
-    'nul.zip': (zip_nul(), 'no plain path'),
-    'twice.zip': (zip_of([('model', 'a'), ('model', 'b')]), 'twice'),
-    'both.zip': (
-        zip_of([('model', 'a'), ('model/x', 'b')]),
-        'both as a file',
-    ),
+    'up.tgz': (tar_of({'model': b'', '../outside.txt': b'evil'}), PATH),
+    'mid.tgz': (tar_of({'a/../../outside.txt': b'evil'}), PATH),
+    'end.tgz': (tar_of({'model/..': b'evil'}), PATH),
+    'abs.tgz': (tar_of({'/tmp/evil': b'evil'}), PATH),
+    'drive.tgz': (tar_of({'C:/evil': b'evil'}), PATH),
+    'back.tgz': (tar_of({'a\\..\\evil': b'evil'}), PATH),
+    'line.tgz': (tar_of({'a\nb': b'evil'}), PATH),
+    'late.tgz': (tar_of({'a\n/../../outside.txt': b'evil'}), PATH),
+    'long.tgz': (tar_of({'a' * 300: b'evil'}), 'too long'),
+    'sym.tgz': (special('s', tarfile.SYMTYPE, '../../outside.txt'), KIND),
+    'in.tgz': (special('s', tarfile.SYMTYPE, 'model'), KIND),
+    'hard.tgz': (special('h', tarfile.LNKTYPE, '../../outside.txt'), KIND),
+    'char.tgz': (special('d', tarfile.CHRTYPE), KIND),
+    'fifo.tgz': (special('f', tarfile.FIFOTYPE), KIND),
+    'twice.tar': (twice('model', 'model'), TWICE),
+    'dots.tar': (twice('model', './model'), TWICE),
+    'both.tar': (twice('model', 'model/x'), TWICE),
+    'up.zip': (zip_of([('model', ''), ('../outside.txt', 'evil')]), PATH),
+    'abs.zip': (zip_of([('/tmp/evil', 'evil')]), PATH),
+    'drive.zip': (zip_of([('C:\\evil', 'evil')]), PATH),
+    'back.zip': (zip_of([('..\\evil', 'evil')]), PATH),
+    'link.zip': (zip_link(), KIND),
+    'nul.zip': (zip_nul(), PATH),
+    'twice.zip': (zip_of([('model', 'a'), ('model', 'b')]), TWICE),
+    'both.zip': (zip_of([('model', 'a'), ('model/x', 'b')]), TWICE),
 }
 
 
@@ -195,28 +194,32 @@ def encrypted_zip():
     return bytes(data)
 
 
-GIGABYTES = 5 * 10**9
+def long_header(kind):
+    """
+    Return a tar file with a header that goes on for ten megabytes.
+    """
+    header = tarfile.TarInfo('x')
+    header.type, header.size = kind, 10**7
+    return gzip.compress(header.tobuf() + bytes(10**7), mtime=0)
+
+
 TOO_MUCH = {
-    'bomb.tgz': (tar_of({'zeros': bytes(10**7)}), '10,000,000 bytes'),
-    'bomb.zip': (zeros_zip(), '10,000,000 bytes'),
-    'lie.tgz': (special('big', tarfile.REGTYPE, size=10**15), '1,000,000,000,000,000'),
+    'bomb.tgz': (tar_of({'zeros': bytes(10**7)}), 'bytes come out of it'),
+    'bomb.zip': (zeros_zip(), 'bytes come out of it'),
+    'lie.tgz': (special('big', tarfile.REGTYPE, size=10**15), 'damaged'),
+    'sparse.tgz': (special('big', tarfile.GNUTYPE_SPARSE), 'damaged|neither'),
     'many.tgz': (tar_of({str(n): b'' for n in range(11)}), 'more than 10 members'),
-    **{
-        f'header{n}.tgz': (
-            special('x', kind, size=GIGABYTES),
-            'header of 5,000,000,000',
-        )
-        for n, kind in enumerate(
-            (tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XGLTYPE)
-        )
-    },
+    'pax.tgz': (long_header(tarfile.XHDTYPE), 'bytes come out of it'),
+    'name.tgz': (long_header(tarfile.GNUTYPE_LONGNAME), 'bytes come out of it'),
+    'global.tgz': (long_header(tarfile.XGLTYPE), 'bytes come out of it'),
+    'end.tgz': (gzip.compress(bytes(10**7)), 'bytes come out of it'),
     'locked.zip': (encrypted_zip(), 'is encrypted'),
 }
 
 
 @pytest.mark.parametrize('name', TOO_MUCH)
 def test_an_archive_that_would_be_too_much_is_refused(target, name, monkeypatch):
-    monkeypatch.setattr(archives, 'ALWAYS_ALLOWED', 1000)
+    monkeypatch.setattr(archives, 'ALWAYS_ALLOWED', 10**5)
     monkeypatch.setattr(archives, 'MAX_MEMBERS', 10)
     data, words = TOO_MUCH[name]
     with pytest.raises(BadArchive, match=words):
@@ -227,7 +230,7 @@ def test_an_archive_that_would_be_too_much_is_refused(target, name, monkeypatch)
 def test_what_does_not_fit_on_the_disk_is_not_unpacked(target, monkeypatch):
     usage = SimpleNamespace(free=archives.SPARE_DISK + 99)
     monkeypatch.setattr(shutil, 'disk_usage', lambda path: usage)
-    with pytest.raises(BadArchive, match='100 bytes; 99 may'):
+    with pytest.raises(BadArchive, match='more than 99 bytes'):
         unpack(put(target, 'x.tgz', tar_of({'model': bytes(100)})), target)
 
 
@@ -317,7 +320,7 @@ def test_a_file_and_a_folder_of_one_name_leave_all_as_it_was(tmp_path, name):
     old = there / ('model' if '/' in name else 'model/part')
     old.parent.mkdir(parents=True)
     old.write_text('old')
-    with pytest.raises(UserError, match='is a (file|folder), and a '):
+    with pytest.raises(UserError, match='in the way of a'):
         move_into(source, there)
     assert [p for p in there.rglob('*') if p.is_file()] == [old]
     assert old.read_text() == 'old' and (source / 'a').is_file()

@@ -16,8 +16,6 @@ from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.http_file import (
     FileDownload,
     Unreachable,
-    WrongFile,
-    check_redirect,
 )
 from tests.support.download_server import QUICK, serving
 
@@ -38,9 +36,9 @@ def get(server, tmp_path):
     Fetch a path of the server and return the bytes that came.
     """
 
-    def got(path='/a/file.bin', size_known=False, **options):
+    def got(path='/a/file.bin', **options):
         settings = replace(QUICK, **options)
-        download = FileDownload(server.url + path, tmp_path, size_known, settings)
+        download = FileDownload(server.url + path, tmp_path, settings)
         entry = download.run()
         data = download.data.read_bytes()
         assert entry.sha256 == hashlib.sha256(data).hexdigest()
@@ -70,11 +68,11 @@ def test_the_bytes_are_those_that_are_served(get, server, name, content, length)
     assert get(f'/a/{name}') == content
 
 
-def test_without_a_length_only_a_checksum_tells_that_it_is_complete(get, server):
+def test_a_file_without_a_length_is_refused(get, server):
+    # nothing would tell a cut connection from the end
     server.length = 'none'
-    with pytest.raises(WrongFile, match='how long it is'):
+    with pytest.raises(UserError, match='how long it is'):
         get()
-    assert get(size_known=True) == BODY
 
 
 # ---- resuming
@@ -148,12 +146,11 @@ def test_a_damaged_note_means_starting_anew(get, server, tmp_path, note):
 
 @pytest.mark.parametrize('status', [429, 500, 503])
 def test_a_server_in_trouble_is_tried_again(get, server, status):
+    server.statuses = [status] * 9
+    with pytest.raises(UserError, match=f'/a/file.bin answers {status} '):
+        get()
     server.statuses = [status]
     assert get() == BODY
-    server.files['/a/other'] = b'x'
-    server.statuses = [status] * 9
-    with pytest.raises(UserError, match=f'/a/other answers {status} '):
-        get('/a/other')
 
 
 @pytest.mark.parametrize('status', [401, 403, 404, 410, 451])
@@ -177,7 +174,7 @@ def test_a_refusal_is_one_line_and_no_file(get, server, tmp_path, status):
 )
 def test_a_page_that_says_200_is_no_model(get, server, tmp_path, name, page):
     server.files[f'/a/{name}'] = page
-    with pytest.raises(WrongFile, match='a web page'):
+    with pytest.raises(UserError, match='a web page'):
         get(f'/a/{name}')
     assert list(tmp_path.iterdir()) == []
 
@@ -185,7 +182,7 @@ def test_a_page_that_says_200_is_no_model(get, server, tmp_path, name, page):
 @pytest.mark.parametrize('content', [b'', b'{"error": "quota"}', BODY])
 def test_an_archive_must_look_like_one(get, server, tmp_path, content):
     server.files['/a/x.tgz'] = content
-    with pytest.raises(WrongFile, match='x.tgz gives '):
+    with pytest.raises(UserError, match='x.tgz gives '):
         get('/a/x.tgz')
     assert list(tmp_path.iterdir()) == []
 
@@ -194,7 +191,7 @@ def test_an_archive_must_look_like_one(get, server, tmp_path, content):
     'kind, words, patience',
     [
         ('holds', 'ReadTimeoutError', {'stall': 0.4}),
-        ('drips', 'bytes in 0.4 seconds', {'stall': 0.4}),
+        ('drips', 'hardly sends', {'stall': 0.4}),
         ('slow_head', 'headers', {'connect': 0.2, 'stall': 0.2}),
     ],
 )
@@ -214,43 +211,20 @@ def test_no_network_is_reported_at_once(tmp_path, monkeypatch):
 
 
 def test_a_redirect_on_the_same_server_is_followed_up_to_a_limit(get, server):
-    server.statuses, server.location = [302], '/a/file.bin'
-    assert get('/a/file.bin') == BODY
-    server.files['/a/other'] = BODY
-    server.statuses = [301] * 20
+    server.statuses, server.location = [301] * 20, '/a/file.bin'
     with pytest.raises(UserError, match='5 redirects'):
-        get('/a/other')
+        get()
+    server.statuses = [302]
+    assert get() == BODY
 
 
 def test_a_redirect_to_a_file_is_refused(get, server, tmp_path):
     server.statuses, server.location = [302], 'file:///\x1b[2J'
-    with pytest.raises(UserError, match='redirects to file:') as caught:
+    with pytest.raises(UserError, match='file.bin cannot be requested') as caught:
         get()
     assert '\x1b' not in str(caught.value)  # which would clear the terminal
     assert len(server.asked) == 1
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    'source, target, follows',
-    [
-        ('https://a.org/x', 'https://b.org/y', True),
-        ('http://a.org/x', 'https://b.org/y', True),
-        ('http://a.org/x', 'http://a.org/y', True),
-        ('https://a.org/x', 'http://a.org/x', False),
-        ('http://a.org/x', 'http://b.org/x', False),
-        ('http://a.org/x', 'http://a.org:81/x', False),
-        ('https://a.org/x', 'file:///x', False),
-        ('http://a.org/x', 'ftp://a.org/x', False),
-        ('http://a.org/x', 'gopher://x', False),
-    ],
-)
-def test_where_a_redirect_may_lead(source, target, follows):
-    if follows:
-        check_redirect(source, target)
-    else:
-        with pytest.raises(UserError, match=f'{source} redirects to {target}'):
-            check_redirect(source, target)
 
 
 def test_only_http_is_requested(tmp_path):
@@ -262,19 +236,14 @@ def test_only_http_is_requested(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'length, free, words',
-    [
-        ('true', 299_999, '300,000 bytes; .* 299,999'),  # before the first byte
-        ('chunked', 1000, 'does not end'),
-    ],
+    'length, free',
+    [('true', 299_999), ('chunked', 1000)],  # the first before any byte
 )
-def test_no_file_fills_the_disk(
-    get, server, monkeypatch, tmp_path, length, free, words
-):
+def test_no_file_fills_the_disk(get, server, monkeypatch, tmp_path, length, free):
     server.length = length
     usage = SimpleNamespace(free=SPARE_DISK + free)
     monkeypatch.setattr(shutil, 'disk_usage', lambda path: usage)
-    with pytest.raises(UserError, match=words):
+    with pytest.raises(UserError, match=f'more than {free:,} bytes'):
         get()
     assert not (tmp_path / 'file.part').exists()
 

@@ -14,11 +14,7 @@ from parlai.core import build_data
 
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
-from parlai_ext.systems.fetch.scratch import (
-    downloads_folder,
-    exclusive,
-    scratch_folder,
-)
+from parlai_ext.systems.fetch.data_folder import downloads_folder, exclusive
 from tests.support.download_fixtures import seen
 from tests.support.download_server import QUICK, add_model, tar_of
 
@@ -142,11 +138,3 @@ def test_a_file_in_the_place_of_a_folder_is_said(tmp_path):
     (tmp_path / 'x').write_text('')
     with pytest.raises(FileExistsError), exclusive(tmp_path / 'x'):
         pass
-
-
-def test_the_scratch_folder_of_a_killed_process_is_emptied(tmp_path):
-    left = downloads_folder(tmp_path) / 'scratch_x' / 'data' / 'models'
-    left.mkdir(parents=True)
-    with scratch_folder(tmp_path, 'x') as scratch:
-        assert list(scratch.path.iterdir()) == []
-    assert nothing_is_left(tmp_path)

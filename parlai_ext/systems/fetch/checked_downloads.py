@@ -5,6 +5,7 @@ checked against the lock file and unpacked safely.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,9 +18,12 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.files.option_files import sha256
 from parlai_ext.systems.fetch import archives, lock_file
 from parlai_ext.systems.fetch.build_data import METHOD, replaced
-from parlai_ext.systems.fetch.data_folder import data_folder
+from parlai_ext.systems.fetch.data_folder import (
+    data_folder,
+    downloads_folder,
+    exclusive,
+)
 from parlai_ext.systems.fetch.http_file import DownloadSettings, FileDownload
-from parlai_ext.systems.fetch.scratch import empty, exclusive, part_folder
 
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 
@@ -38,30 +42,29 @@ def lock_file_of(
 
 @contextmanager
 def checked_downloads(
-    datapath: str | None = None,
-    settings: DownloadSettings | None = None,
-    *,
-    keep_parts: bool = False,
+    datapath: str | None = None, settings: DownloadSettings | None = None
 ) -> Iterator[Downloader]:
     """
     Let ParlAI's modules download through a `Downloader` only.
 
-    Checksums of new files enter the lock file at the end, if all went well.
-
-    :param keep_parts: downloads stay until `Downloader.remove_parts`, so that a later
-        step may fail, or be killed, without another download.
+    The parts of files stay until the end, so that a step after a download may fail, or
+    be killed, without another download. Checksums of new files enter the lock file at
+    the end, if all went well.
     """
     settings = settings or DownloadSettings()
     lock = lock_file_of(datapath, settings)
-    home = Path(data_folder(datapath))
-    downloader = Downloader(home, lock, settings, keep_parts)
+    downloader = Downloader(Path(data_folder(datapath)), lock, settings)
     with replaced(downloader.functions()):
         _active.append(downloader)
         try:
             yield downloader
+            downloader.record()
+        except archives.BadArchive:
+            downloader.remove_parts()
+            raise
         finally:
             _active.remove(downloader)
-    lock.record(downloader.entries)
+    downloader.remove_parts()
 
 
 @contextmanager
@@ -89,9 +92,7 @@ class Downloader:
     datapath: Path
     lock: lock_file.LockFile
     settings: DownloadSettings
-    keep_parts: bool
     entries: dict[str, lock_file.Entry] = field(default_factory=dict)
-    addresses: dict[Path, str] = field(default_factory=dict)
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """
@@ -101,9 +102,9 @@ class Downloader:
             'download': lambda url, path, fname, redownload=False, *_, **__: (
                 self.download(url, Path(path, fname), redownload)
             ),
-            METHOD: lambda resource, folder: self.download_resource(resource, folder),
-            'untar': self.untar,
-            'ungzip': self.ungzip,
+            METHOD: self.download_resource,
+            'untar': untar,
+            'ungzip': ungzip,
             'download_from_google_drive': refuse_google_drive,
             'download_multiprocess': refuse_unknown_way,
             'get_http_session': refuse_unknown_way,
@@ -119,7 +120,7 @@ class Downloader:
         is_damaged = place.is_file() and sha256(place) != resource.hashcode
         self.download(resource.url, place, is_damaged, resource.hashcode)
         if resource.zipped:
-            self.untar(folder, resource.file_name)
+            untar(folder, resource.file_name)
 
     def download(
         self, url: str, place: Path, again: bool, expected: str | None = None
@@ -130,75 +131,83 @@ class Downloader:
         :param expected: the SHA-256 that the file must have.
         :raises UserError: when it cannot be had, or is not what it was at first.
         """
+        part = FileDownload(url, self._part_folder(url), self.settings)
         if place.exists() and not again:
             return
-        folder = part_folder(url, self.datapath)
-        with exclusive(folder):
+        with exclusive(part.folder):
             if place.exists() and not again:
                 return  # of the process that this one has waited for
             recorded = self.lock.entries().get(url)
-            size_known = bool(recorded or expected)
-            download = FileDownload(url, folder, size_known, self.settings)
-            entry = download.run()
+            entry = part.run()
             try:
                 self.lock.check(url, entry, recorded)
                 if expected not in (None, entry.sha256):
-                    what = (
-                        f'its sha256 is {entry.sha256}, but ParlAI expects {expected}'
+                    raise UserError(
+                        f'{url}: its sha256 is {entry.sha256}, but ParlAI expects '
+                        f'{expected}; the file is not trusted'
                     )
-                    raise UserError(f'{url}: {what}; the file is not trusted')
             except UserError:
-                empty(folder)
+                part.remove()
                 raise
             self.entries[url] = entry
-            self.addresses[place] = url
             place.parent.mkdir(parents=True, exist_ok=True)
-            _put(download.data, place)
-            if not self.keep_parts:
-                empty(folder)
+            _put(part.data, place)
 
-    def untar(
-        self, path: str, fname: str, delete: bool = True, flatten_tar: bool = False
-    ) -> None:
-        archive = Path(path, fname)
-        with self._removed_if_bad(archive):
-            archives.unpack(archive, Path(path), flatten=flatten_tar)
-        if delete:
-            archive.unlink(missing_ok=True)
-
-    def ungzip(self, path: str, fname: str, deleteGZip: bool = True) -> None:
-        archive = Path(path, fname)
-        ends = [end for end in GZIPPED if fname.endswith(end)]
-        name = fname[: -len(ends[0])] if ends else f'{fname}_unzip'
-        with self._removed_if_bad(archive):
-            archives.unpack_gzip(archive, Path(path, name))
-        if deleteGZip:
-            archive.unlink(missing_ok=True)
-
-    @contextmanager
-    def _removed_if_bad(self, archive: Path) -> Iterator[None]:
+    def record(self) -> None:
         """
-        Remove an archive that is not to be trusted, and its part.
+        Record the checksums of what was downloaded.
+
+        :raises UserError: when another process recorded something else meanwhile.
         """
-        try:
-            yield
-        except archives.BadArchive:
-            archive.unlink(missing_ok=True)
-            if archive in self.addresses:
-                self._empty_part(self.addresses[archive])
-            raise
+        self.lock.record(self.entries)
 
     def remove_parts(self) -> None:
         """
-        Remove the parts that were kept: the models made of them are in their places.
+        Remove the parts of what was downloaded, and nothing of another process.
         """
         for url in self.entries:
-            self._empty_part(url)
+            folder = self._part_folder(url)
+            with exclusive(folder):
+                FileDownload(url, folder).remove()
 
-    def _empty_part(self, url: str) -> None:
-        folder = part_folder(url, self.datapath)
-        with exclusive(folder):
-            empty(folder)
+    def _part_folder(self, url: str) -> Path:
+        name = hashlib.sha256(url.encode()).hexdigest()[:32]
+        return downloads_folder(self.datapath) / name
+
+
+def untar(
+    path: str, fname: str, delete: bool = True, flatten_tar: bool = False
+) -> None:
+    """
+    Unpack an archive in its folder, as `build_data.untar`.
+    """
+    with _removed(Path(path, fname), delete) as archive:
+        archives.unpack(archive, Path(path), flatten=flatten_tar)
+
+
+def ungzip(path: str, fname: str, deleteGZip: bool = True) -> None:
+    """
+    Expand a compressed file beside it, as `build_data.ungzip`.
+    """
+    ends = [end for end in GZIPPED if fname.endswith(end)]
+    name = fname[: -len(ends[0])] if ends else f'{fname}_unzip'
+    with _removed(Path(path, fname), deleteGZip) as archive:
+        archives.unpack_gzip(archive, Path(path, name))
+
+
+@contextmanager
+def _removed(archive: Path, delete: bool) -> Iterator[Path]:
+    """
+    Remove an archive after its use if that is wanted, or if it is not to be trusted.
+    """
+    try:
+        yield archive
+    except archives.BadArchive:
+        delete = True
+        raise
+    finally:
+        if delete:
+            archive.unlink(missing_ok=True)
 
 
 def refuse_google_drive(url: str, *_: Any, **__: Any) -> None:

@@ -1,13 +1,19 @@
 """
-ParlAI's data folder, and where a model of its zoo lies in it.
+ParlAI's data folder, where a model of its zoo lies in it, and locks on its folders.
 """
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ZOO_PREFIXES = ('zoo:', 'models:')
+HIDDEN = '.parlai_ext-partial'
+logger = logging.getLogger(__name__)
 
 
 def data_folder(datapath: str | None) -> str:
@@ -25,6 +31,13 @@ def data_folder(datapath: str | None) -> str:
     return str(inferred)
 
 
+def downloads_folder(datapath: Path) -> Path:
+    """
+    Return the hidden folder of the downloads that are not complete.
+    """
+    return datapath / 'models' / HIDDEN
+
+
 def is_zoo_path(path: str) -> bool:
     """
     True if a model path names a model of ParlAI's zoo.
@@ -39,3 +52,23 @@ def local_path(path: str, datapath: str | None) -> Path:
     if not is_zoo_path(path):
         return Path(path)
     return Path(data_folder(datapath), 'models', path.partition(':')[2])
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """
+    Make a folder and hold a lock on it; wait while another process holds it.
+
+    The system frees the lock when its holder ends, however it ends.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.warning('another process is downloading to %s; waiting', folder)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

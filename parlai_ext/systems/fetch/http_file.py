@@ -2,7 +2,7 @@
 Download of one file over http: resumed where it stopped, and checked for its kind.
 
 A partly downloaded file is ``file.part`` in a folder of its own; ``file.json`` beside
-it says what the server told of the whole file. Both stay there until the caller takes
+it holds the version and size of the whole file. Both stay there until the caller takes
 the file, so that the next run continues a download that was interrupted or killed.
 """
 
@@ -17,12 +17,12 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
@@ -72,21 +72,9 @@ class Unreachable(UserError):
     """
 
 
-class WrongFile(UserError):
-    """
-    The server sent something else than the file; it is removed.
-    """
-
-
-class _Interrupted(Exception):
+class _Interrupted(UserError):
     """
     A failure that may pass: worth another try.
-    """
-
-
-class _NoConnection(_Interrupted):
-    """
-    No connection came about.
     """
 
 
@@ -94,14 +82,10 @@ class _NoConnection(_Interrupted):
 class FileDownload:
     """
     A download to a folder, which serves one address and one process at a time.
-
-    :param size_known: a checksum will tell whether the file is complete, if the server
-        does not.
     """
 
     url: str
     folder: Path
-    size_known: bool = False
     settings: DownloadSettings = DownloadSettings()
 
     @property
@@ -123,9 +107,9 @@ class FileDownload:
         """
         Download what is missing and return the checksum and size of the whole file.
 
-        :raises WrongFile: when the server sends a web page, say, instead of an archive.
         :raises Unreachable: when no connection comes about.
-        :raises UserError: when the file cannot be had; its part stays for the next run.
+        :raises UserError: when the file cannot be had. Its part stays for the next run,
+            unless it is something else than the file.
         """
         failures, most = 0, self.n_bytes()
         for attempt in itertools.count():
@@ -135,19 +119,15 @@ class FileDownload:
                 with open(self.data, 'rb') as file:
                     digest = hashlib.file_digest(file, 'sha256').hexdigest()
                 return Entry(digest, self.n_bytes())
-            except WrongFile:
-                self.remove()
-                raise
-            except _Interrupted as e:
-                if isinstance(e, _NoConnection) and attempt == 0:
-                    what = f'{self.url} cannot be reached (no network?)'
-                    raise Unreachable(what) from None
+            except (_Interrupted, Unreachable) as e:
+                if attempt == 0 and isinstance(e, Unreachable):
+                    raise
                 progressed = self.n_bytes() - most >= self.settings.least
                 failures = 0 if progressed else failures + 1
                 most = max(most, self.n_bytes())
                 if failures >= self.settings.tries:
                     rest = f'; another run continues after {most:,} bytes'
-                    raise UserError(f'{self.url} {e}{rest if most else ""}') from None
+                    raise UserError(f'{e}{rest if most else ""}') from None
                 time.sleep(self.settings.pause * 2 ** max(failures - 1, 0))
         raise AssertionError('attempts end above')
 
@@ -155,41 +135,44 @@ class FileDownload:
         """
         Request the bytes that are missing, once, and append them.
         """
-        noted, start = self._read_note(), self.n_bytes()
-        if noted and start and noted['size'] == start:
+        version, size = self._read_note()
+        start = self.n_bytes()
+        if start and start == size:
             return
-        if not noted or not noted['version'] or not 0 < start < noted['size']:
-            self.remove()  # nothing here can be continued with certainty
-            noted, start = {}, 0
         headers = {'Accept-Encoding': 'identity'}
-        if noted:
-            headers |= {'Range': f'bytes={start}-', 'If-Range': noted['version']}
-        with _Session() as session, self._response(session, headers) as response:
-            if response.status_code in (206, 416):
-                if not _continues(response, noted, start):
+        if version and size and 0 < start < size:
+            headers |= {'Range': f'bytes={start}-', 'If-Range': version}
+        else:
+            self.remove()  # nothing here can be continued with certainty
+            start, size = 0, None
+        with requests.Session() as session:
+            session.max_redirects = MAX_REDIRECTS
+            with self._response(session, headers) as response:
+                if response.status_code in (206, 416):
+                    if not _continues(response, start, size, version):
+                        self.remove()
+                        raise _Interrupted(f'{self.url} has changed meanwhile')
+                else:
+                    size, version = self._size(response), _version(response.headers)
                     self.remove()
-                    raise _Interrupted('has changed meanwhile')
-            else:
-                size = self._size(response)
-                self.remove()
-                version = _version(response.headers)
-                noted = {'url': self.url, 'version': version, 'size': size}
-                self._write_note(noted)
-            self._append(response, noted)
+                    self._write_note(version, size)
+                self._append(response, size)
+        self._write_note(version, self.n_bytes())  # of chunks only the end has the size
 
-    def _read_note(self) -> dict[str, Any]:
+    def _read_note(self) -> tuple[str, int | None]:
         """
-        Return what the server told; empty when the note is damaged, or lacks the size.
+        Return version and size of the whole file; a damaged note has neither.
         """
         try:
             noted = json.loads(self.note.read_bytes())
-            types = [type(noted[key]) for key in ('url', 'version', 'size')]
+            version, size = noted['version'], noted['size']
         except (OSError, ValueError, KeyError, TypeError):
-            return {}
-        return noted if types == [str, str, int] and noted['url'] == self.url else {}
+            return '', None
+        is_whole = isinstance(version, str) and isinstance(size, int)
+        return (version, size) if is_whole else ('', None)
 
-    def _write_note(self, noted: Mapping[str, Any]) -> None:
-        write_file(self.note, json.dumps(noted, sort_keys=True).encode())
+    def _write_note(self, version: str, size: int | None) -> None:
+        write_file(self.note, json.dumps({'version': version, 'size': size}).encode())
 
     def _response(
         self, session: requests.Session, headers: Mapping[str, str]
@@ -200,25 +183,28 @@ class FileDownload:
         :raises _Interrupted: when it may work another time.
         :raises UserError: when it will not.
         """
-        if urlsplit(self.url).scheme not in ('http', 'https'):
-            raise UserError(f'{self.url} is no http or https address')
         patience = (self.settings.connect, self.settings.stall)
         options: dict[str, Any] = {'timeout': patience, 'stream': True}
         try:
-            return _within(
+            response: requests.Response = _within(
                 self.settings.connect + 2 * self.settings.stall,
                 lambda: session.get(self.url, headers=headers, **options),
             )
         except TimeoutError:
-            raise _Interrupted('does not finish its headers') from None
+            raise _Interrupted(f'{self.url} does not finish its headers') from None
         except exceptions.SSLError:
             raise UserError(f'{self.url}: its certificate is not accepted') from None
         except (exceptions.ConnectionError, exceptions.Timeout) as e:
-            error = _NoConnection if _never_connected(e) else _Interrupted
-            raise error('breaks the connection off, or does not answer') from None
-        except exceptions.RequestException as e:
+            if _never_connected(e):
+                what = f'{self.url} cannot be reached (no network?)'
+                raise Unreachable(what) from None
+            raise _Interrupted(f'{self.url} does not answer') from None
+        except exceptions.RequestException as e:  # also a redirect to no http address
             what = f'{self.url} cannot be requested: {shown(str(e))[:200]}'
             raise UserError(what) from None
+        if self.url.startswith('https:') and not response.url.startswith('https:'):
+            raise UserError(f'{self.url} redirects to {shown(response.url)[:200]}')
+        return response
 
     def _size(self, response: requests.Response) -> int | None:
         """
@@ -228,28 +214,26 @@ class FileDownload:
         :raises UserError: for any other status, or when no size can be known.
         """
         status = response.status_code
-        answer = f'answers {status} {shown(response.reason or "")[:200]}'
+        answer = f'{self.url} answers {status} {shown(response.reason or "")[:200]}'
         if status in (408, 425, 429) or status >= 500:
             raise _Interrupted(answer)
         if status != 200:
-            raise UserError(f'{self.url} {answer}')
+            raise UserError(answer)
+        if 'chunked' in response.headers.get('Transfer-Encoding', '').lower():
+            return None
         length = response.headers.get('Content-Length', '')
-        chunked = 'chunked' in response.headers.get('Transfer-Encoding', '').lower()
-        if length.isdecimal() and not chunked:
-            return int(length)
-        if not chunked and not self.size_known:
-            raise WrongFile(f'{self.url} does not say how long it is')
-        return None
+        if not length.isdecimal():
+            raise UserError(f'{self.url} does not say how long it is')
+        return int(length)
 
-    def _append(self, response: requests.Response, noted: Mapping[str, Any]) -> None:
+    def _append(self, response: requests.Response, size: int | None) -> None:
         """
-        Append a response's body; the note then holds the size of the complete file.
+        Append a response's body, as much as the disk has room for.
+
+        :raises _Interrupted: when it ends early, or hardly anything comes.
         """
-        start, size = self.n_bytes(), noted.get('size')
+        start = self.n_bytes()
         room = start + shutil.disk_usage(self.folder).free - SPARE_DISK
-        if (size or 0) > room:
-            where = f'{self.folder} has room for {room:,}'
-            raise UserError(f'{self.url} needs {size:,} bytes; {where}')
         bar = tqdm(
             desc='/'.join(self.url.rsplit('/', 2)[1:]),
             total=size,
@@ -260,63 +244,53 @@ class FileDownload:
             disable=not self.settings.progress,
             mininterval=0.5 if sys.stderr.isatty() else 10,
         )
+        # read1 returns what there is; without it (urllib3 1) a drip is not seen as one
+        read = getattr(response.raw, 'read1', response.raw.read)
+        since, before = time.monotonic(), start
         with open(self.data, 'ab') as file, bar:
-            for chunk in _chunks(response, self.settings):
+            while max(size or 0, file.tell()) <= room:
+                try:
+                    chunk = read(CHUNK, decode_content=False)
+                except (urllib3.exceptions.HTTPError, OSError) as e:
+                    what = f'{self.url} breaks off ({type(e).__name__})'
+                    raise _Interrupted(what) from None
+                if not chunk:
+                    break
                 file.write(chunk)
                 bar.update(len(chunk))
-                if file.tell() > room:
-                    what = f'does not end; {room:,} bytes filled the disk'
-                    raise WrongFile(f'{self.url} {what}')
+                if time.monotonic() - since > self.settings.stall:
+                    if file.tell() - before < self.settings.least:
+                        raise _Interrupted(f'{self.url} hardly sends anything')
+                    since, before = time.monotonic(), file.tell()
+            else:
+                if not start:
+                    self.remove()
+                what = f'needs more than {room:,} bytes, for which {self.folder}'
+                raise UserError(f'{self.url} {what} has room')
             file.flush()
             os.fsync(file.fileno())
-        n_bytes = self.n_bytes()
-        if size is not None and n_bytes != size:
-            raise _Interrupted(f'ends after {n_bytes:,} of {size:,} bytes')
-        self._write_note({**noted, 'size': n_bytes})
+        if size is not None and self.n_bytes() != size:
+            what = f'ends after {self.n_bytes():,} of {size:,} bytes'
+            raise _Interrupted(f'{self.url} {what}')
 
     def _check_kind(self) -> None:
         """
-        Refuse a file that is not of the kind that its name says: an error page, mostly.
+        Remove and refuse a file that is not what its name says: mostly an error page.
         """
         with open(self.data, 'rb') as file:
             head = file.read(512)
         suffix = Path(urlsplit(self.url).path.lower()).suffix
-        page = WEB_PAGE.match(head.removeprefix(b'\xef\xbb\xbf'))
-        what = 'a web page' if page else 'an empty file' if not head else 'something'
-        if (
-            not head.startswith(FIRST_BYTES.get(suffix, b''))
-            or not head
-            or (page and suffix not in WEB_SUFFIXES)
-        ):
-            kind = f'{suffix} archive' if suffix in FIRST_BYTES else 'file'
-            raise WrongFile(f'{self.url} gives {what}, not the {kind}; it was removed')
-
-
-class _Session(requests.Session):
-    """
-    A session that follows redirects to https, or elsewhere on the same http server.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.max_redirects = MAX_REDIRECTS
-
-    def get_redirect_target(self, response: Any) -> str | None:
-        target: str | None = super().get_redirect_target(response)
-        if target is not None:
-            check_redirect(response.url, urljoin(response.url, target))
-        return target
-
-
-def check_redirect(source: str, target: str) -> None:
-    """
-    Refuse a redirect that leads neither to https nor to the same http server.
-    """
-    old, new = urlsplit(source), urlsplit(target)
-    same_server = old.scheme == new.scheme == 'http' and old.netloc == new.netloc
-    if new.scheme != 'https' and not same_server:
-        what = f'{source} redirects to {shown(target)[:200]}, which is not followed'
-        raise UserError(f'{what}: only https is, and http on the same server')
+        is_page = WEB_PAGE.match(head.removeprefix(b'\xef\xbb\xbf'))
+        if is_page and suffix not in WEB_SUFFIXES:
+            what = 'a web page'
+        elif not head:
+            what = 'an empty file'
+        elif not head.startswith(FIRST_BYTES.get(suffix, b'')):
+            what = f'something else than a {suffix} file'
+        else:
+            return
+        self.remove()
+        raise UserError(f'{self.url} gives {what}, which was removed')
 
 
 def _within(seconds: float, function: Callable[[], Any]) -> Any:
@@ -355,7 +329,7 @@ def _version(headers: Mapping[str, str]) -> str:
 
 
 def _continues(
-    response: requests.Response, noted: Mapping[str, Any], start: int
+    response: requests.Response, start: int, size: int | None, version: str
 ) -> bool:
     """
     True if a response holds the missing bytes of the file that is here in part.
@@ -364,31 +338,6 @@ def _continues(
     return (
         response.status_code == 206
         and sent is not None
-        and [int(n) for n in sent.groups()] == [start, noted.get('size')]
-        and _version(response.headers) in ('', noted['version'])
+        and [int(n) for n in sent.groups()] == [start, size]
+        and _version(response.headers) in ('', version)
     )
-
-
-def _chunks(response: requests.Response, settings: DownloadSettings) -> Iterator[bytes]:
-    """
-    Yield the bytes of a body as they come, not decompressed.
-
-    :raises _Interrupted: when it ends early, or hardly anything comes.
-    """
-    # read1 returns what there is; without it (urllib3 1) a drip is not seen as one
-    read = getattr(response.raw, 'read1', response.raw.read)
-    since, n_bytes = time.monotonic(), 0
-    while True:
-        try:
-            chunk = read(CHUNK, decode_content=False)
-        except (urllib3.exceptions.HTTPError, OSError) as e:
-            raise _Interrupted(f'breaks off ({type(e).__name__})') from None
-        if not chunk:
-            return
-        yield chunk
-        n_bytes += len(chunk)
-        if time.monotonic() - since > settings.stall:
-            if n_bytes < settings.least:
-                what = f'sent {n_bytes} bytes in {settings.stall:g} seconds'
-                raise _Interrupted(what)
-            since, n_bytes = time.monotonic(), 0

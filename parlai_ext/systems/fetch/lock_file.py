@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.store.atomic import make_folder, write_file
-from parlai_ext.systems.fetch.scratch import exclusive
+from parlai_ext.systems.fetch.data_folder import exclusive
 
 NAME = 'parlai_ext.lock.json'
 VERSION = 1
@@ -48,16 +49,11 @@ class LockFile:
         try:
             content = json.loads(self.path.read_text(encoding='utf-8'))
             if content['version'] != VERSION:
-                raise UserError(
-                    f'{self.path}: version: {content["version"]!r}, where {VERSION} is '
-                    'known; a newer parlai_ext reads it'
-                )
+                raise ValueError(f'version {content["version"]!r}, not {VERSION}')
             return {url: _entry(value) for url, value in content['files'].items()}
         except FileNotFoundError:
             return {}
-        except OSError as e:
-            raise UserError(f'{self.path} cannot be read: {e}') from None
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
             raise UserError(
                 f'{self.path} is no lock file ({type(e).__name__}: {e}); restore it, '
                 'or remove it to trust the next downloads anew'
@@ -79,9 +75,7 @@ class LockFile:
             files = {url: asdict(entry) for url, entry in entries.items()}
             content = {'version': VERSION, 'files': files}
             text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
-            data = f'{text}\n'.encode()
-            if not self.path.is_file() or self.path.read_bytes() != data:
-                write_file(self.path, data)
+            write_file(self.path, f'{text}\n'.encode())
 
     def check(self, url: str, entry: Entry, recorded: Entry | None) -> None:
         """
@@ -98,10 +92,8 @@ class LockFile:
             )
 
 
-def _entry(value: Mapping[str, object]) -> Entry:
-    sha256, size = value['sha256'], value['size']
-    if not isinstance(sha256, str) or not SHA256.fullmatch(sha256):
-        raise ValueError(f'sha256 {sha256!r}')
-    if not isinstance(size, int):
-        raise ValueError(f'size {size!r}')
-    return Entry(sha256, size)
+def _entry(value: Mapping[str, Any]) -> Entry:
+    entry = Entry(value['sha256'], value['size'])
+    if not SHA256.fullmatch(entry.sha256) or not isinstance(entry.size, int):
+        raise ValueError(f'sha256 {entry.sha256!r}, size {entry.size!r}')
+    return entry
