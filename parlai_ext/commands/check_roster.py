@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command, fail
 from parlai_ext.commands.options import add_options
+from parlai_ext.core.display import data_size
 from parlai_ext.core.errors import UserError, shown
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import System
-    from parlai_ext.core.protocol import Protocol
     from parlai_ext.files.roster_file import SystemInfo
     from parlai_ext.systems.resolve import Resolution
 
@@ -75,7 +75,7 @@ class CheckRoster(Command):
 
         rows, info = self.systems()
         if self.opt.get('download'):
-            self.download(rows)
+            self.download([system for _, system in rows])
         resolutions = [resolve(system, self.opt['datapath']) for _, system in rows]
         for (role, _), resolution in zip(rows, resolutions, strict=True):
             for line in system_lines(role, resolution, info.get(resolution.name)):
@@ -83,7 +83,7 @@ class CheckRoster(Command):
         print(totals(resolutions))
         return resolutions
 
-    def download(self, rows: Sequence[Row]) -> None:
+    def download(self, systems: Sequence[System]) -> None:
         """
         Download what the systems need; print for each what was downloaded or why not.
         """
@@ -91,7 +91,6 @@ class CheckRoster(Command):
         from parlai_ext.systems.fetch.http_file import DownloadSettings
 
         lock = Path(self.opt['lock']) if self.opt.get('lock') else None
-        systems = [system for _, system in rows]
         settings = DownloadSettings(lock)
         for result in download_systems(systems, self.opt['datapath'], settings):
             for file in result.files:
@@ -105,6 +104,7 @@ class CheckRoster(Command):
         """
         from parlai_ext.files.roster_file import load_roster, parse_target
         from parlai_ext.scoring.registry import load_protocol_file
+        from parlai_ext.scoring.score_run import model_systems
 
         opt = self.opt
         more = [parse_target(spec) for spec in opt['add_target'] or ()]
@@ -116,7 +116,9 @@ class CheckRoster(Command):
             given = {key: opt[key] for key in keys}
             protocol_file = load_protocol_file(opt['config'], given)
             protocol, info = protocol_file.protocol, protocol_file.info
-            roster, judge = protocol.roster, judge_of(protocol)
+            roster = protocol.roster
+            models = model_systems(protocol.scorer, named_by_user=True)
+            judge = [('judge', model) for model in models]
         elif opt['roster']:
             file = load_roster(opt['roster'])
             roster, info = file.roster, file.info
@@ -129,16 +131,6 @@ class CheckRoster(Command):
         return rows + judge, {**added_info, **info}
 
 
-def judge_of(protocol: Protocol) -> list[Row]:
-    """
-    Return the models inside the protocol's scorer, which the user's file names.
-    """
-    from parlai_ext.scoring.score_run import model_systems
-
-    models = model_systems(protocol.scorer, named_by_user=True)
-    return [('judge', model) for model in models]
-
-
 def system_lines(
     role: str, resolution: Resolution, info: SystemInfo | None
 ) -> list[str]:
@@ -146,9 +138,13 @@ def system_lines(
     Return the lines to print about one system.
     """
     missing = resolution.status == 'missing'
+    params = size = '?'
+    if resolution.params is not None and resolution.bytes is not None:
+        params = f'{resolution.params / 1e6:,.1f}M'
+        size = data_size(resolution.bytes)
     lines = [
         f'{role:<8}{resolution.name:<22}{resolution.status:<10}'
-        f'{millions(resolution.params):>9}{gigabytes(resolution.bytes):>10}  '
+        f'{params:>9}{size:>10}  '
         f'{resolution.reason if missing else resolution.where}'
     ]
     lines += resolution.besides
@@ -173,24 +169,7 @@ def totals(resolutions: Sequence[Resolution]) -> str:
     return (
         f'{len(resolutions)} in all: {counts["present"]} present, '
         f'{counts["download"]} to download, {counts["missing"]} missing; weights in '
-        'float32 '
-        f'{gigabytes(sum(sizes))} together, {gigabytes(max(sizes, default=0))} the '
-        f'largest (half of it in float16)'
+        f'float32 {data_size(sum(sizes))} together, '
+        f'{data_size(max(sizes, default=0))} the largest (half of it in float16)'
         + (f'; size of {unknown} unknown' if unknown else '')
     )
-
-
-def millions(params: int | None) -> str:
-    """
-    Return a number of parameters in millions.
-    """
-    return '?' if params is None else f'{params / 1e6:,.1f}M'
-
-
-def gigabytes(size: int | None) -> str:
-    """
-    Return a number of bytes in gigabytes, small ones in megabytes.
-    """
-    if size is None:
-        return '?'
-    return f'{size / 1e9:.1f} GB' if size >= 1e8 else f'{size / 1e6:.1f} MB'

@@ -19,7 +19,7 @@ from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError, shown
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody
@@ -64,7 +64,7 @@ class ConvertModel(Command):
 
         datapath = self.opt['datapath']
         source = existing_model(self.opt['model_file'], datapath)
-        output = Path(free_path(self.opt['output']))
+        output = free_path(self.opt['output'])
         option = '--trust-model-code'
         named = self.opt['trust_model_code'] or ()
         trusted = [str(existing_model(path, datapath, option)) for path in named]
@@ -99,7 +99,7 @@ def existing_model(
     return file
 
 
-def free_path(path: str | None) -> str:
+def free_path(path: str | None) -> Path:
     """
     Return the path of the new model file.
 
@@ -114,7 +114,7 @@ def free_path(path: str | None) -> str:
     occupied = [p for p in (path, f'{path}.opt', f'{path}.dict') if os.path.lexists(p)]
     if occupied:
         raise UserError(f'--output: {occupied[0]} exists; it is not overwritten')
-    return path
+    return Path(path)
 
 
 def convert(
@@ -127,7 +127,7 @@ def convert(
     Write ``output`` and its companions, all or none of them.
     """
     from parlai_ext.systems.safe.load import read_opt, read_states
-    from parlai_ext.systems.safe.safetensors_file import write_states
+    from parlai_ext.systems.safe.safetensors_file import same_bits, write_states
 
     states = read_states(source, trusted)
     roster_opt = {'datapath': datapath} if datapath else {}
@@ -140,12 +140,18 @@ def convert(
         dropped = write_states(states, scratch / output.name)
         # safetensors would let nobody else read it
         shutil.copymode(source, scratch / output.name)
-        check_written(states['model'], scratch / output.name, source)
+        if not same_bits(states['model'], read_states(scratch / output.name)['model']):
+            raise UserError(f'{source}: the weights read back are not those written')
         copied = companions(source, opt, datapath)
         for suffix, path in copied.items():
             shutil.copyfile(path, scratch / f'{output.name}{suffix}')
         if opt is not None:
-            text = as_json(moved_options(opt, source, output, set(copied)), source)
+            moved = moved_options(opt, source, output, set(copied))
+            try:
+                text = json.dumps(moved, indent=4) + '\n'  # as ParlAI writes them
+            except (TypeError, ValueError) as e:
+                what = 'options that JSON cannot hold'
+                raise UserError(f'{source}.opt: {what}: {e}') from None
             (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
         names = publish(scratch, output)
     finally:
@@ -158,21 +164,6 @@ def convert(
         source.stat().st_size,
         output.stat().st_size,
     )
-
-
-def check_written(
-    weights: Mapping[str, torch.Tensor], written: Path, source: Path
-) -> None:
-    """
-    Read the new file back and compare it with the weights, bit by bit.
-
-    :raises UserError: when they differ.
-    """
-    from parlai_ext.systems.safe.load import read_states
-    from parlai_ext.systems.safe.safetensors_file import same_bits
-
-    if not same_bits(weights, read_states(written)['model']):
-        raise UserError(f'{source}: the weights read back are not those written')
 
 
 def companions(
@@ -208,25 +199,13 @@ def moved_options(
     """
     dropped = {'model_file', 'dict_file'} if '.dict' in copied else {'model_file'}
     left = {key: value for key, value in opt.items() if key not in dropped}
-    old_paths = {str(source), str(source.absolute()), str(source.resolve())}
-    old_paths |= {str(opt[key]) for key in ('model_file',) if opt.get(key)}
+    old_paths = {str(opt.get('model_file') or source), str(source)}
+    old_paths |= {str(source.absolute()), str(source.resolve())}
     for key, value in left.items():
         for old_path in old_paths:
             if isinstance(value, str) and value.removeprefix(old_path) in copied:
                 left[key] = f'{output.absolute()}{value.removeprefix(old_path)}'
     return left
-
-
-def as_json(opt: Mapping[str, Any], source: Path) -> str:
-    """
-    Return the options as ParlAI writes them.
-    """
-    try:
-        return json.dumps(opt, indent=4) + '\n'
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f'{source}.opt: options that JSON cannot hold: {error}'
-        ) from None
 
 
 def publish(scratch: Path, output: Path) -> list[str]:
@@ -239,7 +218,8 @@ def publish(scratch: Path, output: Path) -> list[str]:
     try:
         for name in names:
             target = output.parent / name
-            flush(scratch / name)
+            with open(scratch / name, 'rb') as file:
+                os.fsync(file.fileno())
             if os.path.lexists(target):
                 raise UserError(f'--output: {target} exists; it is not overwritten')
             os.rename(scratch / name, target)
@@ -249,11 +229,6 @@ def publish(scratch: Path, output: Path) -> list[str]:
             target.unlink(missing_ok=True)
         raise
     return names
-
-
-def flush(path: Path) -> None:
-    with open(path, 'rb') as file:
-        os.fsync(file.fileno())
 
 
 def result_lines(result: Converted) -> list[str]:

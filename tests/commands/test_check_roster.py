@@ -12,10 +12,10 @@ import torch
 
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
-from parlai_ext.commands.check_roster import CheckRoster, gigabytes, millions
+from parlai_ext.commands.check_roster import CheckRoster, system_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.roster_file import load_roster, parse_target
-from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.resolve import Resolution, resolve
 from parlai_ext.systems.safe.load import count_parameters
 
 MODELS = 'http://parl.ai/downloads/_models/'
@@ -234,11 +234,14 @@ def test_something_to_check_is_needed():
         CheckRoster.main()
 
 
-def test_sizes_in_words():
-    assert millions(87508992) == '87.5M'
-    assert gigabytes(2696268800 * 4) == '10.8 GB'
-    assert gigabytes(4_800_000) == '4.8 MB'
-    assert gigabytes(None) == millions(None) == '?'
+@pytest.mark.parametrize(
+    'params, words', [(2696268800, ['2,696.3M', '10.8 GB']), (None, ['?', '?'])]
+)
+def test_sizes_are_in_millions_and_gigabytes(params, words):
+    n_bytes = params and 4 * params
+    resolution = Resolution('A', 'present', 'here', None, params, n_bytes)
+    [line] = system_lines('target', resolution, None)
+    assert line.split()[3:-1] == ' '.join(words).split()
 
 
 def test_every_shipped_roster_can_be_read_and_has_targets():
