@@ -181,6 +181,7 @@ def test_dialogpt_is_looked_up_in_the_hubs_cache(tmp_path, monkeypatch):
         ),
         ('A=zoo:dodecadialogue/base_model/model', 'cannot be had from the zoo'),
         ('A={folder}/model,dict_file={folder}/x.dict', 'dict_file: there is no file'),
+        ('A={folder}/model,fixed_candidates_path=no/c', 'fixed_candidates_path: there'),
     ],
 )
 def test_what_is_missing_says_why(spec, words, model, tmp_path):
@@ -194,11 +195,6 @@ def test_a_model_that_names_no_agent_is_missing(model, tmp_path):
     (tmp_path / 'model.opt').unlink()
     assert "add 'model' to opt" in one(f'A={model}').reason
     assert one(f'A={model},model=transformer/generator').status == 'present'
-
-
-def test_a_ranker_without_its_candidates_is_missing(model):
-    spec = f'A={model},fixed_candidates_path=nowhere/c.txt'
-    assert one(spec).reason.startswith('fixed_candidates_path: there is no file')
 
 
 def test_an_agent_outside_the_wheel_is_missing_and_says_so(tmp_path):

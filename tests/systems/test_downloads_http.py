@@ -17,17 +17,10 @@ from parlai_ext.systems.fetch.http_file import (
     FileDownload,
     Unreachable,
 )
-from tests.support.download_server import QUICK, serving
+from tests.support.download_server import QUICK
 
+pytest_plugins = ['tests.support.download_fixtures']
 BODY = random.Random(0).randbytes(300_000)
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setenv('NO_PROXY', '127.0.0.1')
-    with serving() as spec:
-        spec.files['/a/file.bin'] = BODY
-        yield spec
 
 
 @pytest.fixture
@@ -35,6 +28,7 @@ def get(server, tmp_path):
     """
     Fetch a path of the server and return the bytes that came.
     """
+    server.files['/a/file.bin'] = BODY
 
     def got(path='/a/file.bin', **options):
         settings = replace(QUICK, **options)

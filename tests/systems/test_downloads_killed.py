@@ -82,23 +82,13 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
     assert nothing_is_left(data)
 
 
-def killed_while(when, server, zoo_home, data):
+@pytest.mark.parametrize('when', ['unpacking', 'building'])
+def test_killed_after_the_download(when, server, zoo_home, data, fetch_model):
     upload(server, zoo_home)
     process = start(data, when)
     process.join(100)
     assert process.exitcode == -signal.SIGKILL
     assert seen(data)[0] == []
-
-
-def test_killed_while_unpacking(server, zoo_home, data, fetch_model):
-    killed_while('unpacking', server, zoo_home, data)
-    assert fetch_model('m').read_bytes() == MODEL
-    assert len(server.asked) == 1
-    assert nothing_is_left(data)
-
-
-def test_killed_before_the_mark_of_being_built(server, zoo_home, data, fetch_model):
-    killed_while('building', server, zoo_home, data)
     assert fetch_model('m').read_bytes() == MODEL
     assert len(server.asked) == 1
     assert nothing_is_left(data)

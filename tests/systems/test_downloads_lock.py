@@ -41,11 +41,6 @@ def test_nothing_to_record_makes_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_else_is_left_beside_it(tmp_path):
-    LockFile(tmp_path / 'lock.json').record({'http://x': A})
-    assert [p.name for p in tmp_path.iterdir()] == ['lock.json']
-
-
 ENTRY = {'sha256': 'a' * 64, 'size': 1}
 
 

@@ -3,7 +3,6 @@
 """
 
 import hashlib
-import socket
 
 import pytest
 import requests
@@ -144,23 +143,6 @@ def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, capsys)
     assert "system 'B': model_file: zoo:fake/bad/model cannot be downl" in printed
     assert 'good.tgz' in lock.read_text() and 'bad.tgz' not in lock.read_text()
     assert seen(data)[1] == []
-
-
-def test_without_download_nobody_is_asked(monkeypatch, tmp_path, capsys):
-    attempts = []
-
-    def attempt(*args, **kwargs):
-        attempts.append(args)
-        raise OSError('no network here')
-
-    monkeypatch.setattr(socket.socket, 'connect', attempt)
-    monkeypatch.setattr(socket.socket, 'connect_ex', attempt)
-    monkeypatch.setattr(socket.socket, 'sendto', attempt)
-    for name in ('getaddrinfo', 'gethostbyname', 'create_connection'):
-        monkeypatch.setattr(socket, name, attempt)
-    results = CheckRoster.main(config='bipartite_2022', datapath=str(tmp_path / 'data'))
-    assert len(results) == 11 + 24 + 1
-    assert attempts == []
 
 
 # ---- what a task downloads, in the same hands

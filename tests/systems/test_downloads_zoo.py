@@ -12,7 +12,6 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.download_fixtures import forget, seen
 from tests.support.download_server import add_model, tar_of
@@ -71,14 +70,6 @@ def test_what_is_there_is_not_touched(model, fetch_model, data, server):
     assert len(server.asked) == 1
 
 
-def test_the_same_file_is_trusted_again(model, fetch_model, data):
-    fetch_model('m')
-    before = (data / LOCK).read_bytes()
-    shutil.rmtree(data / 'models' / 'fake')
-    fetch_model('m')
-    assert (data / LOCK).read_bytes() == before
-
-
 def test_another_file_is_refused_and_both_hashes_are_named(
     model, fetch_model, data, server
 ):
@@ -93,20 +84,6 @@ def test_another_file_is_refused_and_both_hashes_are_named(
     assert seen(data) == ([LOCK], [])
     server.files['/a/m.tgz'] = model
     assert fetch_model('m').read_bytes() == MODEL
-
-
-def test_the_lock_file_may_be_elsewhere(model, fetch_model, data, tmp_path):
-    fetch_model('m', lock=tmp_path / 'locks' / 'paper.json')
-    assert (tmp_path / 'locks' / 'paper.json').is_file()
-    assert not (data / LOCK).exists()
-
-
-def test_a_damaged_lock_file_trusts_nothing(model, fetch_model, data):
-    (data / 'models').mkdir(parents=True)
-    (data / LOCK).write_text('{"files": ')
-    with pytest.raises(UserError, match='parlai_ext.lock.json is no lock file'):
-        fetch_model('m')
-    assert seen(data) == ([LOCK], [])
 
 
 def link():
@@ -138,29 +115,6 @@ def test_what_is_not_a_model_leaves_nothing(
     assert seen(data) == ([], [])  # and nothing is recorded of it
     server.files['/a/m.tgz'] = model
     assert fetch_model('m').read_bytes() == MODEL
-
-
-@pytest.mark.parametrize('status', [403, 404, 503])
-def test_a_refused_download_leaves_nothing(model, fetch_model, data, server, status):
-    server.statuses = [status] * 5
-    with pytest.raises(UserError, match=f'm.tgz answers {status}'):
-        fetch_model('m')
-    assert seen(data) == ([], [])
-    server.statuses.clear()
-    assert fetch_model('m').is_file()
-
-
-def test_a_cut_download_leaves_its_part_and_nothing_else(
-    model, fetch_model, data, server
-):
-    server.cuts = [100, 0, 0]
-    with pytest.raises(UserError, match='continues after 100 bytes'):
-        fetch_model('m')
-    models, under_way = seen(data)
-    assert models == [] and len(under_way) == 2
-    assert fetch_model('m').read_bytes() == MODEL
-    assert sum(server.sent) == len(model)
-    assert seen(data) == (BUILT, [])
 
 
 def test_of_two_archives_both_are_there_or_none(
@@ -233,21 +187,6 @@ def test_half_a_model_of_another_program_is_replaced(model, fetch_model, data):
     folder.mkdir(parents=True)
     (folder / 'model').write_bytes(MODEL[:1000])  # and no .built
     assert fetch_model('m').read_bytes() == MODEL
-
-
-def test_an_interrupt_leaves_no_half_of_a_model(
-    model, fetch_model, data, monkeypatch, server
-):
-    def interrupt(*args):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(archives, 'move_into', interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            fetch_model('m')
-    assert seen(data)[0] == []
-    assert fetch_model('m').read_bytes() == MODEL
-    assert len(server.asked) == 1  # the archive had come
 
 
 def test_a_folder_that_may_not_be_written_is_one_line(model, fetch_model, data):
