@@ -305,10 +305,10 @@ def score(
         indices = [
             [
                 i
-                for i in judged_indices(one, first_speaker_only=False)
-                if speakers is None or one.utterances[i].speaker in speakers
+                for i in judged_indices(dialogue, first_speaker_only=False)
+                if speakers is None or dialogue.utterances[i].speaker in speakers
             ]
-            for one in given
+            for dialogue in given
         ]
         judging.load_models()
         scored = judging.score_dialogues(given, indices)
@@ -384,16 +384,18 @@ def _read_dialogues(given: Any) -> list[Dialogue]:
             f'dialogues: a list of turns or of dialogues is expected, not {given!r}'
         )
     items = list(given)
-    if items and all(_is_turn(one) for one in items):
+    if items and all(_is_turn(value) for value in items):
         return [_dialogue('0', items, 'dialogues')]
     dialogues = []
-    for i, one in enumerate(items):
-        if isinstance(one, Dialogue):
-            dialogues.append(one)
-        elif _is_turn(one) or not isinstance(one, Sequence):
-            raise UserError(f'dialogues[{i}]: a list of turns is expected, not {one!r}')
+    for i, value in enumerate(items):
+        if isinstance(value, Dialogue):
+            dialogues.append(value)
+        elif _is_turn(value) or not isinstance(value, Sequence):
+            raise UserError(
+                f'dialogues[{i}]: a list of turns is expected, not {value!r}'
+            )
         else:
-            dialogues.append(_dialogue(str(i), one, f'dialogues[{i}]'))
+            dialogues.append(_dialogue(str(i), value, f'dialogues[{i}]'))
     return dialogues
 
 
@@ -437,6 +439,6 @@ def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
     columns = [c for c in ('dialogue_id', *TURN_KEYS) if c in frame.columns]
     turns: dict[str, list[dict[str, Any]]] = {}
     for row in frame[columns].to_dict('records'):
-        turn = {str(name): one for name, one in row.items() if pandas.notna(one)}
+        turn = {str(name): value for name, value in row.items() if pandas.notna(value)}
         turns.setdefault(str(turn.get('dialogue_id', '0')), []).append(turn)
     return [_dialogue(id, rows, f'dialogue {id}') for id, rows in turns.items()]

@@ -236,7 +236,7 @@ def reply_tokens(
     Return the tokens of a reply: up to an end token, or to the token that completed a
     stop string; what follows is padding.
     """
-    length = next((i for i, one in enumerate(ids) if one in ends), len(ids))
+    length = next((i for i, token in enumerate(ids) if token in ends), len(ids))
     reply = list(ids[:length])
     if not stop:
         return reply

@@ -157,7 +157,7 @@ class ReplyGenerator:
         """
         Return one reply to each conversation.
         """
-        prompts = [self.prompt(one) for one in conversations]
+        prompts = [self.prompt(conversation) for conversation in conversations]
         rows = self._generate(prompts)
         tokenizer, replies = self.loaded.tokenizer, []
         for prompt, row in zip(prompts, rows, strict=True):
@@ -177,7 +177,7 @@ class ReplyGenerator:
             return prompt
         tokenizer = self.loaded.tokenizer  # nothing said yet, and no system prompt
         begin = [tokenizer.bos_token_id, tokenizer.eos_token_id, 0]
-        return Prompt((next(one for one in begin if one is not None),))
+        return Prompt((next(token for token in begin if token is not None),))
 
     @torch.inference_mode()
     def _generate(self, prompts: Sequence[Prompt]) -> list[list[int]]:
@@ -239,7 +239,7 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
     config = generation_config(loaded.model.generation_config, decoding)
     config.eos_token_id = sorted(end_tokens(config) | _own_end(loaded.tokenizer))
     pads = [loaded.tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
-    config.pad_token_id = next(one for one in pads if one is not None)
+    config.pad_token_id = next(token for token in pads if token is not None)
     penalties = Penalties()
     if not loaded.seq2seq:
         config, penalties = without_penalties(config)

@@ -74,15 +74,15 @@ class HfAgent(ConversationAgent):
         :raises UserError: ``option: what is wrong`` when no conversation can go on.
         """
         replies = self.generator.replies(conversations)
-        cut = sum(one.cut for one in replies)
+        cut = sum(reply.cut for reply in replies)
         if cut and not self.counts['cut_messages']:
             limit = self.generator.limit
             logger.warning('conversations are cut to the last %s tokens', limit)
         self.counts['requests'] += len(replies)
-        self.counts['prompt_tokens'] += sum(one.prompt_tokens for one in replies)
-        self.counts['completion_tokens'] += sum(one.tokens for one in replies)
+        self.counts['prompt_tokens'] += sum(reply.prompt_tokens for reply in replies)
+        self.counts['completion_tokens'] += sum(reply.tokens for reply in replies)
         self.counts['cut_messages'] += cut
-        return [one.text for one in replies]
+        return [reply.text for reply in replies]
 
     def usage(self) -> dict[str, float]:
         """

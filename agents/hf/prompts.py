@@ -63,7 +63,7 @@ class ChatForm:
         """
         Return where the messages may begin, after a cut: with a user's.
         """
-        return [i for i, one in enumerate(parts) if i and one['role'] == 'user']
+        return [i for i, part in enumerate(parts) if i and part['role'] == 'user']
 
     def text(self, parts: Messages) -> str:
         """
@@ -94,7 +94,7 @@ class ChatForm:
                     f'hf_model: the chat template is broken: {type(error).__name__}: '
                     f'{what}; mend it in tokenizer_config.json or chat_template.jinja'
                 ) from None
-            roles = ', '.join(one['role'] for one in parts[:3])
+            roles = ', '.join(part['role'] for part in parts[:3])
             raise UserError(
                 f'first_turn: the chat template refuses a conversation of {roles} '
                 f'({what!r}); with first_turn ask, system or drop the user begins it'
@@ -135,7 +135,7 @@ class PlainForm:
         """
         Return the tokens of turns.
         """
-        texts = [one['content'] for one in parts]
+        texts = [part['content'] for part in parts]
         if self.seq2seq:
             return list(self.tokenizer(self.separator.join(texts))['input_ids'])
         text = ''.join(text + self.separator for text in texts)

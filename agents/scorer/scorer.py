@@ -120,8 +120,8 @@ class ScorerAgent(Agent):
             if seen and not seen.is_padding() and seen.get('text') is not None
         ]
         scores = self.scorer.checked_scores([item for _, item in judged])
-        for (act, _), one in zip(judged, scores, strict=True):
-            put_scores(act, one)
+        for (act, _), item_score in zip(judged, scores, strict=True):
+            put_scores(act, item_score)
         return acts
 
 

@@ -90,8 +90,8 @@ def read_scores(path: str | None) -> list[Scores]:
     if len(found) == 1 and isinstance(found[0], list):
         found = found[0]
     return [
-        scores_of(one, f'--scores-file {path}: object {i + 1}')
-        for i, one in enumerate(found)
+        scores_of(record, f'--scores-file {path}: object {i + 1}')
+        for i, record in enumerate(found)
     ]
 
 

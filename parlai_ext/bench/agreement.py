@@ -132,7 +132,7 @@ def agreement(
     :param source: where the judgements come from, for messages.
     :raises UserError: when judgements are of other dimensions, systems or dialogues.
     """
-    ranked = [one for one in human if not is_floor(one.system)]
+    ranked = [judgement for judgement in human if not is_floor(judgement.system)]
     check_judgements(scores, ranked, source)
     rows = [
         {
@@ -157,17 +157,17 @@ def human_means(
     systems = {name for name, _ in keys}
     columns: list[HumanMeans] = []
     for dimension in scores.dimensions:
-        own = [one for one in human if one.dimension == dimension]
+        own = [judgement for judgement in human if judgement.dimension == dimension]
         if own and own[0].dialogue_id is None:
             known = ((o.system, o.value) for o in own if o.system in systems)
             columns.append(HumanMeans('system', dimension, mean_by_key(known)))
         elif own:
-            each = ((key_of(one), one.value) for one in own)
+            each = ((key_of(judgement), judgement.value) for judgement in own)
             means = mean_by_key((key, value) for key, value in each if key in keys)
             columns.append(HumanMeans('dialogue', dimension, means))
             by_system = mean_by_key((name, v) for (name, _), v in means.items())
             columns.append(HumanMeans('system', dimension, by_system))
-    return sorted(columns, key=lambda one: one.level)  # stable: dialogue first
+    return sorted(columns, key=lambda column: column.level)  # stable: dialogue first
 
 
 def _correlations(
@@ -205,11 +205,11 @@ def mean_by_key(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
     return {key: fsum(own) / len(own) for key, own in values.items()}
 
 
-def key_of(one: HumanJudgement) -> SystemInDialogue:
+def key_of(judgement: HumanJudgement) -> SystemInDialogue:
     """
     Return system and dialogue of a judgement of a dialogue.
     """
-    return one.system, one.dialogue_id or ''
+    return judgement.system, judgement.dialogue_id or ''
 
 
 def check_judgements(
@@ -221,17 +221,19 @@ def check_judgements(
     keys = scores.keys()
     systems = {name for name, _ in keys}
     check_dimensions(scores.dimensions, human, source)
-    for dimension in dict.fromkeys(one.dimension for one in human):
-        own = [one for one in human if one.dimension == dimension]
-        if len({one.dialogue_id is None for one in own}) > 1:
+    for dimension in dict.fromkeys(judgement.dimension for judgement in human):
+        own = [judgement for judgement in human if judgement.dimension == dimension]
+        if len({judgement.dialogue_id is None for judgement in own}) > 1:
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: every row needs one, or '
                 'none may have one'
             )
-        if not systems & {one.system for one in own}:
+        if not systems & {judgement.system for judgement in own}:
             hint = nearest(own[0].system, sorted(systems))
             raise UserError(f'{source}: column system: no {own[0].system!r}; {hint}')
-        if own[0].dialogue_id and not set(keys) & {key_of(one) for one in own}:
+        if own[0].dialogue_id and not set(keys) & {
+            key_of(judgement) for judgement in own
+        }:
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: no such dialogue of that '
                 f'system: {own[0].dialogue_id!r} of {own[0].system!r}'
@@ -244,10 +246,12 @@ def check_dimensions(
     """
     Refuse judgements in no dimension of the scorer. Nothing need be scored for that.
     """
-    for one in human:
-        if not is_floor(one.system) and one.dimension not in dimensions:
-            hint = nearest(one.dimension, dimensions)
-            raise UserError(f'{source}: column dimension: no {one.dimension!r}; {hint}')
+    for judgement in human:
+        if not is_floor(judgement.system) and judgement.dimension not in dimensions:
+            hint = nearest(judgement.dimension, dimensions)
+            raise UserError(
+                f'{source}: column dimension: no {judgement.dimension!r}; {hint}'
+            )
 
 
 def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> list[str]:
@@ -257,13 +261,16 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> list[str]:
     keys = set(scores.keys())
     systems = {name for name, _ in keys}
     unknown = [
-        one
-        for one in human
-        if one.system not in systems or (one.dialogue_id and key_of(one) not in keys)
+        judgement
+        for judgement in human
+        if judgement.system not in systems
+        or (judgement.dialogue_id and key_of(judgement) not in keys)
     ]
-    judged = {one.dimension for one in human}
+    judged = {judgement.dimension for judgement in human}
     unjudged = [name for name in scores.dimensions if name not in judged]
-    floors = sorted({one.system for one in human if is_floor(one.system)})
+    floors = sorted(
+        {judgement.system for judgement in human if is_floor(judgement.system)}
+    )
     lines = []
     if scores.n_cut:
         part = f'{scores.n_cut} of {scores.n_contexts}'

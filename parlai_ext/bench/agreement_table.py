@@ -55,13 +55,13 @@ def _level_lines(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
             yield from wrap_lines(reason, '  ')
 
 
-def _cell(one: Mapping[str, float | None]) -> str:
-    if one['value'] is None:
+def _cell(correlation: Mapping[str, float | None]) -> str:
+    if correlation['value'] is None:
         return DASH
-    if one['low'] is None:
-        return f'{number(one["value"], 3)} no interval'
-    ends = f'[{number(one["low"], 3)}, {number(one["high"], 3)}]'
-    return f'{number(one["value"], 3)} {ends}'
+    if correlation['low'] is None:
+        return f'{number(correlation["value"], 3)} no interval'
+    ends = f'[{number(correlation["low"], 3)}, {number(correlation["high"], 3)}]'
+    return f'{number(correlation["value"], 3)} {ends}'
 
 
 def _reasons(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -84,7 +84,7 @@ def agreement_csv(agreement: Mapping[str, Any]) -> str:
         numbers = [row[key][bound] for key in COEFFICIENTS for bound in BOUNDS]
         cells = [row[c] for c in COLUMNS]
         words = [
-            spreadsheet_text(one) if isinstance(one, str) else one for one in cells
+            spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in cells
         ]
         writer.writerow([*words, *numbers, row.get('reason', '')])
     return out.getvalue()

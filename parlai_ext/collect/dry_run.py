@@ -98,8 +98,8 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
         utterances_to_score=judged,
         disk_bytes=bytes_on_disk(dialogues * protocol.num_turns, judged),
         dialogues_done=_dialogues_done(options.run_dir),
-        to_download=tuple(name for name, one in status if one == DOWNLOAD),
-        missing=tuple(name for name, one in status if one == MISSING),
+        to_download=tuple(name for name, state in status if state == DOWNLOAD),
+        missing=tuple(name for name, state in status if state == MISSING),
         pilot=read_forecast(options.run_dir),
     )
 
@@ -139,7 +139,7 @@ def _status(systems: Sequence[System], datapath: str | None) -> list[tuple[str, 
     from parlai_ext.systems.resolve import resolve
 
     resolved = [resolve(system, datapath) for system in systems]
-    return [(one.name, one.status) for one in resolved]
+    return [(resolution.name, resolution.status) for resolution in resolved]
 
 
 def _dialogues_done(run_dir: str | None) -> int:

@@ -63,13 +63,13 @@ def group_by_pairing(
     by_pairing: DialoguesByPairing = {}
     num_of_pair: Counter[frozenset[str]] = Counter()
     num_alike: Counter[str] = Counter()
-    for one in imported:
-        names = (one.first, one.second)
+    for source in imported:
+        names = (source.first, source.second)
         pairing = pairings.setdefault(names, pairing_of(*names))
-        utterances = tuple(Utterance(t.speaker, t.text, t.given) for t in one.turns)
+        utterances = tuple(Utterance(t.speaker, t.text, t.given) for t in source.turns)
         content = content_id(pairing.id, [to_json(u) for u in utterances])
         num_alike[content] += 1
-        name = one.id or content_id(NAME, content, num_alike[content])
+        name = source.id or content_id(NAME, content, num_alike[content])
         opener = numbered_id(num_of_pair[frozenset(names)])
         num_of_pair[frozenset(names)] += 1
         dialogue = Dialogue(name, pairing.id, opener, utterances)
@@ -82,8 +82,8 @@ def content_hash(dialogues: Iterable[Dialogue]) -> str:
     Return what `content_id` returns for a list of these, one in memory at a time.
     """
     digest = hashlib.sha256(b'[[')
-    for i, one in enumerate(dialogues):
-        text = json.dumps(to_json(one), sort_keys=True, ensure_ascii=False)
+    for i, dialogue in enumerate(dialogues):
+        text = json.dumps(to_json(dialogue), sort_keys=True, ensure_ascii=False)
         digest.update((', ' * (i > 0) + text).encode('utf-8', 'surrogatepass'))
     digest.update(b']]')
     return digest.hexdigest()[:16]
@@ -93,7 +93,9 @@ def num_repeated(imported: Sequence[ImportedDialogue]) -> int:
     """
     Return how many dialogues are word for word like an earlier one.
     """
-    texts = [tuple((t.speaker, t.text) for t in one.turns) for one in imported]
+    texts = [
+        tuple((t.speaker, t.text) for t in dialogue.turns) for dialogue in imported
+    ]
     return len(texts) - len(set(texts))
 
 
@@ -113,13 +115,17 @@ def import_manifest(
     collect = {
         'pairing': NAME,
         'dialogues': sum(map(len, dialogues.values())),
-        'content': content_hash(one for p in pairings for one in dialogues[p.id]),
+        'content': content_hash(
+            dialogue for p in pairings for dialogue in dialogues[p.id]
+        ),
         **dict.fromkeys(UNKNOWN, 'unknown'),
     }
     people = imports.humans
     largest = max(map(len, dialogues.values()))
     return {
-        'protocol': _known(protocol, max(len(one.turns) for one in imports.dialogues)),
+        'protocol': _known(
+            protocol, max(len(dialogue.turns) for dialogue in imports.dialogues)
+        ),
         'collect': collect,
         'score': score_keys(protocol),
         'targets': {n: {'identity': ''} for n in imports.names if n not in people},
@@ -148,7 +154,7 @@ def _about(imports: ImportedDialogues, options: Mapping[str, Any]) -> dict[str, 
     Return where the dialogues are from, and how many were left out.
     """
     num_of_pair = Counter(
-        frozenset({one.first, one.second}) for one in imports.dialogues
+        frozenset({dialogue.first, dialogue.second}) for dialogue in imports.dialogues
     )
     return {
         'format': imports.format,

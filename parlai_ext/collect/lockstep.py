@@ -95,7 +95,9 @@ class LockstepWorld(World):
         """
         for player, batch in self._batches():
             try:
-                replies = player.respond([one.next_participant for one in batch])
+                replies = player.respond(
+                    [dialogue.next_participant for dialogue in batch]
+                )
             except SystemFailed as error:
                 self.failed[error.system] = error
                 continue
@@ -122,8 +124,10 @@ class LockstepWorld(World):
         Return the dialogues so far, in the rows' order; `None` where a system failed.
         """
         return [
-            one.dialogue() if one and (one.done or self._goes_on(one)) else None
-            for one in self.begun
+            dialogue.dialogue()
+            if dialogue and (dialogue.done or self._goes_on(dialogue))
+            else None
+            for dialogue in self.begun
         ]
 
     def _batches(self) -> Iterator[tuple[Player, list[OpenDialogue]]]:
@@ -138,7 +142,7 @@ class LockstepWorld(World):
             width = self.batchsize or len(dialogues)
             for start in range(0, len(dialogues), width):
                 part = dialogues[start : start + width]
-                if batch := [one for one in part if self._goes_on(one)]:
+                if batch := [dialogue for dialogue in part if self._goes_on(dialogue)]:
                     yield self.players[name], batch
 
     def _goes_on(self, dialogue: OpenDialogue | None) -> bool:

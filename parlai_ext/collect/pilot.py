@@ -141,9 +141,9 @@ def pilot(
 
     def load(system: System) -> Player:
         begun, player = clock(), load_on(machine, system)
-        one = measured.setdefault(system.name, Measured())
-        one.load_seconds, one.n_bytes = clock() - begun, player.n_bytes
-        return TimedPlayer(player, one, clock)
+        measurement = measured.setdefault(system.name, Measured())
+        measurement.load_seconds, measurement.n_bytes = clock() - begun, player.n_bytes
+        return TimedPlayer(player, measurement, clock)
 
     player = BlockPlayer.from_plan(plan, machine, load=load)
     work = player.missing_blocks(run)
@@ -153,7 +153,11 @@ def pilot(
     dialogues = play_blocks(player, covering_blocks(player, work), progress)
     seconds = clock() - begun
     player.cache.clear()
-    heard = {name: one for name, one in measured.items() if one.all_replies}
+    heard = {
+        name: measurement
+        for name, measurement in measured.items()
+        if measurement.all_replies
+    }
     if not dialogues or not heard:
         why = next(iter(player.cache.problems.values()), 'no dialogue could be played')
         raise UserError(f'--pilot: nothing could be measured: {why}')
@@ -162,15 +166,17 @@ def pilot(
         scoring = score_seconds(plan, machine, dialogues, clock, named_by_user)
     replies = replies_left(plan, work)
     systems = {
-        one.name: heard[one.name].forecast(replies[one.name])
-        for one in systems_of(plan.protocol)
-        if one.name in heard
+        system.name: heard[system.name].forecast(replies[system.name])
+        for system in systems_of(plan.protocol)
+        if system.name in heard
     }
     busy = sum(m.load_seconds + m.first[1] + m.seconds for m in heard.values())
     between = (seconds - busy) / sum(m.all_replies for m in heard.values())
     collecting = sum(
-        one.load_seconds + one.reply_seconds + one.replies * max(0.0, between)
-        for one in systems.values()
+        forecast.load_seconds
+        + forecast.reply_seconds
+        + forecast.replies * max(0.0, between)
+        for forecast in systems.values()
     )
     n_dialogues = sum(s.n_dialogues for missing in work.values() for s in missing)
     judged = n_judged(plan, n_dialogues)
@@ -186,7 +192,7 @@ def pilot(
         systems,
         len(dialogues),
         clock() - start,
-        total_cost(one.spent for one in measured.values()),
+        total_cost(measurement.spent for measurement in measured.values()),
         tuple(cautions(player, systems)),
     )
 
@@ -277,7 +283,10 @@ def cautions(
     """
     for problem in player.cache.problems.values():
         yield f'not measured: {problem}'
-    if sum(one.weights_bytes for one in systems.values()) > player.cache.budget:
+    if (
+        sum(forecast.weights_bytes for forecast in systems.values())
+        > player.cache.budget
+    ):
         yield (
             'not counted: the systems do not fit into memory together, so that the '
             'run loads some of them several times'

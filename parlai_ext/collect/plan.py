@@ -28,7 +28,7 @@ OVERRIDES = (
     'roster',
     *(key for key in options_of(ProtocolOptions) if key != 'name'),
     *SCORER_OVERRIDES,
-    *(key for key, one in options_of(RankingOptions).items() if one.info.flag),
+    *(key for key, option in options_of(RankingOptions).items() if option.info.flag),
 )
 RUN, SPEAKERS = 'the run', 'who talks'
 DIALOGUES = 'dialogues (default: as the protocol says)'
@@ -300,8 +300,8 @@ def _refuse_other_pairs(
     """
     names = {system.name for system in systems_of(protocol)}
     planned = {(pair.first, pair.second) for pair in pairs}
-    for one in old.get('pairings', ()):
-        first, second = one['first'], one['second']
+    for pairing in old.get('pairings', ()):
+        first, second = pairing['first'], pairing['second']
         if {first, second} <= names and (first, second) not in planned:
             raise UserError(
                 f'targets: with {protocol.pairing} pairing none can be added to a run, '

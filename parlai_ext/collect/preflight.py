@@ -166,16 +166,16 @@ def report_lines(checks: Sequence[SystemCheck]) -> list[str]:
     """
     Return one line for each system, with what is wrong with it below.
     """
-    width = max((len(one.system) for one in checks), default=0)
+    width = max((len(check.system) for check in checks), default=0)
     lines = []
-    for one in checks:
-        word = 'STOP' if one.stop else 'warn' if one.warnings else 'ok'
+    for check in checks:
+        word = 'STOP' if check.stop else 'warn' if check.warnings else 'ok'
         lines.append(
-            f'preflight  {one.system:{width}}  {word:4}  '
-            f'{one.n_dialogues} dialogues, {one.n_replies} replies'
+            f'preflight  {check.system:{width}}  {word:4}  '
+            f'{check.n_dialogues} dialogues, {check.n_replies} replies'
         )
-        reasons = [one.stop] if one.stop else []
-        lines += [f'           {"":{width}}  {r}' for r in (*reasons, *one.warnings)]
+        reasons = [check.stop] if check.stop else []
+        lines += [f'           {"":{width}}  {r}' for r in (*reasons, *check.warnings)]
     return lines
 
 
@@ -188,11 +188,11 @@ def stop_unless_fit(
     :param skip_missing: the run does without systems that cannot be loaded.
     :raises UserError: one line that names them all, with reasons.
     """
-    stops = [one for one in checks if one.stop]
+    stops = [check for check in checks if check.stop]
     if skip_missing and len(stops) < len(checks):
-        stops = [one for one in stops if not (one.stop or '').startswith(CANNOT)]
+        stops = [check for check in stops if not (check.stop or '').startswith(CANNOT)]
     if stops:
-        reasons = '; '.join(f'system {one.system!r}: {one.stop}' for one in stops)
+        reasons = '; '.join(f'system {check.system!r}: {check.stop}' for check in stops)
         raise UserError(
             f'preflight: {len(stops)} of {len(checks)} systems are not fit to talk, so '
             f'nothing was collected: {reasons}'

@@ -74,9 +74,9 @@ def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
     """
     turns = dialogue.utterances
     return [
-        HeardReply(one.text, turns[i - 1].text, turns[0].text)
-        for i, one in enumerate(turns)
-        if i and one.speaker == system and not one.given
+        HeardReply(turn.text, turns[i - 1].text, turns[0].text)
+        for i, turn in enumerate(turns)
+        if i and turn.speaker == system and not turn.given
     ]
 
 

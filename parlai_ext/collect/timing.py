@@ -97,14 +97,14 @@ class Forecast:
         """
         The money of all systems that count it, `None` when none has a price.
         """
-        return total_cost(one.spent for one in self.systems.values())
+        return total_cost(forecast.spent for forecast in self.systems.values())
 
     @property
     def weights_bytes(self) -> int:
         """
         What the weights of all systems take.
         """
-        return sum(one.weights_bytes for one in self.systems.values())
+        return sum(forecast.weights_bytes for forecast in self.systems.values())
 
     def lines(self) -> list[str]:
         """
@@ -114,7 +114,7 @@ class Forecast:
         return [
             f'pilot of {self.protocol}: {self.pilot_dialogues} dialogues in '
             f'{duration(self.pilot_seconds)}{paid}; none of them is kept',
-            *(one.line(name) for name, one in self.systems.items()),
+            *(forecast.line(name) for name, forecast in self.systems.items()),
             *self.totals(),
             *self.cautions,
         ]
@@ -141,7 +141,7 @@ class Forecast:
             f'memory     {data_size(self.weights_bytes)} of weights; at most '
             f'{data_size(self.peak_bytes)}{on_gpu}'
         )
-        counting = any(one.spent is not None for one in self.systems.values())
+        counting = any(forecast.spent is not None for forecast in self.systems.values())
         cost = 'unknown, no prices were given' if counting else 'no system costs any'
         cost = money(self.cost) if self.cost is not None else cost
         return [
@@ -176,7 +176,7 @@ def read_forecast(root: str | Path | None) -> Forecast | None:
     if data is None:
         return None
     try:
-        systems = {n: SystemForecast(**one) for n, one in data['systems'].items()}
+        systems = {n: SystemForecast(**values) for n, values in data['systems'].items()}
         cautions = tuple(data['cautions'])
         return Forecast(**{**data, 'systems': systems, 'cautions': cautions})
     except (TypeError, KeyError, AttributeError):
@@ -325,8 +325,8 @@ def _add(
     for key, peak in zip(('peak_bytes', 'peak_gpu_bytes'), peak_bytes(), strict=True):
         actual[key] = max(actual.get(key, 0), peak)
     total = actual.get('spent') or added({}, {})
-    for one in spent.values():
-        total = added(total, one)
+    for spending in spent.values():
+        total = added(total, spending)
     actual['spent'] = total
     _write(root / ACTUAL, actual)
 

@@ -150,10 +150,10 @@ def import_rules(opt: Mapping[str, Any]) -> ImportRules:
         hint = nearest(opt['empty_turns'], EMPTY_TURNS)
         raise UserError(f'--empty-turns {opt["empty_turns"]}: {hint}')
     rename: dict[str, str] = {}
-    for one in opt['rename'] or ():
-        old, equals, new = (part.strip() for part in one.partition('='))
+    for spelling in opt['rename'] or ():
+        old, equals, new = (part.strip() for part in spelling.partition('='))
         if not (old and equals and new):
-            raise UserError(f'--rename {one}: OLD=NEW is expected')
+            raise UserError(f'--rename {spelling}: OLD=NEW is expected')
         if rename.setdefault(old, new) != new:
             raise UserError(f'--rename: {old!r} is given two names')
     humans = (name.strip() for name in (opt['humans'] or '').split(','))
@@ -195,7 +195,7 @@ def given_options(opt: Mapping[str, Any]) -> dict[str, Any]:
     default = vars(ImportDialogues.parser().parse_args([]))
     given = {k: v for k, v in opt.items() if k in default and v != default[k]}
     given.pop('run_dir', None)
-    return {**given, 'dialogues': [Path(one).name for one in opt['dialogues']]}
+    return {**given, 'dialogues': [Path(path).name for path in opt['dialogues']]}
 
 
 def import_report(imports: ImportedDialogues, written: bool) -> ImportReport:
@@ -210,7 +210,7 @@ def import_report(imports: ImportedDialogues, written: bool) -> ImportReport:
         tuple(sorted(imports.humans)),
         len(imports.files),
         len(imports.dialogues),
-        sum(len(one.turns) for one in imports.dialogues),
+        sum(len(dialogue.turns) for dialogue in imports.dialogues),
         len(imports.problems),
         imports.n_left_out,
         imports.n_people,

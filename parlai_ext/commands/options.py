@@ -70,7 +70,9 @@ def flags_of(*classes: type) -> tuple[str, ...]:
     """
     Return the flags that these classes declare.
     """
-    return tuple(one.flag() for cls in classes for one in options_of(cls).values())
+    return tuple(
+        option.flag() for cls in classes for option in options_of(cls).values()
+    )
 
 
 # what decides who talks to whom, over what and for how long

@@ -177,12 +177,12 @@ class ValidateScorer(Command):
         )
         self.check(human, chosen)
         dialogues = read_dialogues(self.opt['dialogues_file'], '--dialogues-file')
-        judged = {one.system for one in human}
+        judged = {judgement.system for judgement in human}
         indices = [
             [
                 i
-                for i, one in enumerate(dialogue.utterances)
-                if one.speaker in judged and not one.given
+                for i, utterance in enumerate(dialogue.utterances)
+                if utterance.speaker in judged and not utterance.given
             ]
             for dialogue in dialogues
         ]

@@ -51,9 +51,9 @@ class Roster:
 
         :raises KeyError: when there is none.
         """
-        for one in self.targets + self.partners:
-            if one.name == name:
-                return one
+        for system in self.targets + self.partners:
+            if system.name == name:
+                return system
         raise KeyError(name)
 
 

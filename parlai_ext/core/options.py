@@ -175,11 +175,14 @@ def options_of(cls: type) -> Mapping[str, Option]:
     """
     hints = typing.get_type_hints(cls)
     return {
-        one.name: Option(
-            one.name, *_plain_type(hints[one.name]), one.default, one.metadata[METADATA]
+        field.name: Option(
+            field.name,
+            *_plain_type(hints[field.name]),
+            field.default,
+            field.metadata[METADATA],
         )
-        for one in dataclasses.fields(cls)
-        if METADATA in one.metadata
+        for field in dataclasses.fields(cls)
+        if METADATA in field.metadata
     }
 
 
@@ -204,9 +207,9 @@ def read_options(
         return cls(**{**(presets(values) if presets else {}), **values})
     except TypeError:
         missing = [
-            one.name
-            for one in known.values()
-            if one.default is MISSING and one.name not in values
+            option.name
+            for option in known.values()
+            if option.default is MISSING and option.name not in values
         ]
         if not missing:
             raise
@@ -268,15 +271,15 @@ def add_flags(
         the default of every flag is `None`.
     """
     groups = {group.title: group for group in getattr(parser, '_action_groups', ())}
-    for one in options_of(cls).values():
-        flag = one.flag(prefix)
+    for option in options_of(cls).values():
+        flag = option.flag(prefix)
         if flag in skip or (only is not None and flag not in only):
             continue
-        name = one.info.group or title
+        name = option.info.group or title
         if name is not None and name not in groups:
             groups[name] = parser.add_argument_group(name)
         place = parser if name is None else groups[name]
-        place.add_argument(flag, **_argument(one, not_given, overrides))
+        place.add_argument(flag, **_argument(option, not_given, overrides))
 
 
 def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
@@ -284,7 +287,9 @@ def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str
     Return the values that flags gave, by option; options that were not given are left
     out.
     """
-    values = {one.name: opt.get(one.dest(prefix)) for one in options_of(cls).values()}
+    values = {
+        option.name: opt.get(option.dest(prefix)) for option in options_of(cls).values()
+    }
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -346,10 +351,10 @@ def signature_values(options: Any) -> dict[str, Any]:
     Return the signed options by name, in the order of their declaration.
     """
     values = {}
-    for name, one in options_of(type(options)).items():
+    for name, option in options_of(type(options)).items():
         value = getattr(options, name)
-        changed = one.info.signed == 'if changed' and value != one.default
-        if one.info.signed is True or changed:
+        changed = option.info.signed == 'if changed' and value != option.default
+        if option.info.signed is True or changed:
             values[name] = value
     return values
 
@@ -360,15 +365,17 @@ def option_rows(cls: type, prefix: str = '') -> list[dict[str, str]]:
     and help.
     """
     rows = []
-    for name, one in options_of(cls).items():
-        choices = one.info.choices
+    for name, option in options_of(cls).items():
+        choices = option.info.choices
         rows.append(
             {
                 'key': name,
-                'flag': one.flag(prefix),
-                'values': ', '.join(map(str, choices)) if choices else one._range(),
-                'default': '' if one.default in (MISSING, None) else str(one.default),
-                'help': one.info.help,
+                'flag': option.flag(prefix),
+                'values': ', '.join(map(str, choices)) if choices else option._range(),
+                'default': ''
+                if option.default in (MISSING, None)
+                else str(option.default),
+                'help': option.info.help,
             }
         )
     return rows
@@ -510,28 +517,32 @@ def machine_options(opt: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _argument(one: Option, not_given: bool, overrides: bool) -> dict[str, Any]:
+def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any]:
     """
     Return what argparse's ``add_argument`` is told about an option.
     """
-    help = one.info.help
+    help = option.info.help
     if overrides:
-        metavar = one.info.metavar or ('NAME' if one.type is str else 'N')
-        return {'help': help.replace('%', '%%'), 'type': one.type, 'metavar': metavar}
-    default = None if not_given or one.default is MISSING else one.default
-    if not_given and one.default not in (None, MISSING, ()):
-        help = f'{help} (default: {one.default})'
+        metavar = option.info.metavar or ('NAME' if option.type is str else 'N')
+        return {
+            'help': help.replace('%', '%%'),
+            'type': option.type,
+            'metavar': metavar,
+        }
+    default = None if not_given or option.default is MISSING else option.default
+    if not_given and option.default not in (None, MISSING, ()):
+        help = f'{help} (default: {option.default})'
     told: dict[str, Any] = {'default': default, 'help': help.replace('%', '%%')}
-    if one.type is bool and one.info.read is None:
+    if option.type is bool and option.info.read is None:
         return {**SWITCH, **told}
-    if one.type is tuple:
+    if option.type is tuple:
         told['action'] = Extend
-    if one.info.choices is not None and one.type is str:
-        told['choices'] = one.info.choices
+    if option.info.choices is not None and option.type is str:
+        told['choices'] = option.info.choices
     else:
-        told['type'] = one.from_text
-    if one.info.metavar is not None:
-        told['metavar'] = one.info.metavar
+        told['type'] = option.from_text
+    if option.info.metavar is not None:
+        told['metavar'] = option.info.metavar
     return told
 
 
@@ -541,7 +552,7 @@ def _plain_type(hint: Any) -> tuple[type, bool]:
     """
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        inner = [one for one in typing.get_args(hint) if one is not type(None)]
+        inner = [kind for kind in typing.get_args(hint) if kind is not type(None)]
         optional = len(inner) < len(typing.get_args(hint))
         return _plain_type(inner[0])[0] if len(inner) == 1 else object, optional
     if origin is Literal:

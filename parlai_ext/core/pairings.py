@@ -69,7 +69,7 @@ def schemes_help() -> str:
     """
     Return the schemes for a help text: ``self_play (each target with itself), …``.
     """
-    *others, last = (f'{name} ({one.help})' for name, one in SCHEMES.items())
+    *others, last = (f'{name} ({scheme.help})' for name, scheme in SCHEMES.items())
     return f'{", ".join(others)} or {last}'
 
 
@@ -91,7 +91,9 @@ def pairings(
 
 
 def _names(roster: Roster) -> tuple[list[str], list[str]]:
-    return [one.name for one in roster.targets], [one.name for one in roster.partners]
+    return [system.name for system in roster.targets], [
+        system.name for system in roster.partners
+    ]
 
 
 def _check(roster: Roster, scheme: str) -> None:

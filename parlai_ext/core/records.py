@@ -57,7 +57,9 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
     if is_dataclass(kind):
         return _dataclass_from_json(kind, data, where)
     if origin in (types.UnionType, typing.Union):
-        (inner,) = (one for one in arguments if one is not types.NoneType)
+        (inner,) = (
+            argument for argument in arguments if argument is not types.NoneType
+        )
         return None if data is None else record_from_json(inner, data, where)
     if origin is tuple:
         items = _expect(data, (list,), 'a list', where)

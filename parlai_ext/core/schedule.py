@@ -125,9 +125,9 @@ def blocks(
     for turn, mine in enumerate(order.values()):
         packed: list[Block] = []
         for alone, group in groupby(
-            mine, lambda one: num_openers >= batchsize or sampling(one)
+            mine, lambda pairing: num_openers >= batchsize or sampling(pairing)
         ):
-            units = (shards(one.id, num_openers, size) for one in group)
+            units = (shards(pairing.id, num_openers, size) for pairing in group)
             if alone:
                 packed += [Block((shard,)) for unit in units for shard in unit]
             else:

@@ -119,8 +119,8 @@ def read_json(source: SourceFile) -> Iterator[SourceDialogue]:
 
     def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
         turns = tuple(
-            _turn(one, number, f'turn {place}')
-            for place, one in enumerate(list_value(record, 'turns'), 1)
+            _turn(turn, number, f'turn {place}')
+            for place, turn in enumerate(list_value(record, 'turns'), 1)
         )
         return SourceDialogue(source.file, number, turns, id_value(record))
 

@@ -49,12 +49,12 @@ def find_files(given: Sequence[str]) -> list[Path]:
 
     :raises UserError: for a path without any.
     """
-    paths = list(dict.fromkeys(path for one in given for path in _files(one)))
+    paths = list(dict.fromkeys(path for pattern in given for path in _files(pattern)))
     resolved: dict[Path, Path] = {}
     for path in paths:
         other = resolved.setdefault(path.resolve(), path)
         if other != path:
-            raise UserError(f'{other} and {path} are one file; name it once')
+            raise UserError(f'{other} and {path} are pattern file; name it once')
     return sorted(paths, key=lambda path: (path.name, str(path)))
 
 
@@ -65,7 +65,7 @@ def _files(given: str) -> list[Path]:
     if path.exists():
         return [path]
     if has_magic(given):
-        if paths := [Path(one) for one in glob(given) if Path(one).is_file()]:
+        if paths := [Path(path) for path in glob(given) if Path(path).is_file()]:
             return paths
         raise UserError(f'{given}: no file fits this pattern')
     raise UserError(f'{given}: no such file or folder')
@@ -75,10 +75,10 @@ def _in_folder(folder: Path) -> list[Path]:
     """
     Return the files of a folder that may hold dialogues, not those of folders in it.
     """
-    inside = [one for one in folder.iterdir() if not one.name.startswith('.')]
+    inside = [path for path in folder.iterdir() if not path.name.startswith('.')]
     if paths := [p for p in inside if p.is_file() and p.suffix in SUFFIXES]:
         return paths
-    folders = sorted(one.name for one in inside if one.is_dir())
+    folders = sorted(path.name for path in inside if path.is_dir())
     hint = f'; it has folders: {", ".join(folders[:8])}' if folders else ''
     raise UserError(f'{folder}: no files with dialogues ({", ".join(SUFFIXES)}){hint}')
 

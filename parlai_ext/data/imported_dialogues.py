@@ -117,24 +117,24 @@ def read_imports(
 
 def _add(
     imports: ImportedDialogues,
-    one: ImportedDialogue | tuple[Problem, ...],
+    imported: ImportedDialogue | tuple[Problem, ...],
     ids: dict[str, ImportedDialogue],
 ) -> None:
     """
     Add a dialogue, or count it as left out.
     """
-    if not isinstance(one, ImportedDialogue):
-        imports.refuse(one)
-    elif {one.first, one.second} <= one.humans:
+    if not isinstance(imported, ImportedDialogue):
+        imports.refuse(imported)
+    elif {imported.first, imported.second} <= imported.humans:
         imports.n_people += 1
-    elif one.id is not None and one.id in ids:
-        where = f'{ids[one.id].file}:{ids[one.id].line}'
-        what = f'the id {brief(one.id)} is that of the dialogue in {where} already'
-        imports.refuse([Problem(one.file, one.line, what)])
+    elif imported.id is not None and imported.id in ids:
+        where = f'{ids[imported.id].file}:{ids[imported.id].line}'
+        what = f'the id {brief(imported.id)} is that of the dialogue in {where} already'
+        imports.refuse([Problem(imported.file, imported.line, what)])
     else:
-        imports.dialogues.append(one)
-        if one.id is not None:
-            ids[one.id] = one
+        imports.dialogues.append(imported)
+        if imported.id is not None:
+            ids[imported.id] = imported
 
 
 def _check(imports: ImportedDialogues, rules: ImportRules) -> None:

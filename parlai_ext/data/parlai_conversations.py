@@ -55,8 +55,10 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
 
     def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
         turns = tuple(
-            SourceTurn(one.speaker.strip(), one.text, number, one.given)
-            for one in checked_dialogue(record, '').utterances
+            SourceTurn(
+                utterance.speaker.strip(), utterance.text, number, utterance.given
+            )
+            for utterance in checked_dialogue(record, '').utterances
         )
         name = id_value(record)
         return SourceDialogue(source.file, number, turns, name, self_chat=self_chat)
@@ -80,12 +82,12 @@ def read_dialogues(path: str | Path, option: str) -> list[Dialogue]:
         try:
             if isinstance(record, BadRecord):
                 raise record
-            one = checked_dialogue(record, str(number))
-            if one.id in dialogues:
-                raise BadRecord(f"'dialogue_id': {one.id!r} is there already")
+            dialogue = checked_dialogue(record, str(number))
+            if dialogue.id in dialogues:
+                raise BadRecord(f"'dialogue_id': {dialogue.id!r} is there already")
         except BadRecord as error:
             raise UserError(f'{option} {path}:{number}: {error}') from None
-        dialogues[one.id] = one
+        dialogues[dialogue.id] = dialogue
     if not dialogues:
         raise UserError(f'{option} {path}: no dialogue in it')
     return list(dialogues.values())

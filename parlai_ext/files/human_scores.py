@@ -28,15 +28,20 @@ def read_human_scores(path: str | Path) -> list[HumanJudgement]:
     judgements: list[HumanJudgement] = []
     lines: dict[tuple[str | None, ...], int] = {}
     for line, row in read_csv(path, NEEDED, COLUMNS, called='human scores '):
-        one = _judgement(row, f'{path}:{line}')
-        key = (one.system, one.dimension, one.rater, one.dialogue_id)
-        if key in lines and (one.rater or one.dialogue_id):
+        judgement = _judgement(row, f'{path}:{line}')
+        key = (
+            judgement.system,
+            judgement.dimension,
+            judgement.rater,
+            judgement.dialogue_id,
+        )
+        if key in lines and (judgement.rater or judgement.dialogue_id):
             raise UserError(
                 f'{path}:{line}: the same judgement is in line {lines[key]} already '
                 '(same system, dimension, rater and dialogue_id)'
             )
         lines[key] = line
-        judgements.append(one)
+        judgements.append(judgement)
     if not judgements:
         raise UserError(f'{path}: no judgements: the file has a header and no rows')
     return judgements

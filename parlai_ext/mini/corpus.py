@@ -42,16 +42,16 @@ def judge_example(fold: str, seed: int, index: int) -> Example:
     """
     Return a reaction (or a turn) with all turns before it.
     """
-    one = make_reaction_example(fold, seed, index)
-    return Example(one.context, one.reply)
+    example = make_reaction_example(fold, seed, index)
+    return Example(example.context, example.reply)
 
 
 def easy_judge_example(fold: str, seed: int, index: int) -> Example:
     """
     Return a `judge_example` whose corruption can be seen in the turn itself.
     """
-    one = make_reaction_example(fold, seed, index, EASY)
-    return Example(one.context, one.reply)
+    example = make_reaction_example(fold, seed, index, EASY)
+    return Example(example.context, example.reply)
 
 
 SOURCES: dict[str, Callable[[str, int, int], Example]] = {
@@ -93,9 +93,7 @@ def batches(
             vectorize(agent, SOURCES[source](fold, seed, start + i))
             for i in range(POOL * size)
         ]
-        pool.sort(
-            key=lambda one: (len(one['text_vec']), len(one.get('labels_vec', ())))
-        )
+        pool.sort(key=lambda x: (len(x['text_vec']), len(x.get('labels_vec', ()))))
         cut = [pool[i : i + size] for i in range(0, len(pool), size)]
         order = sorted(range(len(cut)), key=lambda _: rng.random())
         for i in order[: count - n_made]:

@@ -30,8 +30,10 @@ GENERIC = (
 
 ITEMS = tuple(x for topic in TOPICS for x in topic.items)
 WORDS = tuple(
-    sorted({word for topic in TOPICS for one in topic.items for word in one.split()})
-    + sorted({w for one in DETAILS.values() for v in one.values for w in v.split()})
+    sorted({word for topic in TOPICS for item in topic.items for word in item.split()})
+    + sorted(
+        {w for detail in DETAILS.values() for v in detail.values for w in v.split()}
+    )
 )
 
 
@@ -53,9 +55,9 @@ def wrong_slot(rng: random.Random, turns: Turns, other: Turns) -> str:
     """
     before = ' '.join(turn.text.lower() for turn in turns[-3:-1])
     named = [
-        one
-        for one in turns[-1].slots
-        if one in ITEMS and one in turns[-1].text and one.lower() in before
+        slot
+        for slot in turns[-1].slots
+        if slot in ITEMS and slot in turns[-1].text and slot.lower() in before
     ]
     if not named:
         return off_topic(rng, turns, other)

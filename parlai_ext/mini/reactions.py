@@ -138,7 +138,7 @@ def inventory() -> list[str]:
     """
     Return every possible reaction, without the leads.
     """
-    short = [one for family in SHORT.values() for one in family]
+    short = [pattern for family in SHORT.values() for pattern in family]
     return short + [
         sentence
         for patterns in FAMILIES.values()

@@ -32,7 +32,7 @@ def topic(name: str, do: str, doing: str, probes: str, **lists: str) -> Topic:
     Return a topic whose lists are written with ``|`` between their members.
     """
     parts = {
-        key: tuple(one.strip() for one in text.split('|'))
+        key: tuple(member.strip() for member in text.split('|'))
         for key, text in lists.items()
     }
     return Topic(name=name, do=do, doing=doing, probes=tuple(probes.split()), **parts)
@@ -61,7 +61,7 @@ def detail(**lists: str) -> Detail:
     """
     return Detail(
         **{
-            key: tuple(one.strip() for one in text.split('|'))
+            key: tuple(member.strip() for member in text.split('|'))
             for key, text in lists.items()
         }
     )

@@ -114,7 +114,7 @@ def lessons(agent: Any, job: Job, seed: int) -> Iterator[list[Any]]:
 def _facts(agent: Any, job: Job, step: int) -> dict[str, float]:
     from parlai_ext.mini.corpus import held_out_loss
 
-    size = sum(one.numel() for one in agent.model.parameters())
+    size = sum(tensor.numel() for tensor in agent.model.parameters())
     loss = held_out_loss(agent, job.lessons[-1][0], seed=0)
     return {'updates': step, 'parameters': size, 'loss': round(loss, 4)}
 
@@ -124,7 +124,7 @@ def _loss(acts: Sequence[Any]) -> float:
     Return the loss of one batch: per token (generators) or per example (rankers).
     """
     metrics = [act['metrics'] for act in acts]
-    losses = [one.get('loss', one.get('mean_loss')) for one in metrics]
+    losses = [loss.get('loss', loss.get('mean_loss')) for loss in metrics]
     return float(sum(x._numer for x in losses) / sum(x._denom for x in losses))
 
 
@@ -155,7 +155,9 @@ def train_all(
     context = multiprocessing.get_context('spawn')
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
         waiting = [pool.submit(train, job, seed, str(out), tokenizer) for job in jobs]
-        return {name: one for done in waiting for name, one in done.result().items()}
+        return {
+            name: facts for done in waiting for name, facts in done.result().items()
+        }
 
 
 def record(facts: Mapping[str, Mapping[str, float]], path: Path) -> None:

@@ -58,8 +58,10 @@ class AgentChat:
             some = conversations[start : start + self.batchsize]
             replies += self.agent.replies(some)
         return [
-            ChatReply(None, one.reason) if isinstance(one, NoReply) else ChatReply(one)
-            for one in replies
+            ChatReply(None, reply.reason)
+            if isinstance(reply, NoReply)
+            else ChatReply(reply)
+            for reply in replies
         ]
 
 

@@ -129,9 +129,9 @@ def check_agent(agent: Any, model_file: str) -> TorchGeneratorAgent:
         raise UserError(f'judge {model_file}: {part} is no decoder of ParlAI itself')
     plain = (TorchGeneratorAgent, ImageSeq2seqAgent)  # the latter without an image
     for method in ('_encoder_input', '_model_input'):
-        known = [getattr(one, method) for one in plain]
+        known = [getattr(kind_of_agent, method) for kind_of_agent in plain]
         if getattr(type(agent), method) not in known:
-            raise UserError(f'judge {model_file}: {kind} reads more than text')
+            raise UserError(f'judge {model_file}: {kind} reads more than kind_of_agent')
     return agent
 
 

@@ -167,10 +167,12 @@ def correlate(
     result = {}
     for name in coefficients:
         value = json_number(float(COEFFICIENTS[name](left[None], right[None])[0]))
-        one = Correlation(value, len(left))
+        correlation = Correlation(value, len(left))
         draws = np.concatenate(drawn[name])
         result[name] = (
-            _with_interval(one, draws, bootstraps, name, points) if bootstraps else one
+            _with_interval(correlation, draws, bootstraps, name, points)
+            if bootstraps
+            else correlation
         )
     return result
 
@@ -189,7 +191,7 @@ def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
 
 
 def _with_interval(
-    one: Correlation, draws: Floats, bootstraps: int, name: str, points: Points
+    correlation: Correlation, draws: Floats, bootstraps: int, name: str, points: Points
 ) -> Correlation:
     """
     Return a correlation with the interval of its draws, or with the reason for none.
@@ -197,12 +199,14 @@ def _with_interval(
     draws = draws[~np.isnan(draws)]
     if 2 * len(draws) < bootstraps or not len(draws):
         what = f'most resamples hold too few different {points.unit}'
-        return replace(one, reason=f'no interval: {what}')
+        return replace(correlation, reason=f'no interval: {what}')
     if np.ptp(draws) < 1e-12:
         what = 'order' if name in OF_ORDER else 'correlation'
-        return replace(one, reason=f'no interval: no resample changes the {what}')
+        return replace(
+            correlation, reason=f'no interval: no resample changes the {what}'
+        )
     low, high = (json_number(float(end)) for end in np.quantile(draws, ENDS))
-    return replace(one, low=low, high=high)
+    return replace(correlation, low=low, high=high)
 
 
 def agreement_data(
@@ -216,11 +220,19 @@ def agreement_data(
         `None`, a ``'reason'``.
     """
     data: dict[str, Any] = {
-        name: {'value': one.value, 'low': one.low, 'high': one.high}
-        for name, one in correlations.items()
+        name: {
+            'value': correlation.value,
+            'low': correlation.low,
+            'high': correlation.high,
+        }
+        for name, correlation in correlations.items()
     }
     data |= {'n': next(iter(correlations.values())).n, **about}
-    if reasons := [one.reason for one in correlations.values() if one.reason]:
+    if reasons := [
+        correlation.reason
+        for correlation in correlations.values()
+        if correlation.reason
+    ]:
         data['reason'] = reasons[-1]
     return data
 
@@ -343,7 +355,7 @@ def _systems_with_both(
     if isinstance(reference, Mapping):
         known = {name for name, value in reference.items() if value is not None}
     else:
-        known = {one.system for one in reference}
+        known = {judgement.system for judgement in reference}
     there = [
         i for i, name in enumerate(systems) if name in known and not np.isnan(means[i])
     ]
@@ -386,19 +398,23 @@ class AnnotatorPanel:
         Return the panel of the judgements of these systems.
         """
         column = {name: i for i, name in enumerate(systems)}
-        used = [one for one in judgements if one.system in column]
+        used = [j for j in judgements if j.system in column]
         # sorted, so that the order of the rows in a file changes nothing
-        used.sort(key=lambda one: (one.system, one.rater or '', one.value))
+        used.sort(key=lambda j: (j.system, j.rater or '', j.value))
         units: dict[tuple[str, str], list[HumanJudgement]] = defaultdict(list)
-        for k, one in enumerate(used):
-            key = ('row', f'{k:09}') if one.rater is None else ('rater', one.rater)
-            units[key].append(one)
+        for row, judgement in enumerate(used):
+            annotator = (
+                ('row', f'{row:09}')
+                if judgement.rater is None
+                else ('rater', judgement.rater)
+            )
+            units[annotator].append(judgement)
         sums = np.zeros((len(units), len(systems)))
         counts = np.zeros((len(units), len(systems)))
         for u, key in enumerate(sorted(units)):
-            for one in units[key]:
-                sums[u, column[one.system]] += one.value
-                counts[u, column[one.system]] += 1
+            for judgement in units[key]:
+                sums[u, column[judgement.system]] += judgement.value
+                counts[u, column[judgement.system]] += 1
         return cls(sums, counts)
 
     def means(self) -> Floats:
@@ -445,8 +461,8 @@ def correlate_with_ranks(
     notes = [f'no human rank: {", ".join(unranked)}'] if unranked else []
     notes += [f'no rating: {", ".join(unrated)}'] if unrated else []
     left, right = _two_sides(values, ranks, there)
-    one = correlate(left, -right, RATINGS, [coefficient])[coefficient]
-    return replace(one, notes=tuple(notes))
+    correlation = correlate(left, -right, RATINGS, [coefficient])[coefficient]
+    return replace(correlation, notes=tuple(notes))
 
 
 def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
@@ -456,8 +472,8 @@ def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
     names = sorted({name for own in annotators.values() for name in own})
     means: dict[str, float | None] = {}
     for name in names:
-        given = [own.get(name) for own in annotators.values()]
-        numbers = [float(one) for one in given if one is not None and one == one]
+        ranks = [own.get(name) for own in annotators.values()]
+        numbers = [float(rank) for rank in ranks if rank is not None and rank == rank]
         means[name] = math.fsum(numbers) / len(numbers) if numbers else None
     return means
 
@@ -485,8 +501,8 @@ def agreement_among_annotators(
     :param systems: compare these alone (`None`: all).
     """
     taus, left_out = [], 0
-    for one, other in combinations(sorted(annotators), 2):
-        a, b = annotators[one], annotators[other]
+    for annotator, other in combinations(sorted(annotators), 2):
+        a, b = annotators[annotator], annotators[other]
         there = [n for n in sorted(a) if _known(a[n]) and _known(b.get(n))]
         there = [n for n in there if systems is None or n in systems]
         sides = _two_sides(a, b, there)
@@ -566,8 +582,8 @@ def with_range(
 
 
 def _two_sides(
-    one: Mapping[str, float | None],
-    other: Mapping[str, float | None],
+    first: Mapping[str, float | None],
+    second: Mapping[str, float | None],
     names: Sequence[str],
 ) -> tuple[Floats, Floats]:
     """
@@ -575,7 +591,7 @@ def _two_sides(
     """
     left, right = (
         round_off_noise(np.array([_number(side[name]) for name in names]))
-        for side in (one, other)
+        for side in (first, second)
     )
     return left, right
 

@@ -86,12 +86,12 @@ def win_matrix(
     """
     place = {name: i for i, name in enumerate(systems)}
     wins = np.zeros((len(systems), len(systems)))
-    for one, other, winner in games:
-        i, j = place[one], place[other]
+    for first, other, winner in games:
+        i, j = place[first], place[other]
         if winner is None:
             wins[i, j] += 0.5
             wins[j, i] += 0.5
-        elif winner == one:
+        elif winner == first:
             wins[i, j] += 1
         else:
             wins[j, i] += 1

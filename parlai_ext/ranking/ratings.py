@@ -113,7 +113,10 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
     sums: dict[str, float | None] = dict.fromkeys(sorted(raw))
     if reason is None:
         ranks = [rank_values({n: raw[n][d] for n in sums}) for d in complete]
-        sums = {n: -math.fsum(one[n] or 0.0 for one in ranks) for n in sums}
+        sums = {
+            n: -math.fsum(dimension_ranks[n] or 0.0 for dimension_ranks in ranks)
+            for n in sums
+        }
     return Rating('sum_of_ranks', sums, signature, {}, reason, tuple(notes))
 
 
@@ -198,13 +201,13 @@ def _openskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
 
     def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
         skills = {name: model.rating() for name in systems}
-        for one, other, winner in games:
-            ranks = [0, 0] if winner is None else [winner != one, winner != other]
-            teams = [[skills[one]], [skills[other]]]
-            ((skills[one],), (skills[other],)) = model.rate(
+        for first, second, winner in games:
+            ranks = [0, 0] if winner is None else [winner != first, winner != second]
+            teams = [[skills[first]], [skills[second]]]
+            ((skills[first],), (skills[second],)) = model.rate(
                 teams, ranks=[int(rank) for rank in ranks]
             )
-        return {name: (one.mu, one.sigma) for name, one in skills.items()}
+        return {name: (skill.mu, skill.sigma) for name, skill in skills.items()}
 
     return rate_in_order
 
@@ -215,12 +218,12 @@ def _trueskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
 
     def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
         skills = {name: env.create_rating() for name in systems}
-        for one, other, winner in games:
-            better, worse = (other, one) if winner == other else (one, other)
+        for first, second, winner in games:
+            better, worse = (second, first) if winner == second else (first, second)
             skills[better], skills[worse] = model.rate_1vs1(
                 skills[better], skills[worse], drawn=winner is None, env=env
             )
-        return {name: (one.mu, one.sigma) for name, one in skills.items()}
+        return {name: (skill.mu, skill.sigma) for name, skill in skills.items()}
 
     return rate_in_order
 

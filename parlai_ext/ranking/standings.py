@@ -118,10 +118,10 @@ def best_first(standings: Sequence[Standing]) -> list[Standing]:
     Return standings by rank, then score, then name; systems without a rank come last.
     """
 
-    def key(one: Standing) -> tuple[Any, ...]:
-        missing = one.score is None
-        order = (one.rank is None, one.rank or 0)
-        return (*order, missing, -(one.score or 0.0), one.system)
+    def key(standing: Standing) -> tuple[Any, ...]:
+        missing = standing.score is None
+        order = (standing.rank is None, standing.rank or 0)
+        return (*order, missing, -(standing.score or 0.0), standing.system)
 
     return sorted(standings, key=key)
 

@@ -91,8 +91,8 @@ class Match:
         """
         The system with more points over the games; `None` for a tie.
         """
-        one, other = self.systems
-        return _winner(one, self.points[0], other, self.points[1])
+        first, second = self.systems
+        return _winner(first, self.points[0], second, self.points[1])
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class Tournament:
             games.setdefault(sorted_pair(result.game), []).append(result)
         return tuple(
             Match(
-                (one, other),
-                (sum(r.total(one) for r in own), sum(r.total(other) for r in own)),
+                (first, second),
+                (sum(r.total(first) for r in own), sum(r.total(second) for r in own)),
                 len(own),
             )
-            for (one, other), own in sorted(games.items())
+            for (first, second), own in sorted(games.items())
         )
 
     @cached_property
@@ -147,7 +147,7 @@ class Tournament:
         if not self.compared:
             return 'no game has a raw score of both sides on any dimension'
         if self.never_met:
-            pairs = [f'{one} and {other}' for one, other in self.never_met]
+            pairs = [f'{first} and {second}' for first, second in self.never_met]
             more = f' (and {len(pairs) - 3} more pairs)' if len(pairs) > 3 else ''
             return f'never met: {", ".join(pairs[:3])}{more}'
         return None
@@ -178,11 +178,11 @@ class Tournament:
         `None` where they never met, and on the diagonal.
         """
         table: dict[str, dict[str, int | None]] = {
-            one: dict.fromkeys(self.systems) for one in self.systems
+            system: dict.fromkeys(self.systems) for system in self.systems
         }
         for match in self.matches:
-            one, other = match.systems
-            table[one][other], table[other][one] = match.points
+            first, second = match.systems
+            table[first][second], table[second][first] = match.points
         return table
 
     def dimension_points(self) -> dict[str, dict[str, int]]:
@@ -203,10 +203,10 @@ class Tournament:
         ends = [f'{unit}_{end}' for unit in UNITS for end in ENDS]
         records = {name: dict.fromkeys(ends, 0) for name in self.systems}
         decided = [
-            ('games', (one.game.first, one.game.second), one.winner)
-            for one in self.compared
+            ('games', (result.game.first, result.game.second), result.winner)
+            for result in self.compared
         ]
-        decided += [('matches', one.systems, one.winner) for one in self.matches]
+        decided += [('matches', match.systems, match.winner) for match in self.matches]
         for unit, pair, winner in decided:
             for name in pair:
                 end = 'drawn' if winner is None else 'won' if winner == name else 'lost'
@@ -282,13 +282,13 @@ def mean_raw(games: Sequence[Game]) -> dict[str, dict[str, float | None]]:
     }
 
 
-def _winner(one: str, points: int, other: str, others: int) -> str | None:
+def _winner(first: str, points: int, other: str, others: int) -> str | None:
     """
     Return the side with more points; `None` when both have the same.
     """
     if points == others:
         return None
-    return one if points > others else other
+    return first if points > others else other
 
 
 def sorted_pair(game: Game) -> tuple[str, str]:

@@ -77,8 +77,10 @@ def read_page_dialogues(
     longest = max(1, int(run.manifest['protocol'].get('num_turns') or 1))
     limit = max(FEWEST, min(MAX_DIALOGUES, MAX_UTTERANCES // longest))
     candidates = []
-    for one in _read_candidates(run, scorer_signature, pairings, dimensions, games):
-        candidates.append(one)
+    for candidate in _read_candidates(
+        run, scorer_signature, pairings, dimensions, games
+    ):
+        candidates.append(candidate)
         on_read()
     picks = choose(candidates, limit)
     dialogues = _read_picks(run, scorer_signature, pairings, picks, dimensions, games)
@@ -165,11 +167,13 @@ def _read_candidates(
     for shard in run.dialogue_shards():
         place = (shard.pairing_id, shard.index)
         names = target_and_partner(pairings[shard.pairing_id], run.manifest)
-        scored = scores.by_dialogue(*place)
+        scored_dialogues = scores.by_dialogue(*place)
         for dialogue in run.read_dialogues(*place):
-            one = scored.get(dialogue.id)
-            value = dialogue_means(dialogue, one, names[0]).get(main) if one else None
-            if games and (won := dimensions_won(dialogue, one, names, dimensions)):
+            scored = scored_dialogues.get(dialogue.id)
+            value = (
+                dialogue_means(dialogue, scored, names[0]).get(main) if scored else None
+            )
+            if games and (won := dimensions_won(dialogue, scored, names, dimensions)):
                 value = float(len(won[0]) - len(won[1]))
             yield Candidate(dialogue.id, *place, names[0], value)
 
@@ -201,14 +205,16 @@ def _read_picks(
         names = target_and_partner(pairings[shard.pairing_id], run.manifest)
         starts = names[0] == pairings[shard.pairing_id]['first']
         both = both_judged and names[0] != names[1] and names[1] not in people
-        scored = scores.by_dialogue(*place)
+        scored_dialogues = scores.by_dialogue(*place)
         for dialogue in run.read_dialogues(*place):
             if dialogue.id in picks_here:
                 pick = picks_here[dialogue.id]
-                one = scored.get(dialogue.id)
-                won = dimensions_won(dialogue, one, names, dimensions)
+                scored = scored_dialogues.get(dialogue.id)
+                won = dimensions_won(dialogue, scored, names, dimensions)
                 yield {
-                    **dialogue_data(dialogue, one, names, dimensions, starts, labels),
+                    **dialogue_data(
+                        dialogue, scored, names, dimensions, starts, labels
+                    ),
                     'why': pick.why,
                     'value': _rounded(pick.candidate.value),
                     'both': both,

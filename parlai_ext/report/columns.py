@@ -163,10 +163,10 @@ def _rank_range(row: Row) -> str:
     """
     Return the ranks that the data leave open, where there is more than one.
     """
-    one = row.standing
-    if (one.rank_low, one.rank_high) == (one.rank, one.rank):
+    standing = row.standing
+    if (standing.rank_low, standing.rank_high) == (standing.rank, standing.rank):
         return ''
-    return f'({one.rank_low}–{one.rank_high})'
+    return f'({standing.rank_low}–{standing.rank_high})'
 
 
 def _terminal_system(row: Row) -> str:
@@ -175,10 +175,10 @@ def _terminal_system(row: Row) -> str:
 
 
 def _terminal_interval(row: Row) -> str:
-    one = row.standing
-    if one.low is None or one.high is None:
+    standing = row.standing
+    if standing.low is None or standing.high is None:
         return 'no interval'
-    return f'[{number(one.low, row.digits)}, {number(one.high, row.digits)}]'
+    return f'[{number(standing.low, row.digits)}, {number(standing.high, row.digits)}]'
 
 
 def _page_rank(row: Row) -> Cell:
@@ -221,19 +221,19 @@ def _n_unplayed(row: Row) -> int | None:
 
 
 def _points(row: Row) -> int | None:
-    result, one = row.ranking.tournament, row.standing
-    if result is None or one.system not in result.dimension_points:
+    result, standing = row.ranking.tournament, row.standing
+    if result is None or standing.system not in result.dimension_points:
         return None
-    if one.dimension == result.name:
-        return result.total_points(one.system)
-    return result.dimension_points[one.system].get(one.dimension)
+    if standing.dimension == result.name:
+        return result.total_points(standing.system)
+    return result.dimension_points[standing.system].get(standing.dimension)
 
 
 def _rating_sd(row: Row) -> float | None:
-    result, one = row.ranking.tournament, row.standing
-    if result is None or one.dimension != result.name:
+    result, standing = row.ranking.tournament, row.standing
+    if result is None or standing.dimension != result.name:
         return None
-    return result.chosen_rating.spreads.get(one.system)
+    return result.chosen_rating.spreads.get(standing.system)
 
 
 COLUMNS = (

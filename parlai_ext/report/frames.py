@@ -85,7 +85,9 @@ def scores_frame(run: RunFolder, scorer_signature: str) -> pandas.DataFrame:
             for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
                 dialogues.append(dialogue)
                 scored.append(by_id[dialogue.id])
-    dimensions = dict.fromkeys(s.dimension for one in scored for s in one.scores)
+    dimensions = dict.fromkeys(
+        s.dimension for scored_dialogue in scored for s in scored_dialogue.scores
+    )
     return score_frame(dialogues, scored, list(dimensions))
 
 
@@ -105,8 +107,8 @@ def score_frame(
     import pandas
 
     rows: dict[tuple[str, int | None, str], dict[str, Any]] = {}
-    for dialogue, one in zip(dialogues, scored, strict=True):
-        for score in one.scores:
+    for dialogue, scored_dialogue in zip(dialogues, scored, strict=True):
+        for score in scored_dialogue.scores:
             index = score.utterance_index
             row = rows.setdefault(
                 (dialogue.id, index, score.system),
@@ -116,7 +118,9 @@ def score_frame(
                     'speaker': score.system,
                     'text': None if index is None else dialogue.utterances[index].text,
                     'reason': {},
-                    'cut_tokens': 0 if index is None else one.truncated.get(index, 0),
+                    'cut_tokens': 0
+                    if index is None
+                    else scored_dialogue.truncated.get(index, 0),
                 },
             )
             row[score.dimension] = score.value

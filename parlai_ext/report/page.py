@@ -79,7 +79,7 @@ def render_page(
             bounds=_bounds(ranking),
             shown=shown,
             chosen_by='points' if result else main,
-            both_judged=any(one['both'] for one in shown.dialogues),
+            both_judged=any(dialogue['both'] for dialogue in shown.dialogues),
             tournament=tournament.page_data(result) if result else None,
             recipe=recipe(ranking, manifest, guessed),
         )
@@ -198,13 +198,17 @@ def _board(
         'rating': is_rating,
         'axis': axis,
         'digits': digits,
-        'columns': [{'title': title, 'style': one.style} for one, title in columns],
+        'columns': [
+            {'title': title, 'style': column.style} for column, title in columns
+        ],
         'rows': [
             {
                 'standing': row.standing,
                 'floor': row.floor,
                 'mark': mark(axis, row.standing),
-                'cells': [one.cell(row) if one.cell else None for one, _ in columns],
+                'cells': [
+                    column.cell(row) if column.cell else None for column, _ in columns
+                ],
             }
             for row in rows
         ],
@@ -244,7 +248,9 @@ def _bounds(ranking: Ranking) -> list[dict[str, Any]]:
     """
     rows = []
     for dimension in ranking.dimensions:
-        scores = {one.system: one.score for one in ranking.standings[dimension]}
+        scores = {
+            standing.system: standing.score for standing in ranking.standings[dimension]
+        }
         for system, bounds in ranking.bounds.get(dimension, {}).items():
             if bounds.unscored_share:
                 rows.append(

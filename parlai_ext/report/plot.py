@@ -71,7 +71,7 @@ def axis_for(standings: Sequence[Standing], ticks: int = 4) -> Axis:
     Return the axis on which every score and interval has a place.
     """
     names = ('score', 'low', 'high', 'low_fixed', 'high_fixed')
-    given = (getattr(one, name) for one in standings for name in names)
+    given = (getattr(standing, name) for standing in standings for name in names)
     values = [float(v) for v in given if v is not None and math.isfinite(v)]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if high - low <= 1e-12 * max(1.0, abs(high)):
@@ -131,17 +131,17 @@ def plot_ranking(ranking: Ranking, dimension: str | None = None) -> Figure:
     standings = best_first(ranking.standings[name])
     figure = Figure(figsize=(7, 1.2 + 0.35 * len(standings)), layout='constrained')
     axes = figure.add_subplot()
-    for y, one in enumerate(standings):
-        is_claimed = one.rank is not None and not is_floor(one.system)
+    for y, standing in enumerate(standings):
+        is_claimed = standing.rank is not None and not is_floor(standing.system)
         for low, high, width in (
-            (one.low, one.high, 1.2),
-            (one.low_fixed, one.high_fixed, 3.5),
+            (standing.low, standing.high, 1.2),
+            (standing.low_fixed, standing.high_fixed, 3.5),
         ):
             if low is not None and high is not None:
                 axes.plot([low, high], [y, y], color='C0', linewidth=width)
-        if one.score is not None:
+        if standing.score is not None:
             face = 'C0' if is_claimed else 'white'
-            axes.plot([one.score], [y], 'o', color='C0', markerfacecolor=face)
+            axes.plot([standing.score], [y], 'o', color='C0', markerfacecolor=face)
     axes.set_yticks(range(len(standings)), [one_line(s.system) for s in standings])
     axes.set_ylim(len(standings) - 0.5, -0.5)
     axes.set_xlabel(f'{one_line(name)} (95 % intervals)')

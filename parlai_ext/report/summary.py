@@ -38,14 +38,16 @@ def leader_sentence(standings: Sequence[Standing], dimension: str) -> str:
     """
     Return which system is first on a dimension and which cannot be told apart from it.
     """
-    ranked = [one for one in best_first(standings) if one.rank is not None]
+    ranked = [
+        standing for standing in best_first(standings) if standing.rank is not None
+    ]
     if not ranked:
         return f'On {dimension} no system could be ranked.'
     top, *rest = ranked
     if not rest:
         return f'On {dimension}, {top.system} is the only ranked system.'
     start = f'On {dimension}, {top.system} comes first of {len(ranked)} systems'
-    tied = [one.system for one in rest if one.rank == top.rank]
+    tied = [standing.system for standing in rest if standing.rank == top.rank]
     if tied:
         return f'{start}; this run cannot tell it apart from {join_names(tied, "or")}.'
     if top.rank_high == top.rank:
@@ -59,7 +61,11 @@ def _other_dimensions_sentence(ranking: Ranking, dimensions: Sequence[str]) -> s
     """
     firsts: dict[str, list[str]] = {}
     for dimension in dimensions:
-        ranked = [one for one in best_first(ranking.standings[dimension]) if one.rank]
+        ranked = [
+            standing
+            for standing in best_first(ranking.standings[dimension])
+            if standing.rank
+        ]
         name = ranked[0].system if ranked else 'nobody'
         firsts.setdefault(name, []).append(dimension)
     parts = [f'{name} on {join_names(where)}' for name, where in firsts.items()]
@@ -79,7 +85,9 @@ def warnings(ranking: Ranking) -> list[str]:
         lines.append(
             f'On {join_names(where)} the floor {floor} scores above {systems}.'
         )
-    as_good = [_baselines_as_good(ranking, one) for one in ranking.dimensions]
+    as_good = [
+        _baselines_as_good(ranking, dimension) for dimension in ranking.dimensions
+    ]
     if any(as_good):
         lines.append(
             'Something trivial agrees with the reference as well as the scorer does: '
@@ -104,9 +112,9 @@ def _floors_above(standings: Sequence[Standing]) -> list[tuple[str, str]]:
     a sign that the scorer rewards the wrong thing.
     """
     scored = [
-        (one.system, one.score)
-        for one in standings
-        if one.rank is not None and one.score is not None
+        (standing.system, standing.score)
+        for standing in standings
+        if standing.rank is not None and standing.score is not None
     ]
     pairs = []
     for floor, floor_score in scored:

@@ -69,8 +69,8 @@ def _dimension_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
     Yield the lines of one dimension: ranked systems, reference, unranked ones.
     """
     standings = best_first(ranking.standings[dimension])
-    digits = digits_for([one.score for one in standings])
-    rows = [Row(ranking, one, digits) for one in standings]
+    digits = digits_for([standing.score for standing in standings])
+    rows = [Row(ranking, standing, digits) for standing in standings]
     yield pad_cell(one_line(dimension), WIDTH).rstrip()
     yield from _table_lines(rows)
     yield from _agreement_lines(ranking, dimension)
@@ -138,7 +138,9 @@ def _closing_lines(ranking: Ranking) -> Iterator[str]:
     """
     Yield what concerns all dimensions: floors, notes, warnings.
     """
-    names = {one.system for rows in ranking.standings.values() for one in rows}
+    names = {
+        standing.system for rows in ranking.standings.values() for standing in rows
+    }
     if any(is_floor(name) for name in names):
         yield '* a floor: shown for comparison, no part of any claim'
     if ranking.incomparable_systems:

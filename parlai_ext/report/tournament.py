@@ -154,13 +154,15 @@ def page_data(result: TournamentResult) -> dict[str, Any]:
     """
     names = systems_by_rating(result)
     others = [name for name in result.ratings if name != result.rating]
-    columns = {one: _rating_cells(result.ratings[one].values, names) for one in others}
+    columns = {
+        method: _rating_cells(result.ratings[method].values, names) for method in others
+    }
     return {
         'line': size_and_rule(result),
         'name': result.name,
         'dimensions': result.dimensions,
         'notes': notes(result),
-        'others': [RATING_TITLES.get(one, one) for one in others],
+        'others': [RATING_TITLES.get(method, method) for method in others],
         'rows': [
             {
                 'system': name,
@@ -174,14 +176,14 @@ def page_data(result: TournamentResult) -> dict[str, Any]:
                     for unit in UNITS
                 },
                 'points': [result.dimension_points[name][d] for d in result.dimensions],
-                'others': [columns[one][name] for one in others],
+                'others': [columns[method][name] for method in others],
             }
             for name in names
         ],
         'taus': [
-            {'method': RATING_TITLES.get(one, one), 'tau': tau}
-            for one in (result.rating, *others)
-            if (tau := result.ratings[one].tau) is not None
+            {'method': RATING_TITLES.get(method, method), 'tau': tau}
+            for method in (result.rating, *others)
+            if (tau := result.ratings[method].tau) is not None
         ],
     }
 

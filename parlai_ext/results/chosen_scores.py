@@ -33,10 +33,14 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
         for name, scorer in scorers.items()
         if scorer.get('config', section) == section and not scorer.get('given')
     ]
-    matching = [n for n, one in scorers.items() if wanted in (n, _scorer_name(one))]
+    matching = [
+        n for n, record in scorers.items() if wanted in (n, _scorer_name(record))
+    ]
     choice = matching if wanted else own or list(scorers)
     if len(choice) != 1:
-        known = ', '.join(f'{n} ({_scorer_name(one)})' for n, one in scorers.items())
+        known = ', '.join(
+            f'{n} ({_scorer_name(record)})' for n, record in scorers.items()
+        )
         raise UserError(
             f'--scores: {wanted or "not given"}; choose one of {known}; '
             f'each is a folder of {run.root / "scores"} with its signature'

@@ -150,9 +150,9 @@ def truncation_notes(truncated: Mapping[str, CutContexts]) -> list[str]:
     report warns.
     """
     listed = [
-        f'{name} {one.n_cut} of {one.n_contexts} ({percent(one.share)})'
-        for name, one in truncated.items()
-        if one.comparable
+        f'{name} {cut.n_cut} of {cut.n_contexts} ({percent(cut.share)})'
+        for name, cut in truncated.items()
+        if cut.comparable
     ]
     if not listed:
         return []
@@ -212,7 +212,7 @@ def all_standings(
                 tables.systems,
                 name,
                 ranked=ranked.tolist(),
-                n_dialogues=[tables.n_dialogues[one] for one in tables.systems],
+                n_dialogues=[tables.n_dialogues[system] for system in tables.systems],
                 n_unscored=tables.unscored(values),
                 higher_is_better=(higher_is_better or {}).get(name, True),
                 partners=options.partners,

@@ -217,7 +217,9 @@ class Ranking:
         The systems of whose contexts too many were cut to fit into the judge.
         """
         truncated = self.truncated or {}
-        return frozenset(name for name, one in truncated.items() if not one.comparable)
+        return frozenset(
+            name for name, truncation in truncated.items() if not truncation.comparable
+        )
 
     def leading_coefficient(self, dimension: str) -> str:
         """

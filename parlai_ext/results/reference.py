@@ -62,8 +62,8 @@ def read_reference(
     by_dimension: dict[str, DimensionReference] = dict(protocol.reference)
     if human:
         judgements: dict[str, list[HumanJudgement]] = {}
-        for one in human:
-            judgements.setdefault(one.dimension, []).append(one)
+        for judgement in human:
+            judgements.setdefault(judgement.dimension, []).append(judgement)
         kind, by_dimension = 'human', dict(judgements)
     rating: Values = {}
     for name in list(by_dimension) if is_tournament else ():
@@ -83,9 +83,9 @@ def _rating_reference(given: DimensionReference, best_is_smallest: bool) -> Valu
     if isinstance(given, Mapping):
         return {name: sign * value for name, value in given.items()}
     values: dict[str, dict[str, list[float]]] = {}
-    for one in given:
-        by_system = values.setdefault(one.rater or '', {})
-        by_system.setdefault(one.system, []).append(sign * one.value)
+    for judgement in given:
+        by_system = values.setdefault(judgement.rater or '', {})
+        by_system.setdefault(judgement.system, []).append(sign * judgement.value)
     ranks = mean_ranks(
         {
             annotator: rank_values(

@@ -274,9 +274,9 @@ class Scorer:
         """
         values = option_values(self.options)
         return [
-            (one.info.model, values[name])
-            for name, one in options_of(type(self.options)).items()
-            if one.info.model is not None and values[name] not in NO_MODEL
+            (option.info.model, values[name])
+            for name, option in options_of(type(self.options)).items()
+            if option.info.model is not None and values[name] not in NO_MODEL
         ]
 
     def signature_fields(self) -> Mapping[str, Any]:
@@ -336,7 +336,7 @@ class Scorer:
             raise UserError(
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
             )
-        return [self._completed(one) for one in scores]
+        return [self._completed(item_score) for item_score in scores]
 
     def flattened(
         self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]
@@ -359,22 +359,22 @@ class Scorer:
                     index,
                     dialogue.utterances[place].speaker,
                     dimension,
-                    one.values[dimension],
-                    one.reasons.get(dimension),
+                    item_score.values[dimension],
+                    item_score.reasons.get(dimension),
                 )
-                for (index, place), one in zip(places, scores, strict=True)
+                for (index, place), item_score in zip(places, scores, strict=True)
                 for dimension in self.dimensions
                 if dimension not in self.once_per_speaker or place == last[place % 2]
             ),
             {
-                place: one.evidence
-                for (_, place), one in zip(places, scores, strict=True)
-                if one.evidence is not None
+                place: item_score.evidence
+                for (_, place), item_score in zip(places, scores, strict=True)
+                if item_score.evidence is not None
             },
             {
-                place: one.cut
-                for (_, place), one in zip(places, scores, strict=True)
-                if one.cut
+                place: item_score.cut
+                for (_, place), item_score in zip(places, scores, strict=True)
+                if item_score.cut
             },
         )
 
@@ -397,20 +397,20 @@ class Scorer:
 
     def _signed_models(self) -> Iterator[str]:
         kinds = [
-            one.info.model
-            for one in options_of(type(self.options)).values()
-            if one.info.model is not None
+            option.info.model
+            for option in options_of(type(self.options)).values()
+            if option.info.model is not None
         ]
         signed = dict.fromkeys(self.named_models()) | dict.fromkeys(self.models.loaded)
         for kind, name in signed:
             model = self.models.loaded[kind, name]
             yield f'{LABELS.get(kind, kind)}:({model.signature})'
         for kind in kinds:
-            if kind not in {one for one, _ in signed}:
+            if kind not in {signed_kind for signed_kind, _ in signed}:
                 yield f'{LABELS.get(kind, kind)}:(none)'
 
-    def _completed(self, one: ItemScore) -> ItemScore:
-        for dimension in one.values:
+    def _completed(self, item_score: ItemScore) -> ItemScore:
+        for dimension in item_score.values:
             if dimension not in self.dimensions:
                 hint = nearest(dimension, self.dimensions)
                 raise UserError(
@@ -420,13 +420,13 @@ class Scorer:
         values: dict[str, float | None] = {}
         reasons: dict[str, str | None] = {}
         for dimension in self.dimensions:
-            value = one.values.get(dimension)
+            value = item_score.values.get(dimension)
             finite = value is not None and math.isfinite(value)
             values[dimension] = float(value) if finite and value is not None else None
             if not finite:
-                told = one.reasons.get(dimension)
+                told = item_score.reasons.get(dimension)
                 reasons[dimension] = told or f'the scorer gives {value}'
-        return ItemScore(values, reasons, one.evidence, one.cut)
+        return ItemScore(values, reasons, item_score.evidence, item_score.cut)
 
 
 @dataclass(frozen=True)
@@ -582,14 +582,14 @@ def unscored_systems(
     return reasons
 
 
-def row_cosines(one: np.ndarray, other: np.ndarray) -> list[float | None]:
+def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:
     """
     Return the cosine of each row of one array and the same row of the other; `None`
     where a row is zero.
     """
     import numpy as np
 
-    left, right = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    left, right = np.asarray(first, np.float64), np.asarray(second, np.float64)
     lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     products = np.einsum('ij,ij->i', left, right)
     return [

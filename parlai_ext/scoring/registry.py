@@ -84,7 +84,9 @@ def outside_scorer(name: str) -> type[Scorer]:
             for key, value in vars(module).items()
             if isinstance(value, type) and issubclass(value, Scorer)
         ]
-        hint = nearest(attribute, [one for one in classes if one != 'Scorer'])
+        hint = nearest(
+            attribute, [class_name for class_name in classes if class_name != 'Scorer']
+        )
         raise UserError(f'scorer {name}: no scorer {attribute!r} in it; {hint}')
     if not scorer.name or '|' in scorer.name:
         raise UserError(f'scorer {name}: its class needs a name')
@@ -112,11 +114,11 @@ def scorer_section(
     if is_outside(name) and not pairs and not named_by_user:
         return dict(section)
     cls = find_scorer(name, named_by_user=named_by_user)
-    known = {one.dest(cls.name) for one in options_of(cls.options_class).values()}
+    known = {option.dest(cls.name) for option in options_of(cls.options_class).values()}
     for other in ('fed',):  # whose flags commands have
-        for one in options_of(find_scorer(other).options_class).values():
-            if opt.get(one.dest(other)) is not None and one.dest(other) not in known:
-                raise UserError(f'{one.flag(other)}: scorer {name} has no such option')
+        for own in options_of(find_scorer(other).options_class).values():
+            if opt.get(own.dest(other)) is not None and own.dest(other) not in known:
+                raise UserError(f'{own.flag(other)}: scorer {name} has no such option')
     pairs = [pairs] if isinstance(pairs, str) else pairs
     return {
         **section,

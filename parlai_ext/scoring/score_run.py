@@ -265,7 +265,7 @@ def counted(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreRepor
     """
     Return the report with one more shard in it.
     """
-    scores = [score for one in scored for score in one.scores]
+    scores = [score for dialogue in scored for score in dialogue.scores]
     judged = {(s.dialogue_id, s.utterance_index) for s in scores}
     return replace(
         report,
@@ -274,5 +274,6 @@ def counted(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreRepor
         n_utterances=report.n_utterances
         + sum(index is not None for _, index in judged),
         n_unscored=report.n_unscored + sum(s.value is None for s in scores),
-        n_truncated=report.n_truncated + sum(len(one.truncated) for one in scored),
+        n_truncated=report.n_truncated
+        + sum(len(dialogue.truncated) for dialogue in scored),
     )

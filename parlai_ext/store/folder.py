@@ -43,10 +43,10 @@ class RunFolder:
     def __init__(self, root: Path, manifest: Mapping[str, Any]):
         self.root = root
         self.manifest = dict(manifest)
-        self.pairings = [Pairing(**one) for one in manifest['pairings']]
+        self.pairings = [Pairing(**pairing) for pairing in manifest['pairings']]
         self.openers = [
-            Opener(one['id'], tuple(one['utterances']), one['source'])
-            for one in manifest['openers']
+            Opener(opener['id'], tuple(opener['utterances']), opener['source'])
+            for opener in manifest['openers']
         ]
         self.shard_size: int = manifest.get('shard_size') or 1
         self._by_id = {pairing.id: pairing for pairing in self.pairings}
@@ -235,7 +235,9 @@ class RunFolder:
         folder = self.root / 'dialogues' / pairing_id
         if not folder.is_dir():
             return []
-        names = (re.fullmatch(r'(\d{5,})\.jsonl', one.name) for one in folder.iterdir())
+        names = (
+            re.fullmatch(r'(\d{5,})\.jsonl', path.name) for path in folder.iterdir()
+        )
         return sorted(int(match[1]) for match in names if match)
 
     def _key(self, pairing_id: str, index: int) -> ShardKey:
@@ -260,7 +262,7 @@ class RunFolder:
             raise ValueError(f'a dialogue occurs twice for {where}')
         key = self._key(pairing_id, index)
         wanted = [opener.id for opener in self.openers[key.start : key.stop]]
-        if self.openers and [one.opener_id for one in dialogues] != wanted:
+        if self.openers and [dialogue.opener_id for dialogue in dialogues] != wanted:
             raise ValueError(f'dialogues over other openers for {where}')
 
 
@@ -287,10 +289,12 @@ class ScoreStore:
         Write the scores of one shard: one entry for each of its dialogues, in order.
         """
         dialogues = self.run.read_dialogues(pairing_id, index)
-        if [one.dialogue_id for one in scored] != [one.id for one in dialogues]:
+        if [scored_dialogue.dialogue_id for scored_dialogue in scored] != [
+            dialogue.id for dialogue in dialogues
+        ]:
             raise ValueError(f'scores of other dialogues than {pairing_id} {index}')
         source = self.run.dialogues_checksum(pairing_id, index)
-        records = [scored_record(one, source) for one in scored]
+        records = [scored_record(scored_dialogue, source) for scored_dialogue in scored]
         data = encode_shard(records, index)
         self._write_signature()
         write_file(self._path(pairing_id, index), data)
@@ -318,7 +322,10 @@ class ScoreStore:
         """
         if not self.has(pairing_id, index):
             return {}
-        return {one.dialogue_id: one for one in self.read(pairing_id, index)}
+        return {
+            scored_dialogue.dialogue_id: scored_dialogue
+            for scored_dialogue in self.read(pairing_id, index)
+        }
 
     def about(self) -> dict[str, Any]:
         """

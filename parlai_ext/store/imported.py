@@ -94,8 +94,10 @@ def without_people(
         return scored
     people = manifest['partners']
     return [
-        replace(one, scores=tuple(s for s in one.scores if s.system not in people))
-        for one in scored
+        replace(
+            dialogue, scores=tuple(s for s in dialogue.scores if s.system not in people)
+        )
+        for dialogue in scored
     ]
 
 

@@ -111,8 +111,8 @@ def merge_manifests(
             '%s was begun with other versions: %s, now %s',
             *(root, old['versions'], new['versions']),
         )
-    known = {one['id'] for one in old['pairings']}
-    added = [one for one in new['pairings'] if one['id'] not in known]
+    known = {pairing['id'] for pairing in old['pairings']}
+    added = [pairing for pairing in new['pairings'] if pairing['id'] not in known]
     return {
         **new,
         'targets': {**old['targets'], **new['targets']},
@@ -189,7 +189,7 @@ def _system(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _opener_ids(manifest: Mapping[str, Any]) -> list[str]:
-    return [one['id'] for one in manifest['openers']]
+    return [opener['id'] for opener in manifest['openers']]
 
 
 def _openers_text(ids: list[str]) -> str:
@@ -202,6 +202,6 @@ def _ids_by_pair(manifest: Mapping[str, Any]) -> dict[str, str]:
     systems' content.
     """
     return {
-        f'{one["scheme"]}.{one["first"]}--{one["second"]}': one['id']
-        for one in manifest['pairings']
+        f'{pairing["scheme"]}.{pairing["first"]}--{pairing["second"]}': pairing['id']
+        for pairing in manifest['pairings']
     }

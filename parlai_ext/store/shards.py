@@ -18,8 +18,8 @@ def dialogue_record(dialogue: Dialogue, stem: str) -> dict[str, Any]:
     Return a dialogue in ParlAI's Conversations format, with our fields beside.
     """
     acts = [
-        {'id': one.speaker, 'text': one.text, 'given': one.given}
-        for one in dialogue.utterances
+        {'id': utterance.speaker, 'text': utterance.text, 'given': utterance.given}
+        for utterance in dialogue.utterances
     ]
     return {
         'dialog': [acts[start : start + 2] for start in range(0, len(acts), 2)],

@@ -89,7 +89,7 @@ def to_download(spec: str, datapath: str | None = None) -> list[str]:
     :raises UserError: when the task is not known.
     """
     task, _ = parse_spec(spec)
-    modules = [teacher_module(one) for one in task.split(',')]
+    modules = [teacher_module(part) for part in task.split(',')]
     if _is_fresh(candidates_file(spec, datapath, build=False)):
         return []
     return [url for module in modules for url in data_urls(module, datapath)]
@@ -136,7 +136,9 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
     try:
         with ensure_checked_downloads(datapath):
             teachers = openers.teachers_of(task, datatype, datapath)
-            replies = sorted({line for one in teachers for line in _replies(one)})
+            replies = sorted(
+                {line for teacher in teachers for line in _replies(teacher)}
+            )
     except Exception as e:  # whatever network, archive and teacher come up with
         if isinstance(e, UserError) and 'task' in str(e):
             raise
@@ -151,8 +153,8 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
         'task': task,
         'datatype': datatype,
         'sha256': sha256(path),
-        'data': _hashes(p for one in teachers for p in _data_files(one)),
-        'code': _hashes(p for one in teachers for p in _code_files(one)),
+        'data': _hashes(p for teacher in teachers for p in _data_files(teacher)),
+        'code': _hashes(p for teacher in teachers for p in _code_files(teacher)),
         'versions': _versions(),
     }
     note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'

@@ -138,7 +138,14 @@ class HuggingFace(HubFamily):
         """
         stored = super().weight_bytes(system, datapath)
         precisions = system.opt.get('hf_quantisation'), system.opt.get('hf_dtype')
-        bits = next((BITS[str(one)] for one in precisions if str(one) in BITS), None)
+        bits = next(
+            (
+                BITS[str(precision)]
+                for precision in precisions
+                if str(precision) in BITS
+            ),
+            None,
+        )
         weights = self.cached_weights(system.opt)
         if bits is None or weights is None:
             return stored

@@ -135,7 +135,9 @@ class Player:
         return self.respond(participants[:middle]) + self.respond(participants[middle:])
 
     def _batch_act(self, participants: Sequence[Participant]) -> list[Any]:
-        with self.family.batch_rows(self.agent, [one.agent for one in participants]):
+        with self.family.batch_rows(
+            self.agent, [participant.agent for participant in participants]
+        ):
             acts = self.agent.batch_act(
                 [participant.observation for participant in participants]
             )

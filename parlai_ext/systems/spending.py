@@ -28,12 +28,14 @@ def spending_of(agent: Any) -> Spending | None:
     return {**{key: usage.get(key) or 0 for key in KEYS}, 'cost': usage.get('cost')}
 
 
-def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> Spending:
+def added(first: Mapping[str, Any], other: Mapping[str, Any]) -> Spending:
     """
     Return the sum of two spendings; a cost is unknown only when both are.
     """
-    costs = [spent['cost'] for spent in (one, other) if spent.get('cost') is not None]
-    total: Spending = {key: (one.get(key) or 0) + (other.get(key) or 0) for key in KEYS}
+    costs = [spent['cost'] for spent in (first, other) if spent.get('cost') is not None]
+    total: Spending = {
+        key: (first.get(key) or 0) + (other.get(key) or 0) for key in KEYS
+    }
     return {**total, 'cost': sum(costs) if costs else None}
 
 

@@ -74,7 +74,7 @@ class DefaultTeacher(FixedDialogTeacher):
             text=utterance.text,
             context=[earlier.text for earlier in dialogue.utterances[:index]],
             later=[later.text for later in dialogue.utterances[index + 1 :]],
-            speakers=[one.speaker for one in dialogue.utterances],
+            speakers=[utterance.speaker for utterance in dialogue.utterances],
             speaker=utterance.speaker,
             dialogue_id=dialogue.id,
             utterance_index=index,

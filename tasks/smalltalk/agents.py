@@ -70,7 +70,7 @@ class DefaultTeacher(DialogTeacher):
         seed = self.opt.get('smalltalk_seed', 0)
         for index in range(self.opt.get('smalltalk_dialogues', 1000)):
             if self.opt.get('smalltalk_reactions'):
-                one = make_reaction_example(datafile, seed, index)
-                yield ('\n'.join(one.context), one.reply), True
+                example = make_reaction_example(datafile, seed, index)
+                yield ('\n'.join(example.context), example.reply), True
             else:
                 yield from pairs([t.text for t in make_dialogue(datafile, seed, index)])

@@ -70,7 +70,9 @@ class JudgedCard:
             raise UserError(
                 f'--judged-file is needed: {self.file} of {self.title}, {self.source}'
             )
-        columns = {one.column or name: name for name, one in self.qualities.items()}
+        columns = {
+            quality.column or name: name for name, quality in self.qualities.items()
+        }
         file = DataFile(str(path), f'{self.file} of {self.source}', self.level, columns)
         items = tuple(READERS[self.format](file))
         if not items:
@@ -88,7 +90,11 @@ class JudgedCard:
             items,
             self.unit,
             self.overall,
-            {d.lower(): q for q, one in self.qualities.items() for d in one.dimensions},
+            {
+                d.lower(): q
+                for q, quality in self.qualities.items()
+                for d in quality.dimensions
+            },
         )
 
     def count_differences(self, judged_set: JudgedSet) -> list[str]:

@@ -99,17 +99,17 @@ class JudgedSet:
         """
         Return the judged qualities, in the order of the file.
         """
-        return tuple(dict.fromkeys(q for one in self.items for q in one.annotations))
+        return tuple(dict.fromkeys(q for item in self.items for q in item.annotations))
 
     def counts(self) -> dict[str, int]:
         """
         Return the numbers of items, systems, numeric annotations and texts.
         """
         annotations = [a for i in self.items for q in i.annotations.values() for a in q]
-        texts = sum(one.value is None for one in annotations)
+        texts = sum(annotation.value is None for annotation in annotations)
         return {
             'items': len(self.items),
-            'systems': len({one.system for one in self.items}),
+            'systems': len({item.system for item in self.items}),
             'annotations': len(annotations) - texts,
             'texts': texts,
         }

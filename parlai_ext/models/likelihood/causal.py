@@ -98,11 +98,11 @@ class Causal:
         rows = self._run(packs, self.progress)
         return [
             Answer(
-                tuple(rows.get((q, k), ()) for k in range(len(one.continuations))),
+                tuple(rows.get((q, k), ()) for k in range(len(question.continuations))),
                 rows.get((q, CONTEXT), ()) if with_context else None,
-                one.cut,
+                question.cut,
             )
-            for q, one in enumerate(asked)
+            for q, question in enumerate(asked)
         ]
 
     def _run(

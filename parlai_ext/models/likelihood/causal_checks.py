@@ -108,8 +108,8 @@ def max_positions(config: Any) -> int | None:
     text = config.get_text_config()
     named = [getattr(text, name, None) for name in POSITIONS]
     rope = getattr(text, 'rope_parameters', None) or {}
-    for one in (rope, *rope.values()):
-        if isinstance(one, dict) and one.get('rope_type') == 'longrope':
-            named.append(one.get('original_max_position_embeddings'))
+    for parameters in (rope, *rope.values()):
+        if isinstance(parameters, dict) and parameters.get('rope_type') == 'longrope':
+            named.append(parameters.get('original_max_position_embeddings'))
             named.append(getattr(text, 'original_max_position_embeddings', None))
     return min((n for n in named if isinstance(n, int) and n > 0), default=None)

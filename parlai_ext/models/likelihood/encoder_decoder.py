@@ -231,8 +231,8 @@ class EncoderDecoder:
         different = {id(tree): tree for tree in trees}
         visible = np.zeros((len(different), width, width), dtype=bool)
         visible[:, range(width), range(width)] = True
-        for one, tree in zip(visible, different.values(), strict=True):
-            one[: len(tree.tokens), : len(tree.tokens)] = tree.visible()
+        for rows, tree in zip(visible, different.values(), strict=True):
+            rows[: len(tree.tokens), : len(tree.tokens)] = tree.visible()
         masks = self._tensor(visible)
         if len(different) == 1:
             return masks.expand(len(trees), -1, -1)

@@ -119,11 +119,11 @@ def pack_questions(
     parts = [
         QuestionPart(
             q,
-            one.context,
-            tuple((k, ids) for k, ids in enumerate(one.continuations) if ids),
-            with_context and len(one.context) > 1,
+            question.context,
+            tuple((k, ids) for k, ids in enumerate(question.continuations) if ids),
+            with_context and len(question.context) > 1,
         )
-        for q, one in enumerate(asked)
+        for q, question in enumerate(asked)
     ]
     return pack_parts(
         [part for part in parts if part.replies or part.with_context], costs
@@ -155,10 +155,12 @@ def _is_cheaper_joined(pack: Pack, other: Pack, costs: TreeCosts) -> bool:
     """
     if pack.tree.tokens[:1] != other.tree.tokens[:1]:
         return False
-    one, two = len(pack.tree), len(other.tree)
-    both = one + two - pack.tree.count_shared(other.tree)
-    fits = both <= max(costs.tokens, one)
-    return fits and costs.of_tree(both) <= costs.of_tree(one) + costs.of_tree(two)
+    size, other_size = len(pack.tree), len(other.tree)
+    both = size + other_size - pack.tree.count_shared(other.tree)
+    fits = both <= max(costs.tokens, size)
+    return fits and costs.of_tree(both) <= costs.of_tree(size) + costs.of_tree(
+        other_size
+    )
 
 
 def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:

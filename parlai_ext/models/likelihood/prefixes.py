@@ -106,12 +106,12 @@ def _runs(continuations: Sequence[Tokens], limit: int) -> Iterator[list[Tokens]]
         yield run
 
 
-def common_length(one: Tokens, other: Tokens) -> int:
+def common_length(first: Tokens, second: Tokens) -> int:
     """
     Return the length of the common beginning of two continuations.
     """
     n = 0
-    for a, b in zip(one, other, strict=False):
+    for a, b in zip(first, second, strict=False):
         if a != b:
             break
         n += 1

@@ -78,7 +78,7 @@ class Seq2Seq:
         """
         Return the encoded contexts of these rows.
         """
-        layers = [SelectedRows(one, rows) for one in encoded.keys_values]
+        layers = [SelectedRows(layer, rows) for layer in encoded.keys_values]
         own = tuple((layer.keys, layer.values) for layer in layers)
         return EncodedContexts(encoded.states[rows], encoded.mask[rows], own)
 
@@ -97,7 +97,7 @@ class Seq2Seq:
         nodes = torch.tensor([[*p, *[0] * (width - len(p))] for p in paths])
         own = torch.tensor([[t < len(p) for t in range(width)] for p in paths])
         rows = torch.tensor(owners)
-        nodes, own, rows = (one.to(self.device) for one in (nodes, own, rows))
+        nodes, own, rows = (tensor.to(self.device) for tensor in (nodes, own, rows))
         hidden = self._decode_paths(encoded, ys[rows[:, None], nodes], rows)
         output = hidden.new_zeros(*ys.shape, hidden.shape[-1])
         trees = rows[:, None].expand_as(nodes)
@@ -108,7 +108,7 @@ class Seq2Seq:
         self, encoded: EncodedContexts, ys: torch.Tensor, rows: torch.Tensor
     ) -> torch.Tensor:
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        layers: list[Any] = [SelectedRows(one, rows) for one in encoded.keys_values]
+        layers: list[Any] = [SelectedRows(layer, rows) for layer in encoded.keys_values]
         cache.cross_attention_cache.layers = layers
         cache.is_updated = dict.fromkeys(range(len(layers)), True)
         output: torch.Tensor = self.model.get_decoder()(
@@ -155,8 +155,8 @@ def check_seq2seq(model: Seq2Seq) -> Seq2Seq:
     context, reply = range(EXAMPLE), range(EXAMPLE, 2 * EXAMPLE)
     few = model.vocabulary - 3
     xs, ys = (
-        torch.tensor([[3 + t % few for t in one]], device=model.device)
-        for one in (context, reply)
+        torch.tensor([[3 + t % few for t in text]], device=model.device)
+        for text in (context, reply)
     )
     begin = torch.tensor([model.start], device=model.device)
     whole = torch.cat([begin, ys], 1)

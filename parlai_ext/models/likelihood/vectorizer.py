@@ -47,10 +47,10 @@ def continuation_ids(
     Return the token ids of each continuation.
     """
     ids = []
-    for one in continuations:
-        if isinstance(one, str):
+    for continuation in continuations:
+        if isinstance(continuation, str):
             assert vectorizer is not None, 'texts need a vectorizer'
-            ids.append(vectorizer.continuation(one))
+            ids.append(vectorizer.continuation(continuation))
         else:
-            ids.append(tuple(one))
+            ids.append(tuple(continuation))
     return tuple(ids)

@@ -140,7 +140,7 @@ def from_files(path: Path) -> Dictionaries:
     paths = [path] if path.is_file() else sorted(path.glob('*' + ENDING))
     if not paths:
         raise UserError(f'scorer: concepts {path}: no *{ENDING} in this folder')
-    found = {one.stem: read_dictionary(one) for one in paths}
+    found = {path.stem: read_dictionary(path) for path in paths}
     digest = hashlib.sha256(json.dumps(list(found.items())).encode()).hexdigest()[:10]
 
     def find(dialogue: Dialogue) -> dict[str, str] | None:

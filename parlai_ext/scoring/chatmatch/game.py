@@ -45,7 +45,7 @@ def raw_scores(
         return {name: dict.fromkeys(DIMENSIONS) for name in names}
     values = of_systems(names, play(dialogue, rules, material))
     return {
-        name: {dimension: one.value for dimension, one in own.items()}
+        name: {dimension: value.value for dimension, value in own.items()}
         for name, own in values.items()
     }
 
@@ -100,10 +100,10 @@ def of_systems(names: Sequence[str], game: Game) -> dict[str, dict[str, Value]]:
     return {names[0]: {d: _joined(d, even[d], odd[d]) for d in DIMENSIONS}}
 
 
-def _joined(dimension: str, one: Value, other: Value) -> Value:
-    if one.value is None or other.value is None:
-        return one if one.value is None else other
-    total = one.value + other.value
+def _joined(dimension: str, first: Value, other: Value) -> Value:
+    if first.value is None or other.value is None:
+        return first if first.value is None else other
+    total = first.value + other.value
     return Value(total / SIDES if dimension in MEANS else total)
 
 
@@ -116,9 +116,9 @@ def side_values(
     found = {}
     for dimension in DIMENSIONS:
         column = [turn[dimension] for turn in turns]
-        values = [one.value for one in column if one.value is not None]
+        values = [value.value for value in column if value.value is not None]
         if not values:
-            reasons = dict.fromkeys(one.reason or '' for one in column)
+            reasons = dict.fromkeys(value.reason or '' for value in column)
             found[dimension] = Value(None, '; '.join(reasons))
         elif dimension in MEANS:
             worst = dimension == 'fluency' and rules.manner.drops_worst

@@ -64,7 +64,7 @@ class ChatMatch(Scorer):
         Judge, in ``dialogues[i]``, the utterances ``indices[i]`` and their speakers.
         """
         games = zip(dialogues, self.materials(dialogues), indices, strict=True)
-        return [self._scored(*one) for one in games]
+        return [self._scored(*game) for game in games]
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
@@ -72,7 +72,7 @@ class ChatMatch(Scorer):
         together, and a game that was judged lately is remembered.
         """
         games = [_turns(item) for item in items]
-        new = [one for one in dict.fromkeys(games) if one not in self.remembered]
+        new = [game for game in dict.fromkeys(games) if game not in self.remembered]
         dialogues = [
             Dialogue('', '', '', tuple(Utterance(*turn) for turn in turns))
             for turns in new
@@ -165,8 +165,8 @@ def scores(
     Return values by dimension as the scores of a turn, or of a whole dialogue.
     """
     return [
-        Score(dialogue.id, index, system, dimension, one.value, one.reason)
-        for dimension, one in values.items()
+        Score(dialogue.id, index, system, dimension, value.value, value.reason)
+        for dimension, value in values.items()
     ]
 
 

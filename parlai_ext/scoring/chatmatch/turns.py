@@ -94,7 +94,7 @@ def excuses(
         None if j is None or not manner.skips_repeated else 'not counted: repeated'
         for j in echoes.repeats
     ]
-    both = [one or other for one, other in zip(places, repeated, strict=True)]
+    both = [reason or other for reason, other in zip(places, repeated, strict=True)]
     everywhere = manner.whole_game
     return {
         'fluency': both,

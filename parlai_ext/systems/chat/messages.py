@@ -45,7 +45,7 @@ def checked_stop(strings: Sequence[Any]) -> tuple[str, ...]:
     """
     Return stop strings; refuse an empty one, with which every reply would be empty.
     """
-    if not all(isinstance(one, str) and one for one in strings):
+    if not all(isinstance(string, str) and string for string in strings):
         raise ArgumentTypeError('an empty stop string ends every reply')
     return tuple(strings)
 
@@ -150,7 +150,7 @@ def ends_at(text: str, stop: Sequence[str]) -> int | None:
     The place counts from the end of the model's thoughts, if it wrote such.
     """
     text = without_thoughts(text)
-    return min((i for one in stop if (i := text.find(one)) >= 0), default=None)
+    return min((i for string in stop if (i := text.find(string)) >= 0), default=None)
 
 
 def without_thoughts(text: str) -> str:

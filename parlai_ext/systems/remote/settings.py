@@ -114,9 +114,9 @@ class Settings:
         :raises UserError: ``option: what is wrong; what would be right``.
         """
         given = {key: v.strip() if isinstance(v, str) else v for key, v in opt.items()}
-        for one in options_of(cls).values():
-            if given.get(one.dest(PREFIX)) == '' != one.default:
-                raise UserError(f'{one.dest(PREFIX)}: empty; a value is expected')
+        for declared in options_of(cls).values():
+            if given.get(declared.dest(PREFIX)) == '' != declared.default:
+                raise UserError(f'{declared.dest(PREFIX)}: empty; a value is expected')
         place = opt.get('datapath')
         if place and given.get('remote_cache') is None:
             given['remote_cache'] = os.path.join(str(place), *CACHE)

@@ -163,15 +163,15 @@ def _as_json_value(key: str, value: Any) -> Any:
     )
 
 
-def same_bits(one: Weights, other: Weights) -> bool:
+def same_bits(left: Weights, other: Weights) -> bool:
     """
     True if two models have the same names and the same bits.
     """
-    return list(one) == list(other) and all(
-        one[name].dtype == other[name].dtype
-        and one[name].shape == other[name].shape
-        and torch.equal(_bits(one[name]), _bits(other[name]))
-        for name in one
+    return list(left) == list(other) and all(
+        left[name].dtype == other[name].dtype
+        and left[name].shape == other[name].shape
+        and torch.equal(_bits(left[name]), _bits(other[name]))
+        for name in left
     )
 
 
