@@ -45,6 +45,16 @@ def reply_to(opt, turns=('you like tea',), **more):
     return player.respond([participant])[0]
 
 
+def after_own_turn(player):
+    """
+    Return a participant that said one thing and heard another.
+    """
+    participant = player.join()
+    participant.take_as_own('old book')
+    participant.hear('tea', 'other')
+    return participant
+
+
 def prompt_text(player, participant):
     """
     Return what the model would read now.
@@ -85,36 +95,25 @@ def test_a_dialogue_of_12_utterances_on_either_side(name, way, built):
 )
 def test_what_a_strict_template_gets_of_an_own_first_turn(policy, expected, llama):
     player = loaded(llama, system_prompt='', first_turn=policy)
-    participant = player.join()
-    participant.take_as_own('old book')
-    participant.hear('tea', 'other')
-    found = prompt_text(player, participant).replace(' ', '')
+    found = prompt_text(player, after_own_turn(player)).replace(' ', '')
     assert found == expected.replace(' ', '') + '<|assistant|>'
 
 
 def test_a_template_that_refuses_the_first_turn_ends_the_system(llama):
     player = loaded(llama, first_turn='keep')
-    participant = player.join()
-    participant.take_as_own('old book')
-    participant.hear('tea', 'other')
+    participant = after_own_turn(player)
     with pytest.raises(UserError, match="^system 'seat': first_turn: .*must alternate"):
         player.respond([participant])
 
 
 def test_turns_without_a_template_end_with_the_end_token(gpt2):
     player = loaded(gpt2)
-    participant = player.join()
-    participant.take_as_own('old book')
-    participant.hear('tea', 'other')
-    assert prompt_text(player, participant) == 'old book </s> tea </s>'
+    assert prompt_text(player, after_own_turn(player)) == 'old book </s> tea </s>'
 
 
 def test_turns_for_an_encoder_have_the_separator_between(built):
     player = loaded(built['hf_seq2seq'], hf_turn_separator=' there ')
-    participant = player.join()
-    participant.take_as_own('old book')
-    participant.hear('tea', 'other')
-    assert prompt_text(player, participant) == 'old book there tea </s>'
+    assert prompt_text(player, after_own_turn(player)) == 'old book there tea </s>'
 
 
 def test_a_plain_form_can_be_asked_of_a_chat_model(llama):

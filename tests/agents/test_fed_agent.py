@@ -173,14 +173,6 @@ def test_clones_have_one_judge():
     assert agent.clone().scorer is agent.scorer
 
 
-def test_context_order_reaches_the_judge():
-    judge = KnownJudge(lambda *_: (-1.0,))
-    agent = FedAgent({}, {'scorer': known_fed(judge, SETS, polarity='both')})
-    agent.observe(message('c', ['a', 'b']))
-    agent.act()
-    assert [question.context for question in judge.questions] == [('a', 'b', 'c')]
-
-
 @pytest.mark.parametrize('datatype', ['train', 'valid', 'test:stream'])
 def test_display_data_shows_the_judged_utterances(tmp_path, capsys, datatype):
     run = small_run(tmp_path / 'run')

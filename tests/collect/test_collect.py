@@ -13,18 +13,15 @@ import pytest
 
 from parlai_ext.collect import block_player
 from parlai_ext.collect.collect import CollectReport, collect
-from parlai_ext.collect.manifest import build_manifest
-from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import sigterm_as_interrupt
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Roster, System, content_id
-from parlai_ext.core.pairings import pairings
-from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.nouns import Opener, Roster, System
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache
 from parlai_ext.systems.parlai_agents import load_system
+from tests.support.plans import open_run
 from tests.support.tiny_models import make_generator, sentences
 
 OPENERS = [Opener.of(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 10, 2)]
@@ -54,15 +51,9 @@ def folder_of(root, roster, batchsize=SHARD):
     """
     Open (or extend) a bipartite run of ``roster``: 3 shards a pair, 5 dialogues.
     """
-    systems = roster.targets + roster.partners
-    identities = {s.name: content_id(s.name) for s in systems}
-    pairs = pairings(roster, 'bipartite', identities)
-    protocol = Protocol('test', num_dialogues=5, num_turns=6, roster=roster, seed=1)
-    manifest = build_manifest(
-        *(ResolvedProtocol(protocol, identities), pairs, OPENERS, SHARD),
-        batchsize=batchsize,
+    return open_run(
+        root, roster, OPENERS, SHARD, batchsize=batchsize, num_turns=6, seed=1
     )
-    return RunFolder.open(root, manifest)
 
 
 def collected(root, roster, opt=OPT):

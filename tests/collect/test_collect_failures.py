@@ -10,17 +10,13 @@ from parlai.core.message import Message
 
 from parlai_ext.collect import block_player, not_run
 from parlai_ext.collect import collect as stage
-from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.plan import plan_of_run
-from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Roster, System, content_id
-from parlai_ext.core.pairings import pairings
-from parlai_ext.core.protocol import Protocol
-from parlai_ext.store import RunFolder
+from parlai_ext.core.nouns import Opener, Roster, System
 from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
+from tests.support.plans import open_run
 from tests.support.tiny_models import sentences
 
 OPENERS = [Opener.of(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 8, 2)]
@@ -51,13 +47,7 @@ def run_of(root, partners):
     Open a bipartite run of two targets: shards of 2, 4 dialogues a pair.
     """
     roster = Roster(tuple(says(name, name) for name in TARGETS), tuple(partners))
-    identities = {s.name: content_id(s.name) for s in roster.targets + roster.partners}
-    pairs = pairings(roster, 'bipartite', identities)
-    protocol = Protocol('test', num_dialogues=4, num_turns=4, roster=roster)
-    manifest = build_manifest(
-        ResolvedProtocol(protocol, identities), pairs, OPENERS, 2, batchsize=2
-    )
-    return RunFolder.open(root, manifest)
+    return open_run(root, roster, OPENERS, 2, batchsize=2, num_turns=4)
 
 
 def collected(run):

@@ -203,10 +203,3 @@ def test_a_run_with_other_settings_is_not_compared(tmp_path, capsys):
         'forecast   not compared: it was made with other settings: '
         'num_turns: 12 → 6; seed: 0 → 5'
     )
-
-
-def test_a_run_with_the_pilots_settings_is_compared(tmp_path, capsys):
-    opt = protocol(tmp_path, *TALKERS, num_dialogues=3)
-    CollectDialogues.main(**opt, pilot=True)
-    CollectDialogues.main(**opt)
-    assert 'collect    forecast ' in capsys.readouterr().out

@@ -61,31 +61,10 @@ def one_error(folder: Path, *more: object, **changes) -> str:
     return lines[0]
 
 
-def test_wrong_key_in_the_yaml(tmp_path):
-    line = one_error(tmp_path, num_dialoges=3)
-    assert 'protocol.yaml' in line and 'num_dialoges' in line
-    assert "'num_dialogues'" in line
-
-
 def test_missing_model_file(tmp_path):
     gone = {'name': 'gone', 'opt': {'model_file': str(tmp_path / 'gone' / 'model')}}
     line = one_error(tmp_path, roster={'targets': [ECHO, gone], 'partners': [FIXED]})
     assert "'gone'" in line and 'model_file' in line
-
-
-def test_unknown_task(tmp_path):
-    line = one_error(tmp_path, '--openers', 'ext:smaltalk')
-    assert 'ext:smaltalk' in line and 'ext:smalltalk' in line
-
-
-def test_unreadable_csv_row(tmp_path):
-    rows = ['conv_id,utterance_idx,utterance', 'c1,1,Hello.', 'c1,second,Hi.']
-    path = tmp_path / 'openers.csv'
-    path.write_text('\n'.join(rows) + '\n')
-    line = one_error(
-        tmp_path, '--openers', 'ext:empathetic_openers', '--openers-file', path
-    )
-    assert 'openers.csv:3' in line and 'utterance_idx' in line
 
 
 def test_full_disk(tmp_path):

@@ -99,44 +99,13 @@ def test_contexts_on_request_equal_one_by_one(model, judge, asked):
         assert answer.context == pytest.approx(expected, rel=0, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
-@given(data=st.data(), asked=some_questions)
-def test_order_changes_nothing(judge, data, asked):
-    order = data.draw(st.permutations(range(len(asked))))
-    plain = judge.answer(asked, with_context=True)
-    turned = judge.answer([asked[i] for i in order], with_context=True)
-    assert flat(turned) == pytest.approx(
-        flat([plain[i] for i in order]), rel=0, abs=1e-12
-    )
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(asked=some_questions, tokens=st.integers(1, 80))
-def test_budget_and_padding_change_nothing(model, judge, asked, tokens):
+def test_company_order_and_padding_change_nothing(model, judge, asked, tokens):
     small = Causal(model, None, '', tokens=tokens)
-    found = flat(small.answer(asked, with_context=True))
-    expected = flat(judge.answer(asked, with_context=True))
-    assert found == pytest.approx(expected, rel=0, abs=1e-12)
-
-
-@settings(max_examples=30, deadline=None)
-@given(asked=some_questions)
-def test_duplicates_change_nothing(judge, asked):
-    twice = [Question(q.context, q.continuations * 2) for q in asked] * 2
-    found = judge.answer(twice)
-    for one, answer in zip(judge.answer(asked) * 2, found, strict=True):
-        rows = one.continuations * 2
-        assert flat([answer]) == pytest.approx(
-            [x for row in rows for x in row], rel=0, abs=1e-12
-        )
-
-
-@settings(max_examples=30, deadline=None)
-@given(asked=some_questions)
-def test_company_changes_nothing(judge, asked):
-    together = judge.answer(asked)
-    alone = [judge.answer([one])[0] for one in asked]
-    assert flat(together) == pytest.approx(flat(alone), rel=0, abs=1e-12)
+    found = small.answer((asked * 2)[::-1], with_context=True)[::-1]
+    alone = [judge.answer([one], with_context=True)[0] for one in asked]
+    assert flat(found) == pytest.approx(flat(alone * 2), rel=0, abs=1e-12)
 
 
 def test_company_changes_less_than_the_stated_tolerance_in_float32():

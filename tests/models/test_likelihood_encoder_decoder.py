@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
-from parlai.core.agents import create_agent_from_model_file
 
 from parlai_ext.core.nouns import Answer, Question, System
 from parlai_ext.models.likelihood import encoder_decoder
@@ -40,17 +39,6 @@ def judge(model_file):
     return load_judge(model_file, no_cuda=True, dtype='float64', tokens=100)
 
 
-@pytest.fixture(scope='module')
-def agent(judge, model_file):
-    """
-    The same model, loaded by ParlAI alone, in float64.
-    """
-    opt = {'datatype': 'valid', 'no_cuda': True, 'rank_candidates': True}
-    agent = create_agent_from_model_file(model_file, opt)
-    agent.model.double().eval()
-    return agent
-
-
 @pytest.fixture(scope='module', params=CLASSES)
 def pair(request, tmp_path_factory):
     """
@@ -73,19 +61,6 @@ def pair(request, tmp_path_factory):
     return judge, one_by_one
 
 
-def one_pass(agent, context, continuation):
-    """
-    Token log-probabilities of one continuation, tokens counted by hand, no padding.
-    """
-    words = [agent.dict.txt2vec(text) for text in context]
-    newline = agent.dict.txt2vec('\n')
-    xs = words[0] + sum((newline + w for w in words[1:]), [])
-    ys = (agent.dict.txt2vec(continuation) + [agent.END_IDX])[:8]
-    with torch.no_grad():
-        logits, *_ = agent.model(torch.tensor([xs[-20:]]), ys=torch.tensor([ys]))
-    return [torch.log_softmax(logits[0, t], 0)[y].item() for t, y in enumerate(ys)]
-
-
 def engine(judge, tokens=10_000):
     """
     Another engine over the judge's model, with its own budget.
@@ -98,16 +73,6 @@ def close(found: Answer, expected: Answer, tolerance: float = 1e-12) -> bool:
         a == pytest.approx(b, rel=0, abs=tolerance)
         for a, b in zip(found.continuations, expected.continuations, strict=True)
     )
-
-
-@pytest.mark.parametrize('tokens', [1, 90, 10_000])
-def test_every_followup_equals_its_own_pass(judge, agent, tokens):
-    asked = [Question(context, FOLLOWUPS) for context in CONTEXTS]
-    answers = engine(judge, tokens).answer(asked)
-    for context, answer in zip(CONTEXTS, answers, strict=True):
-        for text, found in zip(FOLLOWUPS, answer.continuations, strict=True):
-            expected = one_pass(agent, context, text)
-            assert found == pytest.approx(expected, rel=0, abs=1e-9)
 
 
 ids = st.integers(4, 30)
@@ -154,54 +119,19 @@ def test_logits_by_the_slice_equal_logits_at_once(judge, asked, rows):
     assert all(map(close, slices, engine(judge).answer(asked)))
 
 
-@pytest.mark.parametrize('context', CONTEXTS)
-def test_parlai_ranks_candidates_by_the_same_mean(judge, agent, context):
-    agent.reset()
-    for text in context[:-1]:
-        agent.observe({'text': text, 'episode_done': False})
-    asked = {'text': context[-1], 'label_candidates': list(FOLLOWUPS)}
-    batch = agent.batchify([agent.observe({**asked, 'episode_done': False})])
-    with torch.no_grad():
-        [order], [losses] = agent.rank_eval_label_candidates(batch, 1)
-    parlai = dict(zip(order, losses, strict=True))
-    [answer] = judge.answer([Question(context, FOLLOWUPS)])
-    ours = {
-        text: -math.fsum(row) / len(row)
-        for text, row in zip(FOLLOWUPS, answer.continuations, strict=True)
-    }
-    assert ours == pytest.approx(parlai, rel=0, abs=1e-9)
-
-
 @settings(max_examples=30, deadline=None)
 @given(asked=some_questions, tokens=st.integers(1, 200))
-def test_company_and_padding_change_nothing(judge, asked, tokens):
-    together = engine(judge, tokens).answer(asked)
+def test_company_order_and_padding_change_nothing(judge, asked, tokens):
+    together = engine(judge, tokens).answer((asked * 2)[::-1])[::-1]
     alone = [judge.answer([question])[0] for question in asked]
-    assert len(together) == len(asked)
-    assert all(map(close, together, alone))
-
-
-@settings(max_examples=20, deadline=None)
-@given(asked=some_questions, seed=st.randoms())
-def test_answers_keep_the_order_of_questions(judge, asked, seed):
-    places = list(range(len(asked)))
-    seed.shuffle(places)
-    shuffled = judge.answer([asked[i] for i in places])
-    plain = judge.answer(asked)
-    assert all(close(shuffled[k], plain[i]) for k, i in enumerate(places))
+    assert len(together) == 2 * len(asked)
+    assert all(map(close, together, alone * 2))
 
 
 @settings(max_examples=20, deadline=None)
 @given(asked=st.lists(questions, min_size=1, max_size=4))
 def test_the_same_call_gives_the_same_bits(judge, asked):
     assert engine(judge).answer(asked) == engine(judge).answer(asked)
-
-
-def test_duplicates_get_the_same_answer(judge):
-    question = Question(CONTEXTS[1], (FOLLOWUPS[0], FOLLOWUPS[1], FOLLOWUPS[0]))
-    first, second = judge.answer([question, question])
-    assert first == second
-    assert first.continuations[0] == first.continuations[2]
 
 
 def test_nothing_asked_nothing_answered(judge):
@@ -213,12 +143,6 @@ def test_context_without_continuations(judge):
     none, some = judge.answer(asked)
     assert none.continuations == ()
     assert close(some, judge.answer(asked[1:])[0])
-
-
-def test_what_is_cut_is_counted_where_nothing_is_asked(judge):
-    long = tuple(TEXTS[:10])
-    none, some = judge.answer([Question(long, ()), Question(long, ('i',))])
-    assert none.num_truncated == some.num_truncated > 0
 
 
 def test_an_encoder_gives_its_input_no_probability(judge):

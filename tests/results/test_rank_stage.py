@@ -5,8 +5,6 @@ From a scored run folder to `ranking.json`, on numbers that fit on a sheet of pa
 import pytest
 from scipy import stats
 
-from parlai_ext.collect.manifest import build_manifest
-from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
@@ -19,13 +17,12 @@ from parlai_ext.core.nouns import (
     System,
     Utterance,
 )
-from parlai_ext.core.pairings import pairings
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
+from tests.support.plans import open_run
 
 SCORER = 'made-up|v:1'
 TARGETS, PARTNERS = ('a', 'b', 'c', 'd'), ('p', 'q')
@@ -44,13 +41,8 @@ def scored_run(root, *, silent: str | None = None, silences: int = 0) -> RunFold
         tuple(System(n, {'model': n}) for n in TARGETS),
         tuple(System(n, {'model': n}) for n in PARTNERS),
     )
-    identities = {n: n for n in TARGETS + PARTNERS}
-    protocol = Protocol('paper', num_dialogues=4, num_turns=6, roster=roster)
-    pairs = pairings(roster, 'bipartite', identities)
-    run = RunFolder.open(
-        root, build_manifest(ResolvedProtocol(protocol, identities), pairs, OPENERS, 4)
-    )
-    for pairing in pairs:
+    run = open_run(root, roster, OPENERS, 4, num_turns=6)
+    for pairing in run.pairings:
         dialogues, scores = [], []
         for j, opener in enumerate(OPENERS):
             broken = pairing.first == silent and j < silences

@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parlai_ext.collect.manifest import build_manifest
-from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
@@ -22,7 +20,6 @@ from parlai_ext.core.nouns import (
     System,
     Utterance,
 )
-from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.core.records import record_to_json
@@ -36,7 +33,7 @@ from parlai_ext.results.ranking import to_json
 from parlai_ext.results.reference import Reference, read_reference
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.results.tournament import play_tournament
-from parlai_ext.store import RunFolder
+from tests.support.plans import open_run
 
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
@@ -57,23 +54,19 @@ def played(root, *, rule=RULE, worth=WORTH, names=NAMES, silent=(), reference=No
     :param silent: pairs whose games were not scored.
     """
     roster = Roster(tuple(System(name, {'model': name}) for name in names))
-    identities = {name: name for name in names}
-    protocol = Protocol(
-        'test',
+    run = open_run(
+        root,
+        roster,
+        [OPENER],
+        1,
         pairing='all_play_all',
-        num_dialogues=1,
         num_turns=3,
         score='both',
         ranking=rule,
-        roster=roster,
         reference=reference or {},
         reference_kind='planted' if reference else None,
     )
-    pairs = pairings(roster, 'all_play_all', identities)
-    resolved = ResolvedProtocol(protocol, identities)
-    manifest = build_manifest(resolved, pairs, [OPENER], 1)
-    run = RunFolder.open(root, manifest)
-    for pair in pairs:
+    for pair in run.pairings:
         said = ['How are you?', 'one two', f'{pair.first} says three words']
         turns = tuple(
             Utterance((pair.first, pair.second)[i % 2], text, i == 0)

@@ -180,20 +180,6 @@ def test_command_needs_a_run():
         ScoreDialogues.main()
 
 
-def test_command_names_a_missing_judge(tmp_path):
-    run = small_run(tmp_path / 'run')
-    with pytest.raises(UserError, match='there is no file nowhere'):
-        ScoreDialogues.main(run_dir=str(run.root), judge_model_file='nowhere')
-
-
-def test_command_names_an_unknown_followup_set(tmp_path):
-    run = small_run(tmp_path / 'run')
-    with pytest.raises(UserError, match="did you mean 'default'"):
-        ScoreDialogues.main(
-            run_dir=str(run.root), judge_model_file='nowhere', followups='defaut'
-        )
-
-
 def test_the_bar_tells_how_much_the_judge_has_read(tmp_path, capsys):
     small_run(tmp_path / 'run')
     judge = make_generator(tmp_path)

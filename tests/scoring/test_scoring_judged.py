@@ -13,25 +13,22 @@ from tests.support.scoring_samples import FIRST, SECOND, dialogue
 FULL = dialogue('abcdef')
 
 
-def test_target_is_judged_on_what_it_said_itself():
-    assert judged_indices(FULL, True) == [2, 4]
+@pytest.mark.parametrize(
+    'one, options, judged',
+    [
+        (FULL, {'first_speaker_only': True}, [2, 4]),
+        (FULL, {'first_speaker_only': False}, [2, 3, 4, 5]),
+        (FULL, {'first_speaker_only': True, 'include_given': True}, [0, 2, 4]),
+        (dialogue('abcd', given=1), {'first_speaker_only': False}, [1, 2, 3]),
+    ],
+)
+def test_what_a_system_said_itself_is_judged(one, options, judged):
+    assert judged_indices(one, **options) == judged
 
 
 def test_bipartite_dialogue_has_five_judged_utterances():
     # 12 utterances, two given, then five exchanges (bipartite-play, Tables 4 and 5)
     assert len(judged_indices(dialogue('abcdefghijkl'), True)) == 5
-
-
-def test_both_are_judged_on_what_they_said_themselves():
-    assert judged_indices(FULL, False) == [2, 3, 4, 5]
-
-
-def test_given_ones_on_request():
-    assert judged_indices(FULL, True, include_given=True) == [0, 2, 4]
-
-
-def test_one_given_utterance():
-    assert judged_indices(dialogue('abcd', given=1), False) == [1, 2, 3]
 
 
 def test_who_broke_off_is_not_judged():

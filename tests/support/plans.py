@@ -2,8 +2,18 @@
 Plans and runs from a command's options, as a command makes them.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 from parlai_ext.collect import plan, trials
+from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Opener, Roster, content_id
+from parlai_ext.core.pairings import pairings
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.store import RunFolder
 
 
 def make_plan(opt):
@@ -17,3 +27,27 @@ def prepare(opt):
 def plan_to_try(opt):
     options = plan.PlanOptions.from_options(opt)
     return trials.plan_to_try(options, Machine.from_options(opt))
+
+
+def open_run(
+    root: Path,
+    roster: Roster,
+    openers: Sequence[Opener],
+    shard_size: int,
+    /,
+    *,
+    batchsize: int = 64,
+    **keys: Any,
+) -> RunFolder:
+    """
+    Open (or extend) a run whose systems are known by their names alone.
+
+    :param keys: those of the protocol, bipartite unless it says otherwise.
+    """
+    keys = {'name': 'test', 'num_dialogues': len(openers), **keys}
+    protocol = Protocol(roster=roster, **keys)
+    identities = {s.name: content_id(s.name) for s in roster.targets + roster.partners}
+    pairs = pairings(roster, protocol.pairing, identities)
+    resolved = ResolvedProtocol(protocol, identities)
+    manifest = build_manifest(resolved, pairs, openers, shard_size, batchsize=batchsize)
+    return RunFolder.open(root, manifest)

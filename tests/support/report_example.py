@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from parlai_ext.core.nouns import (
     Utterance,
     content_id,
 )
-from parlai_ext.core.pairings import pairings
 from parlai_ext.ranking.standings import ScoreBounds, Standing
 from parlai_ext.results.ranking import (
     Agreement,
@@ -32,6 +31,7 @@ from parlai_ext.results.ranking import (
     TournamentResult,
 )
 from parlai_ext.store import RunFolder
+from tests.support.plans import open_run
 
 SCORER = 'fed|v:1|judge:tiny'
 LABELS = ('That makes no sense!', 'You are boring.', 'What are you talking about?')
@@ -60,14 +60,24 @@ def example_run(
     with the last partner is broken off by the target.
     """
     given = [Opener.of([text, f'Hi! You said: {text}'], 'made up') for text in openers]
-    roster = Roster(tuple(map(System, targets)), tuple(map(System, partners)))
-    identities = {name: content_id(name) for name in (*targets, *partners)}
-    pairs = pairings(roster, 'bipartite', identities)
-    run = RunFolder.open(folder, _manifest(roster, identities, pairs, given, num_turns))
+    sides = (
+        tuple(System(n, {'model_file': f'zoo:mini/{n}/model'}) for n in names)
+        for names in (targets, partners)
+    )
+    run = open_run(
+        folder,
+        Roster(*sides),
+        given,
+        len(given),
+        name='example',
+        openers='ext:smalltalk',
+        num_turns=num_turns,
+        scorer={'name': 'fed', 'judge_model_file': '/home/someone/m/model'},
+    )
     about = {'evidence_labels': list(LABELS)}
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
     rng = random.Random(0)
-    for pair in pairs:
+    for pair in run.pairings:
         found = [
             _dialogue(pair, one, lines, num_turns, k) for k, one in enumerate(given)
         ]
@@ -179,39 +189,6 @@ def tournament_result(
         seed=0,
         name='Overall',
     )
-
-
-def _manifest(
-    roster: Roster,
-    identities: Mapping[str, str],
-    pairs: Sequence[Pairing],
-    openers: Sequence[Opener],
-    num_turns: int,
-) -> dict[str, Any]:
-    names = [s.name for s in roster.targets + roster.partners]
-    return {
-        'schema': 1,
-        'protocol': {
-            'name': 'example',
-            'pairing': 'bipartite',
-            'openers': 'ext:smalltalk',
-            'num_dialogues': len(openers),
-            'num_turns': num_turns,
-            'score': 'target',
-            'scorer': {'name': 'fed', 'judge_model_file': '/home/someone/m/model'},
-            'seed': 0,
-        },
-        'collect': {'seed': 0},
-        'score': {'score': 'target'},
-        'targets': {s.name: {'identity': identities[s.name]} for s in roster.targets},
-        'partners': {s.name: {'identity': identities[s.name]} for s in roster.partners},
-        'systems': {n: {'model_file': f'zoo:mini/{n}/model'} for n in names},
-        'pairings': [asdict(p) for p in pairs],
-        'openers': [asdict(o) for o in openers],
-        'shard_size': len(openers),
-        'versions': {'python': '3.11', 'parlai_ext': '0.1.0'},
-        'signature': 'example',
-    }
 
 
 def _dialogue(

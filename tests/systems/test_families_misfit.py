@@ -38,6 +38,15 @@ def built(folder):
     return {name: FAMILIES[name](folder) for name in names}
 
 
+def misfit_line(opt):
+    """
+    Return what is said of a system that cannot be loaded.
+    """
+    with pytest.raises(UserError) as caught:
+        load_system(System('x', opt))
+    return why_unfit(caught.value.__cause__, opt)
+
+
 def without_ranking(opt):
     return {k: v for k, v in opt.items() if k != 'fixed_candidates_path'}
 
@@ -50,9 +59,7 @@ def test_what_does_not_fit_is_one_short_line(built, folder, case):
         candidates = folder / 'replies.txt'
         candidates.write_text('you like tea\n')
         opt['fixed_candidates_path'] = str(candidates)
-    with pytest.raises(UserError) as caught:
-        load_system(System('x', opt))
-    line = why_unfit(caught.value.__cause__, opt)
+    line = misfit_line(opt)
     start = f'model_file: {opt["model_file"]} is no {opt["model"]}'
     assert line.startswith(start)
     rest = line.removeprefix(start)
@@ -65,21 +72,12 @@ def test_the_line_names_the_system(built):
     start = f"system 'x': model_file: {opt['model_file']} is no transformer/generator: "
     with pytest.raises(UserError, match=f'^{re.escape(start)}its weights do not fit'):
         load_system(System('x', opt))
-
-
-def test_the_line_says_what_the_model_file_calls_itself(built):
-    opt = {**built['seq2seq_lstm'], 'model': 'transformer/generator'}
-    with pytest.raises(UserError) as caught:
-        load_system(System('x', opt))
-    line = why_unfit(caught.value.__cause__, opt)
-    assert line.endswith("; its own options say 'seq2seq'")
+    assert misfit_line(opt).endswith("; its own options say 'seq2seq'")
 
 
 def test_without_a_model_in_the_roster_its_own_is_named(built):
     opt = {'model_file': built['generator']['model_file'], 'n_layers': 5}
-    with pytest.raises(UserError) as caught:
-        load_system(System('x', opt))
-    line = why_unfit(caught.value.__cause__, opt)
+    line = misfit_line(opt)
     assert ' is no transformer/generator with these options: its weights' in line
 
 
@@ -96,9 +94,7 @@ def test_a_dictionary_of_another_size_is_named(built, tmp_path, name, words, n):
     (tmp_path / 'generator.dict').unlink()
     (tmp_path / name).write_text(''.join(f'{word}\t1\n' for word in words))
     opt['dict_file'] = str(tmp_path / name)
-    with pytest.raises(UserError) as caught:
-        load_system(System('x', opt))
-    line = why_unfit(caught.value.__cause__, opt)
+    line = misfit_line(opt)
     # 30 words and ParlAI's four are in the tiny models' dictionary
     expected = f'{tmp_path / name} makes {n} words with these options, the weights in'
     assert line == f'dict_file: {expected} {opt["model_file"]} are for 34'
@@ -108,29 +104,17 @@ def test_a_dictionary_that_is_not_there_is_named(built, tmp_path):
     opt = copy_of(built['generator'], tmp_path)
     (tmp_path / 'generator.dict').unlink()
     opt['dict_file'] = str(tmp_path / 'gone.dict')
-    with pytest.raises(UserError) as caught:
-        load_system(System('x', opt))
-    line = why_unfit(caught.value.__cause__, opt)
+    line = misfit_line(opt)
     assert line == (
         f'dict_file: there is no file {tmp_path}/gone.dict; the model knows 34 words'
     )
 
 
-def test_what_has_nothing_to_do_with_weights_is_left_alone(built):
-    try:
-        raise ValueError('elsewhere')
-    except ValueError as error:
-        assert why_unfit(error, built['generator']) is None
-
-
-def test_no_memory_is_no_misfit(built):
-    def load():
-        raise MemoryError
-
-    try:
-        load()
-    except MemoryError as error:
-        assert why_unfit(error, built['generator']) is None
+@pytest.mark.parametrize('error', [ValueError('elsewhere'), MemoryError()])
+def test_what_has_nothing_to_do_with_weights_is_left_alone(built, error):
+    with pytest.raises(type(error)) as caught:
+        raise error
+    assert why_unfit(caught.value, built['generator']) is None
 
 
 def test_options_beside_the_model_file_are_plain_json(built):

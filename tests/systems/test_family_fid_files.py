@@ -150,41 +150,42 @@ def test_no_faiss(opt, monkeypatch):
     assert found == "path_to_index: needs faiss: pip install 'parlai_ext[rag]'"
 
 
-def test_no_passages(opt):
-    Path(opt['path_to_dpr_passages']).unlink()
-    assert line(opt) == (
-        f'path_to_dpr_passages: there is no file {opt["path_to_dpr_passages"]}; '
-        'it is tab-separated: id, text, title'
-    )
-
-
-def test_packed_passages(opt):
-    found = line(opt, path_to_dpr_passages='psgs_w100.tsv.gz')
-    assert found.startswith('path_to_dpr_passages: psgs_w100.tsv.gz is packed')
-
-
-def test_no_index(opt):
-    Path(opt['path_to_index']).unlink()
-    found = line(opt)
-    assert found.startswith(f'path_to_index: there is no file {opt["path_to_index"]};')
-
-
-def test_nothing_numbers_the_passages(opt):
-    Path(opt['path_to_index']).with_name('ids_0').unlink()
-    found = line(opt)
-    assert found.startswith(f'path_to_index: there is no file {opt["path_to_index"]}_')
+@pytest.mark.parametrize(
+    'lost, key, start',
+    [
+        ('fid.tsv', 'path_to_dpr_passages', '{path}; it is tab-separated: id, text'),
+        ('passages.index', 'path_to_index', '{path};'),
+        ('ids_0', 'path_to_index', '{path}_'),
+    ],
+)
+def test_a_file_that_is_not_there(opt, lost, key, start):
+    [file] = Path(opt['model_file']).parent.rglob(lost)
+    file.unlink()
+    expected = f'{key}: there is no file {start.format(path=opt[key])}'
+    assert line(opt).startswith(expected)
 
 
 def test_numbers_of_another_index(opt):
     torch.save(['1', '2'], Path(opt['path_to_index']).with_name('ids_0'))
-    found = line(opt)
-    assert found.startswith(f'path_to_index: {opt["path_to_index"]} has 30 passages,')
-    assert ' 2 are numbered in ' in found
+    message = line(opt)
+    assert message.startswith(f'path_to_index: {opt["path_to_index"]} has 30 passages,')
+    assert ' 2 are numbered in ' in message
 
 
-def test_fewer_passages_than_wanted(opt):
-    found = line(opt, n_docs=N_PASSAGES + 1)
-    assert found == 'n_docs: 31 passages are wanted, but the index has 30'
+POLY = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8}
+
+
+@pytest.mark.parametrize(
+    'more, start',
+    [
+        ({'path_to_dpr_passages': 'psgs_w100.tsv.gz'}, 'path_to_dpr_passages: psgs_w1'),
+        ({'n_docs': N_PASSAGES + 1}, 'n_docs: 31 passages are wanted, but the index'),
+        ({**POLY, 'polyencoder_init_model': 'nowhere'}, 'polyencoder_init_model: '),
+        ({'model': 'rag', 'rag_model_type': 'turn'}, 'rag_turn_marginalize: ParlAI'),
+    ],
+)
+def test_an_option_that_cannot_be_met(opt, more, start):
+    assert line(opt, **more).startswith(start)
 
 
 def test_passages_of_another_index(opt):
@@ -206,18 +207,6 @@ def test_no_tokenizer(opt, monkeypatch):
     assert message.startswith('query_model: ')
     assert 'config.json and vocab.txt' in message
     assert message.endswith(f'{opt["datapath"]}/bert_base_uncased')
-
-
-def test_a_polyencoder_that_is_not_there(opt):
-    kind = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8}
-    found = line(opt, **kind, polyencoder_init_model='nowhere')
-    assert found == 'polyencoder_init_model: there is no file nowhere'
-
-
-def test_turns_that_parlai_cannot_add_up(opt):
-    kind = {'model': 'rag', 'rag_model_type': 'turn'}
-    found = line(opt, **kind)
-    assert found == 'rag_turn_marginalize: ParlAI can generate with doc_only alone'
 
 
 @pytest.mark.parametrize('change', ['index', 'ids_0', 'tsv', 'vocab.txt'])

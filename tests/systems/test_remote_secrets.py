@@ -26,11 +26,6 @@ def key(monkeypatch):
     monkeypatch.setenv('TRY_REMOTE_KEY', KEY)
 
 
-def test_the_key_is_sent_as_bearer(url, endpoint):
-    endpoint(**KEYED).replies(hellos(1))
-    assert received(url)[0]['key'] == f'Bearer {KEY}'
-
-
 def test_without_a_variable_no_key_is_sent(url, endpoint, tmp_path, monkeypatch):
     # requests would take this one
     (tmp_path / 'netrc').write_text('machine 127.0.0.1 login me password pw\n')

@@ -119,14 +119,6 @@ def test_what_was_answered_before_it_went_down_is_not_asked_again(tmp_path, url,
     assert len(received(url)) == 2
 
 
-def test_a_refusal_of_one_conversation_leaves_the_others(url, endpoint):
-    control(url, script=['reply', 'filter', 'empty', 'reply'])
-    found = endpoint(remote_concurrency=1, **PINNED).replies(hellos(4))
-    assert [a.text for a in found][1:3] == [None, '']
-    assert found[1].reason == 'no text: content filter'
-    assert found[3].text == chat_reply('hello 3')
-
-
 def test_a_conversation_that_is_too_long_ends_alone(url, endpoint):
     error = {'code': 'context_length_exceeded', 'message': 'at most 8 tokens'}
     control(url, script=[{'status': 400, 'body': {'error': error}}])
