@@ -115,7 +115,7 @@ class ScorerAgent(Agent):
         """
         acts = [Message(id=self.id, episode_done=False) for _ in observations]
         judged = [
-            (act, scoring_item(seen))
+            (act, scoring_item(seen, self.scorer.level))
             for act, seen in zip(acts, observations, strict=True)
             if seen and not seen.is_padding() and seen.get('text') is not None
         ]
@@ -125,16 +125,20 @@ class ScorerAgent(Agent):
         return acts
 
 
-def scoring_item(seen: Mapping[str, Any]) -> ScoringItem:
+def scoring_item(seen: Mapping[str, Any], level: str = 'turn') -> ScoringItem:
     """
-    Return the item that a message asks to judge.
+    Return the item that a message asks to judge: for a scorer of whole dialogues, all
+    utterances as the context and no response.
     """
     given = {
         name: tuple(seen[name]) for name in ('later', 'speakers') if seen.get(name)
     }
+    context, response = tuple(seen.get('context') or ()), seen['text']
+    if level == 'dialogue':
+        context, response = (*context, response, *given.pop('later', ())), None
     return ScoringItem(
-        context=tuple(seen.get('context') or ()),
-        response=seen['text'],
+        context=context,
+        response=response,
         speaker=seen.get('speaker') or '',
         references=tuple(seen.get('references') or ()),
         facts=seen.get('facts'),
