@@ -331,6 +331,7 @@ class Scorer:
 
         :raises UserError: for a score too many or too few, or an unknown dimension.
         """
+        _ = self.signature  # no model may join after it; it loads those there are
         scores = self.score(items) if items else []
         if len(scores) != len(items):
             raise UserError(
