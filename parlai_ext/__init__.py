@@ -29,6 +29,10 @@ def __getattr__(name: str) -> Any:
     """
     Return a member of the Python interface, importing it only now.
     """
+    if name == 'plugin':  # where `parlai doctor` had users import it from before
+        from parlai_ext.commands import plugin
+
+        return plugin
     if name not in __all__:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
     from parlai_ext import api
