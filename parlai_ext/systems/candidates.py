@@ -14,23 +14,26 @@ not whole, it is made again. Where a task reads no file that we know of, it alwa
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import write_file
-from parlai_ext.systems import openers
+from parlai_ext.systems import openers, zoo
+from parlai_ext.systems.fetch.build_data import METHOD, replaced
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import data_folder
-from parlai_ext.systems.task_data import data_urls, teacher_module
 
 PREFIX = 'task:'
 SPLITS = ('train', 'valid', 'test')
@@ -89,10 +92,68 @@ def to_download(spec: str, datapath: str | None = None) -> list[str]:
     :raises UserError: when the task is not known.
     """
     task, _ = parse_spec(spec)
-    modules = [teacher_module(part) for part in task.split(',')]
+    modules = [_teacher_module(part) for part in task.split(',')]
     if _is_fresh(candidates_file(spec, datapath, build=False)):
         return []
-    return [url for module in modules for url in data_urls(module, datapath)]
+    return [url for module in modules for url in _data_urls(module, datapath)]
+
+
+def _teacher_module(task: str) -> str:
+    """
+    Return the name of the module that holds a task's teacher.
+
+    :raises UserError: when there is no such task, or it needs a missing package.
+    """
+    from parlai.core.loader import load_teacher_module
+
+    prepare_parlai()
+    try:
+        return str(load_teacher_module(task).__module__)
+    except ModuleNotFoundError as e:
+        if e.name and '.tasks.' not in e.name:
+            raise UserError(f'task {task!r} needs the package {e.name!r}') from None
+        known = nearest(task, openers.known_tasks())
+        raise UserError(f'no task {task!r}; {known}') from None
+    except (ImportError, AttributeError) as e:
+        raise UserError(f'no task {task!r}: {e}') from None
+
+
+class _WouldDownload(Exception):
+    """
+    A task's `build` has come to the point of downloading.
+    """
+
+
+def _data_urls(module: str, datapath: str | None) -> list[str]:
+    """
+    Return what a task's own `build` would download now; [] where that is not known.
+
+    It is stopped before it downloads, and touches nothing until then.
+    """
+    name = f'{module.rpartition(".")[0]}.build'
+    if find_spec(name) is None:
+        return []
+    build = importlib.import_module(name)
+    resources = getattr(build, 'RESOURCES', None)
+    if not isinstance(resources, list) or not hasattr(build, 'build'):
+        return []
+
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise _WouldDownload
+
+    functions = dict.fromkeys((METHOD, 'download', 'untar'), stop)
+    functions |= dict.fromkeys(
+        ('make_dir', 'remove_dir', 'mark_done'), lambda *args, **kwargs: None
+    )
+    opt = {'datapath': data_folder(datapath), 'datatype': 'train:evalmode'}
+    try:
+        with replaced(functions), zoo.quiet_parlai():
+            build.build(opt)
+    except _WouldDownload:
+        return [str(resource.url) for resource in resources]
+    except Exception:  # a build of another kind raises when it really runs
+        pass
+    return []
 
 
 def _is_fresh(path: Path) -> bool:

@@ -19,11 +19,7 @@ from parlai_ext.systems.families import family_of
 from parlai_ext.systems.fetch.checked_downloads import lock_file_of
 from parlai_ext.systems.fetch.http_file import DownloadSettings, Unreachable
 from parlai_ext.systems.fetch.lock_file import Entry
-from parlai_ext.systems.needed_files import (
-    NeededFile,
-    needed_file,
-    needed_tokenizer,
-)
+from parlai_ext.systems.needed_files import NeededFile, needed_file, needed_tokenizer
 from parlai_ext.systems.system_options import effective_options
 
 
@@ -61,7 +57,7 @@ class _Downloads:
     def __init__(self, datapath: str | None, settings: DownloadSettings):
         self.datapath = datapath
         self.settings = settings
-        self.failures: dict[tuple[str, ...], str] = {}
+        self.failures: dict[tuple[str, ...], UserError] = {}
         self.silent_hosts: set[str] = set()
 
     def download(self, system: System) -> Downloaded:
@@ -94,20 +90,19 @@ class _Downloads:
         """
         if needed is None or not needed.urls:
             return ()
-        if needed.names in self.failures:
-            raise UserError(self.failures[needed.names])
-        hosts = {urlsplit(url).netloc for url in needed.urls}
+        names, hosts = needed.names, {urlsplit(url).netloc for url in needed.urls}
         for host in sorted(hosts & self.silent_hosts):
             what = f'cannot be downloaded: {host} cannot be reached'
-            raise UserError(f'{needed.names[0]} {what}')
-        try:
-            needed.fetch(self.settings)
-        except UserError as e:
-            if isinstance(e, Unreachable):
-                self.silent_hosts |= hosts
-            self.failures[needed.names] = str(e)
-            raise
-        return needed.names
+            raise UserError(f'{names[0]} {what}')
+        if names not in self.failures:
+            try:
+                needed.fetch(self.settings)
+                return names
+            except UserError as e:
+                if isinstance(e, Unreachable):
+                    self.silent_hosts |= hosts
+                self.failures[names] = e
+        raise self.failures[names]
 
     def _record(self, address: str, files: Sequence[Path]) -> None:
         """

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -211,11 +211,11 @@ def _build(path: str, home: Path, settings: DownloadSettings | None) -> None:
     with exclusive(folder), checked_downloads(str(home), settings) as downloader:
         _empty(folder)  # of a process that was killed
         try:
-            marks = _copy_marks(home, scratch)
+            _copy_marks(home, scratch)
             with quiet_parlai():
                 modelzoo_path(str(scratch), path)
             downloader.record()
-            _publish(scratch, home, marks)
+            _publish(scratch, home)
         finally:
             _empty(folder)
 
@@ -225,32 +225,29 @@ def _empty(folder: Path) -> None:
         shutil.rmtree(entry)
 
 
-def _copy_marks(home: Path, scratch: Path) -> dict[Path, bytes]:
+def _copy_marks(home: Path, scratch: Path) -> None:
     """
     Let ParlAI see in a scratch data folder which models are built, in which version.
-
-    :return: the content of the ``.built`` files, by their path inside.
     """
-    marks = {}
     scratch.mkdir(exist_ok=True)
     for folder, inside, names in os.walk(home / 'models'):
         inside[:] = [name for name in inside if name != HIDDEN]
         if '.built' in names:
-            mark = Path(folder, '.built').relative_to(home)
-            marks[mark] = (home / mark).read_bytes()
-            (scratch / mark).parent.mkdir(parents=True, exist_ok=True)
-            (scratch / mark).write_bytes(marks[mark])
-    return marks
+            copy = scratch / Path(folder, '.built').relative_to(home)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(Path(folder, '.built'), copy)
 
 
-def _publish(scratch: Path, home: Path, marks: Mapping[Path, bytes]) -> None:
+def _publish(scratch: Path, home: Path) -> None:
     """
     Move the new models to the real data folder, in the place of older versions.
     """
-    for number, (mark, content) in enumerate(marks.items()):
-        copy, older = scratch / mark, home / mark.parent
-        if copy.is_file() and copy.read_bytes() == content:
-            copy.unlink()  # nothing new
-        elif copy.is_file() and older.is_dir():
-            os.replace(older, scratch.with_name(f'older-{number}'))
+    # a folder inside another first, while both are in their places
+    marks = sorted(scratch.rglob('.built'), key=lambda mark: -len(mark.parts))
+    for number, mark in enumerate(marks):
+        older = home / mark.relative_to(scratch)
+        if older.is_file() and older.read_bytes() == mark.read_bytes():
+            mark.unlink()  # nothing new
+        elif older.is_file():
+            os.replace(older.parent, scratch.with_name(f'older-{number}'))
     move_into(scratch, home)

@@ -19,7 +19,7 @@ NAMES = (
 METHOD = 'DownloadableFile.download_file'
 PACKAGES = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')
 
-_replacements: list[Mapping[str, Function]] = []  # the innermost last
+replacements: list[Mapping[str, Function]] = []  # the innermost last
 
 
 @contextmanager
@@ -30,11 +30,11 @@ def replaced(functions: Mapping[str, Function]) -> Iterator[None]:
     :param functions: some of `NAMES`, or `METHOD`, with what is called instead.
     """
     _install()
-    _replacements.append(functions)
+    replacements.append(functions)
     try:
         yield
     finally:
-        _replacements.remove(functions)
+        replacements.remove(functions)
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def _install() -> None:
 def _switch(name: str, original: Function) -> Function:
     @functools.wraps(original)
     def replaced_or_original(*args: Any, **kwargs: Any) -> Any:
-        for functions in reversed(_replacements):
+        for functions in reversed(replacements):
             if name in functions:
                 return functions[name](*args, **kwargs)
         return original(*args, **kwargs)

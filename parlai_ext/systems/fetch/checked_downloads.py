@@ -17,7 +17,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.option_files import sha256
 from parlai_ext.systems.fetch import archives, lock_file
-from parlai_ext.systems.fetch.build_data import METHOD, replaced
+from parlai_ext.systems.fetch.build_data import METHOD, replaced, replacements
 from parlai_ext.systems.fetch.data_folder import (
     data_folder,
     downloads_folder,
@@ -26,8 +26,6 @@ from parlai_ext.systems.fetch.data_folder import (
 from parlai_ext.systems.fetch.http_file import DownloadSettings, FileDownload
 
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
-
-_active: list[Downloader] = []
 
 
 def lock_file_of(
@@ -55,15 +53,12 @@ def checked_downloads(
     lock = lock_file_of(datapath, settings)
     downloader = Downloader(Path(data_folder(datapath)), lock, settings)
     with replaced(downloader.functions()):
-        _active.append(downloader)
         try:
             yield downloader
             downloader.record()
         except archives.BadArchive:
             downloader.remove_parts()
             raise
-        finally:
-            _active.remove(downloader)
     downloader.remove_parts()
 
 
@@ -72,9 +67,9 @@ def ensure_checked_downloads(datapath: str | None = None) -> Iterator[None]:
     """
     Download by `checked_downloads` what a model or a task fetches while it is built.
 
-    Where `checked_downloads` is active already, nothing changes.
+    Where ParlAI's functions are replaced already, nothing changes.
     """
-    if _active:
+    if replacements:
         yield
     else:
         with checked_downloads(datapath):
