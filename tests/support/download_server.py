@@ -1,16 +1,24 @@
 """
-A real HTTP server on this machine that misbehaves on request, and a zoo that asks it.
+A real HTTP server on this machine that misbehaves on request, a zoo whose models it
+serves, and a data folder for them.
 """
 
+import importlib
 import io
 import re
+import sys
 import tarfile
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import parlai.zoo
+import pytest
+
+from parlai_ext.commands import plugin
+from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.http_file import DownloadSettings
 
 QUICK = DownloadSettings(
@@ -188,3 +196,65 @@ def add_model(home, server, name, files=('m.tgz',), version='v1.0', flat=False):
         name=name, files=list(files), version=version, url=f'{server.url}/a', flat=flat
     )
     (home / 'fake' / f'{name}.py').write_text(text)
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv('NO_PROXY', '127.0.0.1')
+    with serving() as spec:
+        yield spec
+
+
+@pytest.fixture
+def zoo_home(tmp_path, monkeypatch):
+    """
+    Give a folder whose ``fake`` package is part of ParlAI's zoo during the test.
+    """
+    plugin.register()
+    home = tmp_path / 'zoo'
+    home.mkdir()
+    monkeypatch.setattr(parlai.zoo, '__path__', [*parlai.zoo.__path__, str(home)])
+    importlib.invalidate_caches()
+    forget()
+    yield home
+    forget()
+
+
+def forget():
+    """
+    Let the zoo's modules of this test be imported anew.
+    """
+    for name in [n for n in sys.modules if n.startswith('parlai.zoo.fake')]:
+        del sys.modules[name]
+    if hasattr(parlai.zoo, 'fake'):
+        del parlai.zoo.fake
+
+
+@pytest.fixture
+def data(tmp_path):
+    """
+    Give a data folder that is not there yet.
+    """
+    return tmp_path / 'data'
+
+
+@pytest.fixture
+def fetch_model(data):
+    """
+    Give a function that fetches ``zoo:fake/NAME/model`` in a hurry.
+    """
+
+    def fetched(name, **options):
+        settings = replace(QUICK, **options)
+        return zoo.fetch_path(f'zoo:fake/{name}/model', str(data), settings)
+
+    return fetched
+
+
+def seen(folder):
+    """
+    Return what is in a data folder, what is not complete apart.
+    """
+    files = [p.relative_to(folder) for p in folder.rglob('*') if p.is_file()]
+    models = [f for f in files if 'partial' not in str(f)]
+    return sorted(map(str, models)), sorted(map(str, set(files) - set(models)))

@@ -19,7 +19,7 @@ from parlai_ext.systems.fetch.http_file import (
 )
 from tests.support.download_server import QUICK
 
-pytest_plugins = ['tests.support.download_fixtures']
+pytest_plugins = ['tests.support.download_server']
 BODY = random.Random(0).randbytes(300_000)
 
 

@@ -15,10 +15,9 @@ from parlai.core import build_data
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.data_folder import downloads_folder, exclusive
-from tests.support.download_fixtures import seen
-from tests.support.download_server import QUICK, add_model, tar_of
+from tests.support.download_server import QUICK, add_model, seen, tar_of
 
-pytest_plugins = ['tests.support.download_fixtures']
+pytest_plugins = ['tests.support.download_server']
 MODEL = random.Random(0).randbytes(3_000_000)
 
 

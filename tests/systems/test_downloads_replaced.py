@@ -10,10 +10,9 @@ from parlai.core import build_data
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from tests.support.download_fixtures import seen
-from tests.support.download_server import QUICK, add_model
+from tests.support.download_server import QUICK, add_model, seen
 
-pytest_plugins = ['tests.support.download_fixtures']
+pytest_plugins = ['tests.support.download_server']
 MODEL = bytes(range(256)) * 1000
 LOCK = 'models/parlai_ext.lock.json'
 

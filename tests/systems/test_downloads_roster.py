@@ -15,10 +15,9 @@ from parlai_ext.systems import hub
 from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.systems.fetch.lock_file import Entry, LockFile
-from tests.support.download_fixtures import seen
-from tests.support.download_server import QUICK, add_model, tar_of
+from tests.support.download_server import QUICK, add_model, seen, tar_of
 
-pytest_plugins = ['tests.support.download_fixtures']
+pytest_plugins = ['tests.support.download_server']
 AGENT = 'repeat_query'
 LOCK = 'models/parlai_ext.lock.json'
 

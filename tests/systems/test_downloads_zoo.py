@@ -13,11 +13,10 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.download_fixtures import forget, seen
-from tests.support.download_server import add_model, tar_of
+from tests.support.download_server import add_model, forget, seen, tar_of
 from tests.support.tiny_models import make_generator
 
-pytest_plugins = ['tests.support.download_fixtures']
+pytest_plugins = ['tests.support.download_server']
 MODEL = bytes(range(256)) * 1000
 LOCK = 'models/parlai_ext.lock.json'
 BUILT = ['models/fake/m/.built', 'models/fake/m/model', LOCK]

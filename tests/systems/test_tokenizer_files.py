@@ -13,7 +13,7 @@ from parlai_ext.systems.resolve import resolve
 from tests.support import families
 from tests.support.download_server import QUICK
 
-pytest_plugins = ['tests.support.download_fixtures']
+pytest_plugins = ['tests.support.download_server']
 
 
 @pytest.fixture
