@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import requests
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.fetch.archives import SPARE_DISK
@@ -219,6 +220,17 @@ def test_a_redirect_to_a_file_is_refused(get, server, tmp_path):
     assert '\x1b' not in str(caught.value)  # which would clear the terminal
     assert len(server.asked) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize('on_the_way', [True, False])
+def test_https_never_leads_to_http(monkeypatch, tmp_path, on_the_way):
+    answer, hop = requests.Response(), requests.Response()
+    answer.url, hop.url = 'https://b.org/x', 'http://a.org/x'
+    answer.history = [hop]
+    answer = answer if on_the_way else hop
+    monkeypatch.setattr(requests.Session, 'get', lambda *args, **kwargs: answer)
+    with pytest.raises(UserError, match='redirects to http://a.org/x'):
+        FileDownload('https://a.org/x', tmp_path, QUICK).run()
 
 
 def test_only_http_is_requested(tmp_path):

@@ -202,8 +202,9 @@ class FileDownload:
         except exceptions.RequestException as e:  # also a redirect to no http address
             what = f'{self.url} cannot be requested: {shown(str(e))[:200]}'
             raise UserError(what) from None
-        if self.url.startswith('https:') and not response.url.startswith('https:'):
-            raise UserError(f'{self.url} redirects to {shown(response.url)[:200]}')
+        for hop in (*response.history, response):
+            if self.url.startswith('https:') and not hop.url.startswith('https:'):
+                raise UserError(f'{self.url} redirects to {shown(hop.url)[:200]}')
         return response
 
     def _size(self, response: requests.Response) -> int | None:
