@@ -73,9 +73,9 @@ def generation_config(
     :raises UserError: ``option: what is wrong``.
     """
     config = copy.deepcopy(own)
-    config.update(**_search(own, options))
+    config.update(**_search_settings(own, options))
     if config.do_sample:
-        config.update(**_sampling(own, options))
+        config.update(**_sampling_settings(own, options))
     config.max_new_tokens = options.reply_max_tokens
     config.max_length, config.max_time = None, None
     config.num_return_sequences, config.return_dict_in_generate = 1, False
@@ -90,9 +90,13 @@ def generation_config(
     return config
 
 
-def _search(own: GenerationConfig, options: DecodingOptions) -> dict[str, Any]:
+def _search_settings(own: GenerationConfig, options: DecodingOptions) -> dict[str, Any]:
     """
-    Return what kind of search it is.
+    Return the config values that choose between greedy search, beam search and
+    sampling.
+
+    :param own: the model's own generation config.
+    :raises UserError: for a beam search without a size.
     """
     if options.inference != 'beam':
         return {'do_sample': options.inference != 'greedy', 'num_beams': 1}
@@ -104,9 +108,16 @@ def _search(own: GenerationConfig, options: DecodingOptions) -> dict[str, Any]:
     return {'do_sample': False, 'num_beams': size}
 
 
-def _sampling(own: GenerationConfig, options: DecodingOptions) -> dict[str, Any]:
+def _sampling_settings(
+    own: GenerationConfig, options: DecodingOptions
+) -> dict[str, Any]:
     """
-    Return the distribution from which a token is drawn.
+    Return the config values that shape the distribution from which tokens are drawn.
+
+    Inference ``sample`` leaves the model's own values alone where no option is given;
+    ``topk`` and ``nucleus`` turn every other restriction of the model off.
+
+    :param own: the model's own generation config.
     """
     inference = options.inference
     values: dict[str, Any] = {}

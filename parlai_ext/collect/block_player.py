@@ -202,11 +202,14 @@ def load_on(machine: Machine, system: System) -> Player:
     )
 
 
-def seed_all(digits: str) -> None:
+def seed_all(hex_seed: str) -> None:
     """
-    Seed every source of random numbers that an agent may use.
+    Seed Python's, NumPy's and PyTorch's random numbers, which agents use.
+
+    :param hex_seed: the seed as hexadecimal digits; each library takes as many of the
+        last ones as it can.
     """
-    seed = int(digits, 16)
+    seed = int(hex_seed, 16)
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed % 2**63)

@@ -55,13 +55,17 @@ def check_system(
     n_replies = sum(map(len, replies))
     broken = [d for d in dialogues if d.ended_by == system]
     warnings = []
-    stop = f'{broken[0].reason} (dialogue ended)' if broken else wordless(replies)
-    copied = copies(replies)
+    stop = (
+        f'{broken[0].reason} (dialogue ended)'
+        if broken
+        else empty_replies_problem(replies)
+    )
+    copied = copied_replies_problem(replies)
     if copied and not stop and not bad_on_purpose:
         stop = copied
     elif copied:
         warnings.append(copied)
-    if (constant := constant_replies(replies)) and not copied:
+    if (constant := constant_replies_warning(replies)) and not copied:
         warnings.append(constant)
     if not stop and not n_replies:
         stop = 'it never got to speak; see the other systems'
@@ -80,22 +84,24 @@ def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
     ]
 
 
-def wordless(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
+def empty_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
     """
-    Return a reason when none of the replies has a word in it.
+    Return the reason to stop when no reply has a word in it, otherwise `None`.
     """
-    replies = [reply for mine in dialogues for reply in mine]
+    replies = [reply for dialogue in dialogues for reply in dialogue]
     if replies and not any(re.search(r'\w', r.text) for r in replies):
         return f'empty replies: nothing but {_quoted(replies[0].text)}'
     return None
 
 
-def copies(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
+def copied_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
     """
-    Return a reason when replies repeat the utterance before them, or are the same in
-    each dialogue.
+    Return the reason to stop when half of the replies repeat the utterance before
+    them, or when the replies are the same in each dialogue; otherwise `None`.
+
+    :param dialogues: the replies of one system, dialogue by dialogue.
     """
-    replies = [reply for mine in dialogues for reply in mine]
+    replies = [reply for dialogue in dialogues for reply in dialogue]
     repeated = [reply for reply in replies if is_repeat(reply)]
     if len(repeated) >= max(FEWEST_COPIES, COPIED_SHARE * len(replies)):
         return (
@@ -107,9 +113,9 @@ def copies(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
             f'copied replies: all {len(replies)} are the same '
             f'({_quoted(replies[0].text)})'
         )
-    several = [mine for mine in dialogues if len(mine) > 1]
-    texts = {tuple(plain(r.text) for r in mine) for mine in several}
-    heard = {tuple(plain(r.heard) for r in mine) for mine in several}
+    several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
+    texts = {tuple(plain(r.text) for r in dialogue) for dialogue in several}
+    heard = {tuple(plain(r.heard) for r in dialogue) for dialogue in several}
     if len(texts) == 1 and len(heard) > 1:
         return (
             'copied replies: the same in all dialogues, whatever the other said '
@@ -131,12 +137,15 @@ def is_repeat(reply: HeardReply) -> bool:
     return any(len(q) >= QUOTED_WORDS and words[: len(q)] == q for q in quotes)
 
 
-def constant_replies(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
+def constant_replies_warning(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
     """
-    Return a warning when a system says one thing throughout each dialogue.
+    Return a warning when a system says one thing throughout each dialogue, otherwise
+    `None`.
     """
-    several = [mine for mine in dialogues if len(mine) > 1]
-    if several and all(len({plain(r.text) for r in mine}) == 1 for mine in several):
+    several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
+    if several and all(
+        len({plain(r.text) for r in replies}) == 1 for replies in several
+    ):
         return f'says one thing throughout a dialogue ({_quoted(several[0][0].text)})'
     return None
 

@@ -224,7 +224,7 @@ def _json_rows(source: SourceFile) -> Iterator[Row]:
 def _row(source: SourceFile, line: int, name: str, record: Mapping[str, Any]) -> Row:
     try:
         turn = _turn(record, line, 'the row')
-        return Row(line, name, turn, _number(record.get('turn')))
+        return Row(line, name, turn, _turn_number(record.get('turn')))
     except BadRecord as error:
         return Row(line, name, problem=source.problem(line, str(error)))
 
@@ -238,7 +238,12 @@ def _turn(record: Any, line: int, where: str) -> SourceTurn:
     return SourceTurn(speaker, text, line, given in TRUE)
 
 
-def _number(value: Any) -> int | None:
+def _turn_number(value: Any) -> int | None:
+    """
+    Return the number in the column or key ``turn``, `None` if it is not given.
+
+    :raises BadRecord: for anything else than decimal digits.
+    """
     if value is None:
         return None
     text = str(value).strip()

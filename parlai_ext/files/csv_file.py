@@ -36,20 +36,21 @@ class CsvProblem(Exception):
 
 def split_rows(lines: Iterable[str]) -> Iterator[Row]:
     """
-    Yield the rows that are not empty, by RFC 4180.
+    Yield line number and cells of each row that is not empty, by RFC 4180.
 
+    :param lines: the lines of a file, without their line feeds.
     :raises CsvProblem: at a row that breaks the rules of quoting; where the next row
         begins is not known then.
     """
     reader = csv.reader((line + '\n' for line in lines), strict=True)
-    last = 0
+    lines_read = 0
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                yield last + 1, cells
-            last = reader.line_num
+                yield lines_read + 1, cells
+            lines_read = reader.line_num
     except csv.Error as error:
-        raise CsvProblem(last + 1, f'not a CSV row: {error}') from None
+        raise CsvProblem(lines_read + 1, f'not a CSV row: {error}') from None
 
 
 def column_places(

@@ -1,6 +1,9 @@
 """
 Corruptions of a turn, by name.
 
+Each takes the turns of a dialogue so far and those of another dialogue. "The turn" is
+the last one so far: the one to corrupt. Each returns the text to put in its place.
+
 The judge learns from `TRAIN` kinds only. It never sees `HELD_OUT` kinds: the floors of
 the demo and the check of the judge use them.
 """
@@ -14,7 +17,6 @@ from parlai_ext.mini.smalltalk import TOPICS, GeneratedTurn, capitalized, pick
 from parlai_ext.mini.topics import DETAILS
 
 Turns = Sequence[GeneratedTurn]
-# takes the turns so far, the one to corrupt last, and turns of another dialogue
 Corruption = Callable[[random.Random, Turns, Turns], str]
 
 GENERIC = (
@@ -41,14 +43,14 @@ def _replace(text: str, old: str, new: str) -> str:
     return text.replace(old, new).replace(capitalized(old), capitalized(new))
 
 
-def off_topic(rng: random.Random, turns: Turns, other: Turns) -> str:
+def off_topic(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return a turn from another dialogue.
     """
-    return pick(rng, other).text
+    return pick(rng, other_dialogue).text
 
 
-def wrong_slot(rng: random.Random, turns: Turns, other: Turns) -> str:
+def wrong_slot(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return the turn with another item in the place of one that was mentioned before; if
     there is none, a turn from another dialogue.
@@ -60,27 +62,28 @@ def wrong_slot(rng: random.Random, turns: Turns, other: Turns) -> str:
         if slot in ITEMS and slot in turns[-1].text and slot.lower() in before
     ]
     if not named:
-        return off_topic(rng, turns, other)
+        return off_topic(rng, turns, other_dialogue)
     old = pick(rng, named)
     return _replace(turns[-1].text, old, pick(rng, [x for x in ITEMS if x != old]))
 
 
-def repeat_self(rng: random.Random, turns: Turns, other: Turns) -> str:
+def repeat_self(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
-    Return an earlier turn of the same speaker.
+    Return an earlier turn of the same speaker; if there is none, the turn stuttered.
     """
     own = turns[-3::-2]
-    return pick(rng, own).text if own else stutter(rng, turns, other)
+    return pick(rng, own).text if own else stutter(rng, turns, other_dialogue)
 
 
-def echo(rng: random.Random, turns: Turns, other: Turns) -> str:
+def echo(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
-    Return the turn before, which is the other speaker's.
+    Return the turn before, which is the other speaker's; if there is none, the turn
+    stuttered.
     """
-    return turns[-2].text if len(turns) > 1 else stutter(rng, turns, other)
+    return turns[-2].text if len(turns) > 1 else stutter(rng, turns, other_dialogue)
 
 
-def stutter(rng: random.Random, turns: Turns, other: Turns) -> str:
+def stutter(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return the turn with some words two or three times.
     """
@@ -91,7 +94,7 @@ def stutter(rng: random.Random, turns: Turns, other: Turns) -> str:
     return ' '.join(stuttered + words[-1:])
 
 
-def loop(rng: random.Random, turns: Turns, other: Turns) -> str:
+def loop(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return the turn with a few words over and over.
     """
@@ -102,7 +105,7 @@ def loop(rng: random.Random, turns: Turns, other: Turns) -> str:
     return ' '.join(words[:start] + piece * (3 + int(rng.random() * 4)))
 
 
-def drop_words(rng: random.Random, turns: Turns, other: Turns) -> str:
+def drop_words(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return the turn without about half of its words.
     """
@@ -113,7 +116,7 @@ def drop_words(rng: random.Random, turns: Turns, other: Turns) -> str:
     )
 
 
-def random_words(rng: random.Random, turns: Turns, other: Turns) -> str:
+def random_words(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return the turn with about half of its words replaced by random ones.
     """
@@ -125,26 +128,26 @@ def random_words(rng: random.Random, turns: Turns, other: Turns) -> str:
     )
 
 
-def mash(rng: random.Random, turns: Turns, other: Turns) -> str:
+def mash(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return the start of this turn, followed by the end of one from another dialogue.
     """
-    left, right = turns[-1].text.split(), pick(rng, other).text.split()
+    left, right = turns[-1].text.split(), pick(rng, other_dialogue).text.split()
     cut = 1 + int(rng.random() * max(1, len(left) - 1))
     return ' '.join(left[:cut] + right[len(right) // 2 :])
 
 
-def no_detail(rng: random.Random, turns: Turns, other: Turns) -> str:
+def no_detail(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return the turn with every item and detail replaced by something vague.
     """
     text = turns[-1].text
     for old in turns[-1].slots:
         text = _replace(text, old, pick(rng, ('something', 'some thing', 'stuff')))
-    return text if text != turns[-1].text else off_topic(rng, turns, other)
+    return text if text != turns[-1].text else off_topic(rng, turns, other_dialogue)
 
 
-def word_salad(rng: random.Random, turns: Turns, other: Turns) -> str:
+def word_salad(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return the turn's own words, shuffled.
     """
@@ -155,7 +158,7 @@ def word_salad(rng: random.Random, turns: Turns, other: Turns) -> str:
     return ' '.join(words)
 
 
-def generic_reply(rng: random.Random, turns: Turns, other: Turns) -> str:
+def generic_reply(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return a reply that fits everything and says nothing.
     """

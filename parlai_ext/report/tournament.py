@@ -84,23 +84,24 @@ def leader_sentence(result: TournamentResult) -> str:
         return f'By {result.rating}, {" and ".join(first)} share the lead of {field}.'
     shown = rating_text(result, names[0])
     text = f'By {result.rating}, {names[0]} comes first of {field} ({shown})'
-    near = [name for name in names[1:] if _is_near(result, names[0], name)]
+    near = [name for name in names[1:] if _is_close_behind(result, names[0], name)]
     within = 'within 1.96 standard deviations'
     return (
         f'{text}; its lead over {join_names(near)} is {within}.' if near else f'{text}.'
     )
 
 
-def _is_near(result: TournamentResult, first: str, other: str) -> bool:
+def _is_close_behind(result: TournamentResult, leader: str, other: str) -> bool:
     """
-    True if two ratings differ by at most 1.96 standard deviations of their difference.
+    True if the leader's rating is above the other system's by at most 1.96 standard
+    deviations of their difference; false if one of them has no standard deviation.
     """
     rating = result.chosen_rating
-    best, value = rating.values.get(first), rating.values.get(other)
-    if best is None or value is None or not {first, other} <= set(rating.spreads):
+    best, value = rating.values.get(leader), rating.values.get(other)
+    if best is None or value is None or not {leader, other} <= set(rating.spreads):
         return False
-    spread = math.hypot(rating.spreads[first], rating.spreads[other])
-    return best - value <= NORMAL_BOUND * spread
+    deviation = math.hypot(rating.spreads[leader], rating.spreads[other])
+    return best - value <= NORMAL_BOUND * deviation
 
 
 def notes(result: TournamentResult) -> list[str]:

@@ -141,7 +141,7 @@ def test_together_costs_no_more_than_alone(asked, costs):
 
 
 def total(packs, costs):
-    return sum(costs.of_tree(len(pack.tree)) for pack in packs)
+    return sum(costs.tree_cost(len(pack.tree)) for pack in packs)
 
 
 @settings(deadline=None)
@@ -154,7 +154,7 @@ def test_trees_keep_to_the_budget(asked, token, tokens):
 
 def test_the_cost_of_a_tree_by_pencil():
     # each of 3 nodes costs 10 for itself and 1 for each of 3 nodes
-    assert TreeCosts(10, 100).of_tree(3) == 3 * 10 + 3 * 3
+    assert TreeCosts(10, 100).tree_cost(3) == 3 * 10 + 3 * 3
 
 
 def test_turns_of_a_dialogue_share_a_tree():
@@ -184,7 +184,7 @@ def test_very_many_continuations_are_divided_at_the_best_size():
     packs = pack_questions(asked, costs, False)
     # a tree holds 50 + n nodes; (50 + n)(650 + n) / n is least at n = sqrt(50 * 650)
     best = min(
-        -(-10_000 // n) * costs.of_tree(50 + n) for n in range(1, 10_000)
+        -(-10_000 // n) * costs.tree_cost(50 + n) for n in range(1, 10_000)
     )  # trees of n each
     assert total(packs, costs) <= 1.02 * best
 

@@ -50,29 +50,30 @@ class TreeCosts:
     """
     The cost of a tree; the unit is the cost of one token attending to one other.
 
-    :param token: the cost of a token by itself. In a transformer of width d a layer
-        multiplies a token with about 12 d² weights, and with 2 d numbers for each other
-        token: 6 d.
-    :param tokens: the most nodes of a tree with more than one sequence.
+    :param token_cost: the cost of a token by itself. In a transformer of width d a
+        layer multiplies a token with about 12 d² weights, and with 2 d numbers for each
+        other token: 6 d.
+    :param max_nodes: the most nodes of a tree with more than one sequence.
     """
 
-    token: int
-    tokens: int
+    token_cost: int
+    max_nodes: int
 
-    def of_tree(self, nodes: int) -> int:
+    def tree_cost(self, n_nodes: int) -> int:
         """
-        Return the cost of a tree of so many nodes.
+        Return the cost of a tree with this number of nodes, which are one token each.
         """
-        return nodes * (self.token + nodes)
+        return n_nodes * (self.token_cost + n_nodes)
 
-    def room(self, context: int) -> int:
+    def best_size(self, context_length: int) -> int:
         """
-        Return the best number of nodes for a tree after a context of this length.
+        Return how many nodes a tree should have after a context of this length.
 
-        (c + n)(w + c + n) / n, the cost of a node, is least where n² = c (w + c).
+        (c + n)(w + c + n) / n, the cost of a node, is least where n² = c (w + c); c is
+        the length of the context, n the number of nodes, w the cost of a token.
         """
-        best = math.isqrt(context * (self.token + context))
-        return max(1, min(best, self.tokens - context))
+        best = math.isqrt(context_length * (self.token_cost + context_length))
+        return max(1, min(best, self.max_nodes - context_length))
 
 
 @dataclass
@@ -112,7 +113,7 @@ def pack_questions(
     asked: Sequence[TokenQuestion], costs: TreeCosts, with_context: bool
 ) -> list[Pack]:
     """
-    Return trees that together answer all questions.
+    Return packs, one tree each, that together answer all questions.
 
     The trees depend on the questions alone, not on their order.
     """
@@ -132,8 +133,10 @@ def pack_questions(
 
 def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[Pack]:
     """
-    Return trees of these parts. A part whose tree would be too large is divided;
-    neighbours share a tree as long as that is cheaper.
+    Return packs, one tree each, that hold all these parts.
+
+    A part whose tree would be too large is divided into pieces. Sorted by context, a
+    piece joins the tree of the piece before it if that is cheaper than a tree alone.
     """
     packs: list[Pack] = []
     for part in sorted(
@@ -151,16 +154,15 @@ def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[Pack]:
 
 def _is_cheaper_joined(pack: Pack, other: Pack, costs: TreeCosts) -> bool:
     """
-    True if two trees are cheaper as one.
+    True if one tree for both packs fits and costs no more than their two trees.
     """
     if pack.tree.tokens[:1] != other.tree.tokens[:1]:
         return False
     size, other_size = len(pack.tree), len(other.tree)
     both = size + other_size - pack.tree.count_shared(other.tree)
-    fits = both <= max(costs.tokens, size)
-    return fits and costs.of_tree(both) <= costs.of_tree(size) + costs.of_tree(
-        other_size
-    )
+    fits = both <= max(costs.max_nodes, size)
+    apart = costs.tree_cost(size) + costs.tree_cost(other_size)
+    return fits and costs.tree_cost(both) <= apart
 
 
 def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
@@ -173,28 +175,29 @@ def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
         len(ids) - common_length(before, ids)
         for before, ids in zip([(), *inner], inner, strict=False)
     )
-    most = max(1, costs.tokens - len(part.context))
-    room = costs.room(len(part.context))
-    pieces = max(1, round(size / room), -(-size // most))
+    most = max(1, costs.max_nodes - len(part.context))
+    best_size = costs.best_size(len(part.context))
+    pieces = max(1, round(size / best_size), -(-size // most))
     longest = max(map(len, inner), default=0)
     limit = min(most, size if pieces == 1 else size // pieces + longest)
     with_context = part.with_context
-    for first, last in _runs(inner, limit):
+    for first, last in _run_bounds(inner, limit):
         yield replace(
             part, replies=tuple(replies[first:last]), with_context=with_context
         )
         with_context = False
 
 
-def _runs(inner: Sequence[Ids], limit: int) -> Iterator[tuple[int, int]]:
+def _run_bounds(sequences: Sequence[Ids], limit: int) -> Iterator[tuple[int, int]]:
     """
-    Yield the bounds of runs of sorted sequences with at most so many prefixes.
+    Yield the bounds of runs of sorted sequences; the tree of a run has at most
+    ``limit`` nodes, or the run is a single sequence.
     """
-    first, held = 0, 0
-    for i, ids in enumerate(inner):
-        new = len(ids) - (common_length(inner[i - 1], ids) if i > first else 0)
-        if i > first and held + new > limit:
+    first, n_nodes = 0, 0
+    for i, ids in enumerate(sequences):
+        new = len(ids) - (common_length(sequences[i - 1], ids) if i > first else 0)
+        if i > first and n_nodes + new > limit:
             yield first, i
-            first, held, new = i, 0, len(ids)
-        held += new
-    yield first, len(inner)
+            first, n_nodes, new = i, 0, len(ids)
+        n_nodes += new
+    yield first, len(sequences)

@@ -161,15 +161,16 @@ class FileDownload:
 
     def _read_note(self) -> tuple[str, int | None]:
         """
-        Return version and size of the whole file; a damaged note has neither.
+        Return version and size of the whole file as noted when its download began:
+        `''` and `None` if the note is missing or damaged.
         """
         try:
             noted = json.loads(self.note.read_bytes())
             version, size = noted['version'], noted['size']
         except (OSError, ValueError, KeyError, TypeError):
             return '', None
-        is_whole = isinstance(version, str) and isinstance(size, int)
-        return (version, size) if is_whole else ('', None)
+        is_valid = isinstance(version, str) and isinstance(size, int)
+        return (version, size) if is_valid else ('', None)
 
     def _write_note(self, version: str, size: int | None) -> None:
         write_file(self.note, json.dumps({'version': version, 'size': size}).encode())

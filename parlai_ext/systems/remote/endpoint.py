@@ -19,7 +19,7 @@ from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote.cache import ReplyCache, cache_key
 from parlai_ext.systems.remote.client import Client
 from parlai_ext.systems.remote.patience import Pace, Transient, delay
-from parlai_ext.systems.remote.replies import RemoteReply, estimated_prompt
+from parlai_ext.systems.remote.replies import RemoteReply, estimated_prompt_tokens
 from parlai_ext.systems.remote.settings import Settings
 from parlai_ext.systems.remote.usage import Meter, Usage
 
@@ -121,7 +121,9 @@ class Endpoint:
         """
         body = self.client.format.request(turns, style, self.settings)
         sent = json.dumps(body, sort_keys=True, separators=(',', ':'))
-        return Request(sent.encode(), estimated_prompt(turns, style.system_prompt))
+        return Request(
+            sent.encode(), estimated_prompt_tokens(turns, style.system_prompt)
+        )
 
     async def _replies(self, requests: Sequence[Request]) -> list[RemoteReply]:
         name = await self._dated_name()

@@ -97,14 +97,14 @@ def shortened(words: str) -> str:
 
 def estimated_tokens(text: str) -> int:
     """
-    Return how many tokens a text may have: a quarter of its characters, rounded up.
+    Return an estimate of a text's tokens: a quarter of its characters, rounded up.
     """
     return -(-len(text) // CHARACTERS_A_TOKEN)
 
 
-def estimated_prompt(turns: Sequence[ChatTurn], system_prompt: str) -> int:
+def estimated_prompt_tokens(turns: Sequence[ChatTurn], system_prompt: str) -> int:
     """
-    Return how many tokens a conversation may have.
+    Return an estimate of how many tokens a conversation has with its system prompt.
     """
     return sum(map(estimated_tokens, [system_prompt, *(turn.text for turn in turns)]))
 

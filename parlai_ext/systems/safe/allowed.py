@@ -127,10 +127,13 @@ def _with_plain_arguments(kind: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-def _defaultdict(factory: Any = None, *rest: Any) -> Any:
+def _defaultdict(factory: Any = None, *contents: Any) -> Any:
+    """
+    Return a `defaultdict`; its factory is one of the `FACTORIES`, which name builtins.
+    """
     if factory is not None and factory not in FACTORIES:
-        raise TypeError('a factory that is no plain type')
-    return defaultdict(factory and FACTORIES[factory], *rest)
+        raise TypeError('a defaultdict whose factory is no builtin type')
+    return defaultdict(factory and FACTORIES[factory], *contents)
 
 
 def _dtype(text: str, *flags: Any) -> np.dtype[Any]:

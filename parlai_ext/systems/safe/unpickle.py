@@ -136,8 +136,11 @@ class SafeUnpickler(_InPython):
         self.stack[-1] = self._call(self.stack[-1], args)
 
     def load_newobj_ex(self) -> None:
+        """
+        Make an object from a class and its arguments, none of which may be named.
+        """
         if self.stack.pop():
-            raise self.refusal('a type of data with named arguments')
+            raise self.refusal('a class with named arguments')
         self.load_reduce()
 
     def load_obj(self) -> None:
