@@ -84,18 +84,9 @@ def test_a_first_turn_is_no_game(agent):
     assert '1 turn(s)' in act['reason']
 
 
-def test_padding_gets_no_scores(agent):
-    acts = agent.batch_act([Message.padding_example(), message(3)])
-    assert ['scores' in act for act in acts] == [False, True]
-
-
 def test_observing_and_acting_is_a_batch_of_one(agent):
     agent.observe(message(8))
     assert agent.act()['scores']['consistency'] == -1
-
-
-def test_clones_have_one_scorer(agent):
-    assert agent.clone().scorer is agent.scorer
 
 
 def test_every_threshold_is_an_option_of_the_agent():

@@ -5,7 +5,6 @@ data: nothing in it is run.
 
 import json
 import pickle
-import shutil
 from pathlib import Path
 
 import pytest
@@ -18,18 +17,9 @@ from parlai_ext.systems import pretrained
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.pretrained import ModelOptions
 from parlai_ext.systems.resolve import resolve
-from tests.support.family_hf import OPT, TEMPLATE, make_model
+from tests.support.family_hf import OPT, make_model
 
-
-@pytest.fixture(scope='module')
-def made(tmp_path_factory):
-    home = tmp_path_factory.mktemp('hf')
-    return Path(make_model(home, 'llama', template=TEMPLATE))
-
-
-@pytest.fixture
-def model(made, tmp_path):
-    return Path(shutil.copytree(made, tmp_path / 'model'))
+pytest_plugins = ['tests.support.family_hf']
 
 
 def load(model, **opt):

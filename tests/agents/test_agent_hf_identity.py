@@ -4,7 +4,6 @@ What an ``ext:hf`` model is: the content of its files, wherever they are.
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -14,23 +13,12 @@ from parlai_ext.systems import hub
 from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.resolve import resolve
-from tests.support.family_hf import TEMPLATE, make_model
 
+pytest_plugins = ['tests.support.family_hf']
 REPO = 'someone/tiny'
 COMMIT = '0123456789abcdef0123456789abcdef01234567'
 
 HF = FAMILIES['hugging_face']
-
-
-@pytest.fixture(scope='module')
-def made(tmp_path_factory):
-    home = tmp_path_factory.mktemp('hf')
-    return Path(make_model(home, 'llama', template=TEMPLATE))
-
-
-@pytest.fixture
-def model(made, tmp_path):
-    return Path(shutil.copytree(made, tmp_path / 'model'))
 
 
 @pytest.fixture

@@ -53,13 +53,10 @@ def test_a_system_prompt_goes_where_the_template_wants_it():
 @pytest.mark.parametrize('template', [REFUSING, FORGETTING])
 def test_without_a_system_role_the_prompt_begins_the_first_message(template):
     assert written(form(template, system_prompt='warm')) == 'u:warm\n\ntea'
-
-
-@pytest.mark.parametrize('template', [REFUSING, FORGETTING])
-def test_a_moved_first_turn_too(template):
+    # a first turn that was moved into the prompt does, too
     turns = (ChatTurn(True, 'rain'), ChatTurn(False, 'tea'))
-    found = written(form(template, first_turn='system'), turns)
-    assert found == 'u:You began this conversation by saying: rain\n\ntea'
+    told = written(form(template, first_turn='system'), turns)
+    assert told == 'u:You began this conversation by saying: rain\n\ntea'
 
 
 @pytest.mark.parametrize(

@@ -147,13 +147,9 @@ def test_bipartite_play_needs_partners(write):
     assert mistake(write(text)).startswith(':9: roster: ')
 
 
-def test_a_protocol_needs_a_roster(write):
-    text = PLAIN.split('roster:')[0]
+@pytest.mark.parametrize('text', [PLAIN.split('roster:')[0], ''])
+def test_a_protocol_needs_a_roster(write, text):
     assert "needs the key 'roster'" in mistake(write(text))
-
-
-def test_an_empty_file_is_one_line(write):
-    assert "needs the key 'roster'" in mistake(write(''))
 
 
 def test_an_unknown_roster_name_shows_the_shipped_ones(write):

@@ -135,18 +135,10 @@ def test_a_row_that_cannot_be_read_is_one_line(read, rows, words):
     assert words in str(caught.value) and '\n' not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    'header, words',
-    [
-        ('conv_id,utterance_id,utterance', "'utterance_idx' is missing; did you mean"),
-        ('conv_id,utterance_idx,utterance,utterance', "'utterance' is given twice"),
-        ('', "'conv_id' is missing"),
-    ],
-)
-def test_a_wrong_header_is_one_line(read, header, words):
-    with pytest.raises(UserError, match=':1: column') as caught:
+def test_a_wrong_header_is_one_line(read):
+    header = 'conv_id,utterance_id,utterance'
+    with pytest.raises(UserError, match=":1: column 'utterance_idx' is missing; did"):
         read(header + '\nc,1,hi\n')
-    assert words in str(caught.value)
 
 
 def test_a_file_that_is_not_text_is_one_line(tmp_path):

@@ -112,19 +112,6 @@ def test_the_agent_can_be_imported_and_takes_every_option(name):
     assert {key: found[key] for key in given} == given
 
 
-@pytest.mark.parametrize('name', SYSTEMS)
-def test_an_option_that_the_agent_does_not_have_is_one_line(name, tmp_path):
-    system, _ = SYSTEMS[name]
-    wrong = system.__class__(name, {**system.opt, 'beam_sise': 3})
-    found = resolve(wrong, str(tmp_path))
-    if name in SERVED:
-        assert found.reason.startswith('remote_url: ')
-    else:
-        assert found.status == 'missing'
-        assert found.reason.startswith('beam_sise: unknown; ')
-        assert '\n' not in found.reason
-
-
 @pytest.mark.parametrize('name', ZOO)
 def test_the_urls_are_what_parlais_downloader_asks_for(name, asked_of_parlai, tmp_path):
     system = SYSTEMS[name][0]

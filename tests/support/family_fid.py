@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from parlai.agents.rag import retrievers
 from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
 
 from parlai_ext import compat
 from parlai_ext.compat import rag
-from tests.support.tiny_models import SIZES, WORDS, draw_weights, make_model, sentences
+from tests.support.tiny_models import (
+    SIZES,
+    WORDS,
+    draw_weights,
+    make_model,
+    make_ranker,
+    sentences,
+)
 
 N_PASSAGES = 30
 WIDTH = 16
@@ -41,6 +49,22 @@ RETRIEVER: dict[str, Any] = {
 }
 
 
+# ParlAI gives every re-ranker the size of the zoo's (rag/args.py:40)
+RERANKER: dict[str, Any] = {
+    **retrievers.TRANSFORMER_RANKER_BASE_OPT,
+    **SIZES,
+    'text_truncate': 64,
+    'dict_tokenizer': 'space',
+}
+CODES: dict[str, Any] = {
+    'max_doc_token_length': 64,
+    'rag_query_truncate': 64,
+    'poly_n_codes': 4,
+    'poly_attention_num_heads': 2,
+    'codes_attention_num_heads': 2,
+}
+
+
 def build_fid(folder: Path) -> dict[str, Any]:
     """
     Fusion in decoder, as in `zoo:hallucination/bart_fid_dpr`.
@@ -55,9 +79,39 @@ def build_rag(folder: Path) -> dict[str, Any]:
     return build(folder, 'rag', 'rag', 22)
 
 
+def build_sequence(folder: Path) -> dict[str, Any]:
+    """
+    RAG-Sequence: a row of its own for every passage.
+    """
+    return build(folder, 'sequence', 'rag', 23, rag_model_type='sequence')
+
+
+def build_turn(folder: Path) -> dict[str, Any]:
+    """
+    RAG-Turn: passages for each of the last turns.
+    """
+    kind = {'rag_model_type': 'turn', 'rag_turn_marginalize': 'doc_only'}
+    return build(folder, 'turn', 'rag', 25, **kind)
+
+
+def build_poly(folder: Path) -> dict[str, Any]:
+    """
+    FiD whose passages a poly-encoder ranks again, as in `bart_fid_rag_dpr_poly`.
+    """
+    where = {'polyencoder_init_model': make_ranker(folder, 'ranker', 24, **RERANKER)}
+    kind = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8, **CODES}
+    return {**build(folder, 'poly', 'fid', 24, **kind, **where), **where}
+
+
 FAMILIES: dict[str, Callable[[Path], dict[str, Any]]] = {
     'fid': build_fid,
     'rag': build_rag,
+}
+KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    **FAMILIES,
+    'sequence': build_sequence,
+    'turn': build_turn,
+    'poly': build_poly,
 }
 
 

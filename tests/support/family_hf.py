@@ -3,9 +3,11 @@ Tiny Hugging Face models with random weights, written to a folder as `save_pretr
 writes them: one for each kind of seat that `ext:hf` offers.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import (
@@ -186,3 +188,20 @@ def seq2seq(folder: Path) -> dict[str, Any]:
 
 
 FAMILIES = {'hf_causal_chat': chat, 'hf_causal_plain': plain, 'hf_seq2seq': seq2seq}
+
+
+@pytest.fixture(scope='module')
+def made(tmp_path_factory):
+    """
+    The folder of a small chat model.
+    """
+    home = tmp_path_factory.mktemp('hf')
+    return Path(make_model(home, 'llama', template=TEMPLATE))
+
+
+@pytest.fixture
+def model(made, tmp_path):
+    """
+    A copy of it, in which files may be changed.
+    """
+    return Path(shutil.copytree(made, tmp_path / 'model'))

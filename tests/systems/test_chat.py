@@ -19,74 +19,57 @@ from parlai_ext.systems.chat.messages import (
 )
 
 ME, YOU = True, False
+TOLD = 'You began this conversation by saying:'
 FIRST = [ChatTurn(ME, 'my dog died'), ChatTurn(YOU, 'oh no')]
 SECOND = [ChatTurn(YOU, 'hi'), ChatTurn(ME, 'hello'), ChatTurn(YOU, 'you ok?')]
 
 
-def said(role, content):
-    return {'role': role, 'content': content}
+def chat(*lines):
+    """
+    Return the messages that are written as `role: content`.
+    """
+    pairs = [line.split(': ', 1) for line in lines]
+    return [{'role': role, 'content': content} for role, content in pairs]
 
 
 @pytest.mark.parametrize(
     'policy, expected',
     [
-        (
-            'ask',
-            [
-                said('user', 'Begin!'),
-                said('assistant', 'my dog died'),
-                said('user', 'oh no'),
-            ],
-        ),
-        (
-            'system',
-            [
-                said('system', 'You began this conversation by saying: my dog died'),
-                said('user', 'oh no'),
-            ],
-        ),
-        ('drop', [said('user', 'oh no')]),
-        ('keep', [said('assistant', 'my dog died'), said('user', 'oh no')]),
+        ('ask', chat('user: Begin!', 'assistant: my dog died', 'user: oh no')),
+        ('system', chat(f'system: {TOLD} my dog died', 'user: oh no')),
+        ('drop', chat('user: oh no')),
+        ('keep', chat('assistant: my dog died', 'user: oh no')),
     ],
 )
 def test_a_first_turn_of_ones_own(policy, expected):
-    assert (
-        messages(FIRST, ChatStyle(first_turn=policy, first_turn_ask='Begin!'))
-        == expected
-    )
+    style = ChatStyle(first_turn=policy, first_turn_ask='Begin!')
+    assert messages(FIRST, style) == expected
 
 
 @pytest.mark.parametrize('policy', ['ask', 'system', 'drop', 'keep'])
 def test_no_policy_touches_a_conversation_that_the_other_began(policy):
-    expected = [
-        said('system', 'Be brief.'),
-        said('user', 'hi'),
-        said('assistant', 'hello'),
-        said('user', 'you ok?'),
-    ]
+    expected = chat(
+        'system: Be brief.', 'user: hi', 'assistant: hello', 'user: you ok?'
+    )
     assert messages(SECOND, ChatStyle('Be brief.', policy)) == expected
 
 
 def test_a_moved_first_turn_follows_the_system_prompt():
     style = ChatStyle('Be brief.', 'system')
-    assert messages(FIRST, style)[0] == said(
-        'system', 'Be brief.\n\nYou began this conversation by saying: my dog died'
-    )
+    [moved] = chat(f'system: Be brief.\n\n{TOLD} my dog died')
+    assert messages(FIRST, style)[0] == moved
 
 
 @pytest.mark.parametrize('policy', ['ask', 'system', 'drop', 'keep'])
 def test_there_always_is_a_users_message(policy):
     style = ChatStyle(first_turn=policy, first_turn_ask='Begin!')
     for turns in ([], FIRST[:1]):
-        assert said('user', 'Begin!') in messages(turns, style)
+        assert chat('user: Begin!')[0] in messages(turns, style)
 
 
 def test_neighbours_of_one_role_are_one_message():
     turns = [ChatTurn(*turn) for turn in zip((YOU, YOU, ME, ME), 'abcd', strict=True)]
-    assert messages(turns, ChatStyle()) == [
-        said('user', 'a\nb'),
-        said('assistant', 'c\nd'),
-    ]
+    assert messages(turns, ChatStyle()) == chat('user: a\nb', 'assistant: c\nd')
 
 
 @pytest.mark.parametrize(

@@ -1,30 +1,48 @@
 """
 Every family of the papers' systems takes a seat: it is read from its file, holds a
 dialogue of 12 utterances on either side, and a batch says what each row says alone.
+What FiD and RAG say depends on the passages that they find.
 """
 
 import json
 import socket
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from parlai.agents.rag import retrievers
 
 from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
+from tests.support import family_fid
 from tests.support.families import FAMILIES
+from tests.support.family_fid import RERANKER, write_passages
 from tests.support.tiny_models import in_float64, sentences
 
 DECODING = {
     'greedy': {'inference': 'greedy'},
     'beam': {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3},
     'topk': {'inference': 'topk', 'topk': 3},
+    'blocking': {
+        'inference': 'beam',
+        'beam_size': 2,
+        'beam_context_block_ngram': 2,
+        'beam_block_full_context': True,
+    },
     'own': {},  # a ranker has one way to speak
 }
 GENERATORS = [name for name in FAMILIES if name != 'polyencoder']
-SPEAKERS = [(name, how) for name in GENERATORS for how in ('greedy', 'beam')]
-SPEAKERS.append(('polyencoder', 'own'))
+WITH_PASSAGES = family_fid.KINDS
+ALL = {**FAMILIES, **WITH_PASSAGES}
+SPEAKERS = [
+    (name, how)
+    for name in (*GENERATORS, 'fid', 'rag', 'sequence')
+    for how in ('greedy', 'beam')
+]
+SPEAKERS += [('polyencoder', 'own'), ('poly', 'beam')]
+SPEAKERS += [('sequence', 'blocking'), ('turn', 'blocking')]
 CLASSES = {
     'generator': 'TransformerGeneratorAgent',
     'style_gen': 'StyleGenAgent',
@@ -37,6 +55,11 @@ CLASSES = {
     'unlikelihood_vocab': 'TransformerSequenceVocabUnlikelihoodAgent',
     'unlikelihood_repetition': 'RepetitionUnlikelihoodAgent',
     'seq2seq_lstm': 'Seq2seqAgent',
+    'fid': 'FidAgent',
+    'rag': 'RagAgent',
+    'sequence': 'RagAgent',
+    'turn': 'RagAgent',
+    'poly': 'FidAgent',
 }
 
 
@@ -52,6 +75,13 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket.socket, 'connect', refuse)
 
 
+@pytest.fixture(scope='module', autouse=True)
+def small_rerankers():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrievers, 'TRANSFORMER_RANKER_BASE_OPT', RERANKER)
+        yield
+
+
 @pytest.fixture(scope='module')
 def stage(tmp_path_factory):
     """
@@ -60,10 +90,11 @@ def stage(tmp_path_factory):
 
     @cache
     def opt_of(name):
-        return FAMILIES[name](tmp_path_factory.mktemp(name))
+        return ALL[name](tmp_path_factory.mktemp(name))
 
-    def player_of(name, how):
-        player = load_system(System(name, {**opt_of(name), **DECODING[how]}))
+    def player_of(name, how, **more):
+        opt = {**opt_of(name), **DECODING[how], **more}
+        player = load_system(System(name, opt))
         in_float64(player.agent)
         return player
 
@@ -98,13 +129,13 @@ def rows_of(name):
     ]
 
 
-@pytest.mark.parametrize('name', FAMILIES)
+@pytest.mark.parametrize('name', ALL)
 def test_the_model_is_of_the_true_class(stage, name):
     agent = stage.player_of(name, 'own').agent
     assert type(agent).__name__ == CLASSES[name]
 
 
-@pytest.mark.parametrize('name', FAMILIES)
+@pytest.mark.parametrize('name', ALL)
 def test_its_options_can_stand_in_a_roster_file(stage, name):
     opt = stage.opt_of(name)
     assert json.loads(json.dumps(opt)) == opt
@@ -140,6 +171,55 @@ def test_it_samples(stage, name):
     player = stage.player_of(name, 'topk')
     found = play(rows_of(name), {name: player, 'p': stage.partner()}, 6)
     assert [len(d.utterances) for d in found] == [6] * 4
+
+
+@pytest.mark.parametrize('name', WITH_PASSAGES)
+def test_many_passages_are_found(stage, name):
+    agent = stage.player_of(name, 'beam').agent
+    passages = set()
+    for text in sentences(30, seed=8):
+        passages.update(reply(agent, text)['top_docs'])
+    assert len(passages) > 6
+
+
+@pytest.mark.parametrize('name', WITH_PASSAGES)
+def test_other_passages_give_other_replies(stage, name, tmp_path):
+    # the index finds the same numbers, but other texts have them
+    before = Path(stage.opt_of(name)['path_to_dpr_passages']).read_text('utf-8')
+    how = 'blocking' if name == 'turn' else 'beam'
+    texts = [row.split('\t')[1] for row in before.split('\n')[1:-1]]
+    moved = write_passages(tmp_path / 'moved.tsv', [*texts[1:], texts[0]])
+    other = stage.player_of(name, how, path_to_dpr_passages=str(moved))
+    found = play(rows_of(name), {name: other, 'p': stage.partner()}, 12)
+    replies = [
+        [text for dialogue in dialogues for text in said(dialogue, name)]
+        for dialogues in (found, stage.held(name, how))
+    ]
+    changed = sum(a != b for a, b in zip(*replies, strict=True))
+    assert changed > len(replies[0]) / 2
+
+
+@pytest.mark.parametrize('name', family_fid.FAMILIES)
+def test_without_passages_for_a_context_it_says_something_else(stage, name):
+    # what the retriever finds for one dialogue, given to another
+    agent = stage.player_of(name, 'beam').agent
+    one, other = (reply(agent, text) for text in ('tea', 'you like rain again'))
+    assert one['top_docs'] != other['top_docs']
+    retriever = agent.model.retriever
+    find = retriever.retrieve_and_score
+    question = agent.clone().observe({'text': 'tea', 'episode_done': False})
+    docs = find(agent.batchify([question]).query_vec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retriever, 'retrieve_and_score', lambda query: docs)
+        moved = reply(agent, 'you like rain again')
+    assert moved['top_docs'] == one['top_docs']
+    assert moved['text'] != other['text']
+
+
+def reply(agent, text):
+    clone = agent.clone()
+    clone.observe({'text': text, 'episode_done': False})
+    return clone.act()
 
 
 def said(dialogue, name):

@@ -92,19 +92,22 @@ def test_a_secret_in_the_url_is_refused_and_not_repeated(url):
     assert 'secret' not in str(error.value)
 
 
-@pytest.mark.parametrize('place', ['none', 'None'])
-def test_no_cache_can_be_asked_for(place):
-    assert settings(remote_cache=place, datapath='/data').cache is None
+@pytest.mark.parametrize(
+    'opt, place',
+    [
+        ({}, '/data/parlai_ext/remote_cache.sqlite'),
+        ({'remote_cache': 'none'}, None),
+        ({'remote_cache': 'None'}, None),
+    ],
+)
+def test_the_cache_is_in_the_data_folder_unless_none_is_asked_for(opt, place):
+    assert settings(**opt, datapath='/data').cache == place
 
 
-def test_the_cache_is_in_the_data_folder():
-    found = settings(datapath='/data').cache
-    assert found == '/data/parlai_ext/remote_cache.sqlite'
-
-
-def test_the_key_comes_from_the_environment(monkeypatch):
+def test_the_key_comes_from_the_environment_and_stays_there(monkeypatch):
     monkeypatch.setenv('TRY_KEY', f'{KEY}\n')
-    assert settings(remote_key_env='TRY_KEY').key() == KEY
+    made = settings(remote_key_env='TRY_KEY')
+    assert made.key() == KEY and KEY not in repr(made)
 
 
 def test_a_variable_that_is_not_set_is_one_line(monkeypatch):
@@ -155,11 +158,6 @@ def test_a_remote_system_resolves_without_the_network():
     found = resolve(System('x', {'model': 'ext:remote', **opt}))
     where = 'http://localhost:9/v1/chat/completions (not contacted)'
     assert (found.status, found.where, found.reason) == ('present', where, None)
-
-
-def test_the_key_is_no_part_of_the_settings(monkeypatch):
-    monkeypatch.setenv('TRY_KEY', KEY)
-    assert KEY not in repr(settings(remote_key_env='TRY_KEY'))
 
 
 @pytest.mark.parametrize(

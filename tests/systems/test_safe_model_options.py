@@ -319,21 +319,18 @@ def test_no_reply_is_a_line_of_a_file_that_only_the_model_names(
         assert said(path).startswith(SECRET)
 
 
-def test_a_link_beside_the_model_leads_nowhere_else(tmp_path, secret):
+@pytest.mark.parametrize('name', ['lines.txt', '.ssh/key'])
+def test_neither_a_link_nor_what_is_hidden_beside_the_model_is_read(
+    name, tmp_path, secret
+):
     path = make_ranker(home(tmp_path))
-    link = tmp_path / 'home' / 'lines.txt'
-    link.symlink_to(secret)
-    with_options(path, fixed_candidates_path=str(link))
-    with pytest.raises(UserError, match='refused: its own fixed_candidates_path'):
-        said(path)
-
-
-def test_a_model_in_ones_home_may_not_name_what_is_hidden_there(tmp_path, secret):
-    path = make_ranker(home(tmp_path))
-    hidden = tmp_path / 'home' / '.ssh' / 'key'
-    hidden.parent.mkdir()
-    hidden.write_text(SECRET)
-    with_options(path, fixed_candidates_path=str(hidden))
+    own = tmp_path / 'home' / name
+    own.parent.mkdir(exist_ok=True)
+    if name.startswith('.'):
+        own.write_text(SECRET)
+    else:
+        own.symlink_to(secret)
+    with_options(path, fixed_candidates_path=str(own))
     with pytest.raises(UserError, match='refused: its own fixed_candidates_path'):
         said(path)
 
