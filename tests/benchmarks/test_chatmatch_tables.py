@@ -3,7 +3,6 @@ The command `chatmatch_tables` and the judgements it reads: published numbers ar
 """
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -17,15 +16,9 @@ from parlai_ext.core.nouns import Dialogue, Question, Utterance
 from parlai_ext.scoring.chatmatch.rules import chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
-
-DATA = Path(__file__).parents[3] / 'shared' / 'data'
-GAMES, CROWD = DATA / 'chatmatch', DATA / 'spot_the_bot'
-needs_games = pytest.mark.skipif(
-    not GAMES.is_dir(), reason=f"the authors' games are not at {GAMES}"
-)
-needs_crowd = pytest.mark.skipif(
-    not CROWD.is_dir(), reason=f'Spot The Bot is not at {CROWD}'
-)
+from tests.support.chatmatch_samples import DATA as GAMES
+from tests.support.chatmatch_samples import needs_games
+from tests.support.shared_data import shared
 
 
 def asked(*tables, **options):
@@ -107,9 +100,8 @@ def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
     assert 'reading:paper' in table.signatures[0]
 
 
-@needs_crowd
 def test_win_rates_of_the_crowd_are_those_of_the_authors_rule():
-    dialogues, votes = read(CROWD, 'convai2')
+    dialogues, votes = read(shared('spot_the_bot'), 'convai2')
     # blender is called `model` in the file
     expected = {
         'model': 0.332,

@@ -3,15 +3,13 @@ The published dialogues, imported whole: counts are those of each PROVENANCE.md.
 """
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
-
-DATA = Path(__file__).parents[3] / 'shared' / 'data'
+from tests.support.shared_data import DATA
 
 
 def hauled(*names, **rules):

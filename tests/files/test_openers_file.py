@@ -4,17 +4,13 @@ Openers from CSV files: both ways of writing, and every row that cannot be read.
 
 import json
 import logging
-from pathlib import Path
 
 import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
+from tests.support.shared_data import shared
 
-SHARED = Path(__file__).parents[3] / 'shared' / 'data' / 'empathetic_dialogues'
-shared = pytest.mark.skipif(
-    not SHARED.is_dir(), reason='EmpatheticDialogues is not in ../shared/data'
-)
 HEADER = 'conv_id,utterance_idx,utterance\n'
 OFFICIAL = 'conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags\n'
 
@@ -28,18 +24,17 @@ def read(tmp_path):
     return read
 
 
-@shared
 def test_the_test_split_gives_2547_pairs():
-    found = read_openers_file(SHARED / 'fixed_test.csv')
+    found = read_openers_file(shared('empathetic_dialogues/fixed_test.csv'))
     assert len(found.openers) == 2547
     assert found.too_short == ()
 
 
-@shared
 @pytest.mark.parametrize('split', ['test', 'valid'])
 def test_the_words_are_those_of_another_copy_of_the_data(split):
-    found = read_openers_file(SHARED / f'fixed_{split}.csv').openers
-    lines = (SHARED / f'derived_{split}.jsonl').read_text().split('\n')
+    folder = shared('empathetic_dialogues')
+    found = read_openers_file(folder / f'fixed_{split}.csv').openers
+    lines = (folder / f'derived_{split}.jsonl').read_text().split('\n')
     others = {
         d['conv_id']: d['utterances'] for d in map(json.loads, filter(None, lines))
     }
@@ -49,9 +44,8 @@ def test_the_words_are_those_of_another_copy_of_the_data(split):
         assert list(found[conv_id]) == [u.strip() for u in others[conv_id][:2]]
 
 
-@shared
 def test_a_dialogue_of_one_utterance_is_named():
-    found = read_openers_file(SHARED / 'fixed_valid.csv')
+    found = read_openers_file(shared('empathetic_dialogues/fixed_valid.csv'))
     assert len(found.openers) == 2769
     assert found.too_short == ('hit:5771_conv:11543',)
 

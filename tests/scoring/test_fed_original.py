@@ -3,7 +3,6 @@ FED as the program of 2020 computes it, against one pass a string through Huggin
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -21,8 +20,9 @@ from tests.support.scoring_samples import (
     judge_contexts,
     known_fed,
 )
+from tests.support.shared_data import shared
 
-LISTS = Path(__file__).parents[3] / 'shared/data/fed/followups_fed_2020.json'
+LISTS = 'fed/followups_fed_2020.json'
 OWN = FollowUps(
     {
         'Wit': Sides(('Ha, that was good!', 'I like it.'), ("You're no fun.",)),
@@ -50,9 +50,7 @@ def test_numbers_are_those_of_one_pass_a_string(folder, n, scope):
 
 
 def test_all_published_qualities_have_these_numbers(folder):
-    if not LISTS.is_file():
-        pytest.skip(f'{LISTS} is not there')
-    followups = load_followups(str(LISTS))
+    followups = load_followups(str(shared(LISTS)))
     [verdict] = judge_contexts(original(folder, followups), [tuple(SAID)])
     assert len(verdict.values) == 18
     assert verdict.values == pytest.approx(by_hand(folder, SAID, followups), abs=1e-9)
@@ -226,8 +224,6 @@ def test_levels_are_part_of_the_hash():
 
 
 def test_published_levels_are_read():
-    if not LISTS.is_file():
-        pytest.skip(f'{LISTS} is not there')
-    found = load_followups(str(LISTS))
+    found = load_followups(str(shared(LISTS)))
     assert len(found.dialogue_level) == 10
     assert 'interesting' not in found.dialogue_level

@@ -11,8 +11,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.scoring import followups
 from parlai_ext.scoring.followups import Sides, load_followups
-
-SHARED = Path(__file__).parents[3] / 'shared' / 'data' / 'fed'
+from tests.support.shared_data import shared
 
 
 def written(folder, text, name='own.yaml'):
@@ -59,9 +58,7 @@ def test_quality_of_both_levels_is_told_apart(tmp_path):
 
 
 def test_fed_file_has_the_counts_of_the_paper():
-    path = SHARED / 'followups_fed_2020.json'
-    if not path.is_file():
-        pytest.skip(f'{path} is not there')
+    path = shared('fed/followups_fed_2020.json')
     sides = load_followups(str(path)).dimensions.values()
     texts = [text for s in sides for text in (*s.positive, *s.negative)]
     assert (len(sides), len(texts), len(set(texts))) == (18, 73, 63)

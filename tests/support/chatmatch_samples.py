@@ -3,13 +3,13 @@ Hand-made games, the authors' games, and what their script says of these.
 """
 
 import json
-from pathlib import Path
 
 import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
+from tests.support import shared_data
 
-DATA = Path(__file__).parents[3] / 'shared' / 'data' / 'chatmatch'
+DATA = shared_data.DATA / 'chatmatch'
 needs_games = pytest.mark.skipif(
     not DATA.is_dir(), reason=f"the authors' games are not at {DATA}"
 )
