@@ -18,7 +18,7 @@ setup(
     version='0.1.0',
     description='Automatic evaluation of open-domain dialogue systems, for ParlAI',
     license='MIT',
-    python_requires='>=3.11.4',
+    python_requires='>=3.11',
     packages=find_packages(
         include=['parlai_ext', 'parlai_ext.*', 'parlai_internal', 'parlai_internal.*']
     )
