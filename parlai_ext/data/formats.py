@@ -54,7 +54,7 @@ def find_files(given: Sequence[str]) -> list[Path]:
     for path in paths:
         other = resolved.setdefault(path.resolve(), path)
         if other != path:
-            raise UserError(f'{other} and {path} are pattern file; name it once')
+            raise UserError(f'{other} and {path} are one file; name it once')
     return sorted(paths, key=lambda path: (path.name, str(path)))
 
 

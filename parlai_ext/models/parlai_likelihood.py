@@ -131,7 +131,7 @@ def check_agent(agent: Any, model_file: str) -> TorchGeneratorAgent:
     for method in ('_encoder_input', '_model_input'):
         known = [getattr(kind_of_agent, method) for kind_of_agent in plain]
         if getattr(type(agent), method) not in known:
-            raise UserError(f'judge {model_file}: {kind} reads more than kind_of_agent')
+            raise UserError(f'judge {model_file}: {kind} reads more than text')
     return agent
 
 
