@@ -32,7 +32,7 @@ from nltk.tokenize import NLTKWordTokenizer
 
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.scoring.chatmatch.concepts import by_function_words
+from parlai_ext.scoring.chatmatch.concepts import all_but_function_words
 from parlai_ext.scoring.chatmatch.game import play
 from parlai_ext.scoring.chatmatch.rules import chatmatch_options
 from parlai_ext.scoring.chatmatch.turns import Material
@@ -156,7 +156,7 @@ def seconds_by_length(times: int) -> dict[int, float]:
     medians = {}
     for length in LENGTHS:
         games = [random_game(length, seed) for seed in range(times)]
-        materials = [Material(by_function_words(one)) for one in games]
+        materials = [Material(all_but_function_words(one)) for one in games]
         runs = [
             seconds(lambda g=g, m=m: play(g, RULES, m))
             for g, m in zip(games, materials, strict=True)

@@ -28,14 +28,14 @@ class OpenersSelfChatWorld(SelfChatWorld):
         """
         Draw the openers, one for each self-chat, without replacement.
         """
-        found = load_openers(
+        openers = load_openers(
             self.opener_task,
             self.opt.get('openers_file'),
             split=opener_split(self.opt),
             datapath=self.opt.get('datapath'),
         )
         n, seed = self.opt.get('num_self_chats', 1), self.opt.get('seed', 0)
-        self._openers: list[Opener] = sample_openers(found, n, seed)
+        self._openers: list[Opener] = sample_openers(openers, n, seed)
 
     def get_openers(self, episode_num: int) -> list[str]:
         """

@@ -233,7 +233,9 @@ class AtStopString(StoppingCriteria):
         return torch.tensor(over, device=input_ids.device)
 
 
-def stopping(tokenizer: Any, stop: Sequence[str], start: int) -> StoppingCriteriaList:
+def stopping_criteria(
+    tokenizer: Any, stop: Sequence[str], start: int
+) -> StoppingCriteriaList:
     """
     Return the criteria for stop strings; none, when there are none.
     """

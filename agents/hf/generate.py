@@ -19,7 +19,7 @@ from parlai_ext.agents.hf.decode import (
     generation_config,
     penalty_processors,
     reply_tokens,
-    stopping,
+    stopping_criteria,
     without_penalties,
 )
 from parlai_ext.agents.hf.prompts import (
@@ -28,7 +28,7 @@ from parlai_ext.agents.hf.prompts import (
     PlainForm,
     Prompt,
     control_tokens,
-    fitted,
+    fit_prompt,
     without_system_role,
 )
 from parlai_ext.core.errors import UserError
@@ -172,7 +172,7 @@ class ReplyGenerator:
         """
         Return what the model reads of a conversation: at least one token.
         """
-        prompt = fitted(self.form, conversation, self.limit)
+        prompt = fit_prompt(self.form, conversation, self.limit)
         if prompt.ids:
             return prompt
         tokenizer = self.loaded.tokenizer  # nothing said yet, and no system prompt
@@ -196,7 +196,7 @@ class ReplyGenerator:
                 logits_processor=None
                 if seq2seq
                 else penalty_processors(self.penalties, mask),
-                stopping_criteria=stopping(
+                stopping_criteria=stopping_criteria(
                     self.loaded.tokenizer, self.style.stop, start
                 ),
             )

@@ -67,14 +67,14 @@ class ChatForm:
 
     def text(self, parts: Messages) -> str:
         """
-        Return what the template makes of messages.
+        Return the text that the chat template makes of messages.
 
         :raises jinja2.TemplateError: when the template refuses them.
         """
         return str(
             self.tokenizer.apply_chat_template(
-                folded(parts) if self.fold else parts,
-                chat_template=dated(self.tokenizer.get_chat_template(), self.today),
+                merge_system_prompt(parts) if self.fold else parts,
+                chat_template=fix_date(self.tokenizer.get_chat_template(), self.today),
                 tokenize=False,
                 add_generation_prompt=True,
                 **self.more,
@@ -146,7 +146,7 @@ class PlainForm:
         return ids
 
 
-def fitted(
+def fit_prompt(
     form: ChatForm | PlainForm, conversation: Conversation, limit: int | None
 ) -> Prompt:
     """
@@ -193,11 +193,12 @@ def _shortened(
     return ids
 
 
-def folded(parts: Sequence[dict[str, str]]) -> Messages:
+def merge_system_prompt(parts: Sequence[dict[str, str]]) -> Messages:
     """
-    Return the messages with the system prompt before the first user's message.
+    Return the messages with the system prompt put into the first user's message.
 
-    >>> folded([{'role': 'system', 'content': 'S'}, {'role': 'user', 'content': 'U'}])
+    >>> prompt = {'role': 'system', 'content': 'S'}
+    >>> merge_system_prompt([prompt, {'role': 'user', 'content': 'U'}])
     [{'role': 'user', 'content': 'S\\n\\nU'}]
     """
     if not parts or parts[0]['role'] != 'system':
@@ -208,7 +209,7 @@ def folded(parts: Sequence[dict[str, str]]) -> Messages:
     return [{'role': 'user', 'content': f'{prompt}\n\n{rest[0]["content"]}'}, *rest[1:]]
 
 
-def dated(template: str, today: date) -> str:
+def fix_date(template: str, today: date) -> str:
     """
     Return a template with a fixed day in place of today's: otherwise the same run
     would give other replies tomorrow.

@@ -84,28 +84,28 @@ def read_scores(path: str | None) -> list[Scores]:
         raise UserError('--scores-file is needed: JSON, an object with scores an item')
     text = read_utf8(path, '--scores-file ')
     try:
-        found = list(objects(text))
+        records = list(json_values(text))
     except ValueError as e:
         raise UserError(f'--scores-file {path}: not JSON: {e}') from None
-    if len(found) == 1 and isinstance(found[0], list):
-        found = found[0]
+    if len(records) == 1 and isinstance(records[0], list):
+        records = records[0]
     return [
         scores_of(record, f'--scores-file {path}: object {i + 1}')
-        for i, record in enumerate(found)
+        for i, record in enumerate(records)
     ]
 
 
-def objects(text: str) -> Iterator[Any]:
+def json_values(text: str) -> Iterator[Any]:
     """
-    Yield one JSON value after another.
+    Yield the JSON values that follow one another in a text.
     """
     decoder, place = json.JSONDecoder(), 0
     while place < len(text):
         if text[place].isspace():
             place += 1
             continue
-        found, place = decoder.raw_decode(text, place)
-        yield found
+        value, place = decoder.raw_decode(text, place)
+        yield value
 
 
 def scores_of(raw: Any, where: str) -> Scores:
@@ -119,5 +119,5 @@ def scores_of(raw: Any, where: str) -> Scores:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (number and math.isfinite(value)):
             raise UserError(f'{where}: key scores: {name}: a number is expected')
-    found: Scores = known[0]
-    return found
+    scores: Scores = known[0]
+    return scores

@@ -129,7 +129,7 @@ def range_over_games(
     Return tau with its 95 % range over games drawn anew within each pair.
     """
     games_by_pair: dict[tuple[str, str], list[GameResult]] = defaultdict(list)
-    for result in results.compared:
+    for result in results.compared_games:
         games_by_pair[sorted_pair(result.game)].append(result)
     rng = np.random.default_rng([seed % 2**32, 4])
     taus = []

@@ -134,7 +134,7 @@ def import_manifest(
         'pairings': [to_json(pairing) for pairing in pairings],
         'openers': [],
         'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
-        NAME: _about(imports, options),
+        NAME: _import_record(imports, options),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }
@@ -149,9 +149,12 @@ def _known(protocol: Protocol, num_turns: int) -> dict[str, Any]:
     return {key: value for key, value in about.items() if key not in unknown}
 
 
-def _about(imports: ImportedDialogues, options: Mapping[str, Any]) -> dict[str, Any]:
+def _import_record(
+    imports: ImportedDialogues, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """
-    Return where the dialogues are from, and how many were left out.
+    Return the manifest's record of the import: format, options and files, and how many
+    dialogues and rows were left out.
     """
     num_of_pair = Counter(
         frozenset({dialogue.first, dialogue.second}) for dialogue in imports.dialogues

@@ -33,7 +33,12 @@ from parlai_ext.core.schedule import Block
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Participant, Player, Reply
-from parlai_ext.systems.spending import Spending, added, since, spending_of
+from parlai_ext.systems.spending import (
+    Spending,
+    add_spendings,
+    spending_of,
+    spending_since,
+)
 
 
 @dataclass
@@ -59,7 +64,7 @@ class Measured:
             self.replies += replies
             self.seconds += seconds
         if spent is not None:
-            self.spent = added(self.spent or {}, spent)
+            self.spent = add_spendings(self.spent or {}, spent)
 
     @property
     def all_replies(self) -> int:
@@ -115,7 +120,7 @@ class TimedPlayer(Player):
         before, start = spending_of(self.agent), self.clock()
         replies = self.player.respond(participants)
         seconds, now = self.clock() - start, spending_of(self.agent)
-        spent = None if now is None or before is None else since(now, before)
+        spent = None if now is None or before is None else spending_since(now, before)
         self.measured.add(len(participants), seconds, spent)
         return replies
 

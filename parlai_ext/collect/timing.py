@@ -23,7 +23,7 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.manifest import NAME as MANIFEST
-from parlai_ext.systems.spending import Spending, added
+from parlai_ext.systems.spending import Spending, add_spendings
 
 FORECAST = 'timing/forecast.json'
 ACTUAL = 'timing/actual.json'
@@ -324,9 +324,9 @@ def _add(
     }
     for key, peak in zip(('peak_bytes', 'peak_gpu_bytes'), peak_bytes(), strict=True):
         actual[key] = max(actual.get(key, 0), peak)
-    total = actual.get('spent') or added({}, {})
+    total = actual.get('spent') or add_spendings({}, {})
     for spending in spent.values():
-        total = added(total, spending)
+        total = add_spendings(total, spending)
     actual['spent'] = total
     _write(root / ACTUAL, actual)
 

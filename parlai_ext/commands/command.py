@@ -43,8 +43,8 @@ def find_command(name: str) -> type[Command]:
     Return the command class called ``name``, importing its module only now.
     """
     module, _, attribute = COMMANDS[name].partition(':')
-    found: type[Command] = getattr(import_module(module), attribute)
-    return found
+    command: type[Command] = getattr(import_module(module), attribute)
+    return command
 
 
 class Command:

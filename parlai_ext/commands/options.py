@@ -101,7 +101,8 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
 
 def add_scorer_options(parser: argparse.ArgumentParser) -> None:
     """
-    Add what chooses the scorer: its name, any option of it, and the flags of FED's own.
+    Add the options that choose the scorer: its name, an option of any scorer by key and
+    value, and a flag for each option of FED.
     """
     from parlai_ext.scoring.fed import Fed, FedOptions
 

@@ -44,7 +44,7 @@ def register() -> None:
     register_commands()
     ParlaiParser.error = short_error(ParlaiParser.error)
     ParlaiParser.format_help = grouped_help(ParlaiParser.format_help)
-    ParlaiParser.add_extra_args = own_options_only(ParlaiParser.add_extra_args)
+    ParlaiParser.add_extra_args = skip_further_options(ParlaiParser.add_extra_args)
     process = ParlaiParser._process_args_to_opts
     ParlaiParser._process_args_to_opts = paths_as_given(process)
     sys.excepthook = one_line_hook
@@ -134,9 +134,9 @@ def grouped_help(long_help: Callable[..., str]) -> Callable[..., str]:
     return format_help
 
 
-def own_options_only(more: Callable[..., None]) -> Callable[..., None]:
+def skip_further_options(add_more: Callable[..., None]) -> Callable[..., None]:
     """
-    Return ParlAI's search for further options, which does nothing for our commands.
+    Wrap ParlAI's `add_extra_args` so that it does nothing for our commands.
 
     ParlAI reads the `.opt` of ``--model-file``, maybe a pickle, and downloads the
     model (core/params.py:139), before a command could check either.
@@ -148,7 +148,7 @@ def own_options_only(more: Callable[..., None]) -> Callable[..., None]:
             # it searches for every command after an option: core/script.py:177
             ours = ours or _names_our_command(sys.argv[1:] if args is None else args)
         if not ours:
-            more(self, args)
+            add_more(self, args)
 
     return add_extra_args
 

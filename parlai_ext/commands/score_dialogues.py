@@ -48,11 +48,11 @@ class ScoreDialogues(Command):
 
         machine = Machine.from_options(self.opt)
         with trust_files(machine.trust_model_code, machine.datapath):
-            return self.scored()
+            return self.score()
 
-    def scored(self) -> ScoreReport:
+    def score(self) -> ScoreReport:
         """
-        Do the job, with what the user trusts trusted.
+        Score the run's dialogues and print the counts and the signature.
         """
         from parlai_ext.scoring.score_run import choose_scorer, score_run
         from parlai_ext.store import RunFolder

@@ -319,7 +319,10 @@ def options_from_opt(cls: type[T], opt: Mapping[str, Any], prefix: str = '') -> 
 
 def read_pairs(cls: type, pairs: typing.Iterable[str], where: str) -> dict[str, Any]:
     """
-    Return the values of texts ``key=value``.
+    Return the option values that texts ``key=value`` give.
+
+    :param cls: the dataclass that declares the options.
+    :param where: the flag that errors name.
 
     :raises UserError: for a text without ``=``, an unknown key, or a wrong value.
     """

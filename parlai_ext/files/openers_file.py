@@ -93,17 +93,17 @@ def _check_index(line: int, cell: str, conv_id: str, before: int) -> None:
     raise CsvProblem(line, f'column utterance_idx: {problem}')
 
 
-def report_too_short(source: str | Path, found: OpenersFile) -> None:
+def report_too_short(source: str | Path, openers: OpenersFile) -> None:
     """
     Log how many dialogues give no opener, and which.
     """
-    if found.too_short:
-        names = ', '.join(found.too_short[:10])
-        more = ', …' if len(found.too_short) > 10 else ''
+    if openers.too_short:
+        names = ', '.join(openers.too_short[:10])
+        more = ', …' if len(openers.too_short) > 10 else ''
         logger.warning(
             '%s: %d dialogues have fewer than two utterances and give no opener: %s%s',
             Path(source).name,
-            len(found.too_short),
+            len(openers.too_short),
             names,
             more,
         )

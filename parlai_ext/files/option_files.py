@@ -43,11 +43,11 @@ def files_at(path: Path, *, is_prefix: bool = False) -> dict[str, Path]:
         return {f'/{p.relative_to(path).as_posix()}': p for p in inside}
     if not is_prefix or not path.parent.is_dir():
         return {}
-    named = sorted(path.parent.glob(f'{escaped(path.name)}.*'))
+    named = sorted(path.parent.glob(f'{escape_glob(path.name)}.*'))
     return {p.name.removeprefix(path.name): p for p in named if p.is_file()}
 
 
-def escaped(name: str) -> str:
+def escape_glob(name: str) -> str:
     """
     Return a glob pattern that matches this file name only.
     """

@@ -180,6 +180,8 @@ def correlate(
 def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
     """
     Return why there is no correlation, or `None` when there is one.
+
+    :param points: the words for the points and their two sides.
     """
     if len(left) < points.fewest:
         have = f'{len(left)} {points.unit} have {points.both}'

@@ -249,7 +249,7 @@ def _why_not_joined(results: Tournament) -> str | None:
     """
     if not results.never_met and len(results.systems) > 1:
         return None
-    if len(results.systems) < 2 or not results.compared:
+    if len(results.systems) < 2 or not results.compared_games:
         return results.incomplete()
     group = _joined_with_first(results)
     if len(group) == len(results.systems):
@@ -276,7 +276,7 @@ def _rating_notes(results: Tournament) -> tuple[str, ...]:
 
 
 def _pairwise(results: Tournament) -> list[tuple[str, str, str | None]]:
-    return [(r.game.first, r.game.second, r.winner) for r in results.compared]
+    return [(r.game.first, r.game.second, r.winner) for r in results.compared_games]
 
 
 def _rounded_values(values: Sequence[float | None]) -> list[float | None]:

@@ -56,9 +56,11 @@ class GameResult:
         }
 
     @cached_property
-    def compared(self) -> bool:
+    def has_points(self) -> bool:
         """
         True if both sides have a raw score on some dimension.
+
+        A dimension gives points to both sides or to none, so the first one's tell.
         """
         points = self.points[self.game.first].values()
         return any(point is not None for point in points)
@@ -106,11 +108,11 @@ class Tournament:
     results: tuple[GameResult, ...]
 
     @cached_property
-    def compared(self) -> tuple[GameResult, ...]:
+    def compared_games(self) -> tuple[GameResult, ...]:
         """
         The games that have a result, in an order that the input's does not change.
         """
-        compared = [result for result in self.results if result.compared]
+        compared = [result for result in self.results if result.has_points]
         return tuple(sorted(compared, key=_sort_key))
 
     @cached_property
@@ -119,7 +121,7 @@ class Tournament:
         One match for each pair that met, by name.
         """
         games: dict[tuple[str, str], list[GameResult]] = {}
-        for result in self.compared:
+        for result in self.compared_games:
             games.setdefault(sorted_pair(result.game), []).append(result)
         return tuple(
             Match(
@@ -144,7 +146,7 @@ class Tournament:
         """
         if len(self.systems) < 2:
             return f'{len(self.systems)} system; a tournament needs two or more'
-        if not self.compared:
+        if not self.compared_games:
             return 'no game has a raw score of both sides on any dimension'
         if self.never_met:
             pairs = [f'{first} and {second}' for first, second in self.never_met]
@@ -157,7 +159,7 @@ class Tournament:
         Return notes on games and dimensions without points.
         """
         notes = []
-        if unscored := len(self.results) - len(self.compared):
+        if unscored := len(self.results) - len(self.compared_games):
             notes.append(f'{unscored} of {len(self.results)} games have no result')
         for dimension in self.dimensions:
             missing = [r.points[r.game.first][dimension] is None for r in self.results]
@@ -190,7 +192,7 @@ class Tournament:
         Return system -> dimension -> points over all games.
         """
         table = {name: dict.fromkeys(self.dimensions, 0) for name in self.systems}
-        for result in self.compared:
+        for result in self.compared_games:
             for name, points in result.points.items():
                 for dimension, point in points.items():
                     table[name][dimension] += point or 0
@@ -204,7 +206,7 @@ class Tournament:
         records = {name: dict.fromkeys(ends, 0) for name in self.systems}
         decided = [
             ('games', (result.game.first, result.game.second), result.winner)
-            for result in self.compared
+            for result in self.compared_games
         ]
         decided += [('matches', match.systems, match.winner) for match in self.matches]
         for unit, pair, winner in decided:

@@ -107,16 +107,16 @@ def read_followups(doc: Document) -> FollowUps:
     whole: frozenset[str] = frozenset()
     if any(level in data for level in LEVELS):
         levelled = _by_level(doc, data)
-        found = {name: sides for name, (_, sides) in levelled.items()}
+        dimensions = {name: sides for name, (_, sides) in levelled.items()}
         whole = frozenset(n for n, (level, _) in levelled.items() if level != 'turn')
     else:
         data = doc.mapping(
             data, (), ('dimensions', 'description', *LEVELS), 'a follow-up set'
         )
-        found = _dimensions(doc, data.get('dimensions') or {}, ('dimensions',))
-    if not found:
+        dimensions = _dimensions(doc, data.get('dimensions') or {}, ('dimensions',))
+    if not dimensions:
         raise doc.error((), 'a follow-up set needs at least one dimension')
-    return FollowUps(found, whole)
+    return FollowUps(dimensions, whole)
 
 
 def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, tuple[str, Sides]]:
@@ -138,7 +138,7 @@ def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, tuple[str, Sides
 
 
 def _dimensions(doc: Document, raw: Any, where: tuple[Key, ...]) -> dict[str, Sides]:
-    found = {}
+    dimensions = {}
     for name, sides in doc.typed(raw, where, dict).items():
         here = (*where, name)
         sides = doc.mapping(sides, here, SIDES, f'dimension {name!r}')
@@ -146,8 +146,8 @@ def _dimensions(doc: Document, raw: Any, where: tuple[Key, ...]) -> dict[str, Si
         negative = _texts(doc, sides.get('negative'), (*here, 'negative'))
         if not positive and not negative:
             raise doc.error(here, 'needs positive or negative follow-ups')
-        found[name] = Sides(positive, negative)
-    return found
+        dimensions[name] = Sides(positive, negative)
+    return dimensions
 
 
 def _texts(doc: Document, raw: Any, where: tuple[Key, ...]) -> tuple[str, ...]:

@@ -79,10 +79,12 @@ def choose_scorer(
 ) -> ChosenScorer:
     """
     Return the scorer that the command line asks for: that of ``--scorer`` (a scorer, or
-    a protocol), else the recorded one; single options replace its own.
+    a protocol), else the recorded one. Scorer options on the command line replace those
+    of its section.
 
     :param recorded: the ``scorer:`` section of the run, or of the user's protocol.
-    :param named_by_user: the recorded section is from a file that the user passes.
+    :param named_by_user: the recorded section is from a file that the user passes; it
+        may then name a scorer from outside the package.
     """
     wanted = opt.get('scorer')
     ranking: Mapping[str, Any] = {}
@@ -194,10 +196,11 @@ def score_run(
     """
     Score the shards that are not scored; a killed run goes on with the next one.
 
-    A shard is scored in one go, so that what else there is to do changes no number.
+    Each shard is scored by itself, so its scores do not depend on the other shards.
 
-    :param config: the ``scorer:`` section that made the scorer, written down beside its
-        scores; the protocol's own scorer is known by it.
+    :param include_given: score given utterances (an opener's) too.
+    :param config: the ``scorer:`` section that made the scorer, written beside its
+        scores: `choose_scores` finds the protocol's own scorer by it.
     :param ranking: the rule by which these scores rank, if not the protocol's.
     """
     first_speaker_only = run.manifest['protocol'].get('score') != 'both'
@@ -215,7 +218,7 @@ def score_run(
             )
             scored = imported.without_people(run.manifest, scored)
             store.write(shard.pairing_id, shard.index, scored)
-            report = counted(report, scored)
+            report = add_shard(report, scored)
             bar.update(len(dialogues))
     if shards:
         code = scorer.code
@@ -261,9 +264,9 @@ def score_dialogues(
     ]
 
 
-def counted(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreReport:
+def add_shard(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreReport:
     """
-    Return the report with one more shard in it.
+    Return the report with the counts of one more shard.
     """
     scores = [score for dialogue in scored for score in dialogue.scores]
     judged = {(s.dialogue_id, s.utterance_index) for s in scores}

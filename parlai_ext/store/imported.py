@@ -88,7 +88,8 @@ def without_people(
     manifest: Mapping[str, Any], scored: list[ScoredDialogue]
 ) -> list[ScoredDialogue]:
     """
-    Return scores without those of people, who are not judged.
+    Return scores without those of people, who are not judged: they are the partners of
+    an imported run.
     """
     if NAME not in manifest or not manifest['partners']:
         return scored

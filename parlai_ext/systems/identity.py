@@ -12,7 +12,7 @@ from typing import Any
 
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System, content_id
-from parlai_ext.files.option_files import escaped, files_at, sha256
+from parlai_ext.files.option_files import escape_glob, files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.systems import zoo
 from parlai_ext.systems.candidates import candidates_file, is_spec
@@ -100,7 +100,7 @@ def _companions(model: Path) -> dict[str, Path]:
     """
     Return the dictionary and the options beside a model file.
     """
-    near = sorted(model.parent.glob(f'{escaped(model.name)}.dict*'))
+    near = sorted(model.parent.glob(f'{escape_glob(model.name)}.dict*'))
     near += [p for p in [Path(f'{model}.opt')] if p.is_file()]
     return {p.name.removeprefix(model.name): p for p in near}
 

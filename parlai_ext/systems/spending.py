@@ -28,7 +28,7 @@ def spending_of(agent: Any) -> Spending | None:
     return {**{key: usage.get(key) or 0 for key in KEYS}, 'cost': usage.get('cost')}
 
 
-def added(first: Mapping[str, Any], other: Mapping[str, Any]) -> Spending:
+def add_spendings(first: Mapping[str, Any], other: Mapping[str, Any]) -> Spending:
     """
     Return the sum of two spendings; a cost is unknown only when both are.
     """
@@ -39,7 +39,7 @@ def added(first: Mapping[str, Any], other: Mapping[str, Any]) -> Spending:
     return {**total, 'cost': sum(costs) if costs else None}
 
 
-def since(now: Mapping[str, Any], before: Mapping[str, Any]) -> Spending:
+def spending_since(now: Mapping[str, Any], before: Mapping[str, Any]) -> Spending:
     """
     Return the difference of two readings of one meter.
     """
@@ -83,6 +83,6 @@ class Ledger:
         before, names = self._open[key]
         names.discard(name)
         if not names:
-            used = since(now, before)
-            self.spent[name] = added(self.spent.get(name, {}), used)
+            used = spending_since(now, before)
+            self.spent[name] = add_spendings(self.spent.get(name, {}), used)
             del self._open[key]

@@ -50,7 +50,7 @@ class DefaultTeacher(DialogTeacher):
         super().__init__(opt, shared)
 
     def setup_data(self, datafile: str) -> Iterator[tuple[dict[str, Any], bool]]:
-        found = read_openers_file(datafile)
-        report_too_short(datafile, found)
-        for conv_id, (first, second) in found.openers.items():
+        openers = read_openers_file(datafile)
+        report_too_short(datafile, openers)
+        for conv_id, (first, second) in openers.openers.items():
             yield {'text': first, 'labels': [second], 'conv_id': conv_id}, True

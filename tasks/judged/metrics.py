@@ -84,9 +84,9 @@ def metrics(
     return {f'{name}/{number}': metric for number, metric in row.items()}
 
 
-def defined(report: dict[str, Any]) -> dict[str, Any]:
+def without_undefined(report: dict[str, Any]) -> dict[str, Any]:
     """
-    Return a report without the numbers that do not exist.
+    Return a report without the correlations that are undefined.
     """
     return {
         key: metric

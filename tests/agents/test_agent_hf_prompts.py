@@ -10,7 +10,12 @@ from parlai_ext.agents.hf.generate import (
     _form,
     prompt_limit,
 )
-from parlai_ext.agents.hf.prompts import ChatForm, PlainForm, fitted, folded
+from parlai_ext.agents.hf.prompts import (
+    ChatForm,
+    PlainForm,
+    fit_prompt,
+    merge_system_prompt,
+)
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import json_object, options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
@@ -82,7 +87,7 @@ def test_without_a_system_prompt_nothing_is_refused():
 
 def test_a_system_prompt_has_a_message_of_its_own_where_none_follows():
     parts = [{'role': 'system', 'content': 's'}, {'role': 'assistant', 'content': 'a'}]
-    assert folded(parts) == [
+    assert merge_system_prompt(parts) == [
         {'role': 'user', 'content': 's'},
         {'role': 'assistant', 'content': 'a'},
     ]
@@ -129,20 +134,20 @@ def plain(separator=' </s> ', prompt='', seq2seq=False):
 )
 def test_the_oldest_turns_are_cut(limit, cut, words):
     made = plain()
-    found = fitted(made, numbered(5), limit)
+    found = fit_prompt(made, numbered(5), limit)
     text = made.tokenizer.decode(found.ids, skip_special_tokens=True)
     assert (text, found.cut) == (words, cut)
 
 
 def test_a_plain_system_prompt_stays():
     made = plain(prompt='warm')
-    found = fitted(made, numbered(5), 6)
+    found = fit_prompt(made, numbered(5), 6)
     assert made.tokenizer.decode(found.ids) == 'warm </s> they </s> tea </s>'
 
 
 def test_an_encoders_input_is_cut_likewise():
     made = plain(' there ', seq2seq=True)
-    found = fitted(made, numbered(5), 5)
+    found = fit_prompt(made, numbered(5), 5)
     # they there tea </s> is four tokens, and with one turn more six
     assert made.tokenizer.decode(found.ids) == 'they there tea </s>'
 
@@ -166,7 +171,7 @@ def chat(prompt=''):
 )
 def test_what_is_left_of_a_chat_begins_with_the_user(limit, start):
     made = chat()
-    found = fitted(made, numbered(5), limit)
+    found = fit_prompt(made, numbered(5), limit)
     left = ' '.join(WORDS[start:5])
     assert made.tokenizer.decode(found.ids, skip_special_tokens=True) == left
     assert found.cut == start
@@ -174,7 +179,7 @@ def test_what_is_left_of_a_chat_begins_with_the_user(limit, start):
 
 def test_a_chats_system_prompt_stays():
     made = chat('warm')
-    found = fitted(made, numbered(5), 8)
+    found = fit_prompt(made, numbered(5), 8)
     assert made.tokenizer.decode(found.ids) == (
         '<s> <|system|> warm </s> <|user|> tea </s> <|assistant|>'
     )
@@ -182,7 +187,7 @@ def test_a_chats_system_prompt_stays():
 
 def test_of_a_turn_that_is_too_long_the_end_is_kept():
     made = chat()
-    found = fitted(made, (ChatTurn(False, 'old book warm tea'),), 6)
+    found = fit_prompt(made, (ChatTurn(False, 'old book warm tea'),), 6)
     assert made.tokenizer.decode(found.ids) == (
         '<s> <|user|> warm tea </s> <|assistant|>'
     )

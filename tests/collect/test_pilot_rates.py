@@ -9,7 +9,12 @@ import pytest
 from parlai_ext.collect import timing
 from parlai_ext.collect.timing import Forecast, SystemForecast
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.spending import Ledger, added, since, spending_of
+from parlai_ext.systems.spending import (
+    Ledger,
+    add_spendings,
+    spending_of,
+    spending_since,
+)
 
 
 def spent(cost, cached=0, prompt=0, completion=0):
@@ -104,8 +109,8 @@ def test_an_agent_may_count_what_it_uses_in_several_ways():
     assert spending_of(Plain()) is None
     found = spending_of(Property())
     assert (found['requests'], found['prompt_tokens'], found['cost']) == (3, 0, None)
-    assert added(found, {'requests': 1, 'cost': 2.0})['cost'] == 2.0
-    assert since(spent(3.0), spent(1.0))['cost'] == 2.0
+    assert add_spendings(found, {'requests': 1, 'cost': 2.0})['cost'] == 2.0
+    assert spending_since(spent(3.0), spent(1.0))['cost'] == 2.0
 
 
 class Meter:

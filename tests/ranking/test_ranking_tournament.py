@@ -57,7 +57,7 @@ def test_nan_is_no_score():
 
 def test_a_game_without_any_comparison_has_no_result():
     one = award_points([game('X', 'Y', [None], [1], 'a')])
-    assert one.compared == ()
+    assert one.compared_games == ()
     assert one.incomplete() == (
         'no game has a raw score of both sides on any dimension'
     )
@@ -115,7 +115,7 @@ def test_an_unknown_dimension_is_refused_with_those_there_are():
 def test_a_double_round_of_seven_has_42_games_and_21_matches():
     pairs = itertools.permutations('ABCDEFG', 2)
     one = award_points([game(a, b, [1], [0], 'a') for a, b in pairs])
-    assert (len(one.compared), len(one.matches)) == (42, 21)
+    assert (len(one.compared_games), len(one.matches)) == (42, 21)
     assert one.incomplete() is None
 
 

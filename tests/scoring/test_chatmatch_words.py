@@ -10,11 +10,15 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.chatmatch.concepts import (
-    by_function_words,
-    by_tags,
+    all_but_function_words,
+    content_words_by_tags,
     load_dictionaries,
 )
-from parlai_ext.scoring.chatmatch.entities import by_capitals, by_list, load_recogniser
+from parlai_ext.scoring.chatmatch.entities import (
+    capitalised_runs,
+    load_recogniser,
+    names_on_list,
+)
 from parlai_ext.scoring.chatmatch.gazetteer import NAMES
 from tests.support.chatmatch_samples import (
     DATA,
@@ -36,27 +40,27 @@ FOUND += (entity('noon', 'TIME'), entity('first', 'ORDINAL'), entity('Ann', 'PER
 
 def test_listed_names_are_found_however_they_are_written():
     said = 'i love New York and PARIS , and star wars'
-    assert by_list([said]) == [['new york', 'paris', 'star wars']]
+    assert names_on_list([said]) == [['new york', 'paris', 'star wars']]
 
 
 def test_the_longest_name_is_found():
-    assert by_list(['new york city is in north america']) == [
+    assert names_on_list(['new york city is in north america']) == [
         ['new york city', 'north america']
     ]
 
 
 def test_dates_and_numbers_are_no_names():
-    assert by_list(['on monday , 4th of july at noon , twenty of us']) == [[]]
+    assert names_on_list(['on monday , 4th of july at noon , twenty of us']) == [[]]
 
 
 def test_every_listed_name_is_found_as_it_is_listed():
     texts = [' '.join(name) for name in NAMES]
-    assert by_list(texts) == [[text] for text in texts]
+    assert names_on_list(texts) == [[text] for text in texts]
 
 
 def test_capitals_are_names_inside_sentences_only():
     said = "Well I met Ann Lee. She was in Oslo, I think. I'm sure"
-    assert by_capitals([said]) == [['Ann Lee', 'Oslo']]
+    assert capitalised_runs([said]) == [['Ann Lee', 'Oslo']]
 
 
 def test_no_recogniser():
@@ -132,13 +136,19 @@ def test_a_missing_stanza_pipeline_is_one_line(monkeypatch):
 
 def test_content_words_are_all_but_function_words():
     dialogue = game(['Do you like big dogs ?', "yes , i ' m sure they like us"])
-    assert by_function_words(dialogue) == {'like': 'like', 'big': 'big', 'dogs': 'dog'}
+    assert all_but_function_words(dialogue) == {
+        'like': 'like',
+        'big': 'big',
+        'dogs': 'dog',
+    }
 
 
 def test_tagged_words_are_nouns_verbs_and_adjectives():
     tags = {'dogs': 'NNS', 'the': 'DT', 'bark': 'VBP', 'rome': 'NNP', 's': 'POS'}
     dialogue = game(["the dogs bark , rome ' s"])
-    found = by_tags(dialogue, lambda said: [(word, tags[word]) for word in said])
+    found = content_words_by_tags(
+        dialogue, lambda said: [(word, tags[word]) for word in said]
+    )
     assert found == {'dogs': 'dog', 'bark': 'bark'}
 
 
@@ -146,7 +156,7 @@ def test_of_a_word_twice_in_a_turn_the_last_tag_holds():
     def tagger(said):
         return list(zip(said, ['NN', 'DT'], strict=True))
 
-    assert by_tags(game(['so so']), tagger) == {}
+    assert content_words_by_tags(game(['so so']), tagger) == {}
 
 
 def test_a_tagger_without_weights_is_one_line(monkeypatch):
@@ -226,6 +236,6 @@ def test_most_of_the_authors_concepts_are_content_words_of_ours():
     both = theirs = 0
     for name, dialogue in read_games('original').items():
         concepts = set(read_concepts('lemma_original', name).values())
-        both += len(concepts & set(by_function_words(dialogue).values()))
+        both += len(concepts & set(all_but_function_words(dialogue).values()))
         theirs += len(concepts)
     assert both > 0.75 * theirs

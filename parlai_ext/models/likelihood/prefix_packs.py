@@ -115,6 +115,8 @@ def pack_questions(
     """
     Return packs, one tree each, that together answer all questions.
 
+    :param with_context: also score each context's own tokens.
+
     The trees depend on the questions alone, not on their order.
     """
     parts = [

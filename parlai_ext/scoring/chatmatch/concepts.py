@@ -77,37 +77,39 @@ def load_dictionaries(name: str) -> Dictionaries:
     :raises UserError: when there is no such thing.
     """
     if name == DEFAULT:
-        return Dictionaries('content_words-1', by_function_words)
+        return Dictionaries('content_words-1', all_but_function_words)
     if name == 'nltk':
         tagger = load_tagger()
-        return Dictionaries(f'nltk-{version("nltk")}', partial(by_tags, tagger=tagger))
+        return Dictionaries(
+            f'nltk-{version("nltk")}', partial(content_words_by_tags, tagger=tagger)
+        )
     path = Path(name)
     if not path.exists():
         raise UserError(
             f'scorer: concepts {name!r} is no file or folder; {DEFAULT}, nltk or a '
             'path is expected'
         )
-    return from_files(path)
+    return dictionaries_from_files(path)
 
 
-def by_function_words(dialogue: Dialogue) -> dict[str, str]:
+def all_but_function_words(dialogue: Dialogue) -> dict[str, str]:
     """
     Return every word but function words and splinters.
     """
-    said = (word for u in dialogue.utterances for word in words(u.text))
-    return {w: stem(w) for w in said if w not in FUNCTION_WORDS}
+    all_words = (word for u in dialogue.utterances for word in words(u.text))
+    return {w: stem(w) for w in all_words if w not in FUNCTION_WORDS}
 
 
-def by_tags(dialogue: Dialogue, tagger: Tagger) -> dict[str, str]:
+def content_words_by_tags(dialogue: Dialogue, tagger: Tagger) -> dict[str, str]:
     """
     Return the words that the tagger once takes for content words.
     """
-    found: dict[str, str] = {}
+    stems: dict[str, str] = {}
     for text in dict.fromkeys(u.text for u in dialogue.utterances):
         # of a word that a turn has twice, the last tag holds
         tags = dict(tagger(words(text)))
-        found |= {word: stem(word) for word, tag in tags.items() if tag in TAGS}
-    return {word: root for word, root in found.items() if word not in SPLINTERS}
+        stems |= {word: stem(word) for word, tag in tags.items() if tag in TAGS}
+    return {word: root for word, root in stems.items() if word not in SPLINTERS}
 
 
 def load_tagger() -> Tagger:
@@ -131,7 +133,7 @@ def load_tagger() -> Tagger:
     return tag
 
 
-def from_files(path: Path) -> Dictionaries:
+def dictionaries_from_files(path: Path) -> Dictionaries:
     """
     Return the dictionaries in one file, for all dialogues, or in a folder.
 
@@ -140,18 +142,20 @@ def from_files(path: Path) -> Dictionaries:
     paths = [path] if path.is_file() else sorted(path.glob('*' + ENDING))
     if not paths:
         raise UserError(f'scorer: concepts {path}: no *{ENDING} in this folder')
-    found = {path.stem: read_dictionary(path) for path in paths}
-    digest = hashlib.sha256(json.dumps(list(found.items())).encode()).hexdigest()[:10]
+    dictionaries = {path.stem: read_dictionary(path) for path in paths}
+    digest = hashlib.sha256(
+        json.dumps(list(dictionaries.items())).encode()
+    ).hexdigest()[:10]
 
     def find(dialogue: Dialogue) -> dict[str, str] | None:
         if path.is_file():
-            return found[path.stem]
+            return dictionaries[path.stem]
         names = [u.speaker for u in dialogue.utterances[:2]]
         first, second = names[0], names[-1]
         keys = [f'{first}_{second}', f'{second}_{first}']
         if first == second:
             keys.append(f'{first}_1_{first}_2')
-        return next((found[key] for key in keys if key in found), None)
+        return next((dictionaries[key] for key in keys if key in dictionaries), None)
 
     return Dictionaries(f'files-{digest}', find)
 
@@ -163,14 +167,14 @@ def read_dictionary(path: Path) -> dict[str, str]:
     :raises UserError: naming the file.
     """
     try:
-        found: Any = json.loads(path.read_text(encoding='utf-8'))
+        concepts: Any = json.loads(path.read_text(encoding='utf-8'))
     except (OSError, ValueError) as error:
         raise UserError(f'scorer: concepts {path}: {error}') from error
-    if not isinstance(found, dict) or not all(
-        isinstance(concept, str) for concept in found.values()
+    if not isinstance(concepts, dict) or not all(
+        isinstance(concept, str) for concept in concepts.values()
     ):
         raise UserError(f'scorer: concepts {path}: an object of strings is expected')
-    return found
+    return concepts
 
 
 def find_recalls(

@@ -52,9 +52,9 @@ def load_recogniser(name: str) -> Recogniser | None:
     if kind == 'none':
         return None
     if kind == 'gazetteer':
-        return Recogniser(f'gazetteer-{list_hash()}', by_list)
+        return Recogniser(f'gazetteer-{list_hash()}', names_on_list)
     if kind == 'capitals':
-        return Recogniser('capitals', by_capitals)
+        return Recogniser('capitals', capitalised_runs)
     load = {'spacy': load_spacy, 'stanza': load_stanza}[kind]
     return load(model or PIPELINES[kind])
 
@@ -67,14 +67,14 @@ def list_hash() -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def by_list(texts: Sequence[str]) -> list[list[str]]:
+def names_on_list(texts: Sequence[str]) -> list[list[str]]:
     """
     Return the names on the list that each text holds.
     """
     return [names_in(words(text)) for text in texts]
 
 
-def by_capitals(texts: Sequence[str]) -> list[list[str]]:
+def capitalised_runs(texts: Sequence[str]) -> list[list[str]]:
     """
     Return the runs of capitalised words inside the sentences of each text.
     """

@@ -43,7 +43,7 @@ def raw_scores(
     names = speakers(dialogue)
     if misfit(dialogue):
         return {name: dict.fromkeys(DIMENSIONS) for name in names}
-    values = of_systems(names, play(dialogue, rules, material))
+    values = values_by_speaker(names, play(dialogue, rules, material))
     return {
         name: {dimension: value.value for dimension, value in own.items()}
         for name, own in values.items()
@@ -63,14 +63,15 @@ def misfit(dialogue: Dialogue) -> str | None:
 
     One name alone is a self-chat: its even turns are one side, its odd ones the other.
     """
-    said, names = dialogue.utterances, speakers(dialogue)
-    if len(said) < SIDES:
-        return f'{len(said)} turn(s): a game has at least one exchange of two'
+    utterances, names = dialogue.utterances, speakers(dialogue)
+    if len(utterances) < SIDES:
+        return f'{len(utterances)} turn(s): a game has at least one exchange of two'
     if len(names) > SIDES:
         return f'{len(names)} speakers ({", ".join(names)}): a game has two'
-    for i in range(1, len(said)):
-        if len(names) > 1 and said[i].speaker == said[i - 1].speaker:
-            return f'turn {i}: {said[i].speaker} speaks twice running; sides take turns'
+    for i in range(1, len(utterances)):
+        if len(names) > 1 and utterances[i].speaker == utterances[i - 1].speaker:
+            name = utterances[i].speaker
+            return f'turn {i}: {name} speaks twice running; sides take turns'
     return None
 
 
@@ -84,11 +85,11 @@ def play(dialogue: Dialogue, rules: ChatMatchOptions, material: Material) -> Gam
     turns = turn_values(dialogue, rules, material, echoes, recalls)
     even, odd = (side_values(turns[start::2], rules) for start in range(SIDES))
     if rules.manner.swaps:
-        even, odd = swapped(even, odd, turns)
+        even, odd = swap_sides(even, odd, turns)
     return Game(turns, (even, odd), echoes, recalls)
 
 
-def of_systems(names: Sequence[str], game: Game) -> dict[str, dict[str, Value]]:
+def values_by_speaker(names: Sequence[str], game: Game) -> dict[str, dict[str, Value]]:
     """
     Return the sides' values under the speakers' names.
 
@@ -113,21 +114,21 @@ def side_values(
     """
     Return one side's raw values from its turns.
     """
-    found = {}
+    by_dimension = {}
     for dimension in DIMENSIONS:
         column = [turn[dimension] for turn in turns]
         values = [value.value for value in column if value.value is not None]
         if not values:
             reasons = dict.fromkeys(value.reason or '' for value in column)
-            found[dimension] = Value(None, '; '.join(reasons))
+            by_dimension[dimension] = Value(None, '; '.join(reasons))
         elif dimension in MEANS:
             worst = dimension == 'fluency' and rules.manner.drops_worst
-            found[dimension] = Value(_mean(values, worst))
+            by_dimension[dimension] = Value(_mean(values, worst))
         elif dimension == 'knowledge' and not rules.manner.names_once:
-            found[dimension] = Value(math.fsum(values) * EXCHANGES / len(turns))
+            by_dimension[dimension] = Value(math.fsum(values) * EXCHANGES / len(turns))
         else:
-            found[dimension] = Value(math.fsum(values))
-    return found
+            by_dimension[dimension] = Value(math.fsum(values))
+    return by_dimension
 
 
 def _mean(values: Sequence[float], drops_worst: bool) -> float:
@@ -139,7 +140,7 @@ def _mean(values: Sequence[float], drops_worst: bool) -> float:
     return math.fsum(values) / len(values)
 
 
-def swapped(
+def swap_sides(
     even: Mapping[str, Value],
     odd: Mapping[str, Value],
     turns: Sequence[Mapping[str, Value]],

@@ -131,14 +131,14 @@ def names_in(words: tuple[str, ...]) -> list[str]:
     """
     Return the names in a turn's words, the longest at each place.
     """
-    found = []
+    names = []
     i = 0
     while i < len(words):
         length = _longest(words, i) if words[i] in FIRST else 0
         if length:
-            found.append(' '.join(words[i : i + length]))
+            names.append(' '.join(words[i : i + length]))
         i += max(1, length)
-    return found
+    return names
 
 
 def _longest(words: tuple[str, ...], i: int) -> int:

@@ -42,7 +42,7 @@ def find_echoes(texts: Sequence[str], rules: ChatMatchOptions) -> Echoes:
     contradicts: list[int | None] = []
     asked_before: list[int] = []  # where the turn before this one was asked before
     for i in range(len(texts)):
-        contradicts.append(contradicted(alike[i], i, asked_before, rules))
+        contradicts.append(contradicted_answer(alike[i], i, asked_before, rules))
         questions = [j for j in same[i] if asks[i] and asks[j]]
         # an answer to a repeated question may be the same again
         free = asked_before and not questions
@@ -60,14 +60,14 @@ def earlier_alike(alike: np.ndarray, rules: ChatMatchOptions) -> list[list[int]]
     if not rules.manner.foreign_history:
         earlier &= (place[None, :] - place[:, None]) % 2 == 0
     earlier[: rules.first_judged] = False
-    found: list[list[int]] = [[] for _ in place]
+    repeated: list[list[int]] = [[] for _ in place]
     rows, columns = np.nonzero(earlier & (alike >= rules.repetition - ROUNDING))
     for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
-        found[i].append(j)
-    return found
+        repeated[i].append(j)
+    return repeated
 
 
-def contradicted(
+def contradicted_answer(
     alike: np.ndarray, i: int, asked_before: Sequence[int], rules: ChatMatchOptions
 ) -> int | None:
     """

@@ -12,7 +12,13 @@ from parlai_ext.core.options import signature_values
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, judged_speakers
 from parlai_ext.scoring.chatmatch.concepts import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
-from parlai_ext.scoring.chatmatch.game import Game, misfit, of_systems, play, speakers
+from parlai_ext.scoring.chatmatch.game import (
+    Game,
+    misfit,
+    play,
+    speakers,
+    values_by_speaker,
+)
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.turns import Material, Value, perplexities
 
@@ -144,18 +150,18 @@ class ChatMatch(Scorer):
             ]
             return ScoredDialogue(dialogue.id, tuple(whole))
         game = play(dialogue, self.options, material)
-        found = [
+        all_scores = [
             score
             for i in indices
             for score in scores(
                 dialogue, i, dialogue.utterances[i].speaker, game.turns[i]
             )
         ]
-        for name, values in of_systems(speakers(dialogue), game).items():
+        for name, values in values_by_speaker(speakers(dialogue), game).items():
             if name in judged:
-                found += scores(dialogue, None, name, values)
+                all_scores += scores(dialogue, None, name, values)
         evidence = {i: _evidence(game, material, i) for i in indices}
-        return ScoredDialogue(dialogue.id, tuple(found), evidence)
+        return ScoredDialogue(dialogue.id, tuple(all_scores), evidence)
 
 
 def scores(

@@ -71,7 +71,7 @@ def turn_values(
             for j in recalls
         ],
     }
-    for dimension, excuse in excuses(dialogue, echoes, rules).items():
+    for dimension, excuse in why_not_counted(dialogue, echoes, rules).items():
         columns[dimension] = [
             value if why is None else Value(None, why)
             for value, why in zip(columns[dimension], excuse, strict=True)
@@ -82,14 +82,14 @@ def turn_values(
     ]
 
 
-def excuses(
+def why_not_counted(
     dialogue: Dialogue, echoes: Echoes, rules: ChatMatchOptions
 ) -> dict[str, list[str | None]]:
     """
     Return, by dimension, why each turn does not count for it, or `None`.
     """
     manner = rules.manner
-    places = uncounted(dialogue, rules)
+    places = why_place_not_counted(dialogue, rules)
     repeated = [
         None if j is None or not manner.skips_repeated else 'not counted: repeated'
         for j in echoes.repeats
@@ -107,18 +107,20 @@ def excuses(
     }
 
 
-def uncounted(dialogue: Dialogue, rules: ChatMatchOptions) -> list[str | None]:
+def why_place_not_counted(
+    dialogue: Dialogue, rules: ChatMatchOptions
+) -> list[str | None]:
     """
     Return why a turn does not count because of its place: nobody said it, or last.
     """
     n = len(dialogue.utterances)
-    found: list[str | None] = [
+    reasons: list[str | None] = [
         'not counted: given' if i == 0 or utterance.given else None
         for i, utterance in enumerate(dialogue.utterances)
     ]
     if rules.manner.drops_last and n and n % 2 == 0:
-        found[-1] = 'not counted: the last of an even number of turns'
-    return found
+        reasons[-1] = 'not counted: the last of an even number of turns'
+    return reasons
 
 
 def fluency(
@@ -171,12 +173,12 @@ def knowledge(
     if not rules.manner.names_once:
         return [Value(float(len(own))) for own in names]
     known: set[str] = set()
-    found = []
+    values = []
     for own in names:
         new = set(own) - known
-        found.append(Value(float(len(new))))
+        values.append(Value(float(len(new))))
         known |= new
-    return found
+    return values
 
 
 def perplexities(
@@ -191,11 +193,11 @@ def perplexities(
     """
     asked = sorted({text for text in texts if text.strip()}, key=lambda t: (len(t), t))
     answers = likelihood.answer([Question((), (text,)) for text in asked])
-    found = {
+    by_text = {
         text: perplexity(answer.continuations[0], text, unit)
         for text, answer in zip(asked, answers, strict=True)
     }
-    return [found.get(text) for text in texts]
+    return [by_text.get(text) for text in texts]
 
 
 def perplexity(logprobs: Sequence[float], text: str, unit: str) -> float | None:

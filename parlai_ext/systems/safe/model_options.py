@@ -60,9 +60,12 @@ READ_OPTIONS = (
 
 def check_options(path: str, opt: Options, roster_opt: Options) -> None:
     """
-    Refuse options that would run code, or read files, that the model may not name.
+    Refuse a model's stored options if they would run code or read files that a model
+    must not name.
 
-    :param roster_opt: the roster's entry; what it says itself, the user has said.
+    :param path: the model file or its ``.opt``.
+    :param opt: the options stored with the model.
+    :param roster_opt: the roster's entry, which the user wrote: it may name them.
     :raises Refused: naming the agent or the option.
     """
     for part in _nested_mappings(opt):

@@ -20,6 +20,7 @@ def trust_files(
 ) -> AbstractContextManager[None]:
     """
     Let the files of ``--trust-model-code`` run code, and read all others as data.
+    Without such files nothing changes: systems are loaded as data anyway.
     """
     if not names:
         return nullcontext()
