@@ -224,22 +224,22 @@ def padded(
 
 def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerator:
     """
-    Return the generator that options ask for; it replaces the model's generation
-    config.
+    Return a generator that writes prompts and draws replies as the options ask.
 
-    :raises UserError: ``option: what is wrong``.
+    The model's own generation config is replaced by the generator's.
+
+    :raises UserError: for options that contradict each other or do not fit the model;
+        the message begins with the option.
     """
     style = ChatStyle.from_options(opt)
     options = options_from_opt(FormOptions, opt, PREFIX)
     decoding = options_from_opt(DecodingOptions, opt)
-    form = _form(loaded, options, style)
+    form = _prompt_form(loaded, options, style)
     if isinstance(form, PlainForm) and not loaded.seq2seq:
         # where its turn ends, such a model goes on with the next
         style = replace(style, stop=(*style.stop, form.separator))
     config = generation_config(loaded.model.generation_config, decoding)
-    config.eos_token_id = sorted(end_tokens(config) | _own_end(loaded.tokenizer))
-    pads = [loaded.tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
-    config.pad_token_id = next(token for token in pads if token is not None)
+    _set_special_tokens(config, loaded.tokenizer)
     penalties = Penalties()
     if not loaded.seq2seq:
         config, penalties = without_penalties(config)
@@ -256,9 +256,14 @@ def end_tokens(config: GenerationConfig) -> set[int]:
     return set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
 
 
-def _own_end(tokenizer: Any) -> set[int]:
-    end = tokenizer.eos_token_id
-    return set() if end is None else {end}
+def _set_special_tokens(config: GenerationConfig, tokenizer: Any) -> None:
+    """
+    Set the tokens at which a reply ends, the tokenizer's among them, and the padding.
+    """
+    own_end = set() if tokenizer.eos_token_id is None else {tokenizer.eos_token_id}
+    config.eos_token_id = sorted(end_tokens(config) | own_end)
+    pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
+    config.pad_token_id = next(token for token in pads if token is not None)
 
 
 def prompt_limit(loaded: LoadedModel, asked: int | None, longest: int) -> int | None:
@@ -281,11 +286,11 @@ def prompt_limit(loaded: LoadedModel, asked: int | None, longest: int) -> int | 
     return min((n for n in (asked, fit) if n), default=None)
 
 
-def _form(
+def _prompt_form(
     loaded: LoadedModel, options: FormOptions, style: ChatStyle
 ) -> ChatForm | PlainForm:
     """
-    Return how conversations are put to the model.
+    Return the form of the model's prompts: by its chat template, or turns joined.
     """
     tokenizer = loaded.tokenizer
     chat = bool(tokenizer.chat_template)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.collect.block_player import BlockPlayer, load_on
@@ -143,27 +143,17 @@ def pilot(
     :raises UserError: when nothing is left to do, or nothing could be measured.
     """
     start, measured = clock(), dict[str, Measured]()
-
-    def load(system: System) -> Player:
-        begun, player = clock(), load_on(machine, system)
-        measurement = measured.setdefault(system.name, Measured())
-        measurement.load_seconds, measurement.n_bytes = clock() - begun, player.n_bytes
-        return TimedPlayer(player, measurement, clock)
-
+    load = timed_loader(machine, measured, clock)
     player = BlockPlayer.from_plan(plan, machine, load=load)
     work = player.missing_blocks(run)
     if not work:
         raise UserError('--pilot: all dialogues of the run are there already')
     begun = clock()
     dialogues = play_blocks(player, covering_blocks(player, work), progress)
-    seconds = clock() - begun
+    play_seconds = clock() - begun
     player.cache.clear()
-    heard = {
-        name: measurement
-        for name, measurement in measured.items()
-        if measurement.all_replies
-    }
-    if not dialogues or not heard:
+    speaking = {name: m for name, m in measured.items() if m.all_replies}
+    if not dialogues or not speaking:
         why = next(iter(player.cache.problems.values()), 'no dialogue could be played')
         raise UserError(f'--pilot: nothing could be measured: {why}')
     scoring = None
@@ -171,18 +161,10 @@ def pilot(
         scoring = score_seconds(plan, machine, dialogues, clock, named_by_user)
     replies = replies_left(plan, work)
     systems = {
-        system.name: heard[system.name].forecast(replies[system.name])
+        system.name: speaking[system.name].forecast(replies[system.name])
         for system in systems_of(plan.protocol)
-        if system.name in heard
+        if system.name in speaking
     }
-    busy = sum(m.load_seconds + m.first[1] + m.seconds for m in heard.values())
-    between = (seconds - busy) / sum(m.all_replies for m in heard.values())
-    collecting = sum(
-        forecast.load_seconds
-        + forecast.reply_seconds
-        + forecast.replies * max(0.0, between)
-        for forecast in systems.values()
-    )
     n_dialogues = sum(s.n_dialogues for missing in work.values() for s in missing)
     judged = n_judged(plan, n_dialogues)
     return Forecast(
@@ -190,7 +172,7 @@ def pilot(
         settings_of(plan.protocol),
         n_dialogues,
         judged,
-        collecting,
+        collect_seconds(speaking.values(), play_seconds, systems.values()),
         scoring and scoring[0] + scoring[1] * n_dialogues,
         *peak_bytes(),
         bytes_on_disk(n_dialogues * plan.protocol.num_turns, judged),
@@ -199,6 +181,48 @@ def pilot(
         clock() - start,
         total_cost(measurement.spent for measurement in measured.values()),
         tuple(cautions(player, systems)),
+    )
+
+
+def timed_loader(
+    machine: Machine, measured: dict[str, Measured], clock: Clock
+) -> Callable[[System], Player]:
+    """
+    Return a function that loads a system and measures it.
+
+    :param measured: takes up the measurement of each system, by its name.
+    """
+
+    def load(system: System) -> Player:
+        begun, player = clock(), load_on(machine, system)
+        measurement = measured.setdefault(system.name, Measured())
+        measurement.load_seconds, measurement.n_bytes = clock() - begun, player.n_bytes
+        return TimedPlayer(player, measurement, clock)
+
+    return load
+
+
+def collect_seconds(
+    measured: Collection[Measured],
+    play_seconds: float,
+    forecasts: Iterable[SystemForecast],
+) -> float:
+    """
+    Return the seconds that collecting the missing dialogues takes.
+
+    To the seconds of the systems themselves every reply adds its share of the time that
+    the pilot spent between loading and replying.
+
+    :param measured: the systems that spoke in the pilot.
+    :param play_seconds: how long the pilot's dialogues took, with loading.
+    """
+    busy = sum(m.load_seconds + m.first[1] + m.seconds for m in measured)
+    between = (play_seconds - busy) / sum(m.all_replies for m in measured)
+    return sum(
+        forecast.load_seconds
+        + forecast.reply_seconds
+        + forecast.replies * max(0.0, between)
+        for forecast in forecasts
     )
 
 

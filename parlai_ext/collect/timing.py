@@ -50,7 +50,8 @@ class SystemForecast:
 
     def line(self, name: str) -> str:
         """
-        Return one line to print.
+        Return one line to print: the system's name, its replies and their speed, its
+        loading time and size, and its tokens and their cost if it counts them.
         """
         rate = self.replies / self.reply_seconds if self.reply_seconds else 0
         pace = f'{rate:.3g}' if rate < 1000 else f'{rate:,.0f}'

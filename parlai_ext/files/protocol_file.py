@@ -149,22 +149,32 @@ def _section(
 
 
 def _override(
-    values: dict[str, Any],
+    protocol_values: dict[str, Any],
     ranking: dict[str, Any],
     scorer: dict[str, Any],
-    given: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     scorer_class: type | None,
 ) -> None:
     """
-    Put the values of the command line in the place of the file's.
+    Replace values of a protocol file by those of the command line, in place.
+
+    :param protocol_values: the file's plain keys.
+    :param ranking: the keys of its ``ranking:`` section.
+    :param scorer: the keys of its ``scorer:`` section.
+    :param overrides: value by option name, without those that are not given.
+    :param scorer_class: the options class of the scorer, which checks the values of the
+        scorer; `None`: they are not checked.
+    :raises UserError: for an unknown option or a wrong value.
     """
     places: dict[str, tuple[type | None, dict[str, Any]]] = {
         **dict.fromkeys(SCORER_OVERRIDES, (scorer_class, scorer)),
         **dict.fromkeys(options_of(RankingOptions), (RankingOptions, ranking)),
-        **dict.fromkeys(options_of(ProtocolOptions), (ProtocolOptions, values)),
+        **dict.fromkeys(
+            options_of(ProtocolOptions), (ProtocolOptions, protocol_values)
+        ),
     }
-    for name, value in given.items():
-        if name == 'roster':
+    for name, value in overrides.items():
+        if name == 'roster':  # which `_roster` replaces
             continue
         if name not in places:
             raise UserError(f'no protocol key {name!r}; {nearest(name, places)}')

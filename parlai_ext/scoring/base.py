@@ -321,7 +321,7 @@ class Scorer:
         groups = [make(dialogue, own) for dialogue, own in pairs]
         scores = iter(self.checked_scores([item for own in groups for item in own]))
         return [
-            self.flattened(dialogue, own, [next(scores) for _ in items])
+            self.scored_dialogue(dialogue, own, [next(scores) for _ in items])
             for (dialogue, own), items in zip(pairs, groups, strict=True)
         ]
 
@@ -339,19 +339,29 @@ class Scorer:
             )
         return [self._completed(item_score) for item_score in scores]
 
-    def flattened(
+    def scored_dialogue(
         self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]
     ) -> ScoredDialogue:
         """
-        Return the scores of the items of one dialogue as they are stored.
+        Return the scores of one dialogue's items as they are stored.
+
+        The score of a whole dialogue has no utterance index; its evidence is stored
+        with its speaker's last judged utterance.
+
+        :param indices: the judged utterances.
+        :param scores: one for each index, or, where whole dialogues are judged, one for
+            each of their speakers.
         """
-        last = {index % 2: index for index in sorted(indices)}  # as in self-play
+        # both speakers of self-play have one name; even and odd places differ
+        last_of_parity = {index % 2: index for index in sorted(indices)}
         if self.level == 'dialogue':
-            speakers = judged_speakers(dialogue, indices)
-            at = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
-            places: list[tuple[int | None, int]] = [(None, at[s]) for s in speakers]
+            last_of = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
+            places: list[tuple[int | None, int]] = [
+                (None, last_of[name]) for name in judged_speakers(dialogue, indices)
+            ]
         else:
             places = [(index, index) for index in indices]
+        placed = list(zip(places, scores, strict=True))
         return ScoredDialogue(
             dialogue.id,
             tuple(
@@ -363,18 +373,19 @@ class Scorer:
                     item_score.values[dimension],
                     item_score.reasons.get(dimension),
                 )
-                for (index, place), item_score in zip(places, scores, strict=True)
+                for (index, place), item_score in placed
                 for dimension in self.dimensions
-                if dimension not in self.once_per_speaker or place == last[place % 2]
+                if dimension not in self.once_per_speaker
+                or place == last_of_parity[place % 2]
             ),
             {
                 place: item_score.evidence
-                for (_, place), item_score in zip(places, scores, strict=True)
+                for (_, place), item_score in placed
                 if item_score.evidence is not None
             },
             {
                 place: item_score.cut
-                for (_, place), item_score in zip(places, scores, strict=True)
+                for (_, place), item_score in placed
                 if item_score.cut
             },
         )

@@ -208,7 +208,7 @@ class Fed(Scorer):
             )
             for index, row in scored.evidence.items()
         }
-        again = self.flattened(dialogue, list(scores), list(scores.values()))
+        again = self.scored_dialogue(dialogue, list(scores), list(scores.values()))
         missing = tuple(s for s in scored.scores if s.utterance_index is None)
         return replace(again, scores=again.scores + missing)
 
