@@ -48,7 +48,7 @@ FALSE = ('false', '0', 'no', '')
 
 
 @dataclass(frozen=True)
-class Row:
+class DialogueRow:
     """
     One row: a turn of a dialogue, or a problem.
     """
@@ -61,7 +61,7 @@ class Row:
 
 
 @dataclass
-class OpenDialogue:
+class UnfinishedDialogue:
     """
     The dialogue whose rows are being read.
     """
@@ -127,13 +127,15 @@ def read_json(source: SourceFile) -> Iterator[SourceDialogue]:
     yield from dialogues_of_records(source, dialogue)
 
 
-def _joined(source: SourceFile, rows: Iterable[Row]) -> Iterator[SourceDialogue]:
+def _joined(
+    source: SourceFile, rows: Iterable[DialogueRow]
+) -> Iterator[SourceDialogue]:
     """
     Yield the dialogues that consecutive rows with one id make.
 
     A bad row spoils its dialogue; a bad row without an id spoils those around it.
     """
-    now: OpenDialogue | None = None
+    now: UnfinishedDialogue | None = None
     waiting: list[Problem] = []
     first_lines: dict[str, int] = {}
     for row in rows:
@@ -143,7 +145,7 @@ def _joined(source: SourceFile, rows: Iterable[Row]) -> Iterator[SourceDialogue]
         if now is None or row.dialogue_id != now.id:
             if now is not None:
                 yield now.close(source, waiting)
-            now = OpenDialogue(row.dialogue_id, row.line)
+            now = UnfinishedDialogue(row.dialogue_id, row.line)
             if before := first_lines.get(now.id):
                 what = f'dialogue_id {brief(now.id)} began in line {before} already'
                 what += '; rows of a dialogue stand together'
@@ -158,7 +160,9 @@ def _joined(source: SourceFile, rows: Iterable[Row]) -> Iterator[SourceDialogue]
         yield SourceDialogue(source.file, waiting[0].line, problems=tuple(waiting))
 
 
-def _row_problems(source: SourceFile, now: OpenDialogue, row: Row) -> Iterator[Problem]:
+def _row_problems(
+    source: SourceFile, now: UnfinishedDialogue, row: DialogueRow
+) -> Iterator[Problem]:
     """
     Yield what is wrong with a row and with its number.
     """
@@ -169,7 +173,7 @@ def _row_problems(source: SourceFile, now: OpenDialogue, row: Row) -> Iterator[P
         yield source.problem(row.line, f'turn {row.number} follows turn {before}')
 
 
-def _csv_rows(source: SourceFile) -> Iterator[Row]:
+def _csv_rows(source: SourceFile) -> Iterator[DialogueRow]:
     """
     Yield the rows below the header.
 
@@ -186,7 +190,7 @@ def _csv_rows(source: SourceFile) -> Iterator[Row]:
             yield _csv_row(source, line, header, places, cells)
     except CsvProblem as problem:
         what = f'{problem}; the rest of the file cannot be read'
-        yield Row(problem.line, problem=source.problem(problem.line, what))
+        yield DialogueRow(problem.line, problem=source.problem(problem.line, what))
 
 
 def _csv_row(
@@ -195,19 +199,21 @@ def _csv_row(
     header: list[str],
     places: Mapping[str, int],
     cells: list[str],
-) -> Row:
+) -> DialogueRow:
     wrong = None if all(map(is_utf8, cells)) else NOT_UTF8
     if wrong := wrong or width_problem(cells, header):
-        return Row(line, problem=source.problem(line, wrong))
+        return DialogueRow(line, problem=source.problem(line, wrong))
     record = {name: cells[place] for name, place in places.items()}
     name = record['dialogue_id'].strip()
     if not name:
-        return Row(line, problem=source.problem(line, 'column dialogue_id: is empty'))
+        return DialogueRow(
+            line, problem=source.problem(line, 'column dialogue_id: is empty')
+        )
     given = {k: v for k, v in record.items() if v != '' or k == 'text'}
     return _row(source, line, name, given)
 
 
-def _json_rows(source: SourceFile) -> Iterator[Row]:
+def _json_rows(source: SourceFile) -> Iterator[DialogueRow]:
     for number, record in json_records(source):
         try:
             if isinstance(record, BadRecord):
@@ -216,17 +222,19 @@ def _json_rows(source: SourceFile) -> Iterator[Row]:
             if name is None:
                 raise BadRecord("'dialogue_id' is missing")
         except BadRecord as error:
-            yield Row(number, problem=source.problem(number, str(error)))
+            yield DialogueRow(number, problem=source.problem(number, str(error)))
         else:
             yield _row(source, number, name, record)
 
 
-def _row(source: SourceFile, line: int, name: str, record: Mapping[str, Any]) -> Row:
+def _row(
+    source: SourceFile, line: int, name: str, record: Mapping[str, Any]
+) -> DialogueRow:
     try:
         turn = _turn(record, line, 'the row')
-        return Row(line, name, turn, _turn_number(record.get('turn')))
+        return DialogueRow(line, name, turn, _turn_number(record.get('turn')))
     except BadRecord as error:
-        return Row(line, name, problem=source.problem(line, str(error)))
+        return DialogueRow(line, name, problem=source.problem(line, str(error)))
 
 
 def _turn(record: Any, line: int, where: str) -> SourceTurn:

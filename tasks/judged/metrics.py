@@ -20,7 +20,7 @@ NUMBERS = {
 }
 
 
-class Agreement(Metric):
+class CorrelationMetric(Metric):
     """
     One number of the agreement of collected pairs: a coefficient or an end of its
     interval.
@@ -33,7 +33,7 @@ class Agreement(Metric):
         self.name = name
         self.pairs = pairs
 
-    def __add__(self, other: Any) -> Agreement:
+    def __add__(self, other: Any) -> CorrelationMetric:
         if other is None:
             return self
         return type(self)(self.name, self.pairs + other.pairs)
@@ -77,7 +77,9 @@ def metrics(
     pairs: Pairs = ()
     if score is not None and human is not None:
         pairs = ((score, human, group),)
-    row: dict[str, Metric] = {number: Agreement(number, pairs) for number in NUMBERS}
+    row: dict[str, Metric] = {
+        number: CorrelationMetric(number, pairs) for number in NUMBERS
+    }
     row['n'] = SumMetric(len(pairs))
     row['dropped'] = SumMetric(1 - len(pairs))
     row['strings'] = SumMetric(texts)
@@ -91,5 +93,5 @@ def without_undefined(report: dict[str, Any]) -> dict[str, Any]:
     return {
         key: metric
         for key, metric in report.items()
-        if not isinstance(metric, Agreement) or metric.number() is not None
+        if not isinstance(metric, CorrelationMetric) or metric.number() is not None
     }
