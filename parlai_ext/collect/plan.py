@@ -179,7 +179,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         asked=_asked(options, old),
         guessed=[name for name in dict.fromkeys(guessed) if name in names],
         left_out=left_out or old.get('left_out') or (),
-        trusted=_trusted(machine, old),
+        trusted=_trusted_files(machine, old),
     )
     manifest = build_manifest(
         *(resolved, pairs, openers, size),
@@ -320,9 +320,12 @@ def _asked(options: PlanOptions, old: Mapping[str, Any]) -> dict[str, Any]:
     return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
 
 
-def _trusted(machine: Machine, old: Mapping[str, Any]) -> dict[str, str]:
+def _trusted_files(machine: Machine, old: Mapping[str, Any]) -> dict[str, str]:
     """
-    Return the model files that might run code, now or before, by their hashes.
+    Return, by file name, the hash of each model file that may run code, in this command
+    or in an earlier one of the run.
+
+    :param old: the run's manifest from before this command, empty for a new run.
     """
     before = dict(old.get('trusted') or {})
     if not machine.trust_model_code:

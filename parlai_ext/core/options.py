@@ -351,7 +351,8 @@ def option_values(options: Any) -> dict[str, Any]:
 
 def signature_values(options: Any) -> dict[str, Any]:
     """
-    Return the signed options by name, in the order of their declaration.
+    Return the options that are part of the signature, by name, in the order of their
+    declaration.
     """
     values = {}
     for name, option in options_of(type(options)).items():

@@ -74,7 +74,10 @@ class UnfinishedDialogue:
 
     def close(self, source: SourceFile, more: list[Problem]) -> SourceDialogue:
         """
-        Return the dialogue, with the problems of rows around it.
+        Return the dialogue, with all its problems.
+
+        :param more: problems of the rows without an id between its last row and the
+            next dialogue; they may be turns of it.
         """
         problems = tuple(self.problems + more)
         return SourceDialogue(

@@ -84,8 +84,9 @@ class DialogueState:
     topic_age: int = 0
 
 
-# a new turn and what it leaves pending; a piece of a turn, with its slots
+# a new turn and what it leaves pending
 Move = tuple[GeneratedTurn, Pending]
+# the text of a piece of a turn, what it leaves pending, the slot values it mentions
 Piece = tuple[str, Pending, tuple[str, ...]]
 
 
@@ -141,6 +142,10 @@ def join_sentences(*sentences: str) -> str:
 
 
 def _fact(state: DialogueState, speaker: int, topic: Topic, kind: str = '') -> str:
+    """
+    Return the speaker's own item of a topic or, given a kind of detail, that detail;
+    it is drawn once in a dialogue.
+    """
     key = (speaker, f'{topic.name}/{kind}')
     if key not in state.facts:
         values = DETAILS[kind].values if kind else topic.items
@@ -149,15 +154,18 @@ def _fact(state: DialogueState, speaker: int, topic: Topic, kind: str = '') -> s
 
 
 def _new_topic(state: DialogueState, speaker: int) -> Piece:
+    """
+    Return a question about an unused topic, or a statement of the speaker's own fact.
+    """
     unused = [topic for topic in TOPICS if topic.name not in state.topics]
     topic = pick(state.rng, unused)
     state.topics.append(topic.name)
     state.topic_age = 0
     if state.rng.random() < 0.6:
         return pick(state.rng, topic.ask), Pending('ask', topic), ()
-    x = _fact(state, speaker, topic)
-    text = fill_slots(pick(state.rng, topic.tell), topic, x)
-    return text, Pending('tell', topic, x), (x,)
+    item = _fact(state, speaker, topic)
+    text = fill_slots(pick(state.rng, topic.tell), topic, item)
+    return text, Pending('tell', topic, item), (item,)
 
 
 def _probe(state: DialogueState, topic: Topic, x: str) -> Piece:

@@ -144,6 +144,8 @@ def _causal(
 def turn_format(system: System, most: int | None) -> TurnFormat:
     """
     Return how a system's own agent turns a dialogue into tokens.
+
+    :param most: the most tokens that the model can read, `None` if not limited.
     """
     opt = system.opt
     own_limit = hub_family(system).text_truncate

@@ -389,8 +389,12 @@ def turn_marks(
     """
     Return the penalties and bonuses of a turn, each with the turn that explains it.
 
+    :param index: the place of the turn in its dialogue, from 0.
     :param scores: the turn's values (or reasons why there is none) by dimension: a turn
         that does not count has no value, and no mark.
+    :param labels: the names of the scorer's columns of evidence.
+    :param evidence: the turn's value in each of these columns; in those of
+        `TURN_COLUMNS` the index of an earlier turn, `None` if there is none.
     """
     marks = []
     for label, turn in zip(labels, evidence, strict=False):

@@ -102,18 +102,22 @@ def _judged_indices(scored: ScoredDialogue, judged: str) -> set[int]:
 
 def _empty_tables(plan: Plan) -> ScoreTables:
     """
-    Return tables with a place for every dialogue of the plan.
+    Return tables with a place for every dialogue of the plan, to be filled in.
+
+    The arrays of `scores` are added as their dimensions are met in the scores.
     """
     systems = tuple(s.name for s in plan.roster.targets)
     opponents = plan.opponents
+    # with both speakers judged, a target begins one dialogue over an opener and
+    # its opponent the other
     games = len(plan.openers) * (2 if plan.both_judged else 1)
     shape = (len(systems), len(opponents), games)
     return ScoreTables(
         systems,
         opponents,
-        {},
-        {name: np.full(shape, np.nan) for name in BASELINES},
-        dict.fromkeys(systems, 0),
+        scores={},
+        baselines={name: np.full(shape, np.nan) for name in BASELINES},
+        n_dialogues=dict.fromkeys(systems, 0),
     )
 
 

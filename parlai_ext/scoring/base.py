@@ -262,8 +262,10 @@ class Scorer:
 
     def load_models(self) -> None:
         """
-        Load the models that the options name. A scorer that asks for a model by another
-        name asks for it here, since models are part of the signature.
+        Load the models that the options name.
+
+        A scorer that needs a model that no option names overrides this and asks
+        `models` for it here: the signature, which is made next, lists all models.
         """
         for kind, name in self.named_models():
             getattr(self.models, kind)(name)
@@ -281,8 +283,8 @@ class Scorer:
 
     def signature_fields(self) -> Mapping[str, Any]:
         """
-        Return what fixes the numbers, besides name, version and models: the signed
-        options, in order.
+        Return what fixes the numbers, besides name, version and models: the options
+        that are part of the signature, in order.
         """
         return signature_values(self.options)
 

@@ -178,7 +178,8 @@ class Fed(Scorer):
 
     def signature_fields(self) -> dict[str, Any]:
         """
-        Return the signed options, with the content of the follow-ups for their name.
+        Return the options that are part of the signature; ``followups`` has a hash of
+        the follow-ups' content instead of their name.
         """
         return {**signature_values(self.options), 'followups': self.followups.hash}
 

@@ -91,11 +91,15 @@ class Causal:
     ) -> list[Answer]:
         """
         Return one `Answer` for each question, in their order.
+
+        :param with_context: also return the log-probabilities of each context's own
+            tokens.
         """
         self.model.eval()
         asked = [self._to_tokens(question) for question in questions]
         packs = pack_questions(asked, self._costs(self.budget.tokens), with_context)
         rows = self._run(packs, self.progress)
+        # () for an empty continuation, and for a context of one token: nothing to score
         return [
             Answer(
                 tuple(rows.get((q, k), ()) for k in range(len(question.continuations))),
@@ -325,7 +329,7 @@ def unreadable_part(config: Any) -> str | None:
 
 # --- the output layer: logits of the wanted rows, a slice at a time -------------------
 
-LOGITS = 2**23  # numbers that are written at once
+LOGITS = 2**23  # logits in a slice, rows times vocabulary
 
 
 class OutputLayer:
@@ -354,11 +358,12 @@ class OutputLayer:
         at = torch.tensor([place[row] for row in rows])
         ids = torch.tensor(tokens)
         with torch.inference_mode():
-            if not self.plain:
+            if not self.plain:  # the model changes its logits after the layer
                 with _only_rows(self.layer, asked):
                     logits = self.model(**inputs).logits[0]
                 return pick_logprobs(logits, at, ids).tolist()
-            with _only_rows(self.layer, asked, let=1) as kept:
+            # the layer itself gets one row; the slices below apply it to all of them
+            with _only_rows(self.layer, asked, num_passed=1) as kept:
                 self.model(**inputs)
             size = max(1, LOGITS // self.layer.weight.shape[0])
             return sliced_logprobs(self.layer, kept[0], at, ids, size).tolist()
@@ -383,20 +388,21 @@ class OutputLayer:
 
 @contextmanager
 def _only_rows(
-    layer: torch.nn.Module, rows: Sequence[int], let: int | None = None
+    layer: torch.nn.Module, rows: Sequence[int], num_passed: int | None = None
 ) -> Iterator[list[torch.Tensor]]:
     """
-    Give a layer only these rows of the flattened batch, and yield them in a list once
-    they are there.
+    Give a layer only these rows of the flattened batch, and yield a list that holds
+    them, as one tensor, once the model has run.
 
-    :param let: give it only the first so many of them.
+    :param num_passed: give the layer only the first so many of them; the list holds
+        them all.
     """
     kept: list[torch.Tensor] = []
 
     def pick(_: Any, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         hidden = given[0].flatten(0, -2)
         kept.append(hidden[torch.tensor(rows, device=hidden.device)])
-        return (kept[0][:let].unsqueeze(0), *given[1:])
+        return (kept[0][:num_passed].unsqueeze(0), *given[1:])
 
     hook = layer.register_forward_pre_hook(pick)
     try:

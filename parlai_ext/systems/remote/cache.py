@@ -22,7 +22,10 @@ PATIENCE = 60  # seconds to wait while another process writes
 
 def cache_key(url: str, model: str, body: bytes) -> str:
     """
-    Return the key of a request to the model that calls itself ``model``.
+    Return the key of a request.
+
+    :param model: the name that the endpoint's replies give for the model; it may be
+        more exact than the name in the request.
     """
     head = f'{url}\n{model}\n'.encode()
     return hashlib.sha256(head + body).hexdigest()

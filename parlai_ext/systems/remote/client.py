@@ -81,7 +81,7 @@ class Client:
         reason = error_words(data) or shortened(words)
         what = self.settings.without_key(f'{status}: {reason}', beginnings=True)
         if is_transient(status) and not openai.out_of_money(data):
-            raise self._later(what, seconds_to_wait(headers.get('Retry-After')))
+            raise self._retry_error(what, seconds_to_wait(headers.get('Retry-After')))
         refusal = openai.refusal(data)
         if refusal is not None:
             return RemoteReply(None, refusal, None, 0, 0)
@@ -126,7 +126,14 @@ class Client:
             return self._bad('remote_url', f'cannot be posted to: {words}')
         return Transient(words)
 
-    def _later(self, what: str, retry_after: float | None) -> Exception:
+    def _retry_error(self, what: str, retry_after: float | None) -> Exception:
+        """
+        Return the error for a status after which another try may help: a `Transient`,
+        or a user's mistake if the endpoint asks for too long a wait.
+
+        :param what: the status and the endpoint's words.
+        :param retry_after: seconds that it asks to wait.
+        """
         if retry_after is not None and retry_after > LONGEST_WAIT:
             return self._bad('remote_url', f'asks to wait {retry_after:.0f} s ({what})')
         return Transient(what, retry_after, answered=True)
