@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parlai_ext.collect.plan import PlanOptions, protocol_of_options
+from parlai_ext.collect.options import PlanOptions
+from parlai_ext.collect.plan import protocol_of_options
 from parlai_ext.collect.resolved import systems_of
 from parlai_ext.collect.timing import SETTINGS, Forecast, read_forecast
 from parlai_ext.core.errors import UserError

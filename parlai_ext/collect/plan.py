@@ -5,102 +5,21 @@ From options to a plan and its run folder: who talks, over which openers, how lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parlai_ext.collect.manifest import RunNotes, build_manifest
+from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import resolve_protocol, systems_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Pairing, Roster, System
-from parlai_ext.core.options import flag_values, option, options_of
 from parlai_ext.core.pairings import SCHEMES, pairings
-from parlai_ext.core.protocol import Protocol, ProtocolOptions
-from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import sample_openers, shard_size_for
-from parlai_ext.files.protocol_file import SCORER_OVERRIDES
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder, imported
-
-# keys of the protocol that the command line may replace
-OVERRIDES = (
-    'roster',
-    *(key for key in options_of(ProtocolOptions) if key != 'name'),
-    *SCORER_OVERRIDES,
-    *(key for key, option in options_of(RankingOptions).items() if option.info.flag),
-)
-RUN, SPEAKERS = 'the run', 'who talks'
-DIALOGUES = 'dialogues (default: as the protocol says)'
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """
-    The options that say who talks, over which openers and for how long.
-
-    `None` means not given: the protocol's value holds. `overrides` has every key of the
-    protocol that the command line replaces, those of its scorer and its ranking too.
-    """
-
-    config: str | None = option(
-        None,
-        path=True,
-        metavar='NAME|FILE',
-        group=RUN,
-        help='protocol: a shipped name (demo, …) or a YAML file; options come first',
-    )
-    run_dir: str | None = option(
-        None,
-        path=True,
-        metavar='FOLDER',
-        group=RUN,
-        help='the run folder, new or begun',
-    )
-    roster: str | None = option(
-        None,
-        path=True,
-        metavar='NAME|FILE',
-        group=SPEAKERS,
-        help='roster: a shipped name or a YAML file',
-    )
-    add_target: tuple[str, ...] = option(
-        (),
-        read=lambda text: (text,),
-        metavar='SYSTEM',
-        group=SPEAKERS,
-        help='one more target: NAME=MODEL_FILE[,key=value…], NAME=agent:CLASS[,…], '
-        'FILE.yaml, or the name of a shipped system; may be given several times',
-    )
-    skip_missing: bool = option(
-        False, group=SPEAKERS, help='leave out systems whose model cannot be had'
-    )
-    openers_file: str | None = option(
-        None,
-        path=True,
-        metavar='FILE',
-        group=DIALOGUES,
-        help='CSV with columns conv_id, utterance_idx, utterance',
-    )
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> PlanOptions:
-        """
-        Return what a command's options say of the plan.
-        """
-        values = flag_values(cls, opt)
-        values['add_target'] = tuple(values.get('add_target', ()))
-        given = {key: opt[key] for key in OVERRIDES if opt.get(key) is not None}
-        return cls(**values, overrides=given)
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """
-        The options that a run without ``--config`` cannot take.
-        """
-        file = {} if self.openers_file is None else {'openers_file': self.openers_file}
-        return {**self.overrides, **file}
 
 
 @dataclass(frozen=True)

@@ -5,41 +5,16 @@ What can be tried before a run: preflight, pilot, and a dry run.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from parlai_ext.collect.dry_run import DryRun, dry_run
-from parlai_ext.collect.plan import Plan, PlanOptions, make_plan, protocol_of_options
+from parlai_ext.collect.options import PlanOptions, TrialOptions
+from parlai_ext.collect.plan import Plan, make_plan, protocol_of_options
 from parlai_ext.collect.timing import Forecast, save_forecast
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import option
 from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
-
-GROUP = 'before a long run'
-
-
-@dataclass(frozen=True)
-class TrialOptions:
-    """
-    What to try before a run. ``--preflight`` is followed by the run, others are not.
-    """
-
-    dry_run: bool = option(False, group=GROUP, help='say what would be done and stop')
-    preflight: bool = option(
-        False,
-        group=GROUP,
-        help='two dialogues a system first; empty, copied or raising replies stop '
-        'the run, and so does a system that cannot be loaded, unless --skip-missing '
-        'leaves it out',
-    )
-    pilot: bool = option(
-        False,
-        group=GROUP,
-        help='play and score some blocks, forecast what the run will take (time, '
-        'memory, money), and stop; the run compares itself with that at its end',
-    )
 
 
 def try_before_run(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from parlai_ext.collect.plan import PlanOptions
+from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE, PLAN, TRIALS, add_options
 from parlai_ext.core.errors import UserError, shown
@@ -41,7 +41,7 @@ class CollectDialogues(Command):
         from parlai_ext.collect.collect import collect
         from parlai_ext.collect.plan import prepare
         from parlai_ext.collect.timing import comparison_lines, timed
-        from parlai_ext.collect.trials import TrialOptions, try_before_run
+        from parlai_ext.collect.trials import try_before_run
 
         trials = read_options(TrialOptions, flag_values(TrialOptions, self.opt))
         result = try_before_run(trials, options, machine, judge=False)

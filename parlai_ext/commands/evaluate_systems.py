@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.collect.plan import PlanOptions
+from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import (
     MACHINE,
@@ -59,7 +59,7 @@ class EvaluateSystems(Command):
         from parlai_ext.collect import timing
         from parlai_ext.collect.collect import collect
         from parlai_ext.collect.plan import prepare
-        from parlai_ext.collect.trials import TrialOptions, try_before_run
+        from parlai_ext.collect.trials import try_before_run
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.report import write as report

@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from parlai_ext.collect.plan import DIALOGUES, PlanOptions
-from parlai_ext.collect.trials import TrialOptions
+from parlai_ext.collect.options import DIALOGUES, PlanOptions, TrialOptions
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions

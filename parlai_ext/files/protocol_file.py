@@ -28,7 +28,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import given_options, options_of
 from parlai_ext.core.pairings import SCHEMES
-from parlai_ext.core.protocol import Protocol, ProtocolOptions
+from parlai_ext.core.protocol import SCORER_OVERRIDES, Protocol, ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.files.roster_file import (
     RosterFile,
@@ -41,8 +41,6 @@ from parlai_ext.files.roster_file import (
 from parlai_ext.files.yaml_file import Document, Key
 
 SECTIONS = ('description', 'scorer', 'ranking', 'roster', 'reference')
-# options of the command line that replace a key of `scorer:`
-SCORER_OVERRIDES = ('judge_model_file', 'followups')
 
 
 # returns the options class of the scorer that a section names

@@ -1,0 +1,117 @@
+"""
+The options of collecting: what is played, and what is tried beforehand.
+
+Every start of `parlai` imports this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parlai_ext.core.options import flag_values, option, options_of
+from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions
+from parlai_ext.core.ranking_options import RankingOptions
+
+# keys of the protocol that the command line may replace
+OVERRIDES = (
+    'roster',
+    *(key for key in options_of(ProtocolOptions) if key != 'name'),
+    *SCORER_OVERRIDES,
+    *(key for key, option in options_of(RankingOptions).items() if option.info.flag),
+)
+RUN, SPEAKERS = 'the run', 'who talks'
+TRIALS = 'before a long run'
+DIALOGUES = 'dialogues (default: as the protocol says)'
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """
+    The options that say who talks, over which openers and for how long.
+
+    `None` means not given: the protocol's value holds. `overrides` has every key of the
+    protocol that the command line replaces, those of its scorer and its ranking too.
+    """
+
+    config: str | None = option(
+        None,
+        path=True,
+        metavar='NAME|FILE',
+        group=RUN,
+        help='protocol: a shipped name (demo, …) or a YAML file; options come first',
+    )
+    run_dir: str | None = option(
+        None,
+        path=True,
+        metavar='FOLDER',
+        group=RUN,
+        help='the run folder, new or begun',
+    )
+    roster: str | None = option(
+        None,
+        path=True,
+        metavar='NAME|FILE',
+        group=SPEAKERS,
+        help='roster: a shipped name or a YAML file',
+    )
+    add_target: tuple[str, ...] = option(
+        (),
+        read=lambda text: (text,),
+        metavar='SYSTEM',
+        group=SPEAKERS,
+        help='one more target: NAME=MODEL_FILE[,key=value…], NAME=agent:CLASS[,…], '
+        'FILE.yaml, or the name of a shipped system; may be given several times',
+    )
+    skip_missing: bool = option(
+        False, group=SPEAKERS, help='leave out systems whose model cannot be had'
+    )
+    openers_file: str | None = option(
+        None,
+        path=True,
+        metavar='FILE',
+        group=DIALOGUES,
+        help='CSV with columns conv_id, utterance_idx, utterance',
+    )
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_options(cls, opt: Mapping[str, Any]) -> PlanOptions:
+        """
+        Return what a command's options say of the plan.
+        """
+        values = flag_values(cls, opt)
+        values['add_target'] = tuple(values.get('add_target', ()))
+        given = {key: opt[key] for key in OVERRIDES if opt.get(key) is not None}
+        return cls(**values, overrides=given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """
+        The options that a run without ``--config`` cannot take.
+        """
+        file = {} if self.openers_file is None else {'openers_file': self.openers_file}
+        return {**self.overrides, **file}
+
+
+@dataclass(frozen=True)
+class TrialOptions:
+    """
+    What to try before a run. ``--preflight`` is followed by the run, others are not.
+    """
+
+    dry_run: bool = option(False, group=TRIALS, help='say what would be done and stop')
+    preflight: bool = option(
+        False,
+        group=TRIALS,
+        help='two dialogues a system first; empty, copied or raising replies stop '
+        'the run, and so does a system that cannot be loaded, unless --skip-missing '
+        'leaves it out',
+    )
+    pilot: bool = option(
+        False,
+        group=TRIALS,
+        help='play and score some blocks, forecast what the run will take (time, '
+        'memory, money), and stop; the run compares itself with that at its end',
+    )
