@@ -31,6 +31,7 @@ FOLDERS = {
     'models': 'numpy parlai safetensors torch transformers',
     'scoring': 'nltk numpy scipy',
     'bench': 'numpy scipy',
+    'judge_check': 'numpy',
     'collect': 'numpy parlai torch',
     'results': 'numpy',
     'report': 'jinja2 markupsafe matplotlib pandas',
@@ -46,7 +47,7 @@ FOLDERS = {
 KNOWN: set[str] = set()
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.write report.page'
-LIGHT += ' commands.installation'
+LIGHT += ' commands.installation judge_check.record'
 HEAVY = {'torch', 'parlai', 'transformers'}
 
 

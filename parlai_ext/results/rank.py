@@ -17,6 +17,7 @@ from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.ranking_options import RankingOptions, ranking_options
 from parlai_ext.core.signature import PART_SEPARATOR
+from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.standings import (
@@ -95,6 +96,7 @@ def rank_run(
         failures=count_failures(tables, ranked),
         truncated=truncated,
         unplayed=not_run.missing_by_target(run, plan),
+        judge_check=read_check(run.scores(scorer_signature)),
         notes=(
             *notes(run, plan, tables),
             *truncation_notes(truncated),

@@ -14,6 +14,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.core.signature import PART_SEPARATOR
+from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.standings import ScoreBounds, Standing
 from parlai_ext.store import RunFolder
 
@@ -156,8 +157,8 @@ class Ranking:
     `standings` and `baselines` map a dimension, or a trivial baseline, to one standing
     for each system. `reference` and `baseline_reference` hold their agreement with the
     reference. `bounds` maps dimension -> system, `unplayed` a target to the number of
-    dialogues that it lacks. Rankings of early versions have no `truncated` and
-    `unplayed`: there they are `None`.
+    dialogues that it lacks. Rankings of early versions have no `truncated`,
+    `unplayed` and `judge_check`: there they are `None`.
     """
 
     signature: str
@@ -177,7 +178,17 @@ class Ranking:
     failures: Mapping[str, Failures] = field(default_factory=dict)
     truncated: Mapping[str, CutContexts] | None = None
     unplayed: Mapping[str, int] | None = None
+    judge_check: JudgeCheck | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def leading_check(self) -> DimensionCheck | None:
+        """
+        The judge check behind the first dimension; `None` where no check was made.
+        """
+        if self.judge_check is None or not self.dimensions:
+            return None
+        return self.judge_check.check_of(self.dimensions[0])
 
     @property
     def scorer_signature(self) -> str:

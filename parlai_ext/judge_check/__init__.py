@@ -1,0 +1,3 @@
+"""
+The check of every judge on the run's own dialogues, before a ranking is believed.
+"""

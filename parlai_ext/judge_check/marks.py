@@ -1,0 +1,137 @@
+"""
+The pass marks: which perturbed copies a judge must score below their originals.
+
+`KINDS` is the one table of them; docs/judges.md shows it with the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from parlai_ext.core.display import number
+from parlai_ext.judge_check.record import (
+    FAIL,
+    KIND_WORDS,
+    PASS,
+    SOURCES,
+    UNTESTED,
+    WEAK,
+    Biases,
+    DimensionCheck,
+    HumanAnchor,
+    KindResult,
+    preferred_words,
+)
+from parlai_ext.ranking.proportions import wilson_interval
+
+MIN_PAIRS = 10  # fewer pairs of a kind say nothing
+MAX_LENGTH_BIAS = 0.7  # |Spearman| of score and length from which a judge is weak
+
+
+@dataclass(frozen=True)
+class KindMark:
+    """
+    What a judge owes to one kind of perturbed copies.
+
+    :param required: losing to these copies fails the judge; else it is weak.
+    :param needed: a check that could not try this kind is weak.
+    """
+
+    required: bool
+    needed: bool
+    reason: str
+
+
+KINDS: Mapping[str, KindMark] = {
+    'shuffled_words': KindMark(True, True, 'word order is most of what makes sense'),
+    'other_dialogue': KindMark(True, True, 'a fluent reply to something else'),
+    'punctuation': KindMark(True, True, 'says nothing; short text is not good text'),
+    'repeat_partner': KindMark(True, False, 'a parrot would come first'),
+    'repeat_self': KindMark(True, False, 'a stuck system would come first'),
+    'generic': KindMark(False, False, 'may really be better than what a system says'),
+    'truncated': KindMark(False, False, 'half a reply may carry its sense'),
+    'injected': KindMark(True, False, 'a system could write its own score'),
+}
+
+
+def kind_result(
+    kind: str, source: str, pairs: Sequence[tuple[float, float]]
+) -> KindResult:
+    """
+    Return how the originals of one kind and source do against their copies.
+
+    A pass needs the whole interval above a half, a fail has all of it below; an
+    interval that holds a half is weak, as a judge that cannot see the difference is.
+
+    :param pairs: the scores of original and perturbed copy.
+    """
+    n = len(pairs)
+    n_higher = sum(original > copy for original, copy in pairs)
+    n_ties = sum(original == copy for original, copy in pairs)
+    required = KINDS[kind].required
+    if n == 0:
+        return KindResult(kind, source, 0, 0, 0, None, None, None, required, UNTESTED)
+    share = (n_higher + n_ties / 2) / n
+    low, high = wilson_interval(n_higher + n_ties / 2, n)
+    verdict = PASS if low > 0.5 else FAIL if high < 0.5 else WEAK
+    return KindResult(
+        *(kind, source, n, n_higher, n_ties, share, low, high, required),
+        verdict if n >= MIN_PAIRS else UNTESTED,
+    )
+
+
+def dimension_check(
+    dimension: str,
+    kinds: Sequence[KindResult],
+    human_anchor: HumanAnchor | None = None,
+    biases: Biases | None = None,
+) -> DimensionCheck:
+    """
+    Return the verdict on a judge in one dimension, with its reasons.
+
+    It fails if a required kind fails, whoever wrote the originals. It is weak if any
+    kind does not pass, if a needed kind could not be tried, or if its scores go with
+    length.
+    """
+    failed = [kind for kind in kinds if kind.required and kind.verdict == FAIL]
+    doubtful = [
+        kind for kind in kinds if kind not in failed and kind.verdict in (WEAK, FAIL)
+    ]
+    failed.sort(key=lambda kind: (kind.share or 0.0, kind.kind))
+    doubtful.sort(key=lambda kind: (kind.verdict != FAIL, kind.share or 0.0))
+    reasons = [f'it scores {preferred_words(kind)}' for kind in failed]
+    weak = [_doubt(kind) for kind in doubtful]
+    weak += _untried(kinds)
+    if biases is not None and abs(biases.length or 0.0) >= MAX_LENGTH_BIAS:
+        weak.append(
+            f'its scores follow length (Spearman {number(biases.length)} with the '
+            'number of words)'
+        )
+    verdict = FAIL if failed else WEAK if weak else PASS
+    return DimensionCheck(
+        dimension, verdict, (*reasons, *weak), tuple(kinds), human_anchor, biases
+    )
+
+
+def _doubt(kind: KindResult) -> str:
+    if kind.verdict == FAIL:
+        return f'it scores {preferred_words(kind)}'
+    words = KIND_WORDS[kind.kind].rstrip(',')
+    interval = f'{number(kind.share)} [{number(kind.low)}, {number(kind.high)}]'
+    return (
+        f'it can hardly tell {words} from what {SOURCES[kind.source]} wrote: the '
+        f'original is higher in a share of {interval}'
+    )
+
+
+def _untried(kinds: Sequence[KindResult]) -> list[str]:
+    """
+    Return a sentence for each needed kind that had too few pairs.
+    """
+    tried = {kind.kind for kind in kinds if kind.verdict != UNTESTED}
+    return [
+        f'{KIND_WORDS[name]} could not be tried: fewer than {MIN_PAIRS} pairs'
+        for name, mark in KINDS.items()
+        if mark.needed and name not in tried
+    ]

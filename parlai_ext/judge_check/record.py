@@ -1,0 +1,252 @@
+"""
+What the check of a judge found, as frozen records; the file `judge_check.json`.
+
+The record lies beside the scores that it is about, and in `ranking.json`. Reading it
+needs no model. Nothing in it depends on the clock: cost is counted in scorings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parlai_ext.core.display import percent
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.store import ScoreStore
+
+SCHEMA = 1
+NAME = 'judge_check.json'
+PASS, WEAK, FAIL = 'pass', 'weak', 'fail'
+UNTESTED = 'untested'  # a kind with too few pairs; never a verdict on a judge
+# where originals come from, and how a sentence names their authors
+SOURCES: Mapping[str, str] = {'systems': 'the systems', 'people': 'people'}
+
+
+@dataclass(frozen=True)
+class KindResult:
+    """
+    How a judge scores originals against one kind of perturbed copies.
+
+    `share` is the share of pairs in which the original scores higher, ties counted as
+    half; `low` and `high` are its 95 % Wilson interval. They are `None` without pairs.
+
+    :param source: ``systems`` or ``people``: who wrote the originals.
+    :param required: a judge that fails this kind fails; otherwise it is weak.
+    :param verdict: ``pass``, ``weak``, ``fail`` or ``untested``.
+    """
+
+    kind: str
+    source: str
+    n: int
+    n_higher: int
+    n_ties: int
+    share: float | None
+    low: float | None
+    high: float | None
+    required: bool
+    verdict: str
+
+
+@dataclass(frozen=True)
+class HumanAnchor:
+    """
+    Mean scores of people's replies and of the systems' replies to the same contexts.
+
+    :param n: contexts that have a reply of a person.
+    :param systems: the mean score of each system there.
+    :param warning: names the systems that score far above people; `None` if none does.
+    """
+
+    n: int
+    people_mean: float
+    systems_mean: float
+    systems: Mapping[str, float]
+    warning: str | None
+
+
+@dataclass(frozen=True)
+class Biases:
+    """
+    What scores go with, over all judged responses of the run.
+
+    `length` and `position` are Spearman correlations of the score with the number of
+    words and with the place in the dialogue. The shares are of the variance of scores
+    that lies between systems, partners and openers (sum of squares between groups over
+    the whole). `None`: it does not vary, or there is one group only.
+    """
+
+    n: int
+    length: float | None
+    position: float | None
+    system_share: float | None
+    partner_share: float | None
+    opener_share: float | None
+
+
+@dataclass(frozen=True)
+class DimensionCheck:
+    """
+    The check of a judge in one dimension.
+
+    :param verdict: ``pass``, ``weak`` or ``fail``.
+    :param reasons: sentences that say why it is not a pass, the gravest first.
+    """
+
+    dimension: str
+    verdict: str
+    reasons: tuple[str, ...]
+    kinds: tuple[KindResult, ...]
+    human_anchor: HumanAnchor | None = None
+    biases: Biases | None = None
+
+    @property
+    def failed(self) -> bool:
+        """
+        True if a ranking by this dimension says little about quality.
+        """
+        return self.verdict == FAIL
+
+
+@dataclass(frozen=True)
+class PromptProbes:
+    """
+    Checks of judges that are prompted (chat models).
+
+    :param n_repeated: responses that were scored a second time.
+    :param n_changed: those that then got another score.
+    :param same_model: ranked systems that are the judge's own model.
+    """
+
+    n_repeated: int
+    n_changed: int
+    same_model: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JudgeCheck:
+    """
+    The check of the judge behind the scores of one signature.
+
+    :param signature: of the scores that were checked.
+    :param n_responses: the systems' responses in the sample (whole dialogues of one
+        speaker, where these are judged).
+    :param n_people: replies of people in the sample.
+    :param people_source: where these replies come from; `None` without any.
+    :param n_scored: scorings that the check needed; originals of systems need none.
+    :param cost: `n_scored` as a share of the scorings of the run itself.
+    :param dimensions: the check of each dimension.
+    :param tournament: the check of a rating by games: an original counts as higher if
+        it is higher in more dimensions than it is lower. `None` for one dimension.
+    :param notes: sentences on what could not be checked.
+    """
+
+    signature: str
+    n_responses: int
+    n_people: int
+    people_source: str | None
+    n_scored: int
+    cost: float
+    dimensions: Mapping[str, DimensionCheck]
+    tournament: DimensionCheck | None = None
+    probes: PromptProbes | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def check_of(self, dimension: str) -> DimensionCheck | None:
+        """
+        Return the check behind a ranking by this dimension.
+
+        :param dimension: a dimension of the scores, or the name of a rating by games.
+        """
+        return self.dimensions.get(dimension, self.tournament)
+
+
+def headline_sentence(check: DimensionCheck) -> str | None:
+    """
+    Return the sentence that stands in the place of "… comes first" when a judge failed
+    its check; `None` if it did not fail.
+    """
+    failed = [kind for kind in check.kinds if kind.required and kind.verdict == FAIL]
+    if not check.failed or not failed:
+        return None
+    worst = min(failed, key=lambda kind: (kind.share or 0.0, kind.kind))
+    return (
+        f'This judge scores {preferred_words(worst)}; the order below says little '
+        'about quality.'
+    )
+
+
+def preferred_words(result: KindResult) -> str:
+    """
+    Return in words how often a judge puts the perturbed copy above the original.
+    """
+    what = KIND_WORDS.get(result.kind, result.kind.replace('_', ' '))
+    verb = 'said' if result.source == 'systems' else 'wrote'
+    above = 1 - (0.0 if result.share is None else result.share)
+    half = ', ties counted as half' if result.n_ties else ''
+    return (
+        f'{what} above what {SOURCES[result.source]} {verb} in {percent(above)} of '
+        f'{result.n} cases{half}'
+    )
+
+
+# what a perturbed copy of each kind is, as the object of a sentence
+KIND_WORDS: Mapping[str, str] = {
+    'shuffled_words': 'shuffled words',
+    'other_dialogue': 'replies from other dialogues',
+    'repeat_partner': "the partner's last turn, repeated,",
+    'repeat_self': "the speaker's own earlier turn, repeated,",
+    'punctuation': 'punctuation alone',
+    'generic': 'generic replies',
+    'truncated': 'replies cut in the middle',
+    'injected': 'replies with an instruction to the judge',
+}
+
+
+def to_json(check: JudgeCheck) -> dict[str, Any]:
+    """
+    Return what `judge_check.json` holds.
+    """
+    return {'schema': SCHEMA, **record_to_json(check)}
+
+
+def from_json(data: Any) -> JudgeCheck:
+    """
+    Return the check that `to_json` wrote.
+
+    :raises WrongType: for data that is no check; it names the place.
+    """
+    check: JudgeCheck = record_from_json(JudgeCheck, data)
+    return check
+
+
+def check_path(store: ScoreStore) -> str:
+    """
+    Return the name of the check's file within the run folder.
+    """
+    return f'scores/{store.root.name}/{NAME}'
+
+
+def write_check(store: ScoreStore, check: JudgeCheck) -> None:
+    """
+    Write the check of a judge beside its scores.
+    """
+    store.run.write_json(check_path(store), to_json(check))
+
+
+def read_check(store: ScoreStore) -> JudgeCheck | None:
+    """
+    Return the check that lies beside scores; `None` where none was made.
+
+    :raises UserError: when the file is damaged.
+    """
+    if not (store.root / NAME).exists():
+        return None
+    try:
+        return from_json(store.run.read_json(check_path(store)))
+    except WrongType as error:
+        raise UserError(
+            f'{store.root / NAME} is damaged: {error}; delete it and score the run '
+            'again to have it remade'
+        ) from None

@@ -1,0 +1,119 @@
+"""
+The verdict on a kind and on a dimension, by hand.
+"""
+
+import pytest
+
+from parlai_ext.judge_check.marks import dimension_check, kind_result
+from parlai_ext.judge_check.record import (
+    Biases,
+    DimensionCheck,
+    JudgeCheck,
+    from_json,
+    headline_sentence,
+    to_json,
+)
+
+HIGHER, TIE, LOWER = (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)
+NEEDED = ('shuffled_words', 'other_dialogue', 'punctuation')
+
+
+def result(kind, n_higher, n, n_ties=0, source='systems'):
+    pairs = [HIGHER] * n_higher + [TIE] * n_ties
+    return kind_result(kind, source, pairs + [LOWER] * (n - len(pairs)))
+
+
+def good(*others):
+    return [result(kind, 40, 40) for kind in NEEDED] + list(others)
+
+
+@pytest.mark.parametrize(
+    'n_higher, n, verdict',
+    [
+        (40, 40, 'pass'),
+        # z² = 3.84: of 40, the interval of 27 begins at 0.520 and that of 26 at 0.495
+        (27, 40, 'pass'),
+        (26, 40, 'weak'),
+        (20, 40, 'weak'),
+        (14, 40, 'weak'),
+        (13, 40, 'fail'),
+        (0, 40, 'fail'),
+        (9, 9, 'untested'),
+    ],
+)
+def test_a_kind_passes_with_its_whole_interval_above_a_half(n_higher, n, verdict):
+    assert result('shuffled_words', n_higher, n).verdict == verdict
+
+
+def test_a_tie_is_half_a_success():
+    kind = result('punctuation', 10, 40, n_ties=20)
+    assert kind.share == (10 + 20 / 2) / 40
+    assert (kind.n_higher, kind.n_ties) == (10, 20)
+
+
+def test_a_judge_that_gives_one_score_to_everything_is_weak():
+    kinds = [result(kind, 0, 40, n_ties=40) for kind in NEEDED]
+    assert dimension_check('D', kinds).verdict == 'weak'
+
+
+def test_a_judge_that_tells_everything_passes_without_reasons():
+    check = dimension_check('D', good(result('generic', 40, 40)))
+    assert (check.verdict, check.reasons) == ('pass', ())
+    assert headline_sentence(check) is None
+
+
+@pytest.mark.parametrize('source', ['systems', 'people'])
+def test_losing_to_one_required_kind_fails(source):
+    check = dimension_check('D', good(result('repeat_self', 2, 40, source=source)))
+    assert check.verdict == 'fail'
+    assert 'own earlier turn' in check.reasons[0]
+
+
+@pytest.mark.parametrize('kind', ['generic', 'truncated'])
+def test_losing_to_what_may_be_good_is_weak(kind):
+    check = dimension_check('D', good(result(kind, 2, 40)))
+    assert check.verdict == 'weak'
+
+
+def test_a_needed_kind_that_could_not_be_tried_is_weak():
+    kinds = [result(kind, 40, 40) for kind in NEEDED[1:]]
+    check = dimension_check('D', kinds)
+    assert check.verdict == 'weak'
+    assert 'shuffled words' in check.reasons[0]
+
+
+def test_a_judge_that_follows_length_is_weak():
+    biases = Biases(200, 0.9, None, None, None, None)
+    assert dimension_check('D', good(), biases=biases).verdict == 'weak'
+
+
+def test_the_headline_names_the_worst_kind_in_percent():
+    kinds = good(result('repeat_self', 10, 40))[1:]
+    kinds.append(result('shuffled_words', 34, 200))
+    sentence = headline_sentence(dimension_check('D', kinds))
+    # 34 of 200 higher: the perturbed copy is above in 83 %
+    assert (
+        'scores shuffled words above what the systems said in 83 % of 200' in sentence
+    )
+
+
+def test_a_record_comes_back_from_its_file_as_it_was():
+    biases = Biases(40, 0.1, None, 0.2, 0.3, 0.4)
+    check = JudgeCheck(
+        'scorer:x',
+        40,
+        0,
+        None,
+        120,
+        0.25,
+        {'D': dimension_check('D', good(), biases=biases)},
+        notes=('a',),
+    )
+    assert from_json(to_json(check)) == check
+
+
+def test_a_rating_by_games_has_the_check_of_games():
+    one, games = (DimensionCheck(name, 'pass', (), ()) for name in ('D', 'games'))
+    check = JudgeCheck('s', 0, 0, None, 0, 0.0, {'D': one}, tournament=games)
+    assert check.check_of('D') is one
+    assert check.check_of('Overall') is games
