@@ -26,6 +26,8 @@ from parlai_ext.scoring.base import OutsideCode, Scorer
 SCORERS = {
     'fed': 'parlai_ext.scoring.fed:Fed',
     'chatmatch': 'parlai_ext.scoring.chatmatch.scorer:ChatMatch',
+    'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
+    'relevance': 'parlai_ext.scoring.relevance:Relevance',
 }
 DEFAULT = 'fed'
 OPTION = '--scorer-option'

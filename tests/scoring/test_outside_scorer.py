@@ -27,8 +27,8 @@ from tests.support.scoring_samples import small_run
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
 
-FILE = f'{outside_scorer.__file__}:Relevance'
-MODULE = 'tests.support.outside_scorer:Relevance'
+FILE = f'{outside_scorer.__file__}:Similarity'
+MODULE = 'tests.support.outside_scorer:Similarity'
 
 
 @pytest.fixture(scope='module')
@@ -77,10 +77,10 @@ def test_it_ranks_and_is_on_the_page(tmp_path, common):
     run_dir = str(tmp_path / 'imported')
     ImportDialogues.main(dialogues=[str(tmp_path / 'games')], run_dir=run_dir)
     ScoreDialogues.main(**{**common, 'run_dir': run_dir})
-    RankSystems.main(run_dir=run_dir, scores='relevance', bootstraps=20)
-    page = ReportRun.main(run_dir=run_dir, scores='relevance')
+    RankSystems.main(run_dir=run_dir, scores='similarity', bootstraps=20)
+    page = ReportRun.main(run_dir=run_dir, scores='similarity')
     text = Path(page).read_text()
-    assert 'Relevance' in text and 'scorer:relevance' in text
+    assert 'Similarity' in text and 'scorer:similarity' in text
 
 
 def test_eval_model_gives_its_averages(run, common):
@@ -100,7 +100,7 @@ def test_eval_model_gives_its_averages(run, common):
         if score.value is not None
     ]
     mean = sum(values) / len(values)
-    assert float(averages['Relevance']) == pytest.approx(mean, rel=1e-4)
+    assert float(averages['Similarity']) == pytest.approx(mean, rel=1e-4)
 
 
 def test_validate_scorer_takes_it(tmp_path, encoder):
@@ -109,7 +109,7 @@ def test_validate_scorer_takes_it(tmp_path, encoder):
     for i in range(4):
         acts = [{'id': name, 'text': f'{name} {i}'} for name in ('human', 'bot')]
         records.append(json.dumps({'dialogue_id': f'c{i}', 'dialog': [acts]}))
-        rows.append(f'bot,Relevance,{i},c{i}')
+        rows.append(f'bot,Similarity,{i},c{i}')
     chats.write_text('\n'.join(records))
     people.write_text('\n'.join(rows))
     result = ValidateScorer.main(
@@ -121,7 +121,7 @@ def test_validate_scorer_takes_it(tmp_path, encoder):
         no_cuda=True,
     )
     [row] = [row for row in result['rows'] if row['level'] == 'dialogue']
-    assert (row['variant'], row['n']) == ('relevance', 4)
+    assert (row['variant'], row['n']) == ('similarity', 4)
 
 
 def test_the_run_records_the_file_and_its_hash(run, common):
@@ -134,9 +134,9 @@ def test_the_run_records_the_file_and_its_hash(run, common):
 def test_a_changed_file_is_a_changed_signature(tmp_path):
     path = tmp_path / 'mine.py'
     path.write_text(Path(outside_scorer.__file__).read_text())
-    one = find_scorer(f'{path}:Relevance', named_by_user=True)
+    one = find_scorer(f'{path}:Similarity', named_by_user=True)
     path.write_text(path.read_text() + '# changed\n')
-    other = find_scorer(f'{path}:Relevance', named_by_user=True)
+    other = find_scorer(f'{path}:Similarity', named_by_user=True)
     assert one.code.sha256 != other.code.sha256
 
 
@@ -177,10 +177,10 @@ def test_a_roster_names_no_scorer(tmp_path, model):
 def test_a_protocol_file_names_a_scorer_beside_it(tmp_path, encoder):
     (tmp_path / 'mine.py').write_text(Path(outside_scorer.__file__).read_text())
     protocol = tmp_path / 'my.yaml'
-    text = 'scorer: {name: mine.py:Relevance, encoder: %s}\nroster: mini\n'
+    text = 'scorer: {name: mine.py:Similarity, encoder: %s}\nroster: mini\n'
     protocol.write_text(text % encoder)
     section = load_protocol_file(str(protocol)).protocol.scorer
-    assert section['name'] == f'{tmp_path}/mine.py:Relevance'
+    assert section['name'] == f'{tmp_path}/mine.py:Similarity'
     protocol.write_text(text.replace('encoder', 'encodr') % encoder)
     with pytest.raises(UserError, match="my.yaml:1: scorer.encodr: .*'encoder'"):
         load_protocol_file(str(protocol))
@@ -191,7 +191,7 @@ def test_a_protocol_file_names_a_scorer_beside_it(tmp_path, encoder):
     [
         ('no_such_module:Scorer', 'cannot be imported'),
         ('/no/such/file.py:Scorer', 'no file'),
-        ('tests.support.outside_scorer:Relevanc', "'Relevance'"),
+        ('tests.support.outside_scorer:Similarit', "'Similarity'"),
     ],
 )
 def test_a_scorer_that_is_not_there_is_one_line(name, hint):
@@ -201,7 +201,7 @@ def test_a_scorer_that_is_not_there_is_one_line(name, hint):
 
 
 def test_a_model_that_no_option_names_is_asked_for_in_time(encoder):
-    class Late(outside_scorer.Relevance):
+    class Late(outside_scorer.Similarity):
         def score(self, items):
             self.models.embedder(encoder + '/')
             return super().score(items)

@@ -1,5 +1,5 @@
 """
-A scorer outside the package, in one file: relevance by sentence embeddings.
+A scorer outside the package, in one file: similarity by sentence embeddings.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from parlai_ext.scoring.base import ItemScore, Scorer, row_cosines
 
 
 @dataclass(frozen=True)
-class RelevanceOptions:
+class SimilarityOptions:
     """
     The encoder, and what a response is compared with.
     """
@@ -22,18 +22,18 @@ class RelevanceOptions:
     )
 
 
-class Relevance(Scorer):
+class Similarity(Scorer):
     """
     Cosine between the embeddings of a response and of its context, in [-1, 1].
     """
 
-    name = 'relevance'
-    dimensions = ('Relevance',)
-    options_class = RelevanceOptions
+    name = 'similarity'
+    dimensions = ('Similarity',)
+    options_class = SimilarityOptions
 
     def score(self, items):
         """
-        Return the relevance of each response; one without a context has none.
+        Return the similarity of each response; one without a context has none.
         """
         encoder = self.models.embedder(self.options.encoder)
         responses = [item.response or '' for item in items]
@@ -42,8 +42,8 @@ class Relevance(Scorer):
         cosines = row_cosines(vectors[: len(items)], vectors[len(items) :])
         return [
             ItemScore(
-                {'Relevance': value if item.context else None},
-                {'Relevance': None if item.context else 'there is no context'},
+                {'Similarity': value if item.context else None},
+                {'Similarity': None if item.context else 'there is no context'},
                 evidence={'compared with': context},
                 cut=cut,
             )

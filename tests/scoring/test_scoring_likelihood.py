@@ -1,0 +1,100 @@
+"""
+Likelihood: the mean log-probability of a response, from a judge.
+"""
+
+import math
+
+import pytest
+import torch
+
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.likelihood import Likelihood
+from parlai_ext.scoring.registry import find_scorer
+from tests.support.fed_samples import END, gpt2, make_gpt2
+from tests.support.scoring_samples import KnownJudge, OneModel
+
+SAID = ('Hi!', "Hey, what's up?", 'Not much.')
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return make_gpt2(tmp_path_factory.mktemp('gpt2'))
+
+
+def scored(judge, items, **options):
+    options = {'judge_model_file': 'known', **options}
+    return Likelihood.from_section(options, OneModel(judge)).checked_scores(items)
+
+
+def known_scores(tell, **options):
+    return scored(KnownJudge(tell), [ScoringItem(SAID[:2], SAID[2])], **options)
+
+
+def huggingface_loss(folder, context, response):
+    """
+    Return transformers' own loss of the response's tokens, its end token included.
+    """
+    model, tokenizer = gpt2(folder)
+    before = tokenizer.encode(''.join(text + END for text in context) or END)
+    ids = before + tokenizer.encode(response + END)
+    labels = torch.tensor([[-100] * len(before) + ids[len(before) :]])
+    with torch.no_grad():
+        return float(model(torch.tensor([ids]), labels=labels).loss)
+
+
+@pytest.mark.parametrize('n', [0, 1, 2])
+def test_the_score_is_the_loss_of_transformers_with_its_sign_turned(folder, n):
+    section = {'judge_model_file': str(folder)}
+    handle = ModelHandle(Machine(no_cuda=True))
+    scorer = Likelihood.from_section(section, handle)
+    [score] = scorer.checked_scores([ScoringItem(SAID[:n], SAID[n])])
+    expected = -huggingface_loss(folder, SAID[:n], SAID[n])
+    assert score.values['Likelihood'] == pytest.approx(expected, rel=1e-4)
+
+
+def test_mean_over_tokens():
+    # (-1 - 2 - 6) / 3
+    [score] = known_scores(lambda context, text: (-1.0, -2.0, -6.0))
+    assert score.values == {'Likelihood': pytest.approx(-3)}
+    assert score.evidence == {'tokens': 3}
+
+
+def test_what_the_context_adds():
+    # -1 after the context, -4 without one
+    [score] = known_scores(
+        lambda context, text: (-1.0 if context else -4.0,), less='no_context'
+    )
+    assert score.values == {'Likelihood': pytest.approx(3)}
+
+
+@pytest.mark.parametrize(('turns', 'read'), [(0, 2), (1, 1), (2, 2), (9, 2)])
+def test_turns_of_the_context_that_are_read(turns, read):
+    [score] = known_scores(
+        lambda context, text: (-float(len(context)),), context_turns=turns
+    )
+    assert score.values == {'Likelihood': -read}
+
+
+@pytest.mark.parametrize('logprobs', [(), (-1.0, -math.inf)])
+def test_no_finite_probability_is_no_score(logprobs):
+    [score] = known_scores(lambda context, text: logprobs)
+    assert score.values == {'Likelihood': None}
+    assert score.reasons['Likelihood']
+
+
+def test_every_option_makes_another_signature():
+    options = [{}, {'context_turns': 2}, {'less': 'no_context'}]
+    judge = KnownJudge(lambda context, text: (-1.0,))
+    signatures = {
+        Likelihood.from_section(
+            {'judge_model_file': 'known', **one}, OneModel(judge)
+        ).signature
+        for one in options
+    }
+    assert len(signatures) == len(options)
+
+
+def test_it_is_known_by_name():
+    assert find_scorer('likelihood') is Likelihood
