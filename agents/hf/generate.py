@@ -23,11 +23,9 @@ from parlai_ext.agents.hf.decode import (
     without_penalties,
 )
 from parlai_ext.agents.hf.prompts import (
-    TODAY,
     ChatForm,
     PlainForm,
     Prompt,
-    control_tokens,
     fit_prompt,
     without_system_role,
 )
@@ -37,6 +35,7 @@ from parlai_ext.models.likelihood.causal_checks import POSITIONS
 from parlai_ext.systems import hub
 from parlai_ext.systems.chat.conversation import Conversation
 from parlai_ext.systems.chat.messages import ChatStyle, reply_from
+from parlai_ext.systems.chat.template import TODAY, control_tokens
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
     PREFIX,

@@ -18,13 +18,11 @@ from jinja2.exceptions import TemplateError
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.chat.conversation import Conversation
-from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
+from parlai_ext.systems.chat.messages import ChatStyle, messages
+from parlai_ext.systems.chat.template import TODAY, fix_date, without_control_tokens
 
 Messages = list[dict[str, str]]
-DATE_PARTS = [f'%{letter}' for letter in 'aAbBdmyYjUwHIMSpxXc']
 PROBE = 'Zebra quartz.'
-# the date for templates that ask for today's, whenever they are run
-TODAY = date(2024, 7, 26)
 
 
 @dataclass(frozen=True)
@@ -209,20 +207,6 @@ def merge_system_prompt(parts: Sequence[dict[str, str]]) -> Messages:
     return [{'role': 'user', 'content': f'{prompt}\n\n{rest[0]["content"]}'}, *rest[1:]]
 
 
-def fix_date(template: str, today: date) -> str:
-    """
-    Return a template with a fixed day in place of today's: otherwise the same run
-    would give other replies tomorrow.
-    """
-    if 'strftime_now' not in template:
-        return template
-    parts = ''.join(
-        f"|replace('{part}', '{today.strftime(part)}')" for part in DATE_PARTS
-    )
-    macro = f'{{% macro strftime_now(format) %}}{{{{ format{parts} }}}}'
-    return f'{macro}{{% endmacro +%}}{template}'
-
-
 def without_system_role(form: ChatForm) -> str | None:
     """
     Return why the template takes no system prompt; `None` if it takes one.
@@ -233,31 +217,3 @@ def without_system_role(form: ChatForm) -> str | None:
     except TemplateError as error:
         return 'refuses a system prompt: ' + ' '.join(str(error).split())
     return None if PROBE in text else 'leaves the system prompt out'
-
-
-def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
-    """
-    Return what matches the tokens by which a tokenizer marks turns and roles.
-    """
-    added = tokenizer.added_tokens_decoder.values()
-    marks = {token.content for token in added if token.special}
-    marks |= set(tokenizer.all_special_tokens)
-    # a mark of one or two characters may be a word
-    long = sorted((m for m in marks if len(m) > 2), key=lambda m: (-len(m), m))
-    return re.compile('|'.join(map(re.escape, long))) if long else None
-
-
-def without_control_tokens(
-    conversation: Conversation, control: re.Pattern[str] | None
-) -> list[ChatTurn]:
-    """
-    Return the turns without control tokens: an utterance must not end a turn, or begin
-    one in another's name.
-    """
-    turns = []
-    for turn in conversation:
-        text, n = turn.text, 1 if control else 0
-        while n and control:  # what is left may be a token again
-            text, n = control.subn('', text)
-        turns.append(ChatTurn(turn.mine, text))
-    return turns

@@ -23,8 +23,10 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
 )
 from parlai_ext.core.options import option, signature_values
+from parlai_ext.models.chat_questions import ChatQuestions, as_turns
 from parlai_ext.scoring.base import ItemScore, Models, Scorer, ScoringItem
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
+from parlai_ext.scoring.likelihood import difference
 
 JUDGE = 'zoo:blender/blender_9B/model'
 ORIGINAL_JUDGE = 'hf:microsoft/DialoGPT-large'
@@ -88,6 +90,21 @@ class FedOptions:
         choices=('followup', 'whole'),
         signed='if changed',
     )
+    judge_format: str = option(
+        'plain',
+        help='how the judge is shown the dialogue: its turns as they are, or its own '
+        'chat template, with the judged speaker as the assistant and follow-ups as the '
+        "user's next message",
+        choices=('plain', 'chat'),
+        signed='if changed',
+    )
+    less: str = option(
+        'nothing',
+        help="what is subtracted from a follow-up's score: nothing, or its score where "
+        'the judged utterance is left out',
+        choices=('nothing', 'no_response'),
+        signed='if changed',
+    )
     judge_model_file: str = option(
         JUDGE,
         help='the model inside the scorer: a model file, zoo:…, or hf:REPOSITORY',
@@ -148,6 +165,18 @@ class Fed(Scorer):
                 'scorer: judge_model_file: scope whole needs a decoder-only model; '
                 f'{ORIGINAL_JUDGE} would do'
             )
+        if self.options.variant == 'original' and (
+            self.options.judge_format != 'plain' or self.options.less != 'nothing'
+        ):
+            raise UserError(
+                'scorer: variant original is a program of 2020, which has judge_format '
+                'plain and less nothing; variant bipartite would do'
+            )
+        if self.options.scope == 'whole' and self.options.less != 'nothing':
+            raise UserError(
+                'scorer: less: no_response needs scope followup, since it compares '
+                'the same tokens'
+            )
         self.followups = self.given_followups or load_followups(
             self.options.followups, self.datapath
         )
@@ -166,6 +195,9 @@ class Fed(Scorer):
         self.strings = None
         if self.options.variant == 'original':
             self.strings = OriginalStrings.from_judge(self.likelihood)
+        self.chat = None
+        if self.options.judge_format == 'chat':
+            self.chat = ChatQuestions.from_judge(self.likelihood)
         if self.options.scope == 'whole' and not gives_context(self.likelihood):
             raise UserError(NO_CONTEXT)
 
@@ -190,7 +222,23 @@ class Fed(Scorer):
         questions = [self._question(item.utterances) for item in items]
         whole = self.options.scope == 'whole'
         answers = self.likelihood.answer(questions, with_context=whole)
-        return [self._score(answer) for answer in answers]
+        rows = [self._followup_scores(answer) for answer in answers]
+        if self.options.less == 'no_response':
+            silent = [self._question_without_response(item) for item in items]
+            baselines = self.likelihood.answer(silent)
+            rows = [
+                tuple(map(difference, row, self._followup_scores(baseline)))
+                for row, baseline in zip(rows, baselines, strict=True)
+            ]
+        return [
+            followups_score(
+                self.followups,
+                self.options,
+                dict(zip(self.evidence_labels, row, strict=True)),
+                answer.num_truncated,
+            )
+            for row, answer in zip(rows, answers, strict=True)
+        ]
 
     def rescored(
         self, dialogue: Dialogue, scored: ScoredDialogue, variant: str
@@ -214,23 +262,33 @@ class Fed(Scorer):
         return replace(again, scores=again.scores + missing)
 
     def _question(self, context: tuple[str, ...]) -> Question:
+        if self.chat is not None:
+            return self.chat.question(as_turns(context), False, self.evidence_labels)
         if self.strings is not None:
             return self.strings.question(context, self.evidence_labels)
         return Question(context, self.evidence_labels)
 
-    def _score(self, answer: Answer) -> ItemScore:
+    def _question_without_response(self, item: ScoringItem) -> Question:
+        """
+        Return the question of an item whose response is left out: in a chat template
+        it is an empty message, since two messages of a user may not follow each other.
+        """
+        if self.chat is not None and item.response is not None:
+            return self._question((*item.context, ''))
+        return self._question(item.context)
+
+    def _followup_scores(self, answer: Answer) -> tuple[float | None, ...]:
+        """
+        Return D of each follow-up.
+        """
         before: tuple[float, ...] = ()
         if self.options.scope == 'whole':
             if answer.context is None:
                 raise UserError(NO_CONTEXT)
             before = answer.context
-        values = [
+        return tuple(
             followup_score((*before, *row) if row else (), self.options.token_reduction)
             for row in answer.continuations
-        ]
-        scores = dict(zip(self.evidence_labels, values, strict=True))
-        return followups_score(
-            self.followups, self.options, scores, answer.num_truncated
         )
 
 

@@ -112,6 +112,8 @@ def test_the_preset_is_the_programs():
         'token_reduction': 'mean',
         'followup_reduction': 'mean',
         'scope': 'whole',
+        'judge_format': 'plain',
+        'less': 'nothing',
         'followups': 'fed_2020',
         'judge_model_file': 'hf:microsoft/DialoGPT-large',
     }

@@ -228,3 +228,28 @@ def test_a_section_fills_the_options():
     )
     assert (fed.options.judge_model_file, fed.options.polarity) == ('m', 'both')
     assert fed.dimensions == ('Fluency', 'Specificity', 'Sensibleness', 'Overall')
+
+
+def test_less_the_same_follow_up_without_the_response():
+    # D is -1 for each utterance before it: -(-2 - -1) for each complaint
+    judge = KnownJudge(lambda context, _: (-float(len(context)),))
+    fed = known_fed(judge, SETS, less='no_response')
+    [score] = judge_contexts(fed, [('hi', 'oh')])
+    assert score.values == {'Both': 2.0, 'Negative': 1.0, 'Positive': None}
+    assert score.evidence == (-1.0, -1.0)
+
+
+@pytest.mark.parametrize('key', ['judge_format', 'less'])
+def test_variant_original_has_one_format(key):
+    value = {'judge_format': 'chat', 'less': 'no_response'}[key]
+    with pytest.raises(UserError, match=key):
+        known_fed(
+            KnownJudge(lambda *_: (-1.0,)), SETS, variant='original', **{key: value}
+        )
+
+
+def test_what_a_judge_is_shown_is_signed_only_when_changed():
+    judge = KnownJudge(lambda *_: (-1.0,))
+    plain = known_fed(judge, SETS).signature
+    assert 'judge_format' not in plain and 'less' not in plain
+    assert 'less:no_response' in known_fed(judge, SETS, less='no_response').signature

@@ -1,0 +1,108 @@
+"""
+Questions to a language model in its own chat template: how likely is a text as the next
+message of a conversation?
+
+The model's own turns are the assistant's, the other speaker's are the user's. What the
+template writes before the next message belongs to the context, and the mark with which
+it closes that message belongs to the continuation, as an end token does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Likelihood, Question
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
+from parlai_ext.systems.chat.template import (
+    TODAY,
+    control_tokens,
+    fix_date,
+    without_control_tokens,
+)
+
+PROBE = 'Zebra quartz.'  # stands for the next message where a template is tried
+NO_TEMPLATE = 'the judge has no chat template; judge_format: plain would do'
+
+
+class ChatQuestions:
+    """
+    Conversations and next messages as the token ids of one tokenizer's chat template.
+
+    A conversation that the assistant begins gets a user's message before it, as chat
+    systems do (`ChatStyle`). Control tokens in utterances are left out.
+    """
+
+    def __init__(self, tokenizer: Any):
+        self.tokenizer = tokenizer
+        self.template = fix_date(tokenizer.get_chat_template(), TODAY)
+        self.control = control_tokens(tokenizer)
+
+    @classmethod
+    def from_judge(cls, likelihood: Likelihood) -> ChatQuestions:
+        """
+        Return the questions of a judge.
+
+        :raises UserError: when it has no tokenizer with a chat template.
+        """
+        vectorizer = getattr(likelihood, 'vectorizer', None)
+        tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
+        if not getattr(tokenizer, 'chat_template', None):
+            raise UserError(NO_TEMPLATE)
+        return cls(tokenizer)
+
+    def question(
+        self, turns: Sequence[ChatTurn], mine: bool, continuations: Sequence[str]
+    ) -> Question:
+        """
+        Return the question how likely each continuation is as the next message.
+
+        :param turns: the conversation so far, oldest first.
+        :param mine: the next message is the assistant's, else the user's.
+        """
+        before, close = self._frame(turns, mine)
+        return Question(
+            self._ids(before),
+            tuple(self._ids(self._clean(text) + close) for text in continuations),
+        )
+
+    def _frame(self, turns: Sequence[ChatTurn], mine: bool) -> tuple[str, str]:
+        """
+        Return what the template writes before the next message, and what closes it.
+        """
+        parts = messages(without_control_tokens(turns, self.control), ChatStyle())
+        role = 'assistant' if mine else 'user'
+        try:
+            text = self.tokenizer.apply_chat_template(
+                [*parts, {'role': role, 'content': PROBE}],
+                chat_template=self.template,
+                tokenize=False,
+            )
+        except Exception as error:  # a template may raise anything
+            what = ' '.join(str(error).split())
+            raise UserError(
+                f'the chat template of the judge refuses a conversation ({what}); '
+                'judge_format: plain would do'
+            ) from None
+        before, probe, close = str(text).rpartition(PROBE)
+        if not probe:
+            raise UserError(NO_TEMPLATE)
+        return before, close.rstrip()
+
+    def _clean(self, text: str) -> str:
+        [turn] = without_control_tokens([ChatTurn(True, text)], self.control)
+        return turn.text
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+
+def as_turns(utterances: Sequence[str]) -> tuple[ChatTurn, ...]:
+    """
+    Return utterances as turns of which the last one is the assistant's.
+    """
+    last = len(utterances) - 1
+    return tuple(
+        ChatTurn((last - place) % 2 == 0, text) for place, text in enumerate(utterances)
+    )
