@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from transformers import GenerationConfig
@@ -89,19 +90,29 @@ class FormOptions:
 @dataclass(frozen=True)
 class LoadedModel:
     """
-    A model, its tokenizer, and the most tokens it takes (`None`: it does not tell).
+    A model, its tokenizer, the most tokens it takes (`None`: it does not tell), and its
+    own generation config.
+
+    Agents of one model share it (`load_model`).
     """
 
     model: Any
     tokenizer: Any
     seq2seq: bool
     positions: int | None
+    own_config: GenerationConfig | None = None
+
+
+# as long as an agent uses them; by the weights' files and the options of loading
+_loaded_models: WeakValueDictionary[tuple[Any, ...], LoadedModel] = (
+    WeakValueDictionary()
+)
 
 
 def load_model(options: ModelOptions) -> LoadedModel:
     """
     Return the model that options name, ready to generate; downloaded when it is not
-    here.
+    here. A model that an agent of this process has loaded is shared.
 
     :raises UserError: ``option: what is wrong; what would be right``.
     """
@@ -113,16 +124,38 @@ def load_model(options: ModelOptions) -> LoadedModel:
             f'hf_model: {repo} is an adapter; its base model, merged with it, would do'
         )
     try:
-        folder = hub.fetch_weights(repo, options.revision or None).parent
+        weights = hub.fetch_weights(repo, options.revision or None)
     except UserError as error:
         raise UserError(f'hf_model: {str(error).removeprefix("hf_model: ")}') from None
-    config, tokenizer, model = read(folder, device, arguments, trust=options.trust_code)
+    key = (replace(options, model=None, revision=None), *_file_states(weights))
+    loaded = _loaded_models.get(key)
+    if loaded is None:
+        loaded = _read_model(weights.parent, device, arguments, options.trust_code)
+        _loaded_models[key] = loaded
+    return loaded
+
+
+def _file_states(weights: Path) -> list[tuple[str, int, int]]:
+    """
+    Return path, size and time of the files of a model, whose folder may be written
+    anew.
+    """
+    files = [*hub.weight_files(weights), *hub.companions(weights.parent)]
+    states = [(path, path.stat()) for path in files]
+    return [(str(path), state.st_size, state.st_mtime_ns) for path, state in states]
+
+
+def _read_model(
+    folder: Path, device: torch.device, arguments: Mapping[str, Any], trust: bool
+) -> LoadedModel:
+    config, tokenizer, model = read(folder, device, arguments, trust=trust)
     named = [getattr(config.get_text_config(), name, None) for name in POSITIONS]
     named.append(tokenizer.model_max_length)
     positions = min(
         (n for n in named if isinstance(n, int) and 0 < n < BOUNDLESS), default=None
     )
-    return LoadedModel(model, tokenizer, bool(config.is_encoder_decoder), positions)
+    seq2seq = bool(config.is_encoder_decoder)
+    return LoadedModel(model, tokenizer, seq2seq, positions, model.generation_config)
 
 
 @dataclass(frozen=True)
@@ -188,6 +221,8 @@ class ReplyGenerator:
             [prompt.ids for prompt in prompts], self.config.pad_token_id, seq2seq
         )
         start = 1 if seq2seq else ids.shape[1]
+        # given as an argument, transformers would mix it with the model's own
+        model.generation_config = self.config
         with quiet():
             output = model.generate(
                 input_ids=ids.to(model.device),
@@ -225,8 +260,6 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
     """
     Return a generator that writes prompts and draws replies as the options ask.
 
-    The model's own generation config is replaced by the generator's.
-
     :raises UserError: for options that contradict each other or do not fit the model;
         the message begins with the option.
     """
@@ -237,12 +270,11 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
     if isinstance(form, PlainForm) and not loaded.seq2seq:
         # where its turn ends, such a model goes on with the next
         style = replace(style, stop=(*style.stop, form.separator))
-    config = generation_config(loaded.model.generation_config, decoding)
+    config = generation_config(loaded.own_config, decoding)
     _set_special_tokens(config, loaded.tokenizer)
     penalties = Penalties()
     if not loaded.seq2seq:
         config, penalties = without_penalties(config)
-    loaded.model.generation_config = config
     limit = prompt_limit(loaded, options.context_tokens, decoding.reply_max_tokens)
     return ReplyGenerator(loaded, form, style, config, penalties, limit)
 

@@ -25,6 +25,8 @@ from parlai_ext.systems.chat.conversation import (
     ConversationAgent,
     NoReply,
 )
+from parlai_ext.systems.chat.degradation import PREFIX as DEGRADE
+from parlai_ext.systems.chat.degradation import Degradation
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.pretrained import PREFIX, ModelOptions
 
@@ -47,6 +49,7 @@ class HfAgent(ConversationAgent):
         add_flags(parser, FormOptions, prefix=PREFIX, title='Form')
         add_flags(parser, DecodingOptions, title='Decoding')
         add_flags(parser, ChatStyle, title='Chat')
+        add_flags(parser, Degradation, prefix=DEGRADE, title='Made worse on purpose')
         return parser
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:

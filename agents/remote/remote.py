@@ -24,6 +24,8 @@ from parlai_ext.systems.chat.conversation import (
     ConversationAgent,
     NoReply,
 )
+from parlai_ext.systems.chat.degradation import PREFIX as DEGRADE
+from parlai_ext.systems.chat.degradation import Degradation
 from parlai_ext.systems.chat.messages import ChatStyle, reply_from
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
 from parlai_ext.systems.remote.settings import PREFIX, Settings
@@ -41,6 +43,7 @@ class RemoteAgent(ConversationAgent):
     ) -> ParlaiParser:
         add_flags(parser, Settings, prefix=PREFIX, title='Remote Agent')
         add_flags(parser, ChatStyle, title='Chat')
+        add_flags(parser, Degradation, prefix=DEGRADE, title='Made worse on purpose')
         return parser
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.csv_file import CsvProblem, column_places, split_loose_rows
 from parlai_ext.files.text_file import read_utf8
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 COLUMNS = ('conv_id', 'utterance_idx', 'utterance')
 GIVEN = 2  # utterances of an opener
+# the openers that are shipped
+EVERYDAY = zoo_configs.HOME / 'openers' / 'everyday.csv'
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ generator in a model file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
@@ -98,6 +98,13 @@ class Family:
         """
         path = model_path(system, datapath)
         return path.stat().st_size if path and path.is_file() else 0
+
+    def weights_key(self, opt: Options) -> Hashable:
+        """
+        Return what two systems have in common that share their loaded weights; `None`
+        where each loads its own.
+        """
+        return None
 
     def contents(
         self, system: System, opt: Options, datapath: str | None

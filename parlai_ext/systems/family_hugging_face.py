@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,10 +17,16 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import sha256
 from parlai_ext.systems import hub
+from parlai_ext.systems.chat.degradation import other_contexts_hash
 from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family, Record
 
 BITS = {'4bit': 4, '8bit': 8, 'float16': 16, 'bfloat16': 16, 'float32': 32}
 BITS |= {'float64': 64}
+# the options of `ModelOptions`, which is not imported here because it loads torch
+LOADING_OPTIONS = (
+    *('hf_model', 'hf_revision', 'hf_dtype', 'hf_device', 'no_cuda'),
+    *('hf_device_map', 'hf_quantisation', 'hf_trust_code'),
+)
 
 
 class HubFamily(Family):
@@ -130,7 +136,15 @@ class HuggingFace(HubFamily):
         folder = weights.parent
         code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
         files = [*hub.weight_files(weights), *hub.companions(folder, code)]
-        return {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
+        hashes = {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
+        return hashes | other_contexts_hash(opt)
+
+    def weights_key(self, opt: Mapping[str, Any]) -> Hashable:
+        """
+        Return the options with which `ModelOptions` loads a model: two systems with
+        the same share it.
+        """
+        return tuple(str(opt.get(name)) for name in LOADING_OPTIONS)
 
     def weight_bytes(self, system: System, datapath: str | None = None) -> int:
         """

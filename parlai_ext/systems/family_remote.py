@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core.nouns import System
+from parlai_ext.systems.chat.degradation import other_contexts_hash
 from parlai_ext.systems.family import PRESENT, Family
 from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
 from parlai_ext.systems.remote.settings import Settings
@@ -62,8 +63,10 @@ class Remote(Family):
         settings = Settings.from_options(system.opt)
         name = settings.dated_model or dated_name(system.opt) or UNTOLD
         if name == UNTOLD:
-            return {'remote_url': settings.endpoint}
-        return {'remote_model': name}
+            what = {'remote_url': settings.endpoint}
+        else:
+            what = {'remote_model': name}
+        return what | other_contexts_hash(opt)
 
 
 def dated_name(opt: Mapping[str, Any]) -> str | None:

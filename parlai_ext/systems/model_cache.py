@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -50,6 +50,8 @@ class ModelCache:
         self.problems: dict[str, str] = {}
         self.ledger = Ledger(spent)
         self._players: dict[str, Player] = {}
+        # what systems that share their weights have in common, by name
+        self._weights: dict[str, Hashable] = {}
 
     def load_all(self, systems: Collection[System]) -> Mapping[str, Player]:
         """
@@ -62,7 +64,10 @@ class ModelCache:
                 self._players[name] = self._players.pop(name)  # used last
         for name, system in wanted.items():
             if name not in self._players and name not in self.problems:
-                self._make_room(size_on_disk(system, self.datapath), wanted)
+                self._weights[name] = key = weights_key(system)
+                shared = any(self._weights[other] == key for other in self._players)
+                size = 0 if shared else size_on_disk(system, self.datapath)
+                self._make_room(size, wanted)
                 self._load(system, wanted)
         self._make_room(0, wanted)
         return {name: self._players[name] for name in wanted if name in self._players}
@@ -71,8 +76,11 @@ class ModelCache:
         """
         True if all of these systems may be loaded at once.
         """
-        wanted = {system.name: system for system in systems}
-        return sum(map(self._size, wanted.values())) <= self.budget
+        sizes: dict[Hashable, int] = {}
+        for system in systems:
+            key = weights_key(system)
+            sizes[key] = max(self._size(system), sizes.get(key, 0))
+        return sum(sizes.values()) <= self.budget
 
     def drop_failed(self, error: SystemFailed) -> None:
         """
@@ -117,14 +125,29 @@ class ModelCache:
         Drop players until ``more`` bytes fit, but none of those to ``keep``.
         """
         for name in [name for name in self._players if name not in keep]:
-            if more + sum(p.n_bytes for p in self._players.values()) <= self.budget:
+            if more + self._loaded_bytes() <= self.budget:
                 return
             self._drop([name])
+
+    def _loaded_bytes(self) -> int:
+        """
+        Return the memory of all loaded weights; those that several share count once.
+        """
+        sizes = {self._weights[name]: p.n_bytes for name, p in self._players.items()}
+        return sum(sizes.values())
 
     def _drop(self, names: Iterable[str]) -> None:
         for name in names:
             self.ledger.end(name, self._players.pop(name).agent)
         _free_unused()
+
+
+def weights_key(system: System) -> Hashable:
+    """
+    Return what the system has in common with those that share its weights; its name
+    where nobody does.
+    """
+    return family_of(system.opt).weights_key(system.opt) or system.name
 
 
 def size_on_disk(system: System, datapath: str | None = None) -> int:

@@ -122,6 +122,14 @@ def test_the_task_reads_a_file_too(tmp_path, datapath):
     assert first_acts(found) == [('hi', 'ho')]
 
 
+def test_the_shipped_openers_are_60_to_100_different_pairs(tmp_path):
+    openers = load_openers('ext:everyday_openers', datapath=str(tmp_path))
+    texts = [text for opener in openers for text in opener.utterances]
+    assert 60 <= len(openers) <= 100
+    assert len(set(texts)) == len(texts) == 2 * len(openers)
+    assert not list(tmp_path.iterdir())  # nothing is downloaded
+
+
 def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
     def offline(*args, **kwargs):
         raise requests.exceptions.ConnectTimeout('no route')

@@ -13,6 +13,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
+from parlai_ext.systems.chat.degradation import Degradation
 from parlai_ext.systems.chat.messages import ChatTurn
 
 Conversation = tuple[ChatTurn, ...]
@@ -29,7 +30,8 @@ class NoReply:
 
 class ConversationAgent(Agent):
     """
-    Subclasses define `replies`; the turns are stored here.
+    Subclasses define `replies`; the turns are stored here, and what degrades the system
+    on purpose happens here.
 
     A clone (`share`) has turns of its own and shares what `share` hands over.
     """
@@ -38,6 +40,7 @@ class ConversationAgent(Agent):
         super().__init__(opt, shared)
         self.turns: list[ChatTurn] = []
         self.over = False
+        self.degradation = Degradation.from_options(opt)
 
     def replies(self, conversations: Sequence[Conversation]) -> list[str | NoReply]:
         """
@@ -78,8 +81,9 @@ class ConversationAgent(Agent):
         """
         Reply to many conversations at once; no reply comes with a ``reason``.
         """
-        replies = self.replies([seen['turns'] for seen in observations])
-        return [self._act(reply) for reply in replies]
+        conversations = [seen['turns'] for seen in observations]
+        replies = self.replies(list(map(self.degradation.shown_turns, conversations)))
+        return list(map(self._act, replies, conversations))
 
     def reset(self) -> None:
         """
@@ -88,9 +92,9 @@ class ConversationAgent(Agent):
         super().reset()
         self.turns, self.over = [], False
 
-    def _act(self, reply: str | NoReply) -> Message:
+    def _act(self, reply: str | NoReply, turns: Conversation) -> Message:
         if isinstance(reply, NoReply):
             what: dict[str, Any] = {'text': None, 'reason': reply.reason}
         else:
-            what = {'text': reply}
+            what = {'text': self.degradation.said_text(reply, turns)}
         return Message({'id': self.id, 'episode_done': False, **what})

@@ -1,0 +1,3 @@
+"""
+`-t ext:everyday_openers`: shipped openers about everyday situations.
+"""

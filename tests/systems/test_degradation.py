@@ -1,0 +1,152 @@
+"""
+Systems made worse on purpose: what the model is shown, what is said, what is signed.
+"""
+
+import random
+from weakref import ref
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
+from parlai_ext.systems.chat.degradation import (
+    Degradation,
+    shuffled_words,
+    unrelated_turns,
+)
+from parlai_ext.systems.chat.messages import ChatTurn
+from parlai_ext.systems.family_hugging_face import LOADING_OPTIONS
+from parlai_ext.systems.identity import identity
+from parlai_ext.systems.model_cache import ModelCache, size_on_disk
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support.family_hf import OPT, TEMPLATE, make_model
+from tests.support.tiny_models import sentences
+
+OPENERS = list(read_openers_file(EVERYDAY).openers.values())
+TURNS = tuple(ChatTurn(bool(n % 2), text) for n, text in enumerate(sentences(5)))
+WAYS = {
+    'last_turn': {'degrade_last_turns': 1},
+    'other_context': {'degrade_context': 'other'},
+    'shuffled': {'degrade_shuffle': 1.0},
+}
+
+
+@pytest.fixture(scope='module')
+def model(tmp_path_factory):
+    home = tmp_path_factory.mktemp('hf')
+    make_model(home, 'llama', template=TEMPLATE)
+    return {**OPT, 'hf_model': str(home / 'llama'), 'hf_dtype': 'float64'}
+
+
+def replies(player, dialogues):
+    participants = [player.join() for _ in dialogues]
+    for participant, (mine, theirs) in zip(participants, dialogues, strict=True):
+        participant.take_as_own(mine)
+        participant.hear(theirs, 'other')
+    return [reply.text for reply in player.respond(participants)]
+
+
+def test_nothing_is_degraded_unless_asked():
+    plain = Degradation.from_options({})
+    assert plain.shown_turns(TURNS) == TURNS
+    assert plain.said_text('old  tea', TURNS) == 'old  tea'
+
+
+def test_only_the_last_turns_are_shown():
+    assert Degradation(last_turns=2).shown_turns(TURNS) == TURNS[3:]
+
+
+def test_other_context_shares_nothing_with_the_conversation():
+    for mine, theirs in OPENERS:
+        shown = unrelated_turns((ChatTurn(True, mine), ChatTurn(False, theirs)))
+        assert [turn.mine for turn in shown] == [True, False]
+        texts = tuple(turn.text for turn in shown)
+        assert texts in OPENERS and mine not in texts and theirs not in texts
+
+
+def test_other_context_changes_from_turn_to_turn():
+    shown = [Degradation(context='other').shown_turns(TURNS[: n + 1]) for n in range(5)]
+    assert len(set(shown)) > 1
+
+
+def test_shuffled_words_are_the_same_words_at_other_places():
+    words = [str(n) for n in range(20)]
+    for seed in range(20):
+        text = shuffled_words(' '.join(words), 1.0, random.Random(seed))
+        assert sorted(text.split()) == sorted(words)
+        assert all(a != b for a, b in zip(text.split(), words, strict=True))
+
+
+def test_a_share_of_the_words_is_shuffled():
+    words = [str(n) for n in range(20)]
+    text = shuffled_words(' '.join(words), 0.25, random.Random(1))
+    assert sum(a != b for a, b in zip(text.split(), words, strict=True)) == 5
+
+
+def test_one_word_stays():
+    assert shuffled_words('no', 1.0, random.Random(0)) == 'no'
+
+
+@pytest.mark.parametrize('way', WAYS)
+def test_a_batch_changes_no_degraded_reply(way, model):
+    player = load_system(System('seat', {**model, **WAYS[way]}))
+    dialogues = [tuple(sentences(2, seed)) for seed in range(6)]
+    alone = [replies(player, [one])[0] for one in dialogues]
+    assert replies(player, dialogues) == alone
+    whole = load_system(System('whole', model))
+    assert replies(whole, dialogues) != alone
+
+
+def test_the_degradation_is_part_of_the_identity(model):
+    systems = [System('seat', {**model, **more}) for more in ({}, *WAYS.values())]
+    assert len({identity(system) for system in systems}) == 4
+
+
+@pytest.mark.parametrize(
+    'key, value', [('degrade_last_turns', 0), ('degrade_shuffle', 1.5)]
+)
+def test_a_value_out_of_range_is_refused_by_its_name(key, value, model):
+    with pytest.raises(UserError, match=key):
+        load_system(System('seat', {**model, key: value}))
+
+
+def test_degraded_systems_share_one_model(model):
+    players = [load_system(System(way, {**model, **WAYS[way]})) for way in WAYS]
+    assert len({id(player.agent.model) for player in players}) == 1
+
+
+def test_systems_with_different_decoding_share_one_model(model):
+    greedy = load_system(System('a', model))
+    dialogues = [tuple(sentences(2, seed)) for seed in range(6)]
+    before = replies(greedy, dialogues)
+    short = load_system(System('b', {**model, 'reply_max_tokens': 1}))
+    assert replies(short, dialogues) != before
+    assert replies(greedy, dialogues) == before
+
+
+def test_a_shared_model_goes_with_its_last_agent(model):
+    player = load_system(System('a', {**model, 'hf_dtype': 'float32'}))
+    weights = ref(player.agent.model)
+    del player
+    ModelCache(load_system, 1)._drop([])  # collects what nobody uses
+    assert weights() is None
+
+
+def test_shared_weights_are_counted_once(model):
+    systems = [System(way, {**model, **WAYS[way]}) for way in WAYS]
+    one = max(load_system(systems[0]).n_bytes, size_on_disk(systems[0]))
+    cache = ModelCache(load_system, one)
+    assert cache.fits(systems)
+    assert not cache.fits([*systems, System('own', {**model, 'hf_dtype': 'float32'})])
+    players = cache.load_all(systems)
+    again = cache.load_all(systems[:1]) | cache.load_all(systems[1:])
+    assert all(again[name] is players[name] for name in WAYS)
+
+
+def test_loading_options_are_those_of_the_class_that_loads():
+    from parlai_ext.core.options import options_of
+    from parlai_ext.systems.pretrained import PREFIX, ModelOptions
+
+    names = {option.dest(PREFIX) for option in options_of(ModelOptions).values()}
+    assert set(LOADING_OPTIONS) == names
