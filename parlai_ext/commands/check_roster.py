@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from parlai_ext.commands.command import Command, fail
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.display import data_size
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import System
@@ -79,7 +79,7 @@ class CheckRoster(Command):
         resolutions = [resolve(system, self.opt['datapath']) for _, system in rows]
         for (role, _), resolution in zip(rows, resolutions, strict=True):
             for line in system_lines(role, resolution, info.get(resolution.name)):
-                print(shown(line))
+                print(printable(line))
         print(totals(resolutions))
         return resolutions
 
@@ -94,9 +94,9 @@ class CheckRoster(Command):
         settings = DownloadSettings(lock)
         for result in download_systems(systems, self.opt['datapath'], settings):
             for file in result.files:
-                print(shown(f'{result.system}: downloaded {file}'))
+                print(printable(f'{result.system}: downloaded {file}'))
             if result.reason:
-                print(shown(result.reason))
+                print(printable(result.reason))
 
     def systems(self) -> tuple[list[Row], Mapping[str, SystemInfo]]:
         """

@@ -10,7 +10,7 @@ from typing import Any
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE, PLAN, TRIALS, add_options
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values, read_options
 
@@ -52,7 +52,7 @@ class CollectDialogues(Command):
         with run.lock(), timed(run, 'collect', spent):
             report = collect(run, machine, spent=spent)
         for line in (*plan.left_out, *report.problems):
-            print(shown(f'left out: {line}'))
+            print(printable(f'left out: {line}'))
         if report.problems and not report.n_played:
             raise UserError(f'nothing could be collected: {report.problems[0]}')
         print(

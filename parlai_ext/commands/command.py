@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
-from parlai_ext.core.errors import UserError, nearest, shown
+from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.options import truth
 
 COMMANDS = {
@@ -149,7 +149,7 @@ def fail(line: str, code: int = 1) -> NoReturn:
     """
     Print one line to standard error and leave.
     """
-    print(f'error: {shown(line)}', file=sys.stderr)
+    print(f'error: {printable(line)}', file=sys.stderr)
     raise SystemExit(code)
 
 

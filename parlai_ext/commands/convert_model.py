@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 
 if TYPE_CHECKING:
     pass
@@ -70,9 +70,9 @@ class ConvertModel(Command):
         trusted = [str(existing_model(path, datapath, option)) for path in named]
         result = convert(source, output, trusted, datapath)
         for name, digest in trusted_hashes(trusted, datapath).items():
-            print(shown(f'trusted to run code: {name}, sha256 {digest}'))
+            print(printable(f'trusted to run code: {name}, sha256 {digest}'))
         for line in result_lines(result):
-            print(shown(line))
+            print(printable(line))
         return result
 
 

@@ -18,7 +18,7 @@ from parlai_ext.commands.options import (
     TRIALS,
     add_options,
 )
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values, read_options
 
@@ -92,7 +92,7 @@ class EvaluateSystems(Command):
             write_ranking(run, ranking)
             page = report.write_report(run, ranking)
         for line in (*plan.left_out, *problems):
-            print(shown(f'left out: {line}'))
+            print(printable(f'left out: {line}'))
         print(terminal_report(ranking))
         for line in timing.comparison_lines(run.root):
             print(line)

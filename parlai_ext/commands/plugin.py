@@ -28,7 +28,7 @@ from parlai_ext.commands.command import (
     print_anywhere,
 )
 from parlai_ext.compat.parlai_setup import PREFIX, prepare_parlai
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 
 ZOO_PATHS = ('model_file', 'dict_file', 'bpe_vocab', 'bpe_merge')
 
@@ -190,7 +190,7 @@ def one_line_hook(
     if line is None:
         sys.__excepthook__(kind, error, trace)
     else:
-        print(f'error: {shown(line)}', file=sys.stderr)
+        print(f'error: {printable(line)}', file=sys.stderr)
 
 
 def user_mistake(error: BaseException) -> str | None:

@@ -21,11 +21,11 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().split('\n')[0] or type(error).__name__
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """
     Return text fit for a terminal: on one line, and nothing in it acts.
 
-    >>> shown('a' + chr(27) + '[2J')
+    >>> printable('a' + chr(27) + '[2J')
     'a\\\\x1b[2J'
     """
     return ''.join(c if c.isprintable() else _spelled(c) for c in text)

@@ -67,7 +67,7 @@ class ModelCache:
         self._make_room(0, wanted)
         return {name: self._players[name] for name in wanted if name in self._players}
 
-    def fits(self, systems: Iterable[System]) -> bool:
+    def can_hold(self, systems: Iterable[System]) -> bool:
         """
         True if all of these systems may be loaded at once.
         """

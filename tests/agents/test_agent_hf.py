@@ -72,7 +72,7 @@ def test_a_dialogue_of_12_utterances_on_either_side(name, way, built):
         one: loaded(built[other], **WAYS[way])
         for one, other in (('seat', name), ('guest', 'hf_causal_plain'))
     }
-    openers = [Opener.of(sentences(2, seed), 'test') for seed in (1, 2)]
+    openers = [Opener.from_utterances(sentences(2, seed), 'test') for seed in (1, 2)]
     pairs = [Pairing('ab', 'seat', 'guest', 'x'), Pairing('ba', 'guest', 'seat', 'x')]
     rows = [BatchRow(pair, opener) for pair in pairs for opener in openers]
     dialogues = play(rows, players, 12)

@@ -121,7 +121,9 @@ def test_every_dialogue_of_a_run_has_its_own_id():
     ids = {
         dialogue_id(pair.id, opener.id)
         for pair in paired(['a', 'b', 'c'], [], 'all_play_all')
-        for opener in [Opener.of([f'hello {i}'], 'test') for i in range(20)]
+        for opener in [
+            Opener.from_utterances([f'hello {i}'], 'test') for i in range(20)
+        ]
     }
     assert len(ids) == 6 * 20
 

@@ -37,7 +37,7 @@ from tests.support.plans import open_run
 
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
-OPENER = Opener.of(['How are you?'], 'test')
+OPENER = Opener.from_utterances(['How are you?'], 'test')
 RULE = {'rule': 'tournament', 'rating': '3-1-0'}
 # what each is worth on each dimension, in every game: a beats b beats c on wit, c beats
 # b on joy, and a and c are equal there

@@ -111,7 +111,7 @@ def small_run(
     """
     texts = sentences(n_dialogues * n_turns)
     said = [texts[i * n_turns : (i + 1) * n_turns] for i in range(n_dialogues)]
-    openers = [Opener.of(one[:2], 'made up') for one in said]
+    openers = [Opener.from_utterances(one[:2], 'made up') for one in said]
     manifest = {
         'protocol': {'score': score, 'scorer': {'name': scorer}},
         'pairings': [to_json(Pairing('p', FIRST, SECOND, 'bipartite'))],

@@ -123,7 +123,7 @@ def rows_of(name):
     sides = [(name, 'p'), ('p', name)]
     pairings = [Pairing(f'{a}-{b}', a, b, 'bipartite') for a, b in sides]
     return [
-        BatchRow(pairing, Opener.of(pair, 'test'))
+        BatchRow(pairing, Opener.from_utterances(pair, 'test'))
         for pairing, two in zip(pairings, (pairs[:2], pairs[2:]), strict=True)
         for pair in two
     ]

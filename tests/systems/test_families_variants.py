@@ -28,7 +28,7 @@ def dialogues(opt):
     rows = []
     for n in LENGTHS:
         texts = [' '.join((WORDS * 3)[k : 2 * k]) for k in n]
-        rows.append(BatchRow(pairing, Opener.of(texts, 'test')))
+        rows.append(BatchRow(pairing, Opener.from_utterances(texts, 'test')))
     together = play(rows, {'a': player}, 8)
     return together, [play([row], {'a': player}, 8)[0] for row in rows]
 

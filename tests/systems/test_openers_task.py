@@ -84,7 +84,9 @@ def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path):
     found = load_openers('ext:empathetic_openers', str(tmp_path / 'mine.csv'))
     downloaded = load_openers('ext:empathetic_openers', datapath=datapath)
     assert [o.id for o in found] == [o.id for o in downloaded]
-    assert found[0] == Opener.of(EXPECTED[0], 'ext:empathetic_openers hit:1_conv:2')
+    assert found[0] == Opener.from_utterances(
+        EXPECTED[0], 'ext:empathetic_openers hit:1_conv:2'
+    )
 
 
 def test_one_example_an_episode(datapath):

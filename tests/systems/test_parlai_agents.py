@@ -185,7 +185,10 @@ def test_dialogpt_without_a_model_file_batches_its_clones(tmp_path, monkeypatch)
     opt |= {'gpt2_size': 'small', 'inference': 'beam', 'beam_size': 3}
     player = load_system(System('dialogpt', opt), no_cuda=True)
     in_float64(player.agent)
-    openers = [Opener.of(pair, 'test') for pair in (('hi!', 'you'), ('so', 'a b c d'))]
+    openers = [
+        Opener.from_utterances(pair, 'test')
+        for pair in (('hi!', 'you'), ('so', 'a b c d'))
+    ]
     pairing = Pairing('p', 'dialogpt', 'dialogpt', 'self_play')
     rows = [BatchRow(pairing, opener) for opener in openers]
     together = play(rows, {'dialogpt': player}, 6)

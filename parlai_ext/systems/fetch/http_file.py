@@ -29,7 +29,7 @@ import urllib3
 from requests import exceptions
 from tqdm import tqdm
 
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.lock_file import Entry
@@ -201,11 +201,11 @@ class FileDownload:
                 raise Unreachable(what) from None
             raise _Interrupted(f'{self.url} does not answer') from None
         except exceptions.RequestException as e:  # also a redirect to no http address
-            what = f'{self.url} cannot be requested: {shown(str(e))[:200]}'
+            what = f'{self.url} cannot be requested: {printable(str(e))[:200]}'
             raise UserError(what) from None
         for hop in (*response.history, response):
             if self.url.startswith('https:') and not hop.url.startswith('https:'):
-                raise UserError(f'{self.url} redirects to {shown(hop.url)[:200]}')
+                raise UserError(f'{self.url} redirects to {printable(hop.url)[:200]}')
         return response
 
     def _size(self, response: requests.Response) -> int | None:
@@ -216,7 +216,7 @@ class FileDownload:
         :raises UserError: for any other status, or when no size can be known.
         """
         status = response.status_code
-        answer = f'{self.url} answers {status} {shown(response.reason or "")[:200]}'
+        answer = f'{self.url} answers {status} {printable(response.reason or "")[:200]}'
         if status in (408, 425, 429) or status >= 500:
             raise _Interrupted(answer)
         if status != 200:

@@ -12,7 +12,7 @@ import pytest
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.command import fail
-from parlai_ext.core.errors import shown
+from parlai_ext.core.errors import printable
 from tests.support.tiny_models import make_generator
 
 
@@ -29,7 +29,7 @@ from tests.support.tiny_models import make_generator
     ],
 )
 def test_what_acts_is_spelled_out(said, spelled, capsys):
-    assert shown(said) == spelled
+    assert printable(said) == spelled
     with pytest.raises(SystemExit):
         fail(said)
     assert capsys.readouterr().err == f'error: {spelled}\n'
