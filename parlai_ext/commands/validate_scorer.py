@@ -200,13 +200,12 @@ class ValidateScorer(Command):
         """
         Return the scorer of the options, set to give the evidence for its variants.
         """
-        from parlai_ext.scoring.registry import DEFAULT, find_scorer
+        from parlai_ext.scoring.registry import scorer_class
         from parlai_ext.scoring.score_run import choose_scorer
 
         named = bool(self.opt['config'])
         chosen = choose_scorer(recorded, self.opt, named_by_user=named)
-        name = chosen.section.get('name') or DEFAULT
-        kind = find_scorer(name, named_by_user=chosen.named_by_user)
+        kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
         return replace(chosen, section={**chosen.section, **kind.variant_options})
 
     def check(self, human: Sequence[HumanJudgement], chosen: ChosenScorer) -> None:
