@@ -219,13 +219,6 @@ def test_a_long_conversation_is_cut_from_the_front(tmp_path):
     assert player.agent.counts['cut_messages'] > 0
 
 
-def test_of_one_turn_that_is_too_long_the_end_is_kept(gpt2):
-    player = loaded(gpt2, hf_context_tokens=5)
-    participant = player.join()
-    participant.hear('tea rain book song hill boat bread', 'other')
-    assert prompt_text(player, participant) == 'song hill boat bread </s>'
-
-
 def test_nothing_said_yet_is_something_to_reply_to(built):
     for opt in built.values():
         player = loaded(opt, system_prompt='')

@@ -226,14 +226,6 @@ def total(found):
 
 
 @needs_games
-def test_inconsistencies_of_bot_and_bot_are_the_papers(games):
-    # Table 7: 7.10
-    found = [total(one.echoes.contradicts) for one in games['original'].values()]
-    assert len(found) == 42
-    assert round(mean(found), 1) == 7.1
-
-
-@needs_games
 def test_relevance_of_bot_and_bot_is_the_papers(games):
     # Table 7: 12.60, which leaves the last turn out; over all turns it is 12.62
     found = [total(one.recalls[:-1]) for one in games['original'].values()]
@@ -255,13 +247,6 @@ def test_relevance_of_self_chats_is_the_papers_without_repeated_turns(games):
         for one in games['selfchat'].values()
     ]
     assert round(mean(found), 2) == 17.14
-
-
-@needs_games
-def test_inconsistencies_of_self_chats_are_the_papers(games):
-    # Table 7: 0.14
-    found = [total(one.echoes.contradicts) for one in games['selfchat'].values()]
-    assert round(mean(found), 2) == 0.14
 
 
 def by_turn(name, folder, games):

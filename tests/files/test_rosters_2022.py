@@ -131,19 +131,6 @@ def test_the_urls_are_those_of_the_map(name, listed, tmp_path):
 
 
 @pytest.mark.parametrize('name', HUB)
-def test_a_system_of_the_hub_names_its_repository(name, tmp_path, monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
-    system = SYSTEMS[name][0]
-    found = resolve(system, str(tmp_path))
-    assert found.status == 'download'
-    # the repository that ParlAI's own agent asks for
-    size = system.opt['gpt2_size']
-    assert found.where == f'https://huggingface.co/microsoft/DialoGPT-{size}'
-
-
-@pytest.mark.parametrize('name', HUB)
 def test_the_repository_is_that_of_the_map(name, listed):
     size = SYSTEMS[name][0].opt['gpt2_size']
     assert listed[name]['hf_repo'] == f'microsoft/DialoGPT-{size}'

@@ -18,7 +18,7 @@ from parlai_ext.models.parlai_likelihood import (
     keep_double_attention,
     load_judge,
 )
-from tests.support.tiny_models import make_generator, make_ranker, sentences
+from tests.support.tiny_models import make_generator, sentences
 
 TEXTS = tuple(sentences(12, seed=3))
 HISTORIES = {
@@ -139,13 +139,6 @@ def test_signature_tells_judges_apart(tmp_path, change):
     assert one != other.signature
 
 
-def test_precision_is_part_of_the_signature(tmp_path):
-    model_file = make_generator(tmp_path)
-    single = load_judge(model_file, no_cuda=True).signature
-    double = load_judge(model_file, no_cuda=True, dtype='float64').signature
-    assert single != double
-
-
 def described(tmp_path, **opt):
     opt = {'model_file': make_generator(tmp_path), **opt}
     path = tmp_path / 'judge.yaml'
@@ -185,12 +178,6 @@ def test_missing_model_file_is_one_line():
     with pytest.raises(UserError, match='there is no file .*nowhere/model') as e:
         load_judge('nowhere/model')
     assert '\n' not in str(e.value)
-
-
-def test_ranker_cannot_judge(tmp_path):
-    model_file = make_ranker(tmp_path)
-    with pytest.raises(UserError, match='PolyencoderAgent is no generator'):
-        load_judge(model_file, no_cuda=True)
 
 
 def test_zoo_model_without_network_is_one_line(tmp_path, monkeypatch):

@@ -97,11 +97,6 @@ def test_many_pairs_that_never_met_are_counted():
     )
 
 
-def test_one_system_is_no_tournament():
-    one = award_points([], systems=['A'])
-    assert one.incomplete() == '1 system; a tournament needs two or more'
-
-
 def test_a_system_cannot_play_itself():
     with pytest.raises(UserError, match="game g7: 'A' plays itself"):
         award_points([Game('A', 'A', {'A': {'a': 1.0}}, 'g7')])

@@ -260,17 +260,6 @@ def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
         load_protocol(str(path))
 
 
-def test_bot_named_twice_is_refused(tmp_path):
-    path = tmp_path / 'p.yaml'
-    path.write_text(
-        'pairing: all_play_all\nscore: both\nranking: {rule: tournament}\n'
-        'roster:\n  targets:\n    - {name: x, opt: {model: fixed_response}}\n'
-        '    - {name: x, opt: {model: fixed_response}}\n'
-    )
-    with pytest.raises(UserError, match="'x'"):
-        load_protocol(str(path))
-
-
 def test_tables_fit_a_terminal(tmp_path):
     names = tuple(f'system {i} of a long name 対話' for i in range(9))
     worth = {

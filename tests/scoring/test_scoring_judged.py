@@ -4,10 +4,8 @@ Which utterances are judged, and of whom there is nothing to judge.
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.base import judged_indices, unscored_systems
-from parlai_ext.scoring.registry import find_scorer
 from tests.support.scoring_samples import FIRST, SECOND, dialogue
 
 FULL = dialogue('abcdef')
@@ -74,8 +72,3 @@ def test_in_self_play_either_side_breaks_it_off():
     broken = Dialogue('d', 'p', 'o', said, ended_by='one', reason='empty reply')
     assert judged_indices(broken, True) == []
     assert list(unscored_systems(broken, True)) == ['one']
-
-
-def test_unknown_scorer_gets_the_nearest():
-    with pytest.raises(UserError, match="did you mean 'fed'"):
-        find_scorer('fedd')

@@ -13,11 +13,9 @@ import torch
 from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
-from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
 from parlai_ext.systems.system_options import model_path
-from tests.support import family_hf as hf_family
 from tests.support.families import FAMILIES
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 
@@ -202,9 +200,3 @@ def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="^system 'far': it cannot be built: raised"):
         load_system(System('far', opt), datapath=str(tmp_path))
-
-
-def test_a_list_of_stop_strings_is_taken_as_it_is(tmp_path):
-    opt = {**hf_family.FAMILIES['hf_causal_plain'](tmp_path), 'stop': ['A, b', 'c']}
-    agent = load_system(System('a', opt)).agent
-    assert ChatStyle.from_options(agent.opt).stop == ('A, b', 'c')
