@@ -44,8 +44,8 @@ def _level_lines(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
     head = ''.join(f'  {name:<{CELL_WIDTH - 2}}' for name in variants)
     yield f'agreement with people, {LEVELS[level]}'
     yield f'{"":12}{head}'.rstrip()
-    for dimension, own in groupby(rows, key=lambda row: row['dimension']):
-        cells = {row['variant']: row for row in own}
+    for dimension, dimension_rows in groupby(rows, key=lambda row: row['dimension']):
+        cells = {row['variant']: row for row in dimension_rows}
         items = max(row['n'] for row in cells.values())
         yield f'{pad_cell(one_line(dimension), 40).rstrip()} (n {items})'
         for key, word in COEFFICIENTS.items():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parlai_ext.files.roster_file import SystemInfo
     from parlai_ext.systems.resolve import Resolution
 
-Row = tuple[str, 'System']
+RoleAndSystem = tuple[str, 'System']
 
 
 class CheckRoster(Command):
@@ -98,7 +98,7 @@ class CheckRoster(Command):
             if result.reason:
                 print(printable(result.reason))
 
-    def systems(self) -> tuple[list[Row], Mapping[str, SystemInfo]]:
+    def systems(self) -> tuple[list[RoleAndSystem], Mapping[str, SystemInfo]]:
         """
         Return the systems with their roles, and the roster's notes on each.
         """
@@ -110,7 +110,7 @@ class CheckRoster(Command):
         more = [parse_target(spec) for spec in opt['add_target'] or ()]
         added = [system for system, _ in more]
         added_info = {system.name: about for system, about in more}
-        judge: list[Row] = []
+        judge: list[RoleAndSystem] = []
         if opt['config']:
             keys = ('roster', 'pairing', 'judge_model_file')
             given = {key: opt[key] for key in keys}

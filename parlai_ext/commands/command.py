@@ -98,12 +98,12 @@ class Command:
         parser = cls.parser()
         if not kwargs:
             return cls(vars(parser.parse_args(list(args)))).run()
-        known = {a.dest: a.default for a in parser._actions if a.dest != 'help'}
-        unknown = sorted(set(kwargs) - set(known))
+        defaults = {a.dest: a.default for a in parser._actions if a.dest != 'help'}
+        unknown = sorted(set(kwargs) - set(defaults))
         if unknown:
-            hint = nearest(unknown[0], known)
+            hint = nearest(unknown[0], defaults)
             raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}; {hint}')
-        return cls({**known, **kwargs}).run()
+        return cls({**defaults, **kwargs}).run()
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> Any:

@@ -150,8 +150,8 @@ def convert(
             try:
                 text = json.dumps(moved, indent=4) + '\n'  # as ParlAI writes them
             except (TypeError, ValueError) as e:
-                what = 'options that JSON cannot hold'
-                raise UserError(f'{source}.opt: {what}: {e}') from None
+                problem = 'options that JSON cannot hold'
+                raise UserError(f'{source}.opt: {problem}: {e}') from None
             (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
         names = publish(scratch, output)
     finally:

@@ -86,8 +86,8 @@ def script_of(command: type[Command]) -> type[ParlaiScript]:
             return command.parser().format_help()
 
         def run(self) -> Any:
-            known = [a.dest for a in command.parser()._actions if a.dest != 'help']
-            return command.execute({name: self.opt[name] for name in known})
+            names = [a.dest for a in command.parser()._actions if a.dest != 'help']
+            return command.execute({name: self.opt[name] for name in names})
 
         main = command.main
 
@@ -203,6 +203,6 @@ def user_mistake(error: BaseException) -> str | None:
         package, _, name = error.name.rpartition('.')
         if package in ('parlai_ext.agents', 'parlai_ext.tasks'):
             folder = sys.modules[package].__path__
-            known = ', '.join(PREFIX + module.name for module in iter_modules(folder))
-            return f'there is no {PREFIX}{name}; known: {known or "none"}'
+            there = ', '.join(PREFIX + module.name for module in iter_modules(folder))
+            return f'there is no {PREFIX}{name}; known: {there or "none"}'
     return None

@@ -56,7 +56,7 @@ class SystemFailed(UserError):
     :param what: ``key: what is wrong; what would be right``.
     """
 
-    def __init__(self, system: str, what: str):
-        named = what.startswith(f'system {system!r}: ')
-        super().__init__(what if named else f'system {system!r}: {what}')
+    def __init__(self, system: str, problem: str):
+        named = problem.startswith(f'system {system!r}: ')
+        super().__init__(problem if named else f'system {system!r}: {problem}')
         self.system = system

@@ -70,8 +70,9 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     :param default: the value that holds when none is given. Without one, or with an
         empty list or mapping, give a ``tuple`` or ``None``.
     :param choices: the only values allowed, or a registry whose names they are.
-    :param signed: the value is part of the signature; ``'if changed'`` leaves out a
-        value that equals the default.
+    :param signed: the value is part of the signature, the line of text that says how
+        scores came about: scores with different signatures are never mixed.
+        ``'if changed'`` leaves out a value that equals the default.
     :param flag: the name on the command line, where it is not ``--<prefix>-<name>``.
     :param metavar: what ``--help`` shows for the value.
     :param low, high: the range of a number, ends included.
@@ -81,7 +82,8 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     :param path: the value may be a file; ``~`` is expanded, and in a YAML file it may
         lie beside that file.
     :param model: the value names a model of this kind (likelihood, embedder,
-        classifier, chat). The model's identity is signed instead of its name.
+        classifier, chat). The model's identity is part of the signature, not its
+        name.
     :param group: the title under which ``--help`` shows the flag.
     """
     if info.get('model'):

@@ -142,8 +142,8 @@ def read_system(
     if isinstance(entry, str):
         shipped = find_system(entry)
         if shipped is None:
-            known = nearest(entry, shipped_systems())
-            raise doc.error(where, f'no shipped system {entry!r}; {known}')
+            hint = nearest(entry, shipped_systems())
+            raise doc.error(where, f'no shipped system {entry!r}; {hint}')
         return shipped
     for key in ('model', 'model_file'):
         if isinstance(entry, dict) and key in entry:
@@ -285,5 +285,5 @@ def _name_from_path(model: str) -> str:
     """
     Return a name for a model file: its own, or its folder's if it is called ``model``.
     """
-    *folders, own = (part for part in re.split(r'[/\\:]', model) if part)
-    return folders[-1] if own == 'model' and folders else own
+    *folders, file_name = (part for part in re.split(r'[/\\:]', model) if part)
+    return folders[-1] if file_name == 'model' and folders else file_name

@@ -246,8 +246,8 @@ def _remark(state: DialogueState, speaker: int, last: Pending) -> Move:
         question, pending, slots = _probe(state, topic, x)
         text = join_sentences(remark, question)
     else:
-        own, pending, slots = _own_preference(state, speaker, topic)
-        text = join_sentences(remark, own)
+        preference, pending, slots = _own_preference(state, speaker, topic)
+        text = join_sentences(remark, preference)
     return GeneratedTurn(text, (y, as_listener_says(y)) + slots), pending
 
 

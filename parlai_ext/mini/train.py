@@ -164,8 +164,8 @@ def record(facts: Mapping[str, Mapping[str, float]], path: Path) -> None:
     """
     Write the facts about these models to a file, which keeps those about others.
     """
-    known = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
-    text = json.dumps({**known, **facts}, indent=1, sort_keys=True) + '\n'
+    recorded = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
+    text = json.dumps({**recorded, **facts}, indent=1, sort_keys=True) + '\n'
     path.write_text(text, encoding='utf-8', newline='\n')
 
 

@@ -60,8 +60,8 @@ def load_hf_judge(
     """
     opt = {**system.opt, **({'hf_dtype': dtype} if dtype else {})}
     try:
-        place = {**opt, 'no_cuda': no_cuda}
-        device = chosen_device(options_from_opt(ModelOptions, place, PREFIX))
+        device_opt = {**opt, 'no_cuda': no_cuda}
+        device = chosen_device(options_from_opt(ModelOptions, device_opt, PREFIX))
         if fp16 and device.type == 'cuda':
             opt.setdefault('hf_dtype', 'float16')
         system = System(system.name, opt)

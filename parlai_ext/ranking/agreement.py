@@ -186,9 +186,9 @@ def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
     if len(left) < points.fewest:
         have = f'{len(left)} {points.unit} have {points.both}'
         return f'{have}; {points.fewest} are needed'
-    for side, what in ((left, points.left), (right, points.right)):
+    for side, side_name in ((left, points.left), (right, points.right)):
         if np.ptp(side) == 0:
-            return f'all {points.unit} have the same {what}'
+            return f'all {points.unit} have the same {side_name}'
     return None
 
 
@@ -271,9 +271,9 @@ def _group_members(groups: Sequence[int]) -> list[Places]:
     Return the places of the items of each group, in order of first appearance.
     """
     places: dict[int, list[int]] = {}
-    for place, group in enumerate(groups):
-        places.setdefault(group, []).append(place)
-    return [np.array(own) for own in places.values()]
+    for index, group in enumerate(groups):
+        places.setdefault(group, []).append(index)
+    return [np.array(members) for members in places.values()]
 
 
 def _resampled_items(
@@ -355,11 +355,11 @@ def _systems_with_both(
     Return the places of the systems that have both sides, by name.
     """
     if isinstance(reference, Mapping):
-        known = {name for name, value in reference.items() if value is not None}
+        judged = {name for name, value in reference.items() if value is not None}
     else:
-        known = {judgement.system for judgement in reference}
+        judged = {judgement.system for judgement in reference}
     there = [
-        i for i, name in enumerate(systems) if name in known and not np.isnan(means[i])
+        i for i, name in enumerate(systems) if name in judged and not np.isnan(means[i])
     ]
     return sorted(there, key=lambda i: systems[i])
 
@@ -373,8 +373,8 @@ def _resampled_systems(
     chosen = rng.integers(left.shape[1], size=left.shape)
     left = np.take_along_axis(left, chosen, axis=1)
     right = np.take_along_axis(right, chosen, axis=1)
-    whole = ~np.isnan(left).any(axis=1) & ~np.isnan(right).any(axis=1)
-    keep = whole & (_num_different(chosen) >= FEWEST)
+    complete = ~np.isnan(left).any(axis=1) & ~np.isnan(right).any(axis=1)
+    keep = complete & (_num_different(chosen) >= FEWEST)
     return left[keep], right[keep]
 
 
@@ -471,10 +471,12 @@ def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
     """
     Return each system's mean over the annotators who ranked it.
     """
-    names = sorted({name for own in annotators.values() for name in own})
+    names = sorted(
+        {name for ranks_of_one in annotators.values() for name in ranks_of_one}
+    )
     means: dict[str, float | None] = {}
     for name in names:
-        ranks = [own.get(name) for own in annotators.values()]
+        ranks = [ranks_of_one.get(name) for ranks_of_one in annotators.values()]
         numbers = [float(rank) for rank in ranks if rank is not None and rank == rank]
         means[name] = math.fsum(numbers) / len(numbers) if numbers else None
     return means
@@ -528,9 +530,9 @@ def correlate_with_annotators(
     With few annotators every possible draw is enumerated (four: 256), with more
     `ANNOTATOR_DRAWS` are drawn.
     """
-    whole = correlate_with_ranks(values, mean_ranks(annotators))
-    if whole.value is None:
-        return whole
+    correlation = correlate_with_ranks(values, mean_ranks(annotators))
+    if correlation.value is None:
+        return correlation
     rated = [name for name in sorted(values) if _known(values[name])]
     ranks = np.array(
         [
@@ -546,7 +548,7 @@ def correlate_with_annotators(
     right = -round_off_noise(means[:, ranked])
     right = right[~np.isnan(right).any(axis=1)]
     left = round_off_noise(np.array([_number(values[name]) for name in rated])[ranked])
-    return with_range(whole, kendall(np.broadcast_to(left, right.shape), right))
+    return with_range(correlation, kendall(np.broadcast_to(left, right.shape), right))
 
 
 def _annotator_draws(annotators: int, seed: int) -> Floats:
@@ -565,22 +567,22 @@ def _annotator_draws(annotators: int, seed: int) -> Floats:
 
 
 def with_range(
-    whole: Correlation, draws: Floats, ends: tuple[float, float] = ENDS
+    correlation: Correlation, draws: Floats, ends: tuple[float, float] = ENDS
 ) -> Correlation:
     """
-    Return ``whole`` with two quantiles of the draws that have a value (NaN: none).
+    Return a correlation with two quantiles of the draws that have a value (not NaN).
 
     A range says how far a value would move. Unlike an interval it exists as soon as one
     draw has a value; the draws without one are counted in the notes.
     """
     defined = draws[~np.isnan(draws)]
-    notes = whole.notes
+    notes = correlation.notes
     if lost := len(draws) - len(defined):
         notes = (*notes, f'{lost} of {len(draws)} draws without a tau')
     if not len(defined):
-        return replace(whole, low=None, high=None, notes=notes)
+        return replace(correlation, low=None, high=None, notes=notes)
     low, high = (json_number(float(end)) for end in np.quantile(defined, ends))
-    return replace(whole, low=low, high=high, notes=notes)
+    return replace(correlation, low=low, high=high, notes=notes)
 
 
 def _two_sides(

@@ -32,7 +32,7 @@ from parlai_ext.core.display import (
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import summary, tournament
 from parlai_ext.report.browse import PageDialogues
-from parlai_ext.report.columns import COLUMNS, PageColumn, Row
+from parlai_ext.report.columns import COLUMNS, LeaderboardRow, PageColumn
 from parlai_ext.report.plot import axis_for, mark
 from parlai_ext.report.recipe import guessed_names, recipe
 from parlai_ext.results.ranking import Ranking
@@ -155,12 +155,16 @@ def _browser_data(ranking: Ranking, shown: PageDialogues) -> dict[str, Any]:
     """
     names = ranking.dimensions
     best = best_first(ranking.standings[names[0]]) if names else []
-    place = {standing.system: i for i, standing in enumerate(best)}
+    place_of_target = {standing.system: i for i, standing in enumerate(best)}
 
     def key(dialogue: Mapping[str, Any]) -> tuple[Any, ...]:
         value = dialogue['value']
         target = dialogue['target']
-        return (place.get(target, len(place)), value is None, -(value or 0.0))
+        return (
+            place_of_target.get(target, len(place_of_target)),
+            value is None,
+            -(value or 0.0),
+        )
 
     is_fed = ranking.scorer_signature.startswith('fed')
     return {
@@ -189,7 +193,7 @@ def _board(
     axis = axis_for(standings)
     digits = digits_for([standing.score for standing in standings])
     rows = [
-        Row(ranking, standing, digits, of_baseline)
+        LeaderboardRow(ranking, standing, digits, of_baseline)
         for standing in best_first(standings)
     ]
     return {

@@ -61,7 +61,12 @@ def play_tournament(
     names = {dimension.casefold() for dimension in tables.scores}
     name = 'Rating' if OVERALL in names else OVERALL.capitalize()
     between = [game for game in tables.games if game.first != game.second]
-    compared = {d for game in between for own in game.raw.values() for d in own}
+    compared = {
+        d
+        for game in between
+        for by_dimension in game.raw.values()
+        for d in by_dimension
+    }
     tournament = award_points(
         between,
         dimensions=[d for d in tables.scores if d in compared],
@@ -73,7 +78,11 @@ def play_tournament(
         for method in dict.fromkeys((options.rating, *SHOWN_RATINGS))
         if method != SUM_OF_RANKS
     }
-    raw = {n: own for n, own in mean_raw(tables.games).items() if n in tables.systems}
+    raw = {
+        n: by_dimension
+        for n, by_dimension in mean_raw(tables.games).items()
+        if n in tables.systems
+    }
     ratings[SUM_OF_RANKS] = _with_tau(sum_of_ranks(raw), ranks)
     notes = tournament.notes()
     if self_chats := len(tables.games) - len(between):
@@ -174,9 +183,9 @@ def _standing(
         low, high = json_number(value - reach), json_number(value + reach)
     records = result.records.get(name, {})
     played = sum(n for key, n in records.items() if key.startswith('games_'))
-    why = None
+    reason = None
     if value is None:
-        why = f'undefined: {rating.reason or "none of its games has a result"}'
+        reason = f'undefined: {rating.reason or "none of its games has a result"}'
     return Standing(
         system=name,
         dimension=result.name,
@@ -190,7 +199,7 @@ def _standing(
         high_fixed=high,
         n_dialogues=n_dialogues,
         n_unscored=max(0, n_dialogues - played),
-        why_unranked=why,
+        why_unranked=reason,
     )
 
 

@@ -313,18 +313,20 @@ class Scorer:
         :raises UserError: when a dialogue lacks what the scorer needs.
         """
         if self.needs or self.level == 'pair':
-            what = ', '.join(self.needs) or 'two responses to compare'
+            needed = ', '.join(self.needs) or 'two responses to compare'
             raise UserError(
-                f'scorer {self.name} needs {what}, which the dialogues of a run do not '
-                'have; a judged set may have them'
+                f'scorer {self.name} needs {needed}, which the dialogues of a run do '
+                'not have; a judged set may have them'
             )
         pairs = list(zip(dialogues, indices, strict=True))
         make = dialogue_items if self.level == 'dialogue' else turn_items
-        groups = [make(dialogue, own) for dialogue, own in pairs]
-        scores = iter(self.checked_scores([item for own in groups for item in own]))
+        groups = [make(dialogue, judged) for dialogue, judged in pairs]
+        scores = iter(
+            self.checked_scores([item for judged in groups for item in judged])
+        )
         return [
-            self.scored_dialogue(dialogue, own, [next(scores) for _ in items])
-            for (dialogue, own), items in zip(pairs, groups, strict=True)
+            self.scored_dialogue(dialogue, judged, [next(scores) for _ in items])
+            for (dialogue, judged), items in zip(pairs, groups, strict=True)
         ]
 
     def checked_scores(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
@@ -370,24 +372,24 @@ class Scorer:
                 Score(
                     dialogue.id,
                     index,
-                    dialogue.utterances[place].speaker,
+                    dialogue.utterances[utterance_index].speaker,
                     dimension,
                     item_score.values[dimension],
                     item_score.reasons.get(dimension),
                 )
-                for (index, place), item_score in placed
+                for (index, utterance_index), item_score in placed
                 for dimension in self.dimensions
                 if dimension not in self.once_per_speaker
-                or place == last_of_parity[place % 2]
+                or utterance_index == last_of_parity[utterance_index % 2]
             ),
             {
-                place: item_score.evidence
-                for (_, place), item_score in placed
+                utterance_index: item_score.evidence
+                for (_, utterance_index), item_score in placed
                 if item_score.evidence is not None
             },
             {
-                place: item_score.cut
-                for (_, place), item_score in placed
+                utterance_index: item_score.cut
+                for (_, utterance_index), item_score in placed
                 if item_score.cut
             },
         )

@@ -188,8 +188,8 @@ class Fed(Scorer):
         Return the scores of each item, in one question to the judge.
         """
         questions = [self._question(item.utterances) for item in items]
-        whole = self.options.scope == 'whole'
-        answers = self.likelihood.answer(questions, with_context=whole)
+        with_context = self.options.scope == 'whole'
+        answers = self.likelihood.answer(questions, with_context=with_context)
         return [self._score(answer) for answer in answers]
 
     def rescored(

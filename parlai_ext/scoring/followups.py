@@ -91,8 +91,8 @@ def load_followups(name: str, datapath: str | None = None) -> FollowUps:
     try:
         path = zoo_configs.path('followups', name)
     except FileNotFoundError:
-        known = [p.stem for p in (zoo_configs.HOME / 'followups').glob('*.yaml')]
-        hint = nearest(name, [*known, FED_2020])
+        shipped = [p.stem for p in (zoo_configs.HOME / 'followups').glob('*.yaml')]
+        hint = nearest(name, [*shipped, FED_2020])
         raise UserError(f'no follow-up set {name!r}; {hint}') from None
     return read_followups(read_file(Path(path)))
 
@@ -104,11 +104,13 @@ def read_followups(doc: Document) -> FollowUps:
     :raises UserError: with file, line and key.
     """
     data = doc.typed(doc.data or {}, (), dict)
-    whole: frozenset[str] = frozenset()
+    dialogue_level: frozenset[str] = frozenset()
     if any(level in data for level in LEVELS):
         levelled = _by_level(doc, data)
         dimensions = {name: sides for name, (_, sides) in levelled.items()}
-        whole = frozenset(n for n, (level, _) in levelled.items() if level != 'turn')
+        dialogue_level = frozenset(
+            n for n, (level, _) in levelled.items() if level != 'turn'
+        )
     else:
         data = doc.mapping(
             data, (), ('dimensions', 'description', *LEVELS), 'a follow-up set'
@@ -116,7 +118,7 @@ def read_followups(doc: Document) -> FollowUps:
         dimensions = _dimensions(doc, data.get('dimensions') or {}, ('dimensions',))
     if not dimensions:
         raise doc.error((), 'a follow-up set needs at least one dimension')
-    return FollowUps(dimensions, whole)
+    return FollowUps(dimensions, dialogue_level)
 
 
 def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, tuple[str, Sides]]:
@@ -192,10 +194,10 @@ def download(url: str, cached: Path) -> bytes:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
             data: bytes = response.read()
     except (OSError, http.client.HTTPException) as e:
-        why = getattr(e, 'reason', None) or e
+        reason = getattr(e, 'reason', None) or e
         raise UserError(
             f'follow-ups {FED_2020!r} are fetched from {url}, which cannot be reached '
-            f'({why}); put that file at {cached}, or give --followups FILE'
+            f'({reason}); put that file at {cached}, or give --followups FILE'
         ) from None
     if not _is_the_file(data):
         raise UserError(

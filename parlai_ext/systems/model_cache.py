@@ -148,8 +148,10 @@ def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -
     if max_memory is None:
         return limit
     if max_memory * 1e9 > limit:
-        what = '--max-gpu-memory: %g GB lowered to %.1f, which is %d %% of what is free'
-        logger.warning(what, max_memory, limit / 1e9, SHARE_FOR_WEIGHTS * 100)
+        message = (
+            '--max-gpu-memory: %g GB lowered to %.1f, which is %d %% of what is free'
+        )
+        logger.warning(message, max_memory, limit / 1e9, SHARE_FOR_WEIGHTS * 100)
     return min(limit, int(max_memory * 1e9))
 
 

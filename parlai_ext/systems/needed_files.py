@@ -89,7 +89,7 @@ def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile
     both = (Gpt2BpeHelper.DEFAULT_VOCAB_BPE, Gpt2BpeHelper.DEFAULT_ENCODER_JSON)
     places = [Path(datapath, 'gpt2', url.rpartition('/')[2]) for url in both]
     # ParlAI downloads both if one is missing
-    urls = () if all(place.is_file() for place in places) else both
+    urls = () if all(file.is_file() for file in places) else both
 
     def fetch(settings: DownloadSettings) -> None:
         # the helper's own constructor would load the files too

@@ -121,8 +121,8 @@ def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
     except AttributeError as e:
         raise UserError(f'no task {task!r}: {e}') from None
     except (RuntimeError, AssertionError) as e:
-        what = f'the data of task {task!r} cannot be had: {first_line(e)}'
-        raise UserError(what) from None
+        problem = f'the data of task {task!r} cannot be had: {first_line(e)}'
+        raise UserError(problem) from None
     return teachers
 
 

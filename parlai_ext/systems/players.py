@@ -60,14 +60,14 @@ class Participant:
         """
         if hasattr(self.agent, 'self_observe'):
             self._observe(Message(episode_done=False))
-            own = Message(id=self.agent.id, text=text, episode_done=False)
-            self.agent.self_observe(own)
+            act = Message(id=self.agent.id, text=text, episode_done=False)
+            self.agent.self_observe(act)
 
     def _observe(self, act: Message) -> None:
         returned = self.agent.observe(act)
-        own = self.agent.observation
+        agents_own = self.agent.observation
         torchlike = isinstance(self.agent, TorchAgent) or returned is None
-        self.observation = own if torchlike else returned
+        self.observation = agents_own if torchlike else returned
 
 
 class Player:
@@ -120,8 +120,10 @@ class Player:
                         self._reply_alone(participant) for participant in participants
                     ]
                 self.widest = (len(participants) + 1) // 2
-                what = '%s: a batch of %d %s; going on with %d at most'
-                logger.warning(what, self.name, len(participants), reason, self.widest)
+                message = '%s: a batch of %d %s; going on with %d at most'
+                logger.warning(
+                    message, self.name, len(participants), reason, self.widest
+                )
             else:
                 return [
                     self._reply(*pair) for pair in zip(participants, acts, strict=True)

@@ -202,7 +202,7 @@ def _check_weights(
 
 
 def _read_part(
-    what: str, folder: Path, kind: Any, allowed: str, **arguments: Any
+    part: str, folder: Path, kind: Any, allowed: str, **arguments: Any
 ) -> Any:
     """
     Return what transformers reads from a folder.
@@ -220,7 +220,7 @@ def _read_part(
         if 'trust_remote_code' in words:
             words = f'it brings code of its own{allowed}'
         raise UserError(
-            f'hf_model: the {what} in {folder} cannot be read: {words[:LONGEST]}'
+            f'hf_model: the {part} in {folder} cannot be read: {words[:LONGEST]}'
         ) from error
 
 

@@ -57,11 +57,11 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
         status, where = family_of(system.opt).locate_weights(system, datapath)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
-        own = own_options(system, datapath) if model else {}
-        besides = list(_other_files(system, datapath, own))
-        agent = system.opt.get('model') or own.get('model')
+        models_options = own_options(system, datapath) if model else {}
+        besides = list(_other_files(system, datapath, models_options))
+        agent = system.opt.get('model') or models_options.get('model')
         if agent:
-            _check_agent(str(agent), {**own, **system.opt})
+            _check_agent(str(agent), {**models_options, **system.opt})
             _check_options(system, str(agent))
         elif model:
             raise UserError(
@@ -82,7 +82,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
 
 
 def _other_files(
-    system: System, datapath: str | None, own: Mapping[str, Any]
+    system: System, datapath: str | None, models_options: Mapping[str, Any]
 ) -> Iterator[str]:
     """
     Yield a line for each file beside the weights that is to be fetched or made.
@@ -98,7 +98,7 @@ def _other_files(
             existing_file(value, option)
         elif needed.note:
             yield f'{option}: {needed.note}'
-    tokenizer = needed_tokenizer({**own, **given_options(system)}, datapath)
+    tokenizer = needed_tokenizer({**models_options, **given_options(system)}, datapath)
     if tokenizer and tokenizer.note:
         yield f'dict_tokenizer: {tokenizer.note}'
 

@@ -66,7 +66,7 @@ def mean(values: Sequence[float | None]) -> float | None:
     """
     Return the mean; `None` when there is nothing, or something has no value.
     """
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
         return None
-    return math.fsum(known) / len(known)
+    return math.fsum(numbers) / len(numbers)

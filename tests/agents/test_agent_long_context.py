@@ -88,7 +88,7 @@ def encoded(agent, rows):
 )
 def test_the_last_tokens_have_the_pretrained_positions(length, expected):
     row = torch.arange(length)[None]
-    assert recent_first(row, known=3, size=8).tolist() == [expected]
+    assert recent_first(row, n_pretrained=3, size=8).tolist() == [expected]
 
 
 def test_every_position_of_a_full_context_is_another():

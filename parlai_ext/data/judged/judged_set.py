@@ -131,12 +131,14 @@ class JudgedSet:
         """
         annotations: dict[str, dict[str, list[Annotation]]] = {}
         for item in self.items:
-            own = annotations.setdefault(item.system, defaultdict(list))
+            by_quality = annotations.setdefault(item.system, defaultdict(list))
             for quality, given in item.annotations.items():
-                own[quality] += given
+                by_quality[quality] += given
         systems = (
-            JudgedItem(name, (), None, name, {q: tuple(a) for q, a in own.items()})
-            for name, own in annotations.items()
+            JudgedItem(
+                name, (), None, name, {q: tuple(a) for q, a in by_quality.items()}
+            )
+            for name, by_quality in annotations.items()
         )
         about = (self.name, self.title, self.source, self.licence, 'system')
         names = self.dimension_names
@@ -153,9 +155,9 @@ def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:
     root: tuple[str, ...] | None = None
     number = -1
     # sorted, a beginning comes right before everything that continues it
-    for place in sorted(range(len(turns)), key=lambda i: turns[i]):
-        utterances = turns[place]
+    for index in sorted(range(len(turns)), key=lambda i: turns[i]):
+        utterances = turns[index]
         if root is None or utterances[: len(root)] != root:
             root, number = utterances, number + 1
-        numbers[place] = number
+        numbers[index] = number
     return numbers

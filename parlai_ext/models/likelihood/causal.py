@@ -274,10 +274,10 @@ class TreeMasks:
         :raises UserError: if one of its layers cannot read a tree.
         """
         config = model.config.get_text_config()
-        if (why := unreadable_part(config)) is not None:
+        if (part := unreadable_part(config)) is not None:
             raise UserError(
-                f'{type(model).__name__}: {why} cannot read a tree of continuations; a '
-                'model with position ids and a mask of its own would do'
+                f'{type(model).__name__}: {part} cannot read a tree of continuations; '
+                'a model with position ids and a mask of its own would do'
             )
         window = getattr(config, 'sliding_window', None)
         kinds = getattr(config, 'layer_types', None)
@@ -354,8 +354,8 @@ class OutputLayer:
         :param inputs: the keyword arguments of the model.
         """
         asked = sorted(set(rows))
-        place = {row: i for i, row in enumerate(asked)}
-        at = torch.tensor([place[row] for row in rows])
+        place_of_row = {row: i for i, row in enumerate(asked)}
+        at = torch.tensor([place_of_row[row] for row in rows])
         ids = torch.tensor(tokens)
         with torch.inference_mode():
             if not self.plain:  # the model changes its logits after the layer

@@ -215,10 +215,10 @@ def important_concepts(
     Rare first is high inverse document frequency first. Among equals, the concept
     that was found first goes first.
     """
-    known = dict.fromkeys(concepts.values(), 0)
+    num_turns = dict.fromkeys(concepts.values(), 0)
     for text in texts:
         for concept in set(stems(text)):
-            if concept in known:
-                known[concept] += 1
-    ordered = sorted(known, key=lambda concept: known[concept])
+            if concept in num_turns:
+                num_turns[concept] += 1
+    ordered = sorted(num_turns, key=lambda concept: num_turns[concept])
     return {c for rank, c in enumerate(ordered) if rank < len(ordered) * share}

@@ -19,9 +19,9 @@ MEANS = ('fluency', 'specificity')
 
 
 @dataclass(frozen=True)
-class Game:
+class GameValues:
     """
-    What a game gives: by turn and dimension, and by side (even, odd) and dimension.
+    The values of one game, by turn and dimension and by side (even, odd) and dimension.
 
     `echoes` and `recalls` say which earlier turn a penalty or bonus is for.
     """
@@ -45,8 +45,8 @@ def raw_scores(
         return {name: dict.fromkeys(DIMENSIONS) for name in names}
     values = values_by_speaker(names, play(dialogue, rules, material))
     return {
-        name: {dimension: value.value for dimension, value in own.items()}
-        for name, own in values.items()
+        name: {dimension: value.value for dimension, value in side.items()}
+        for name, side in values.items()
     }
 
 
@@ -75,7 +75,7 @@ def misfit(dialogue: Dialogue) -> str | None:
     return None
 
 
-def play(dialogue: Dialogue, rules: ChatMatchOptions, material: Material) -> Game:
+def play(dialogue: Dialogue, rules: ChatMatchOptions, material: Material) -> GameValues:
     """
     Return what the turns of a game give; it must be no `misfit`.
     """
@@ -86,10 +86,12 @@ def play(dialogue: Dialogue, rules: ChatMatchOptions, material: Material) -> Gam
     even, odd = (side_values(turns[start::2], rules) for start in range(SIDES))
     if rules.manner.swaps:
         even, odd = swap_sides(even, odd, turns)
-    return Game(turns, (even, odd), echoes, recalls)
+    return GameValues(turns, (even, odd), echoes, recalls)
 
 
-def values_by_speaker(names: Sequence[str], game: Game) -> dict[str, dict[str, Value]]:
+def values_by_speaker(
+    names: Sequence[str], game: GameValues
+) -> dict[str, dict[str, Value]]:
     """
     Return the sides' values under the speakers' names.
 

@@ -13,7 +13,7 @@ from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, judged_speak
 from parlai_ext.scoring.chatmatch.concepts import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.game import (
-    Game,
+    GameValues,
     misfit,
     play,
     speakers,
@@ -114,7 +114,7 @@ class ChatMatch(Scorer):
             start = stop
         return materials
 
-    def game(self, dialogue: Dialogue) -> Game:
+    def game(self, dialogue: Dialogue) -> GameValues:
         """
         Return turns, sides and links of one game; it must be no `misfit`.
         """
@@ -145,10 +145,10 @@ class ChatMatch(Scorer):
         reason = misfit(dialogue)
         if reason:
             nothing = dict.fromkeys(DIMENSIONS, Value(None, reason))
-            whole = [
+            missing_scores = [
                 s for name in judged for s in scores(dialogue, None, name, nothing)
             ]
-            return ScoredDialogue(dialogue.id, tuple(whole))
+            return ScoredDialogue(dialogue.id, tuple(missing_scores))
         game = play(dialogue, self.options, material)
         all_scores = [
             score
@@ -176,7 +176,7 @@ def scores(
     ]
 
 
-def _evidence(game: Game, material: Material, i: int) -> tuple[float | None, ...]:
+def _evidence(game: GameValues, material: Material, i: int) -> tuple[float | None, ...]:
     turns = (game.echoes.repeats[i], game.echoes.contradicts[i], game.recalls[i])
     fluent = material.perplexities
     return (*turns, None if fluent is None else fluent[i])

@@ -90,7 +90,7 @@ class ConversationAgent(Agent):
 
     def _act(self, reply: str | NoReply) -> Message:
         if isinstance(reply, NoReply):
-            what: dict[str, Any] = {'text': None, 'reason': reply.reason}
+            content: dict[str, Any] = {'text': None, 'reason': reply.reason}
         else:
-            what = {'text': reply}
-        return Message({'id': self.id, 'episode_done': False, **what})
+            content = {'text': reply}
+        return Message({'id': self.id, 'episode_done': False, **content})
