@@ -152,7 +152,7 @@ class Penalties:
 
 def without_penalties(config: GenerationConfig) -> tuple[GenerationConfig, Penalties]:
     """
-    Return a causal model's config without its penalties, and these.
+    Return a causal model's config with its penalties switched off, and the penalties.
 
     transformers looks for repetitions in prompt and padding alike, and counts both
     for the least length; `penalty_processors` leaves the padding out.
@@ -193,7 +193,8 @@ class InReply(LogitsProcessor):
         self, input_ids: torch.LongTensor, scores: torch.FloatTensor
     ) -> torch.FloatTensor:
         """
-        Return the changed scores.
+        Return the next token's scores as the inner processor changes them, which sees
+        the reply without its prompt.
         """
         return self.inner(input_ids[:, self.start :], scores)
 
@@ -210,7 +211,8 @@ class Unpadded(LogitsProcessor):
         self, input_ids: torch.LongTensor, scores: torch.FloatTensor
     ) -> torch.FloatTensor:
         """
-        Return the changed scores.
+        Return the next token's scores as the inner processor changes them, which sees a
+        real token in the place of padding.
         """
         width = self.mask.shape[1]
         beams = input_ids.shape[0] // self.mask.shape[0]
@@ -231,7 +233,7 @@ class AtStopString(StoppingCriteria):
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
         """
-        Return one truth value a row.
+        Return, for each row, True if its reply holds a stop string.
         """
         rows = input_ids[:, self.start :].tolist()
         texts = self.tokenizer.batch_decode(rows)

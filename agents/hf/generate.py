@@ -309,6 +309,10 @@ def _prompt_form(
 def _chat_form(
     tokenizer: Any, options: FormOptions, style: ChatStyle, control: Any
 ) -> ChatForm:
+    """
+    Return the form of prompts by the model's chat template. A system prompt goes into
+    the user's first message if the template takes none, or if the options say so.
+    """
     try:
         today = date.fromisoformat(options.date)
     except ValueError:

@@ -179,7 +179,8 @@ def _shortened(
     form: ChatForm | PlainForm, head: Messages, turn_parts: Messages, limit: int
 ) -> list[int]:
     """
-    Return the tokens of messages, of the first of which only the end is kept.
+    Return the tokens of messages when they do not fit: of the first message only the
+    end is kept.
     """
     first, others = turn_parts[0], turn_parts[1:]
     words = form.tokenizer(first['content'], add_special_tokens=False)['input_ids']
@@ -243,7 +244,7 @@ def without_system_role(form: ChatForm) -> str | None:
 
 def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
     """
-    Return what matches the tokens by which a tokenizer marks turns and roles.
+    Return a pattern of the tokens by which a tokenizer marks turns and roles.
     """
     added = tokenizer.added_tokens_decoder.values()
     marks = {token.content for token in added if token.special}

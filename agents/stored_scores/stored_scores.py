@@ -110,7 +110,7 @@ def json_values(text: str) -> Iterator[Any]:
 
 def scores_of(raw: Any, where: str) -> Scores:
     """
-    Return the scores of one object; `None` is "no score".
+    Return the scores of one object by dimension; `None` stands for no score.
     """
     score_values = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
     if not score_values or not isinstance(score_values[0], dict):

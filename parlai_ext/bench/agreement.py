@@ -109,7 +109,7 @@ def _add_means(
     variant_scores: ScoredDialogue,
 ) -> None:
     """
-    Add what one variant gives the systems of a dialogue.
+    Add the mean scores of one dialogue's systems under one variant of the scorer.
     """
     for score in variant_scores.scores:
         if score.reason is not None:
@@ -155,7 +155,8 @@ def human_means(
     human: Sequence[HumanJudgement], scores: MeanScores
 ) -> list[HumanMeans]:
     """
-    Return the mean judgements of every dimension, those of dialogues first.
+    Return the mean human judgements of every dimension, by dialogue where judgements
+    name dialogues, and by system.
     """
     keys = set(scores.keys())
     systems = {name for name, _ in keys}
@@ -182,7 +183,8 @@ def _correlations(
     scores: MeanScores, variant: str, people: HumanMeans, bootstraps: int
 ) -> dict[str, Any]:
     """
-    Return the agreement over points that have both sides; `dropped` have no score.
+    Return the correlations over the dialogues or systems that have a score and a human
+    value; `dropped` counts those without a score.
     """
     values: Mapping[Any, float | None] = (
         scores.system_means(variant, people.dimension)

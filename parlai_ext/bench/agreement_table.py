@@ -40,6 +40,9 @@ def agreement_table(agreement: Mapping[str, Any]) -> str:
 
 
 def _level_lines(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
+    """
+    Yield the lines of one level: for each dimension, its coefficients by variant.
+    """
     variants = list(dict.fromkeys(row['variant'] for row in rows))
     head = ''.join(f'  {name:<{CELL_WIDTH - 2}}' for name in variants)
     yield f'agreement with people, {LEVELS[level]}'

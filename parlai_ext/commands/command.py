@@ -155,7 +155,8 @@ def fail(line: str, code: int = 1) -> NoReturn:
 
 def print_anywhere() -> None:
     """
-    Have what standard output cannot show spelled out, as standard error does.
+    Make standard output spell out characters that its encoding lacks, as standard error
+    does.
 
     Tables hold dashes and names of any script; where a job runs with LANG=C or
     PYTHONIOENCODING=ascii, printing one would end a command whose work is done.

@@ -170,7 +170,7 @@ def companions(
     source: Path, opt: Mapping[str, Any] | None, datapath: str | None
 ) -> dict[str, Path]:
     """
-    Return the files that belong to the model, by what follows its name.
+    Return the files beside a model that belong to it, by the end of their names.
     """
     from parlai_ext.systems.fetch.data_folder import local_path
 
@@ -193,7 +193,7 @@ def moved_options(
     opt: Mapping[str, Any], source: Path, output: Path, copied: set[str]
 ) -> dict[str, Any]:
     """
-    Return the options for the new place.
+    Return the model's options with the paths of the new place.
 
     ParlAI looks for a dictionary under the model's own name when the options name none.
     """
@@ -210,7 +210,7 @@ def moved_options(
 
 def publish(scratch: Path, output: Path) -> list[str]:
     """
-    Move the finished files to their names, the weights last; return the names.
+    Move the finished files to their names, the weights last. Return the names.
     """
     names = sorted(p.name for p in scratch.iterdir())
     names.sort(key=lambda name: name == output.name)

@@ -96,7 +96,7 @@ def script_of(command: type[Command]) -> type[ParlaiScript]:
 
 def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
     """
-    Return ParlAI's error of parsing; for our commands without help text before it.
+    Wrap ParlAI's parsing error so that our commands print it without the help text.
     """
 
     def error(self: Any, message: str) -> NoReturn:
@@ -119,7 +119,7 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
 
 def grouped_help(long_help: Callable[..., str]) -> Callable[..., str]:
     """
-    Return ParlAI's help text; that of our commands keeps its groups of options.
+    Wrap ParlAI's help so that the help of our commands keeps its groups of options.
 
     ParlAI puts all options of a command into one group (core/script.py:302), with
     "(default: None)" for those that a protocol decides.
@@ -163,7 +163,8 @@ def _names_our_command(args: Sequence[str]) -> bool:
 
 def paths_as_given(process: Callable[..., None]) -> Callable[..., None]:
     """
-    Return ParlAI's reading of options; for our commands it leaves paths as they are.
+    Wrap ParlAI's reading of options so that it leaves the ``zoo:`` paths of our
+    commands as they are.
 
     ParlAI downloads the model of a ``zoo:`` path at once (core/params.py:1129).
     """
@@ -184,7 +185,7 @@ def one_line_hook(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """
-    Print a user's mistake as one line, for every `parlai` command.
+    Print a user's mistake as one line: the exception hook of every `parlai` command.
     """
     line = user_mistake(error)
     if line is None:

@@ -23,7 +23,8 @@ def first_line(error: BaseException) -> str:
 
 def printable(text: str) -> str:
     """
-    Return text fit for a terminal: on one line, and nothing in it acts.
+    Return a text that is safe to print on a terminal: one line, control characters
+    spelled out.
 
     >>> printable('a' + chr(27) + '[2J')
     'a\\\\x1b[2J'
@@ -33,7 +34,8 @@ def printable(text: str) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """
-    Return 'did you mean …?', or else what there is.
+    Return 'did you mean …?' with the most similar of the known words, or the list of
+    them.
     """
     names = sorted(known)
     folded = {name.lower(): name for name in names}

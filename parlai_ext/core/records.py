@@ -29,7 +29,7 @@ class WrongType(ValueError):
 
 def record_to_json(record: Any) -> Any:
     """
-    Return a record, and the records, mappings and tuples within it, as JSON data.
+    Return a record as JSON data, with the records, mappings and tuples inside it.
     """
     if is_dataclass(record):
         return {
@@ -79,6 +79,10 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
 
 
 def _dataclass_from_json(kind: Any, data: Any, where: str) -> Any:
+    """
+    Return a record of the dataclass ``kind`` from JSON data; ``where`` names the place
+    of the data in messages.
+    """
     given = _expect(data, (dict,), 'a mapping', where)
     hints = typing.get_type_hints(kind)
     values = {}

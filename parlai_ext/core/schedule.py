@@ -106,7 +106,7 @@ def blocks(
     shard_size: int | None = None,
 ) -> list[Block]:
     """
-    Return the run's work, in the order that reloads the fewest models.
+    Return the blocks of a run, in an order that loads few models again.
 
     A shard is a block of its own when its pairing fills a batch or samples; else
     neighbouring pairings of one first speaker are packed until they fill one. First

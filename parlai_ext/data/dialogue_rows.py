@@ -203,6 +203,9 @@ def _csv_row(
     places: Mapping[str, int],
     cells: list[str],
 ) -> DialogueRow:
+    """
+    Return the row of a CSV line, or a row that holds the problem with it.
+    """
     wrong = None if all(map(is_utf8, cells)) else NOT_UTF8
     if wrong := wrong or width_problem(cells, header):
         return DialogueRow(line, problem=source.problem(line, wrong))
@@ -217,6 +220,9 @@ def _csv_row(
 
 
 def _json_rows(source: SourceFile) -> Iterator[DialogueRow]:
+    """
+    Yield a row for each JSON line; a line that cannot be one yields its problem.
+    """
     for number, record in json_records(source):
         try:
             if isinstance(record, BadRecord):

@@ -36,7 +36,7 @@ def looks_like(source: SourceFile) -> bool:
 
 def read(source: SourceFile) -> Iterator[SourceDialogue]:
     """
-    Yield the rated dialogues, each once.
+    Yield the rated dialogues; several ratings in a row of one dialogue yield it once.
     """
     try:
         ratings = _ratings(source)

@@ -103,7 +103,7 @@ def apply_rules(
 
 def _is_given(turn: SourceTurn, human: bool) -> bool:
     """
-    Return True if no system produced a turn: it is a person's, or empty.
+    True if no system produced the turn: it is a person's, or empty.
     """
     return human or not turn.text.strip()
 

@@ -108,7 +108,8 @@ class SourceFile:
 
     def unreadable(self, line: int, problem: str) -> SourceDialogue:
         """
-        Return the dialogue without turns that stands for a line with a problem.
+        Return a dialogue without turns, which holds the problem of a line that cannot
+        be read.
         """
         return SourceDialogue(self.file, line, problems=(self.problem(line, problem),))
 
@@ -143,6 +144,9 @@ def json_records(
 
 
 def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
+    """
+    Return the JSON object of a line, or (not raised) the error that it is none.
+    """
     if not is_utf8(line):
         return BadRecord(NOT_UTF8)
     try:

@@ -118,7 +118,8 @@ def read_csv(
 
 def split_loose_rows(lines: Sequence[str]) -> Iterator[CsvRow]:
     """
-    Yield the rows of openers, header first, in either way of writing that is in use.
+    Yield the rows of an openers file, header first. Quoted cells and
+    EmpatheticDialogues' bare quotation marks are both read.
 
     Cells are put in quotes where they must be (RFC 4180), or, in EmpatheticDialogues'
     own files, split at every comma: a quotation mark is just a character there.

@@ -185,7 +185,7 @@ def _model_options(
 
 def resolve_path(doc: Document, value: str) -> str:
     """
-    Return a path as it is, or from the document's folder if it exists there.
+    Return a path, resolved from the document's folder if a file is there.
     """
     value = os.path.expanduser(value)
     if PREFIXED.match(value) or Path(value).is_absolute():

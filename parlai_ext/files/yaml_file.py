@@ -176,6 +176,10 @@ class _Builder:
     def _mapping(
         self, node: yaml.MappingNode, where: tuple[Key, ...]
     ) -> dict[str, Any]:
+        """
+        Return a mapping; note the line of each key, and refuse keys that are no text or
+        stand twice.
+        """
         mapping: dict[str, Any] = {}
         for key_node, value in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None

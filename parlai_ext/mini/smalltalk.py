@@ -155,7 +155,8 @@ def _fact(state: DialogueState, speaker: int, topic: Topic, kind: str = '') -> s
 
 def _new_topic(state: DialogueState, speaker: int) -> Piece:
     """
-    Return a question about an unused topic, or a statement of the speaker's own fact.
+    Begin an unused topic with a question, or with a statement of the speaker's own
+    item. Return the text, what the other may react to, and the items named.
     """
     unused = [topic for topic in TOPICS if topic.name not in state.topics]
     topic = pick(state.rng, unused)
@@ -177,6 +178,10 @@ def _probe(state: DialogueState, topic: Topic, x: str) -> Piece:
 
 
 def _own_preference(state: DialogueState, speaker: int, topic: Topic) -> Piece:
+    """
+    Return a statement of the speaker's own item of a topic, not one that was named
+    before.
+    """
     named = {
         state.facts.get((0, f'{topic.name}/')),
         state.facts.get((1, f'{topic.name}/')),
@@ -195,6 +200,9 @@ def _open_dialogue(state: DialogueState, speaker: int) -> Move:
 
 
 def _answer(state: DialogueState, speaker: int, last: Pending) -> Move:
+    """
+    Answer a question about a topic with the speaker's own item; sometimes ask it back.
+    """
     rng, topic = state.rng, last.topic
     x = _fact(state, speaker, topic)
     text = fill_slots(pick(rng, topic.tell if rng.random() < 0.75 else SHORT), topic, x)
@@ -207,6 +215,9 @@ def _answer(state: DialogueState, speaker: int, last: Pending) -> Move:
 
 
 def _take_up(state: DialogueState, speaker: int, last: Pending) -> Move:
+    """
+    React to a statement: with the speaker's own item or a question about the other's.
+    """
     rng, topic, x = state.rng, last.topic, last.x
     if last.back or (
         rng.random() < 0.15 and (speaker, f'{topic.name}/') not in state.facts
@@ -229,6 +240,10 @@ def _give_detail(state: DialogueState, speaker: int, last: Pending) -> Move:
 
 
 def _remark(state: DialogueState, speaker: int, last: Pending) -> Move:
+    """
+    Remark on a detail that the other told; then change the topic, ask on, or add a
+    preference.
+    """
     rng, topic, x, kind, y = state.rng, last.topic, last.x, last.kind, last.y
     remark = fill_slots(pick(rng, DETAILS[kind].remark), topic, x, y)
     chance = rng.random()
@@ -258,6 +273,9 @@ def _confirm(state: DialogueState, speaker: int, last: Pending) -> Move:
 
 
 def _move_on(state: DialogueState, speaker: int, last: Pending) -> Move:
+    """
+    Go on after a detail was confirmed: with a new topic or with the speaker's own item.
+    """
     rng, known = state.rng, (speaker, f'{last.topic.name}/') in state.facts
     if state.topic_age > 4 or known or rng.random() < 0.5:
         text, pending, slots = _new_topic(state, speaker)

@@ -85,7 +85,8 @@ class TextModel:
 
     def too_many(self, texts: Sequence[Texts]) -> list[int]:
         """
-        Return how many tokens of each text (or pair) are beyond the model's limit.
+        Return how many tokens of each text (or pair) are beyond the model's limit and
+        not read.
         """
         if self.limit is None:
             return [0] * len(texts)

@@ -118,6 +118,9 @@ def hub_family(system: System) -> HubFamily:
 def _causal(
     system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
 ) -> Causal:
+    """
+    Return a decoder-only model as a judge, after a check that it can read trees.
+    """
     positions = causal_checks.max_positions(network.config)
     named = [positions, tokenizer.model_max_length]
     most = min((n for n in named if n and n < BOUNDLESS), default=None)
@@ -166,6 +169,9 @@ def turn_format(system: System, most: int | None) -> TurnFormat:
 def _encoder_decoder(
     system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
 ) -> EncoderDecoder:
+    """
+    Return an encoder-decoder as a judge, after a check of its numbers.
+    """
     positions = causal_checks.max_positions(network.config)
     most = system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
     limit = min((int(n) for n in most if n and int(n) < BOUNDLESS), default=None)

@@ -339,8 +339,8 @@ def _attention_state(
 
 def foreign_part(model: TransformerGeneratorModel) -> str | None:
     """
-    Return the first part of a model's decoder that is not ParlAI's own; `None` if all
-    are.
+    Return the first part of a model's decoder that ParlAI's own class does not
+    implement; `None` if there is none.
     """
     parts: list[tuple[Any, Any]] = [(model.decoder, TransformerDecoder)]
     for layer in model.decoder.layers:

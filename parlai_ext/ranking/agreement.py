@@ -352,7 +352,8 @@ def _systems_with_both(
     means: Floats, systems: Sequence[str], reference: Reference
 ) -> list[int]:
     """
-    Return the places of the systems that have both sides, by name.
+    Return the indices of the systems with a score and a reference value, in the order
+    of their names.
     """
     if isinstance(reference, Mapping):
         judged = {name for name, value in reference.items() if value is not None}
@@ -591,7 +592,8 @@ def _two_sides(
     names: Sequence[str],
 ) -> tuple[Floats, Floats]:
     """
-    Return two mappings as arrays over ``names``, without digits that rounding left.
+    Return the values of two mappings for ``names`` as two arrays, rounded so that equal
+    values tie.
     """
     left, right = (
         round_off_noise(np.array([_number(side[name]) for name in names]))

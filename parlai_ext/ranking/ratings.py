@@ -159,6 +159,9 @@ def _football(
 def _bradley_terry(
     results: Tournament, *, seed: int, shuffles: int, prior: float
 ) -> Rating:
+    """
+    Rate by Bradley-Terry strengths.
+    """
     signature = f'rating:bradley_terry|prior:{prior:g}'
     wins = win_matrix(results.systems, _pairwise(results))
     strengths = bradley_terry_strengths(wins, results.systems, prior)
@@ -203,6 +206,9 @@ def _shuffled(
 
 
 def _openskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
+    """
+    Return a function that rates systems by openskill from games in the order given.
+    """
     model = _library(package, 'openskill.models').ThurstoneMostellerFull()
 
     def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
@@ -219,6 +225,9 @@ def _openskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
 
 
 def _trueskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
+    """
+    Return a function that rates systems by TrueSkill from games in the order given.
+    """
     model = _library(package, 'trueskill')
     env = model.TrueSkill()
 

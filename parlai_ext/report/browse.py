@@ -94,7 +94,7 @@ def read_page_dialogues(
 
 def choose(candidates: Sequence[Candidate], limit: int) -> list[Pick]:
     """
-    Return at most ``limit`` picks, each target having as many as the others can spare.
+    Return at most ``limit`` candidates for the page, divided evenly among the targets.
     """
     by_target: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -108,7 +108,8 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Pick]:
 
 def fair_shares(sizes: Sequence[int], limit: int) -> list[int]:
     """
-    Share ``limit`` places out evenly; what a small group leaves goes to the others.
+    Divide ``limit`` evenly among groups of these sizes; what a small group does not
+    need goes to the others.
     """
     shares = [0] * len(sizes)
     left = limit
@@ -414,6 +415,7 @@ def turn_marks(
 
 def numeric_columns(labels: Sequence[str]) -> list[int]:
     """
-    Return the places of the columns of evidence that are numbers, not turns.
+    Return the indices of the columns of evidence that hold numbers; the others name
+    turns.
     """
     return [i for i, label in enumerate(labels) if label not in TURN_COLUMNS]

@@ -230,7 +230,7 @@ def _title(column: PageColumn, is_rating: bool) -> str | None:
 
 def _trivial(ranking: Ranking) -> list[dict[str, Any]]:
     """
-    Return the scorer's agreement with the reference and each trivial baseline's.
+    Return how the scorer and each trivial baseline agree with the reference.
     """
     return [
         {
@@ -248,7 +248,8 @@ def _trivial(ranking: Ranking) -> list[dict[str, Any]]:
 
 def _bounds(ranking: Ranking) -> list[dict[str, Any]]:
     """
-    Return, for each system with unscored dialogues, what these could change.
+    Return, for each system with unscored dialogues, the lowest and highest mean that
+    they could lead to.
     """
     rows = []
     for dimension in ranking.dimensions:

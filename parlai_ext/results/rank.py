@@ -270,7 +270,8 @@ def agreements(
 
 def score_bounds(tables: ScoreTables) -> dict[str, dict[str, ScoreBounds]]:
     """
-    Return, by dimension and system, what the unscored dialogues could change.
+    Return, by dimension and system, between which means the unscored dialogues leave
+    its score.
     """
     bounds = {}
     for dimension, values in tables.scores.items():

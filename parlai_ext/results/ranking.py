@@ -137,7 +137,7 @@ class TournamentResult:
     @property
     def chosen_rating(self) -> TournamentRating:
         """
-        The rating that ranks.
+        The rating by which the systems are ranked.
         """
         return self.ratings[self.rating]
 

@@ -102,7 +102,7 @@ def _judged_indices(scored: ScoredDialogue, judged: str) -> set[int]:
 
 def _empty_tables(plan: Plan) -> ScoreTables:
     """
-    Return tables with a place for every dialogue of the plan, to be filled in.
+    Return tables for every dialogue of the plan, all values missing and all counts 0.
 
     The arrays of `scores` are added as their dimensions are met in the scores.
     """

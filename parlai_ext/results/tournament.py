@@ -148,7 +148,7 @@ def rating_standings(
     result: TournamentResult, tables: ScoreTables, takes_part: Sequence[bool]
 ) -> tuple[Standing, ...]:
     """
-    Return the standings by the rating that ranks.
+    Return the standings by the rating that was chosen to rank the systems.
 
     The interval is 1.96 standard deviations to each side, where the rating knows them;
     the ranks left open are those that such differences leave open.
@@ -170,6 +170,11 @@ def rating_standings(
 def _standing(
     name: str, result: TournamentResult, ranked: Values, n_dialogues: int
 ) -> Standing:
+    """
+    Return a system's standing by the rating that ranks.
+
+    :param ranked: the ratings of the systems that have a rank.
+    """
     rating = result.chosen_rating
     value = rating.values.get(name)
     rank = rank_low = rank_high = None

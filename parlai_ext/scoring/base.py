@@ -264,6 +264,10 @@ class Scorer:
         """
         Load the models that the options name.
 
+        A scorer that also needs a model that no option names overrides this and loads
+        it here, by ``self.models.embedder(name)`` or the like: the signature, which is
+        made next, lists all models.
+
         A scorer that needs a model that no option names overrides this and asks
         `models` for it here: the signature, which is made next, lists all models.
         """
@@ -412,6 +416,10 @@ class Scorer:
                 model.progress = tell
 
     def _signed_models(self) -> Iterator[str]:
+        """
+        Yield ``kind:(signature)`` of each model, for the scorer's signature; ``(none)``
+        for an option that names no model.
+        """
         kinds = [
             option.info.model
             for option in options_of(type(self.options)).values()
@@ -426,6 +434,10 @@ class Scorer:
                 yield f'{LABELS.get(kind, kind)}:(none)'
 
     def _completed(self, item_score: ItemScore) -> ItemScore:
+        """
+        Return the scores of an item with a finite value, or `None` and a reason, in
+        every dimension.
+        """
         for dimension in item_score.values:
             if dimension not in self.dimensions:
                 hint = nearest(dimension, self.dimensions)
@@ -497,6 +509,10 @@ class AskedModels:
         return model
 
     def _asked(self, kind: str, name: str) -> Any:
+        """
+        Return a model, loaded on first use; after the signature is made no other may be
+        asked for.
+        """
         if (kind, name) not in self.loaded:
             if self.source is None:
                 raise UserError(f'scorer {self.scorer}: it was given no models')

@@ -99,7 +99,8 @@ def load_followups(name: str, datapath: str | None = None) -> FollowUps:
 
 def read_followups(doc: Document) -> FollowUps:
     """
-    Return the follow-ups of a document of either shape.
+    Return the follow-ups of a document with the key ``dimensions``, or with the
+    authors' keys ``turn`` and ``dialogue``.
 
     :raises UserError: with file, line and key.
     """
@@ -123,8 +124,8 @@ def read_followups(doc: Document) -> FollowUps:
 
 def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, tuple[str, Sides]]:
     """
-    Return the qualities of both levels with their level; one that both have is told
-    apart by it.
+    Return level and follow-ups of each quality. A quality that is judged on both levels
+    is called ``turn NAME`` and ``dialogue NAME``.
     """
     doc.mapping(data, (), LEVELS, 'follow-ups by level')
     read = [
@@ -140,6 +141,9 @@ def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, tuple[str, Sides
 
 
 def _dimensions(doc: Document, raw: Any, where: tuple[Key, ...]) -> dict[str, Sides]:
+    """
+    Return the follow-ups of each dimension of a mapping.
+    """
     dimensions = {}
     for name, sides in doc.typed(raw, where, dict).items():
         here = (*where, name)

@@ -25,7 +25,7 @@ _HEAD = re.compile(r'\{"checksum": "([0-9a-f]{16})", ')
 
 def dumps(value: Any, **kwargs: Any) -> str:
     """
-    Return ``value`` as one line of JSON for any reader of UTF-8.
+    Return a value as one line of JSON that every reader of UTF-8 sees as one line.
 
     :raises ValueError: for NaN or infinity, which JSON does not have.
     """

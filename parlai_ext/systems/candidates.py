@@ -158,7 +158,8 @@ def _data_urls(module: str, datapath: str | None) -> list[str]:
 
 def _is_fresh(path: Path) -> bool:
     """
-    True if a file is complete, and as its data and its code would make it now.
+    True if a file is complete and its task's data and code have not changed since it
+    was made.
     """
     try:
         note = json.loads(_note(path).read_text(encoding='utf-8'))

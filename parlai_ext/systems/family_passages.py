@@ -107,6 +107,9 @@ def check_retrieval(
 def _missing(
     key: str, path: str, opt: Mapping[str, Any], datapath: str | None
 ) -> str | None:
+    """
+    Return what is wrong with the file that an option names; `None` if it is there.
+    """
     if path.endswith('.gz'):
         return f'{path} is packed; unpack it, for ParlAI reads plain text only'
     hints = {
@@ -122,7 +125,7 @@ def _files(
     key: str, path: Path, opt: Mapping[str, Any], datapath: str | None
 ) -> list[Path]:
     """
-    Return the files that an option stands for.
+    Return the files that the value of an option stands for.
     """
     if key == 'polyencoder_init_model':
         return [path, Path(f'{path}.dict')]

@@ -28,7 +28,8 @@ LOADING = ('load', 'load_state_dict')
 
 def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
     """
-    Return which option is wrong and how; `None` if the error is about something else.
+    Return which option does not fit the model file and how; `None` if the error has
+    another cause.
 
     :param error: what building the agent raised.
     :param opt: what it was built with.
@@ -65,6 +66,12 @@ def _while_loading(trace: TracebackType | None) -> bool:
 
 
 def _misfits(words: str, wrong: Sequence[tuple[str, str, str]]) -> list[str]:
+    """
+    Return how a model's weights and its options differ, one phrase for each kind of
+    difference.
+
+    :param wrong: name, size in the file and size by the options, of each tensor.
+    """
     misfits = []
     for pattern, kind in ((MISSING, 'missing'), (UNKNOWN, 'too many')):
         match = pattern.search(words)

@@ -62,6 +62,9 @@ def load_system(
 def _build(
     system: System, datapath: str | None, no_cuda: bool, fp16: bool | None
 ) -> Player:
+    """
+    Build the agent of a system; every error names the system and an option.
+    """
     given = _options_to_build(system, datapath)
     opt = parsed_options(system, given)
     all_options = {**opt, **effective_options(system, datapath), **given}

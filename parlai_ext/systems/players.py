@@ -137,6 +137,9 @@ class Player:
         return self.respond(participants[:middle]) + self.respond(participants[middle:])
 
     def _batch_act(self, participants: Sequence[Participant]) -> list[Any]:
+        """
+        Return the acts of these participants from one call of `batch_act`.
+        """
         with self.family.batch_rows(
             self.agent, [participant.agent for participant in participants]
         ):
@@ -148,6 +151,10 @@ class Player:
         return list(acts)
 
     def _reply_alone(self, participant: Participant) -> Reply:
+        """
+        Return the reply of one participant; an error of the agent ends its dialogue,
+        one of the machine or the endpoint stops the system.
+        """
         try:
             act = (
                 self._batch_act([participant])[0]
@@ -218,15 +225,15 @@ def read_reply(act: Any) -> Reply:
 
 def without_half_characters(text: str) -> str:
     """
-    Return a text with U+FFFD for each half of a character: no file holds those, and
-    a partner that fails on one would be blamed for it.
+    Return a text with U+FFFD for each lone surrogate: no file holds one, and a partner
+    that fails on it would be blamed.
     """
     return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
 
 
 def in_words(error: BaseException) -> str:
     """
-    Return an exception as one line that is the same in every run.
+    Return an exception as one line without memory addresses: the same in every run.
     """
     words = ' '.join(str(error).split())
     words = re.sub(r'\b0x[0-9a-fA-F]+', '0x…', words)

@@ -180,7 +180,7 @@ def quantisation(kind: str, dtype: Any) -> Any:
 
 def _check_words(tokenizer: Any, folder: Path) -> None:
     """
-    Refuse a tokenizer that knows no words.
+    Refuse a tokenizer without a vocabulary.
     """
     special = set(tokenizer.all_special_ids)
     if not any(i not in special for i in tokenizer.get_vocab().values()):

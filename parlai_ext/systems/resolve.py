@@ -47,7 +47,8 @@ class Resolution:
 
 def resolve(system: System, datapath: str | None = None) -> Resolution:
     """
-    Check the system's weights, agent, options and files; the network is not touched.
+    Return whether a system is present, to be downloaded or missing, after a check of
+    its weights, agent, options and files. The network is not touched.
     """
     prepare_parlai()
     status, where, reason = MISSING, '', None
@@ -144,7 +145,7 @@ def _check_options(system: System, agent: str) -> None:
 
 def _agent_names_like(agent: str) -> list[str]:
     """
-    Return agent names of the same form as this one.
+    Return the known agent names that are written in the same form as this one.
     """
     prefix, room = (
         ('ext:', 'parlai_ext') if agent.startswith('ext:') else ('', 'parlai')

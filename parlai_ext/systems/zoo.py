@@ -61,7 +61,7 @@ def needed_downloads(path: str, datapath: str | None) -> list[str]:
 
 def _noted_urls(path: str, datapath: str) -> list[str]:
     """
-    Return what the zoo's module would download to this data folder.
+    Return the URLs that the zoo's module would download to this data folder.
     """
     from parlai.core import build_data
 
@@ -133,7 +133,8 @@ def zoo_paths() -> list[str]:
 @contextlib.contextmanager
 def _only_noting(urls: list[str]) -> Iterator[None]:
     """
-    Replace what touches network or disk in ParlAI's downloader; note the addresses.
+    Replace the functions of ParlAI's downloader that touch network or disk by ones that
+    note the URLs.
     """
 
     def note(url: str, *args: Any, **kwargs: Any) -> None:

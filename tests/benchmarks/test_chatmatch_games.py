@@ -10,7 +10,7 @@ from statistics import mean
 import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.scoring.chatmatch.game import misfit, play, raw_scores
+from parlai_ext.scoring.chatmatch.game import game_values, raw_scores, why_no_game
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, READINGS, chatmatch_options
 from parlai_ext.scoring.chatmatch.turns import Material
 from tests.support.chatmatch_samples import (
@@ -99,7 +99,7 @@ def test_perplexities_are_capped():
 
 
 def test_a_turn_of_one_character_has_the_capped_perplexity():
-    turns = play(
+    turns = game_values(
         game([*QUIZ[:4], '.', *QUIZ[5:]]), chatmatch_options('released'), MATERIAL
     ).turns
     assert turns[4]['fluency'].value == -50
@@ -181,7 +181,7 @@ def test_a_self_chat_adds_counts_and_averages_means():
     ],
 )
 def test_what_is_no_game_says_why(dialogue, reason):
-    assert misfit(dialogue).startswith(reason)
+    assert why_no_game(dialogue).startswith(reason)
     names = {u.speaker for u in dialogue.utterances}
     nothing = dict.fromkeys(DIMENSIONS)
     assert raw(dialogue) == {name: nothing for name in names}
@@ -193,7 +193,7 @@ def test_what_is_no_game_says_why(dialogue, reason):
 )
 def test_no_value_is_a_reason_and_never_nan(reading, texts):
     material = Material({}, [()] * len(texts), [None] * len(texts))
-    for side in play(game(texts), chatmatch_options(reading), material).sides:
+    for side in game_values(game(texts), chatmatch_options(reading), material).sides:
         for one in side.values():
             assert (one.value is None) == bool(one.reason)
             assert one.value is None or math.isfinite(one.value)
@@ -201,7 +201,9 @@ def test_no_value_is_a_reason_and_never_nan(reading, texts):
 
 def test_all_turns_repeated_leaves_no_fluency():
     texts = ['hi', 'x', *['same here'] * 6]
-    even = play(game(texts), chatmatch_options('released_fixed'), Material()).sides[0]
+    even = game_values(
+        game(texts), chatmatch_options('released_fixed'), Material()
+    ).sides[0]
     assert even['proactivity'].value == 0  # turn 2 is no repetition yet
     assert even['fluency'].reason.startswith('not counted: given; no language model')
 
@@ -210,7 +212,7 @@ def test_all_turns_repeated_leaves_no_fluency():
 def games():
     return {
         folder: {
-            name: play(
+            name: game_values(
                 dialogue,
                 chatmatch_options('released'),
                 Material(read_concepts(f'lemma_{folder}', name)),

@@ -116,7 +116,8 @@ class JudgedSet:
 
     def groups(self) -> list[int]:
         """
-        Return a number for each item, the same for items that are drawn together.
+        Return the group of each item as a number: a bootstrap draws the items of a
+        group together.
         """
         if self.unit == 'context':
             numbers: dict[tuple[str, ...], int] = {}
@@ -147,7 +148,8 @@ class JudgedSet:
 
 def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:
     """
-    Return a number for each turn with its context, the same within one dialogue.
+    Return the number of each turn's dialogue: turns whose contexts continue each other
+    are of one dialogue.
 
     Turns of one dialogue begin alike: one, its context included, begins the next.
     """

@@ -126,6 +126,10 @@ class Causal:
         return answers
 
     def _to_tokens(self, question: Question) -> TokenQuestion:
+        """
+        Return a question as token ids. The context loses its oldest tokens if it does
+        not fit into the model's positions together with the longest continuation.
+        """
         context: tuple[int, ...] = ()
         cut, given = 0, question.context
         # without a vectorizer, a context of texts counts as empty
@@ -232,7 +236,8 @@ def sequence_logprobs(pack: Pack, logprobs: Sequence[float]) -> Rows:
 
 def reserved_positions(positions: int) -> int:
     """
-    Return how many positions a context leaves free, needed or not.
+    Return how many of a model's positions are kept free for continuations, so that
+    contexts are cut alike whatever follows.
     """
     return min(REPLY, positions // 4)
 
@@ -391,8 +396,8 @@ def _only_rows(
     layer: torch.nn.Module, rows: Sequence[int], num_passed: int | None = None
 ) -> Iterator[list[torch.Tensor]]:
     """
-    Give a layer only these rows of the flattened batch, and yield a list that holds
-    them, as one tensor, once the model has run.
+    Restrict a layer to some rows of the flattened batch. After the model has run, the
+    yielded list holds those rows as one tensor.
 
     :param num_passed: give the layer only the first so many of them; the list holds
         them all.

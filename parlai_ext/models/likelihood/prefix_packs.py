@@ -135,7 +135,7 @@ def pack_questions(
 
 def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[Pack]:
     """
-    Return packs, one tree each, that hold all these parts.
+    Return packs, one tree each, that hold all these parts of questions.
 
     A part whose tree would be too large is divided into pieces. Sorted by context, a
     piece joins the tree of the piece before it if that is cheaper than a tree alone.
@@ -169,7 +169,8 @@ def _is_cheaper_joined(pack: Pack, other: Pack, costs: TreeCosts) -> bool:
 
 def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
     """
-    Yield a part in pieces, each with a tree of about the best size.
+    Divide a part of a question whose tree would be too large into parts of about the
+    best size.
     """
     replies = sorted(part.replies, key=lambda reply: reply[1])
     inner = [ids[:-1] for _, ids in replies]

@@ -107,6 +107,11 @@ class Seq2Seq:
     def _decode_paths(
         self, encoded: EncodedContexts, ys: torch.Tensor, rows: torch.Tensor
     ) -> torch.Tensor:
+        """
+        Return the decoder's output for paths from root to leaf: path ``ys[i]`` belongs
+        to the context ``rows[i]``, whose cross-attention keys and values are used
+        again.
+        """
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         layers: list[Any] = [SelectedRows(layer, rows) for layer in encoded.keys_values]
         cache.cross_attention_cache.layers = layers
@@ -131,7 +136,8 @@ class Seq2Seq:
 
 def root_paths(mask: torch.Tensor) -> tuple[list[int], list[list[int]]]:
     """
-    Return, for each leaf of each tree, the tree's index and the nodes from its root.
+    Return, for each leaf of each tree, the tree's index and the nodes from the root to
+    the leaf.
 
     :param mask: ``[trees, nodes, nodes]``; a node comes after those that it follows,
         the root of a tree is its first, and padding does not see it.

@@ -102,7 +102,8 @@ def all_but_function_words(dialogue: Dialogue) -> dict[str, str]:
 
 def content_words_by_tags(dialogue: Dialogue, tagger: Tagger) -> dict[str, str]:
     """
-    Return the words that the tagger once takes for content words.
+    Return the words that the tagger tags as nouns, verbs or adjectives, with their
+    concepts.
     """
     stems: dict[str, str] = {}
     for text in dict.fromkeys(u.text for u in dialogue.utterances):
@@ -210,7 +211,7 @@ def important_concepts(
     texts: Sequence[str], concepts: Mapping[str, str], share: float
 ) -> set[str]:
     """
-    Return this share of the concepts, those that the fewest turns mention.
+    Return the rarest concepts: a share of all, those that the fewest turns mention.
 
     Rare first is high inverse document frequency first. Among equals, the concept
     that was found first goes first.

@@ -41,9 +41,9 @@ def raw_scores(
     Everything is `None` where the dialogue is no game.
     """
     names = speakers(dialogue)
-    if misfit(dialogue):
+    if why_no_game(dialogue):
         return {name: dict.fromkeys(DIMENSIONS) for name in names}
-    values = values_by_speaker(names, play(dialogue, rules, material))
+    values = values_by_speaker(names, game_values(dialogue, rules, material))
     return {
         name: {dimension: value.value for dimension, value in side.items()}
         for name, side in values.items()
@@ -57,7 +57,7 @@ def speakers(dialogue: Dialogue) -> list[str]:
     return list(dict.fromkeys(u.speaker for u in dialogue.utterances))
 
 
-def misfit(dialogue: Dialogue) -> str | None:
+def why_no_game(dialogue: Dialogue) -> str | None:
     """
     Return why a dialogue is no game of two sides in turns; `None` when it is one.
 
@@ -75,9 +75,11 @@ def misfit(dialogue: Dialogue) -> str | None:
     return None
 
 
-def play(dialogue: Dialogue, rules: ChatMatchOptions, material: Material) -> GameValues:
+def game_values(
+    dialogue: Dialogue, rules: ChatMatchOptions, material: Material
+) -> GameValues:
     """
-    Return what the turns of a game give; it must be no `misfit`.
+    Return the values of a game; the dialogue must be one (see `why_no_game`).
     """
     texts = [utterance.text for utterance in dialogue.utterances]
     echoes = find_echoes(texts, rules)
@@ -93,7 +95,7 @@ def values_by_speaker(
     names: Sequence[str], game: GameValues
 ) -> dict[str, dict[str, Value]]:
     """
-    Return the sides' values under the speakers' names.
+    Return the values of the two sides under the speakers' names.
 
     In a self-chat both sides are one: counts are added, means averaged.
     """
@@ -148,7 +150,8 @@ def swap_sides(
     turns: Sequence[Mapping[str, Value]],
 ) -> tuple[dict[str, Value], dict[str, Value]]:
     """
-    Return the sides as the script mistakes them for each other.
+    Return the values of the sides with those exchanged that the released script gives
+    to the wrong side.
 
     Specificity always, and fluency where the first speaker has one unrepeated turn and
     the second more.

@@ -90,7 +90,7 @@ def contradicted_answer(
 
 def is_question(text: str, rules: ChatMatchOptions) -> bool:
     """
-    Return whether a repeated turn is a repeated question.
+    True if a repeated turn counts as a repeated question.
     """
     if not rules.manner.token_question:
         return '?' in text

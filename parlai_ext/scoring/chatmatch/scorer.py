@@ -14,10 +14,10 @@ from parlai_ext.scoring.chatmatch.concepts import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.game import (
     GameValues,
-    misfit,
-    play,
+    game_values,
     speakers,
     values_by_speaker,
+    why_no_game,
 )
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.turns import Material, Value, perplexities
@@ -95,7 +95,8 @@ class ChatMatch(Scorer):
 
     def materials(self, dialogues: Sequence[Dialogue]) -> list[Material]:
         """
-        Return what these games need besides their turns; the model is asked once.
+        Return the perplexities, entities and concepts of these games; the model is
+        asked once.
         """
         texts = [u.text for dialogue in dialogues for u in dialogue.utterances]
         names = self._names(texts)
@@ -116,9 +117,9 @@ class ChatMatch(Scorer):
 
     def game(self, dialogue: Dialogue) -> GameValues:
         """
-        Return turns, sides and links of one game; it must be no `misfit`.
+        Return the values of one game, which must be one (see `why_no_game`).
         """
-        return play(dialogue, self.options, self.materials([dialogue])[0])
+        return game_values(dialogue, self.options, self.materials([dialogue])[0])
 
     def _names(self, texts: Sequence[str]) -> list[list[str]] | None:
         if self.recogniser is None:
@@ -139,17 +140,18 @@ class ChatMatch(Scorer):
         self, dialogue: Dialogue, material: Material, indices: Sequence[int]
     ) -> ScoredDialogue:
         """
-        Return the scores of one dialogue; of a `misfit` only why there are none.
+        Return the scores of one dialogue; of one that is no game, only the reason for
+        none.
         """
         judged = judged_speakers(dialogue, indices)
-        reason = misfit(dialogue)
+        reason = why_no_game(dialogue)
         if reason:
             nothing = dict.fromkeys(DIMENSIONS, Value(None, reason))
             missing_scores = [
                 s for name in judged for s in scores(dialogue, None, name, nothing)
             ]
             return ScoredDialogue(dialogue.id, tuple(missing_scores))
-        game = play(dialogue, self.options, material)
+        game = game_values(dialogue, self.options, material)
         all_scores = [
             score
             for i in indices

@@ -111,7 +111,8 @@ def why_place_not_counted(
     dialogue: Dialogue, rules: ChatMatchOptions
 ) -> list[str | None]:
     """
-    Return why a turn does not count because of its place: nobody said it, or last.
+    Return why a turn does not count because of where it stands: it is given, or the
+    last of an even number.
     """
     n = len(dialogue.utterances)
     reasons: list[str | None] = [

@@ -126,6 +126,9 @@ def messages(turns: Sequence[ChatTurn], style: ChatStyle) -> list[dict[str, str]
 
 
 def _joined_by_role(turns: Sequence[ChatTurn]) -> list[dict[str, str]]:
+    """
+    Return turns as messages of a chat model; neighbours of one role become one message.
+    """
     joined: list[dict[str, str]] = []
     for turn in turns:
         role = 'assistant' if turn.mine else 'user'
