@@ -59,6 +59,9 @@ def _level_lines(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _cell(correlation: Mapping[str, float | None]) -> str:
+    """
+    Return a correlation as text, with its interval.
+    """
     if correlation['value'] is None:
         return DASH
     if correlation['low'] is None:
@@ -68,6 +71,9 @@ def _cell(correlation: Mapping[str, float | None]) -> str:
 
 
 def _reasons(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """
+    Yield why a variant has no correlation, and how many of its points have no score.
+    """
     for variant, row in cells.items():
         if 'reason' in row:
             yield f'{variant}: {row["reason"]}'

@@ -207,6 +207,9 @@ def money(dollars: float) -> str:
 
 
 def _is_plain(char: str) -> bool:
+    """
+    True if a character can be shown as it is.
+    """
     if char in KEPT:
         return True
     # Arabic number signs are format characters with a shape of their own
@@ -216,6 +219,9 @@ def _is_plain(char: str) -> bool:
 
 
 def _stand_in(char: str) -> str:
+    """
+    Return the visible text in place of a hidden character.
+    """
     code = ord(char)
     if code < 0x20:
         return chr(0x2400 + code)

@@ -105,6 +105,9 @@ def _inner(where: str, key: str) -> str:
 
 
 def _expect(data: Any, accepted: tuple[type, ...], words: str, where: str) -> Any:
+    """
+    Return the data if it is of an accepted type; refuse it by its place otherwise.
+    """
     if not isinstance(data, accepted):
         raise WrongType(f'{where or "the file"}: {words} expected, not {data!r:.60}')
     return data

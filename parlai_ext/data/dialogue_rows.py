@@ -239,6 +239,9 @@ def _json_rows(source: SourceFile) -> Iterator[DialogueRow]:
 def _row(
     source: SourceFile, line: int, name: str, record: Mapping[str, Any]
 ) -> DialogueRow:
+    """
+    Return the row of a record, or a row that holds the problem with it.
+    """
     try:
         turn = _turn(record, line, 'the row')
         return DialogueRow(line, name, turn, _turn_number(record.get('turn')))

@@ -159,6 +159,10 @@ def _first_problem(
 
 
 def _repeated_speaker(turns: Sequence[SourceTurn]) -> tuple[int, str] | None:
+    """
+    Return line and description of the first turn whose speaker also spoke the one
+    before.
+    """
     for before, turn in zip(turns, turns[1:], strict=False):
         if turn.speaker == before.speaker:
             problem = f'{brief(turn.speaker)} speaks twice in a row'

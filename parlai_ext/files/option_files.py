@@ -85,6 +85,9 @@ def missing_file(path: str) -> str:
 
 
 def _hint(wanted: Path) -> str:
+    """
+    Return a hint at the most similar file name in the same folder.
+    """
     try:
         names = os.listdir(wanted.parent)
     except OSError:

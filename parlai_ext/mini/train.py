@@ -112,6 +112,10 @@ def lessons(agent: Any, job: Job, seed: int) -> Iterator[list[Any]]:
 
 
 def _facts(agent: Any, job: Job, step: int) -> dict[str, float]:
+    """
+    Return the facts about a model after so many updates: its size and its held-out
+    loss.
+    """
     from parlai_ext.mini.corpus import held_out_loss
 
     size = sum(tensor.numel() for tensor in agent.model.parameters())

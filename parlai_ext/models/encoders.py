@@ -130,6 +130,9 @@ class MeanPooling(TextModel):
         return self.too_many([(text,) for text in texts])
 
     def _pooled(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """
+        Return the mean of the last hidden states of each text, padding left out.
+        """
         states = self.model(**inputs).last_hidden_state
         mask = inputs['attention_mask'].unsqueeze(-1).to(states.dtype)
         return (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
@@ -170,6 +173,10 @@ class SequenceClassifier(TextModel):
         return self.too_many(_pairs(texts, seconds))
 
     def _rows(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """
+        Return the probabilities of the labels of each text: independent ones for a
+        multi-label model, else of sum 1.
+        """
         logits = self.model(**inputs).logits
         if self.model.config.problem_type == MULTI_LABEL or logits.shape[1] == 1:
             return logits.sigmoid()
@@ -177,6 +184,9 @@ class SequenceClassifier(TextModel):
 
 
 def _pairs(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Texts]:
+    """
+    Return each text, or each pair of a text and its second, as a tuple.
+    """
     if seconds is None:
         return [(text,) for text in texts]
     return list(zip(texts, seconds, strict=True))

@@ -206,8 +206,8 @@ def judge_signature(
     folder: Path, network: Any, reads: Mapping[str, Any], system: System
 ) -> str:
     """
-    Return the line that fixes the judge's numbers; the paths of its files are no part
-    of it.
+    Return the signature of a judge: one line that holds all that its numbers depend on,
+    and no paths.
 
     :param reads: how turns become tokens.
     """

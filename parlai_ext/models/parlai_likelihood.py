@@ -177,6 +177,10 @@ class AgentVectorizer:
         return self.known_replies[text]
 
     def _observe(self, text: str) -> tuple[list[int], int]:
+        """
+        Let the agent observe a turn. Return the token ids of its history, and how many
+        it cut.
+        """
         seen = self.listener.observe(Message(text=text, episode_done=False))
         vector = seen.get('text_vec')
         if vector is None:  # a history without a single character
@@ -188,8 +192,8 @@ class AgentVectorizer:
 
 def judge_signature(agent: TorchGeneratorAgent) -> str:
     """
-    Return the line that fixes the judge's numbers; the path of its file is no part of
-    it.
+    Return the signature of a judge: one line that holds all that its numbers depend on,
+    and no paths.
     """
     opt = agent.opt
     files = [Path(opt['model_file'])]

@@ -280,7 +280,8 @@ def _resampled_items(
     members: Sequence[Places], bootstraps: int, seed: int
 ) -> Iterator[Places]:
     """
-    Yield ``[resample, item]`` places, without resamples of too few different groups.
+    Yield arrays ``[resample, item]`` of item indices. Resamples with fewer than
+    `FEWEST` different groups are left out.
 
     Groups of one size make wide arrays; unequal ones make one resample at a time.
     """
@@ -369,7 +370,8 @@ def _resampled_systems(
     left: Floats, right: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """
-    Draw systems with replacement in every row; keep the rows with three or more.
+    Draw systems with replacement in every row of two arrays ``[resample, system]``.
+    Rows with fewer than three different systems, or with a missing value, are left out.
     """
     chosen = rng.integers(left.shape[1], size=left.shape)
     left = np.take_along_axis(left, chosen, axis=1)

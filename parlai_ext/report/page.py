@@ -133,6 +133,10 @@ def _environment() -> Environment:
 
 
 def _finalize(value: Any) -> Any:
+    """
+    Return a value as the page shows it: numbers as text, hidden characters made
+    visible.
+    """
     if isinstance(value, Markup):
         return value
     if isinstance(value, float) or value is None:

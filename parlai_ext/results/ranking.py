@@ -258,6 +258,9 @@ def from_json(data: Any) -> Ranking:
 
 
 def _with_dimension(rows: Any, dimension: str) -> Any:
+    """
+    Return the rows of a file with the dimension that they are under.
+    """
     if not isinstance(rows, list):
         return rows
     return [

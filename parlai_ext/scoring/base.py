@@ -287,15 +287,16 @@ class Scorer:
 
     def signature_fields(self) -> Mapping[str, Any]:
         """
-        Return what fixes the numbers, besides name, version and models: the options
-        that are part of the signature, in order.
+        Return the options that are part of the signature, in order. Name, version and
+        models of the scorer are added to them.
         """
         return signature_values(self.options)
 
     @cached_property
     def signature(self) -> str:
         """
-        The one line that fixes every number; it loads the models.
+        The signature: one line that holds all that the scores depend on. The models are
+        loaded for it.
         """
         self.load_models()
         self.models.complete = True

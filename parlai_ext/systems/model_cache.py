@@ -122,6 +122,9 @@ class ModelCache:
             self._drop([name])
 
     def _drop(self, names: Iterable[str]) -> None:
+        """
+        Drop players by name, after what they used is written down.
+        """
         for name in names:
             self.ledger.end(name, self._players.pop(name).agent)
         _free_unused()
@@ -168,6 +171,9 @@ def _free_memory() -> int:
 
 
 def _free_unused() -> None:
+    """
+    Free the memory of dropped models.
+    """
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -64,6 +64,9 @@ class Participant:
             self.agent.self_observe(act)
 
     def _observe(self, act: Message) -> None:
+        """
+        Let the agent observe an act, and keep the observation that it will reply to.
+        """
         returned = self.agent.observe(act)
         agents_own = self.agent.observation
         torchlike = isinstance(self.agent, TorchAgent) or returned is None

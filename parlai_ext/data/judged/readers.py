@@ -93,7 +93,7 @@ def read_fed(file: DataFile) -> Iterator[JudgedItem]:
 
 def read_dstc10(file: DataFile) -> Iterator[JudgedItem]:
     """
-    Yield the items of an organisers' ``*_eval.json``.
+    Yield the items of an ``*_eval.json`` of DSTC10's organisers: a list of objects.
     """
     for item_number, raw in enumerate(file.read_json(list), 1):
         yield _item(file, item_number, raw)
@@ -101,7 +101,7 @@ def read_dstc10(file: DataFile) -> Iterator[JudgedItem]:
 
 def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
     """
-    Yield the items of an organisers' test set, whose columns are lists.
+    Yield the items of a test set of DSTC10's organisers, whose columns are lists.
 
     Only the qualities of the card are read; others have added columns of their own.
     """

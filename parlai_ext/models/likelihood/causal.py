@@ -309,6 +309,10 @@ class TreeMasks:
         return masks if len(masks) > 1 else masks[self.kinds[0]]
 
     def _cast(self, seen: torch.Tensor) -> torch.Tensor:
+        """
+        Return a mask of truth values in the form that the model takes: as it is, or as
+        numbers to add.
+        """
         if self.additive is None:
             return seen
         least = torch.finfo(self.additive).min

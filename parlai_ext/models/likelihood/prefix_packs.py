@@ -105,6 +105,10 @@ class Pack:
 
     def _want(self, key: tuple[int, int], nodes: Iterable[int], ids: Ids) -> None:
         # the last node of a context that is told predicts none of its tokens
+        """
+        Note which edges of the tree (a node and the token after it) make up one
+        sequence.
+        """
         pairs = zip(nodes, ids, strict=False)
         self.rows[key] = [self.edges.setdefault(p, len(self.edges)) for p in pairs]
 

@@ -36,7 +36,8 @@ def raw_scores(
     dialogue: Dialogue, rules: ChatMatchOptions, material: Material
 ) -> dict[str, dict[str, float | None]]:
     """
-    Return each system's raw values of one game, by dimension; one for a self-chat.
+    Return each system's raw scores of one game, by dimension. A self-chat has one
+    system.
 
     Everything is `None` where the dialogue is no game.
     """
@@ -106,6 +107,9 @@ def values_by_speaker(
 
 
 def _joined(dimension: str, first: Value, other: Value) -> Value:
+    """
+    Return the value of a self-chat from those of its two sides.
+    """
     if first.value is None or other.value is None:
         return first if first.value is None else other
     total = first.value + other.value

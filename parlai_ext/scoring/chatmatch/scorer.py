@@ -122,6 +122,9 @@ class ChatMatch(Scorer):
         return game_values(dialogue, self.options, self.materials([dialogue])[0])
 
     def _names(self, texts: Sequence[str]) -> list[list[str]] | None:
+        """
+        Return the entities in each text; `None` without a recogniser.
+        """
         if self.recogniser is None:
             return None
         cut = self.options.manner.cuts_at_colon
@@ -131,6 +134,9 @@ class ChatMatch(Scorer):
         return [names[text] for text in seen]
 
     def _perplexities(self, texts: Sequence[str]) -> list[float | None] | None:
+        """
+        Return the perplexity of each text; `None` without a judge.
+        """
         for _, name in self.named_models():
             likelihood = self.models.likelihood(name)
             return perplexities(likelihood, texts, self.options.perplexity_unit)
@@ -179,6 +185,10 @@ def scores(
 
 
 def _evidence(game: GameValues, material: Material, i: int) -> tuple[float | None, ...]:
+    """
+    Return the evidence of turn ``i``: the turns that it repeats, contradicts and
+    recalls, and its perplexity.
+    """
     turns = (game.echoes.repeats[i], game.echoes.contradicts[i], game.recalls[i])
     fluent = material.perplexities
     return (*turns, None if fluent is None else fluent[i])
