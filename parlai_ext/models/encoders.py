@@ -83,7 +83,7 @@ class TextModel:
             start = stop
         return [rows[text] for text in texts]
 
-    def too_many(self, texts: Sequence[Texts]) -> list[int]:
+    def num_tokens_over_limit(self, texts: Sequence[Texts]) -> list[int]:
         """
         Return how many tokens of each text (or pair) are beyond the model's limit and
         not read.
@@ -127,7 +127,7 @@ class MeanPooling(TextModel):
         """
         Return how many tokens of each text are too many for the model.
         """
-        return self.too_many([(text,) for text in texts])
+        return self.num_tokens_over_limit([(text,) for text in texts])
 
     def _pooled(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """
@@ -170,7 +170,7 @@ class SequenceClassifier(TextModel):
         """
         Return how many tokens of each text (or pair) are too many for the model.
         """
-        return self.too_many(_pairs(texts, seconds))
+        return self.num_tokens_over_limit(_pairs(texts, seconds))
 
     def _rows(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """
