@@ -127,12 +127,17 @@ def test_two_versions_are_never_mixed(get, server, honest):
     assert get() == BODY[::-1]
 
 
-@pytest.mark.parametrize(
-    'note', ['', '[]', '{', '{"size": 5}', '{"url": 1, "version": "x", "size": 99}']
-)
+@pytest.mark.parametrize('note', [b'', b'"other"', b'"one"\n', b'\xff\x00', None])
 def test_a_damaged_note_means_starting_anew(get, server, tmp_path, note):
     (tmp_path / 'file.part').write_bytes(b'rubbish that is long enough')
-    (tmp_path / 'file.json').write_text(note)
+    if note is not None:
+        (tmp_path / 'file.version').write_bytes(note)
+    assert get() == BODY
+
+
+def test_a_part_that_is_too_long_means_starting_anew(get, server, tmp_path):
+    (tmp_path / 'file.part').write_bytes(bytes(len(BODY) + 1))
+    (tmp_path / 'file.version').write_text(server.etag)
     assert get() == BODY
 
 

@@ -1,16 +1,14 @@
 """
 Download of one file over http: resumed where it stopped, and checked for its kind.
 
-A partly downloaded file is ``file.part`` in a folder of its own; ``file.json`` beside
-it holds the version and size of the whole file. Both stay there until the caller takes
-the file, so that the next run continues a download that was interrupted or killed.
+A partly downloaded file is ``file.part`` in a folder of its own, with the version that
+the server named in ``file.version``; when all has come, it is renamed to ``file``. So
+the next run continues a download that was interrupted or killed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
-import json
 import os
 import re
 import shutil
@@ -66,15 +64,15 @@ class DownloadSettings:
     pause: float = 1.0
 
 
-class Unreachable(UserError):
-    """
-    No connection to the server: there is no network, or no such host.
-    """
-
-
 class _Interrupted(UserError):
     """
     A failure that may pass: worth another try.
+    """
+
+
+class Unreachable(_Interrupted):
+    """
+    No connection to the server: there is no network, or no such host.
     """
 
 
@@ -90,18 +88,25 @@ class FileDownload:
 
     @property
     def data(self) -> Path:
+        """
+        The whole file, once it is here.
+        """
+        return self.folder / 'file'
+
+    @property
+    def part(self) -> Path:
         return self.folder / 'file.part'
 
     @property
     def note(self) -> Path:
-        return self.folder / 'file.json'
+        return self.folder / 'file.version'
 
     def n_bytes(self) -> int:
-        return self.data.stat().st_size if self.data.is_file() else 0
+        return self.part.stat().st_size if self.part.is_file() else 0
 
     def remove(self) -> None:
-        self.data.unlink(missing_ok=True)
-        self.note.unlink(missing_ok=True)
+        for path in (self.part, self.note, self.data):
+            path.unlink(missing_ok=True)
 
     def run(self) -> Entry:
         """
@@ -111,16 +116,12 @@ class FileDownload:
         :raises UserError: when the file cannot be had. Its part stays for the next run,
             unless it is something else than the file.
         """
-        failures, most = 0, self.n_bytes()
-        for attempt in itertools.count():
+        failures, most, connected = 0, self.n_bytes(), False
+        while not self.data.is_file():
             try:
                 self._request_missing()
-                self._check_kind()
-                with open(self.data, 'rb') as file:
-                    digest = hashlib.file_digest(file, 'sha256').hexdigest()
-                return Entry(digest, self.n_bytes())
-            except (_Interrupted, Unreachable) as e:
-                if attempt == 0 and isinstance(e, Unreachable):
+            except _Interrupted as e:
+                if isinstance(e, Unreachable) and not connected:
                     raise
                 progressed = self.n_bytes() - most >= self.settings.least
                 failures = 0 if progressed else failures + 1
@@ -129,51 +130,54 @@ class FileDownload:
                     rest = f'; another run continues after {most:,} bytes'
                     raise UserError(f'{e}{rest if most else ""}') from None
                 time.sleep(self.settings.pause * 2 ** max(failures - 1, 0))
-        raise AssertionError('attempts end above')
+            connected = True
+        with open(self.data, 'rb') as file:
+            digest = hashlib.file_digest(file, 'sha256').hexdigest()
+        return Entry(digest, self.data.stat().st_size)
 
     def _request_missing(self) -> None:
         """
         Request the bytes that are missing, once, and append them.
         """
-        version, size = self._read_note()
-        start = self.n_bytes()
-        if start and start == size:
-            return
+        start, version = self.n_bytes(), self._noted_version()
         headers = {'Accept-Encoding': 'identity'}
-        if version and size and 0 < start < size:
+        if start and version:
             headers |= {'Range': f'bytes={start}-', 'If-Range': version}
-        else:
-            self.remove()  # nothing here can be continued with certainty
-            start, size = 0, None
         with requests.Session() as session:
             session.max_redirects = MAX_REDIRECTS
             with self._response(session, headers) as response:
                 if response.status_code in (206, 416):
-                    if not _continues(response, start, size, version):
-                        self.remove()
-                        raise _Interrupted(f'{self.url} has changed meanwhile')
+                    size = self._whole_size(response, start, version)
                 else:
-                    size, version = self._size(response), _version(response.headers)
+                    size = self._size(response)
                     self.remove()
-                    self._write_note(version, size)
+                    write_file(self.note, _version(response.headers).encode())
                 self._append(response, size)
-        self._write_note(version, self.n_bytes())  # of chunks only the end has the size
+        self._check_kind()
+        os.replace(self.part, self.data)
 
-    def _read_note(self) -> tuple[str, int | None]:
+    def _noted_version(self) -> str:
         """
-        Return version and size of the whole file as noted when its download began:
-        `''` and `None` if the note is missing or damaged.
+        Return the version of the part; '' when none is known.
         """
-        try:
-            noted = json.loads(self.note.read_bytes())
-            version, size = noted['version'], noted['size']
-        except (OSError, ValueError, KeyError, TypeError):
-            return '', None
-        is_valid = isinstance(version, str) and isinstance(size, int)
-        return (version, size) if is_valid else ('', None)
+        noted = self.note.read_bytes() if self.note.is_file() else b''
+        version = noted.decode('ascii', 'ignore')
+        return version if version.isprintable() else ''
 
-    def _write_note(self, version: str, size: int | None) -> None:
-        write_file(self.note, json.dumps({'version': version, 'size': size}).encode())
+    def _whole_size(self, response: requests.Response, start: int, version: str) -> int:
+        """
+        Return the size of the whole file that a response continues.
+
+        :raises _Interrupted: when it does not continue the part, which is removed.
+        """
+        sent = CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
+        same_version = _version(response.headers) in ('', version)
+        if response.status_code == 206 and sent and same_version:
+            first, size = map(int, sent.groups())
+            if first == start < size:
+                return size
+        self.remove()
+        raise _Interrupted(f'{self.url} has changed meanwhile')
 
     def _response(
         self, session: requests.Session, headers: Mapping[str, str]
@@ -249,7 +253,7 @@ class FileDownload:
         # read1 returns what there is; without it (urllib3 1) a drip is not seen as one
         read = getattr(response.raw, 'read1', response.raw.read)
         since, before = time.monotonic(), start
-        with open(self.data, 'ab') as file, bar:
+        with open(self.part, 'ab') as file, bar:
             while max(size or 0, file.tell()) <= room:
                 try:
                     chunk = read(CHUNK, decode_content=False)
@@ -279,7 +283,7 @@ class FileDownload:
         """
         Remove and refuse a file that is not what its name says: mostly an error page.
         """
-        with open(self.data, 'rb') as file:
+        with open(self.part, 'rb') as file:
             head = file.read(512)
         suffix = Path(urlsplit(self.url).path.lower()).suffix
         is_page = WEB_PAGE.match(head.removeprefix(b'\xef\xbb\xbf'))
@@ -328,18 +332,3 @@ def _version(headers: Mapping[str, str]) -> str:
     etag = headers.get('ETag', '')
     is_strong = etag and not etag.startswith('W/')
     return etag if is_strong else headers.get('Last-Modified', '')
-
-
-def _continues(
-    response: requests.Response, start: int, size: int | None, version: str
-) -> bool:
-    """
-    True if a response holds the missing bytes of the file that is here in part.
-    """
-    sent = CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
-    return (
-        response.status_code == 206
-        and sent is not None
-        and [int(n) for n in sent.groups()] == [start, size]
-        and _version(response.headers) in ('', version)
-    )
