@@ -202,7 +202,6 @@ def test_without_safetensors_the_other_format_is_asked_for():
 
 def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
     import huggingface_hub
-    import requests
     from huggingface_hub import constants
 
     def snapshot(repo, revision, allow_patterns):
@@ -214,7 +213,7 @@ def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
             return [path.name for path in model.iterdir()] + ['README.md']
 
     monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
-    monkeypatch.setattr(requests, 'head', lambda url, timeout: None)
+    monkeypatch.setattr(hub, 'is_reachable', lambda: True)
     monkeypatch.setattr(huggingface_hub, 'HfApi', Api)
     monkeypatch.setattr(huggingface_hub, 'snapshot_download', snapshot)
     assert hub.fetch_weights(REPO).parent.name == COMMIT
@@ -222,7 +221,6 @@ def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
 
 def test_a_download_that_fails_is_one_line(cache, monkeypatch):
     import huggingface_hub
-    import requests
     from huggingface_hub import constants
 
     class Api:
@@ -230,7 +228,7 @@ def test_a_download_that_fails_is_one_line(cache, monkeypatch):
             raise OSError('401 Client Error\nmany lines')
 
     monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
-    monkeypatch.setattr(requests, 'head', lambda url, timeout: None)
+    monkeypatch.setattr(hub, 'is_reachable', lambda: True)
     monkeypatch.setattr(huggingface_hub, 'HfApi', Api)
     with pytest.raises(UserError) as caught:
         hub.fetch_weights(REPO)

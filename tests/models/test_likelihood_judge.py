@@ -6,7 +6,6 @@ import math
 import shutil
 
 import pytest
-import requests
 import torch
 import yaml
 from parlai.core.agents import create_agent_from_model_file
@@ -18,6 +17,7 @@ from parlai_ext.models.parlai_likelihood import (
     keep_double_attention,
     load_judge,
 )
+from tests.support.no_network import refuse_connections
 from tests.support.tiny_models import make_generator, sentences
 
 TEXTS = tuple(sentences(12, seed=3))
@@ -181,10 +181,7 @@ def test_missing_model_file_is_one_line():
 
 
 def test_zoo_model_without_network_is_one_line(tmp_path, monkeypatch):
-    def unreachable(*_, **__):
-        raise requests.exceptions.ConnectTimeout
-
-    monkeypatch.setattr(requests.Session, 'send', unreachable)
+    refuse_connections(monkeypatch)
     with pytest.raises(UserError, match=r'cannot be downloaded: \S+BST9B') as e:
         load_judge('zoo:blender/blender_9B/model', datapath=str(tmp_path))
     assert '\n' not in str(e.value)

@@ -13,6 +13,7 @@ from parlai_ext.systems import candidates
 from parlai_ext.systems.candidates import candidates_file, parse_spec, to_download
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.resolve import resolve
+from tests.support.no_network import refuse_connections
 
 SMALLTALK = 'task:ext:smalltalk'
 
@@ -199,12 +200,7 @@ def test_an_unknown_task_names_the_nearest():
 
 
 def test_data_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
-    import requests
-
-    def offline(*args, **kwargs):
-        raise requests.exceptions.ConnectTimeout('no\nroute')
-
-    monkeypatch.setattr(requests.Session, 'request', offline)
+    refuse_connections(monkeypatch)
     with pytest.raises(
         UserError, match="data of task 'convai2' cannot be had"
     ) as caught:

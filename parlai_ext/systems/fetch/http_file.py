@@ -8,37 +8,36 @@ the next run continues a download that was interrupted or killed.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
 import shutil
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-import requests
-import urllib3
-from requests import exceptions
+import httpx2
 from tqdm import tqdm
 
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.lock_file import Entry
+from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 
-CHUNK = 2**18
 CONTENT_RANGE = re.compile(r'bytes (\d+)-\d+/(\d+)')
 WEB_PAGE = re.compile(rb'\s*<(!doctype|html|head|body|\?xml|error)', re.IGNORECASE)
 WEB_SUFFIXES = ('.html', '.htm', '.xml')
 FIRST_BYTES = {'.gz': b'\x1f\x8b', '.zip': b'PK', '.bz2': b'BZh', '.xz': b'\xfd7zXZ'}
 FIRST_BYTES['.tgz'] = FIRST_BYTES['.gz']
 MAX_REDIRECTS = 5
+HEADERS = {'Accept-Encoding': 'identity', 'User-Agent': 'parlai_ext'}
+# no other try would end in another way
+FINAL = (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects)
 
 
 @dataclass(frozen=True)
@@ -139,22 +138,61 @@ class FileDownload:
         """
         Request the bytes that are missing, once, and append them.
         """
-        start, version = self.n_bytes(), self._noted_version()
-        headers = {'Accept-Encoding': 'identity'}
-        if start and version:
-            headers |= {'Range': f'bytes={start}-', 'If-Range': version}
-        with requests.Session() as session:
-            session.max_redirects = MAX_REDIRECTS
-            with self._response(session, headers) as response:
-                if response.status_code in (206, 416):
-                    size = self._whole_size(response, start, version)
-                else:
-                    size = self._size(response)
-                    self.remove()
-                    write_file(self.note, _version(response.headers).encode())
-                self._append(response, size)
+        try:
+            run_in_loop(self._transfer())
+        except TimeoutError:
+            raise _Interrupted(f'{self.url} hardly sends anything') from None
+        except FINAL as e:
+            what = f'{self.url} cannot be requested: {printable(str(e))[:200]}'
+            raise UserError(what) from None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as e:
+            if 'CERTIFICATE' in str(e):
+                raise UserError(f'{self.url}: {printable(str(e))[:200]}') from None
+            raise Unreachable(f'{self.url} cannot be reached (no network?)') from None
+        except httpx2.HTTPError as e:
+            raise _Interrupted(f'{self.url} breaks off ({type(e).__name__})') from None
         self._check_kind()
         os.replace(self.part, self.data)
+
+    async def _transfer(self) -> None:
+        """
+        Make one request. Its deadline moves on with every ``least`` bytes.
+        """
+        start, version = self.n_bytes(), self._noted_version()
+        headers = {}
+        if start and version:
+            headers = {'Range': f'bytes={start}-', 'If-Range': version}
+        connect, stall = self.settings.connect, self.settings.stall
+        client = httpx2.AsyncClient(
+            headers=HEADERS,
+            verify=certificates(),
+            timeout=httpx2.Timeout(None, connect=connect),
+            follow_redirects=True,
+            max_redirects=MAX_REDIRECTS,
+            event_hooks={'request': [self._check_address]},
+        )
+        async with (
+            client,
+            asyncio.timeout(connect + stall) as deadline,
+            client.stream('GET', self.url, headers=headers) as response,
+        ):
+            size: int | None
+            if response.status_code in (206, 416):
+                size = self._whole_size(response, start, version)
+            else:
+                size = self._size(response)
+                self.remove()
+                write_file(self.note, _version(response.headers).encode())
+            await self._append(response, size, deadline)
+
+    async def _check_address(self, request: httpx2.Request) -> None:
+        """
+        Refuse, also of redirects, what is no http address, or leads from https to http.
+        """
+        schemes = ('https',) if self.url.startswith('https:') else ('https', 'http')
+        if request.url.scheme not in schemes:
+            address = printable(str(request.url))[:200]
+            raise UserError(f'{self.url} redirects to {address}')
 
     def _noted_version(self) -> str:
         """
@@ -164,7 +202,7 @@ class FileDownload:
         version = noted.decode('ascii', 'ignore')
         return version if version.isprintable() else ''
 
-    def _whole_size(self, response: requests.Response, start: int, version: str) -> int:
+    def _whole_size(self, response: httpx2.Response, start: int, version: str) -> int:
         """
         Return the size of the whole file that a response continues.
 
@@ -179,40 +217,7 @@ class FileDownload:
         self.remove()
         raise _Interrupted(f'{self.url} has changed meanwhile')
 
-    def _response(
-        self, session: requests.Session, headers: Mapping[str, str]
-    ) -> requests.Response:
-        """
-        Return the server's response, its body unread.
-
-        :raises _Interrupted: when it may work another time.
-        :raises UserError: when it will not.
-        """
-        patience = (self.settings.connect, self.settings.stall)
-        options: dict[str, Any] = {'timeout': patience, 'stream': True}
-        try:
-            response: requests.Response = _within(
-                self.settings.connect + 2 * self.settings.stall,
-                lambda: session.get(self.url, headers=headers, **options),
-            )
-        except TimeoutError:
-            raise _Interrupted(f'{self.url} does not finish its headers') from None
-        except exceptions.SSLError:
-            raise UserError(f'{self.url}: its certificate is not accepted') from None
-        except (exceptions.ConnectionError, exceptions.Timeout) as e:
-            if _never_connected(e):
-                what = f'{self.url} cannot be reached (no network?)'
-                raise Unreachable(what) from None
-            raise _Interrupted(f'{self.url} does not answer') from None
-        except exceptions.RequestException as e:  # also a redirect to no http address
-            what = f'{self.url} cannot be requested: {printable(str(e))[:200]}'
-            raise UserError(what) from None
-        for hop in (*response.history, response):
-            if self.url.startswith('https:') and not hop.url.startswith('https:'):
-                raise UserError(f'{self.url} redirects to {printable(hop.url)[:200]}')
-        return response
-
-    def _size(self, response: requests.Response) -> int | None:
+    def _size(self, response: httpx2.Response) -> int | None:
         """
         Return the size that a response gives; `None` when it comes in chunks.
 
@@ -220,7 +225,9 @@ class FileDownload:
         :raises UserError: for any other status, or when no size can be known.
         """
         status = response.status_code
-        answer = f'{self.url} answers {status} {printable(response.reason or "")[:200]}'
+        answer = (
+            f'{self.url} answers {status} {printable(response.reason_phrase)[:200]}'
+        )
         if status in (408, 425, 429) or status >= 500:
             raise _Interrupted(answer)
         if status != 200:
@@ -232,15 +239,43 @@ class FileDownload:
             raise UserError(f'{self.url} does not say how long it is')
         return int(length)
 
-    def _append(self, response: requests.Response, size: int | None) -> None:
+    async def _append(
+        self, response: httpx2.Response, size: int | None, deadline: asyncio.Timeout
+    ) -> None:
         """
         Append a response's body, as much as the disk has room for.
 
-        :raises _Interrupted: when it ends early, or hardly anything comes.
+        :raises _Interrupted: when it ends early.
         """
-        start = self.n_bytes()
+        start = counted = self.n_bytes()
         room = start + shutil.disk_usage(self.folder).free - SPARE_DISK
-        bar = tqdm(
+        now = asyncio.get_running_loop().time
+        deadline.reschedule(now() + self.settings.stall)
+        with open(self.part, 'ab') as file, self._bar(start, size) as bar:
+            self._check_room(start, size or 0, room)
+            async for chunk in response.aiter_raw():
+                self._check_room(start, file.tell() + len(chunk), room)
+                file.write(chunk)
+                bar.update(len(chunk))
+                if file.tell() - counted >= self.settings.least:
+                    counted = file.tell()
+                    deadline.reschedule(now() + self.settings.stall)
+            file.flush()
+            os.fsync(file.fileno())
+        if size is not None and self.n_bytes() != size:
+            what = f'ends after {self.n_bytes():,} of {size:,} bytes'
+            raise _Interrupted(f'{self.url} {what}')
+
+    def _check_room(self, start: int, needed: int, room: int) -> None:
+        if needed <= room:
+            return
+        if not start:
+            self.remove()
+        what = f'needs more than {room:,} bytes, for which {self.folder}'
+        raise UserError(f'{self.url} {what} has room')
+
+    def _bar(self, start: int, size: int | None) -> tqdm:
+        return tqdm(
             desc='/'.join(self.url.rsplit('/', 2)[1:]),
             total=size,
             initial=start,
@@ -250,34 +285,6 @@ class FileDownload:
             disable=not self.settings.progress,
             mininterval=0.5 if sys.stderr.isatty() else 10,
         )
-        # read1 returns what there is; without it (urllib3 1) a drip is not seen as one
-        read = getattr(response.raw, 'read1', response.raw.read)
-        since, before = time.monotonic(), start
-        with open(self.part, 'ab') as file, bar:
-            while max(size or 0, file.tell()) <= room:
-                try:
-                    chunk = read(CHUNK, decode_content=False)
-                except (urllib3.exceptions.HTTPError, OSError) as e:
-                    what = f'{self.url} breaks off ({type(e).__name__})'
-                    raise _Interrupted(what) from None
-                if not chunk:
-                    break
-                file.write(chunk)
-                bar.update(len(chunk))
-                if time.monotonic() - since > self.settings.stall:
-                    if file.tell() - before < self.settings.least:
-                        raise _Interrupted(f'{self.url} hardly sends anything')
-                    since, before = time.monotonic(), file.tell()
-            else:
-                if not start:
-                    self.remove()
-                what = f'needs more than {room:,} bytes, for which {self.folder}'
-                raise UserError(f'{self.url} {what} has room')
-            file.flush()
-            os.fsync(file.fileno())
-        if size is not None and self.n_bytes() != size:
-            what = f'ends after {self.n_bytes():,} of {size:,} bytes'
-            raise _Interrupted(f'{self.url} {what}')
 
     def _check_kind(self) -> None:
         """
@@ -297,30 +304,6 @@ class FileDownload:
             return
         self.remove()
         raise UserError(f'{self.url} gives {what}, which was removed')
-
-
-def _within(seconds: float, function: Callable[[], Any]) -> Any:
-    """
-    Return what a function returns, or raise `TimeoutError` after so many seconds.
-
-    The timeouts of requests begin anew with every byte of a header.
-    """
-    future: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(function())
-        except Exception as e:  # it belongs to the caller's thread
-            future.set_exception(e)
-
-    threading.Thread(target=work, daemon=True).start()
-    return future.result(seconds)
-
-
-def _never_connected(error: Exception) -> bool:
-    reason = getattr(error.args[0] if error.args else None, 'reason', None)
-    unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ProxyError)
-    return isinstance(error, exceptions.ConnectTimeout) or isinstance(reason, unmet)
 
 
 def _version(headers: Mapping[str, str]) -> str:
