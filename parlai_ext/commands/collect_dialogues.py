@@ -39,8 +39,8 @@ class CollectDialogues(Command):
 
     def _collect(self, options: PlanOptions, machine: Machine) -> Any:
         from parlai_ext.collect.collect import collect
+        from parlai_ext.collect.forecast import comparison_lines, timed
         from parlai_ext.collect.plan import prepare
-        from parlai_ext.collect.timing import comparison_lines, timed
         from parlai_ext.collect.trials import try_before_run
 
         trials = read_options(TrialOptions, flag_values(TrialOptions, self.opt))
@@ -59,7 +59,7 @@ class CollectDialogues(Command):
             f'{report.n_played} dialogues collected, {report.n_skipped} were there or '
             f'left out: {run.root / "dialogues"}'
         )
-        for line in comparison_lines(run.root):
+        for line in comparison_lines(run):
             print(line)
         if report.problems:
             raise UserError(f'not all could be collected: {report.problems[0]}')

@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from parlai_ext.core.errors import UserError, nearest, printable
-from parlai_ext.core.options import truth
+from parlai_ext.core.options import read_truth
 
 COMMANDS = {
     'evaluate_systems': 'parlai_ext.commands.evaluate_systems:EvaluateSystems',
@@ -83,7 +83,7 @@ class Command:
             description=cls.description,
             allow_abbrev=False,
         )
-        parser.register('type', 'bool', truth)
+        parser.register('type', 'bool', read_truth)
         cls.add_arguments(parser)
         return parser
 

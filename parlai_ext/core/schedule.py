@@ -46,6 +46,13 @@ class Block:
 
     shards: tuple[ShardKey, ...]
 
+    @property
+    def n_dialogues(self) -> int:
+        """
+        The number of dialogues in its shards.
+        """
+        return sum(shard.n_dialogues for shard in self.shards)
+
 
 def dialogue_id(pairing_id: str, opener_id: str) -> str:
     """
