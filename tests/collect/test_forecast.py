@@ -71,7 +71,8 @@ def test_a_forecast_is_read_as_it_was_saved(tmp_path):
 
 def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):
     roster = Roster((System('t', {}),), (System('p', {}),))
-    run = open_run(tmp_path, roster, [Opener.from_utterances(('Hi.', 'Hello.'), 'here')], 1)
+    openers = [Opener.from_utterances(('Hi.', 'Hello.'), 'here')]
+    run = open_run(tmp_path, roster, openers, 1)
     settings = {key: str(run.manifest['collect'][key]) for key in SETTINGS}
     save_forecast(tmp_path, forecast(settings=settings))
     actual = {
