@@ -93,7 +93,9 @@ def test_a_dialogue_of_12_utterances_on_either_side(name, way, built):
         ),
     ],
 )
-def test_what_a_strict_template_gets_of_an_own_first_turn(policy, expected, llama):
+def test_a_strict_template_gets_the_first_turn_as_the_policy_says(
+    policy, expected, llama
+):
     player = loaded(llama, system_prompt='', first_turn=policy)
     found = prompt_text(player, after_own_turn(player)).replace(' ', '')
     assert found == expected.replace(' ', '') + '<|assistant|>'
@@ -123,7 +125,7 @@ def test_a_plain_form_can_be_asked_of_a_chat_model(llama):
     assert prompt_text(player, participant) == 'warm </s> tea </s>'
 
 
-def test_where_an_own_separator_comes_the_reply_ends(gpt2):
+def test_a_reply_ends_at_the_turn_separator(gpt2):
     free = reply_to(gpt2).text
     word = free.split()[2]
     ended = reply_to(gpt2, hf_turn_separator=f' {word} ')
@@ -146,7 +148,7 @@ def test_weights_are_shared_and_counted(gpt2):
 
 
 @pytest.mark.parametrize('dtype', ['auto', 'float32', 'bfloat16', 'float16', 'float64'])
-def test_dtype(dtype, gpt2):
+def test_weights_have_the_dtype_that_is_asked_for(dtype, gpt2):
     model = loaded(gpt2, hf_dtype=dtype).agent.model
     wanted = 'float32' if dtype == 'auto' else dtype
     assert {weight.dtype for weight in model.parameters()} == {getattr(torch, wanted)}

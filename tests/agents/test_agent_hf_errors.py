@@ -66,7 +66,7 @@ def test_weights_in_a_pickle_run_nothing(model, tmp_path):
     assert marker.exists()
 
 
-def test_nor_do_they_without_the_guard_of_model_files(model, tmp_path):
+def test_weights_in_a_pickle_run_nothing_even_without_our_guard(model, tmp_path):
     as_bin(model, {'lm_head.weight': Trap(tmp_path / 'marker')})
     with pytest.raises(UserError, match='^hf_model: the model in '):
         load_model(ModelOptions(model=str(model), device='cpu'))

@@ -97,7 +97,7 @@ def test_options_that_change_replies_change_the_identity(opt, model):
     assert identity(seat(model, **opt)) != identity(seat(model))
 
 
-def test_the_place_does_not(model):
+def test_the_device_is_no_part_of_the_identity(model):
     assert identity(seat(model, hf_device='cpu')) == identity(seat(model))
 
 
@@ -163,7 +163,7 @@ def test_the_memory_that_weights_will_take(opt, of_its_own, model):
     assert HF.weight_bytes(seat(model, **opt)) == pytest.approx(stored * of_its_own)
 
 
-def test_what_is_not_here_takes_no_memory_yet(cache):
+def test_a_model_not_downloaded_takes_no_memory_yet(cache):
     assert HF.weight_bytes(seat(REPO)) == 0
 
 

@@ -110,7 +110,7 @@ def test_a_system_that_goes_down_is_one_line_and_others_play_on(tmp_path, url):
     assert len(after.utterances) == 12
 
 
-def test_what_was_spent_outlives_the_agent(tmp_path, url):
+def test_spending_is_counted_on_after_an_agent_is_loaded_again(tmp_path, url):
     opt = {'remote_cache': 'none', 'remote_dated_model': 'tiny-2024-05-13'}
     for n in (1, 2):
         seated = player(tmp_path, url, **opt)

@@ -156,7 +156,7 @@ def test_an_empty_turn_is_a_repetition_for_the_script_alone():
     assert raw(game(texts), 'paper', Material())['bob']['diversity'] == 0
 
 
-def test_what_an_opener_gave_does_not_count():
+def test_a_given_turn_does_not_count():
     said = [*game(QUIZ).utterances]
     said[1] = Utterance('bob', said[1].text, given=True)
     found = raw(Dialogue('d', 'p', 'o', tuple(said)), 'paper')
@@ -180,7 +180,7 @@ def test_a_self_chat_adds_counts_and_averages_means():
         (game(QUIZ[:4], names=('ann', 'bob', 'bob')), 'turn 2: bob speaks twice'),
     ],
 )
-def test_what_is_no_game_says_why(dialogue, reason):
+def test_a_dialogue_that_is_no_game_has_a_reason(dialogue, reason):
     assert why_no_game(dialogue).startswith(reason)
     names = {u.speaker for u in dialogue.utterances}
     nothing = dict.fromkeys(DIMENSIONS)

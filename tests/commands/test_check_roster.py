@@ -65,7 +65,7 @@ def test_a_file_that_runs_code_is_not_opened_for_its_size(tmp_path):
     assert not (tmp_path / 'ran').exists()
 
 
-def test_what_parlai_has_built_is_not_downloaded_again(tmp_path):
+def test_a_model_that_parlai_has_built_is_not_downloaded_again(tmp_path):
     folder = tmp_path / 'models' / 'blender' / 'blender_90M'
     folder.mkdir(parents=True)
     (folder / 'model').write_text('')
@@ -112,7 +112,7 @@ def test_a_model_that_ships_with_us_needs_no_download(model, tmp_path, monkeypat
         ),
     ],
 )
-def test_what_an_agents_own_code_raises_is_a_reason(
+def test_an_error_in_an_agents_own_code_is_a_reason(
     tmp_path, monkeypatch, body, reason
 ):
     imported = 'from parlai.core.agents import Agent'
@@ -159,7 +159,7 @@ def test_dialogpt_is_looked_up_in_the_hubs_cache(tmp_path, monkeypatch):
         ('A={folder}/model,fixed_candidates_path=no/c', 'fixed_candidates_path: there'),
     ],
 )
-def test_what_is_missing_says_why(spec, words, model, tmp_path):
+def test_a_missing_system_has_a_reason(spec, words, model, tmp_path):
     found = one(spec.format(folder=tmp_path), str(tmp_path))
     assert found.status == 'missing'
     assert words.format(folder=tmp_path) in found.reason

@@ -112,7 +112,9 @@ def test_an_id_does_not_depend_on_options_such_as_a_path():
         (['a'], [], 'all_play_all', 'at least 2'),
     ],
 )
-def test_what_cannot_be_paired_is_refused_by_name(targets, partners, scheme, words):
+def test_a_roster_that_cannot_be_paired_is_refused_by_name(
+    targets, partners, scheme, words
+):
     with pytest.raises(UserError, match=re.escape(words)):
         paired(targets, partners, scheme)
 

@@ -28,7 +28,7 @@ from tests.support.tiny_models import make_generator
         ('\x9b2J', '\\x9b2J'),  # an escape of one byte
     ],
 )
-def test_what_acts_is_spelled_out(said, spelled, capsys):
+def test_characters_that_a_terminal_obeys_are_spelled_out(said, spelled, capsys):
     assert printable(said) == spelled
     with pytest.raises(SystemExit):
         fail(said)
@@ -51,7 +51,7 @@ def test_a_models_own_options_do_not_reach_the_terminal(tmp_path, capsys):
 
 @pytest.mark.parametrize('module', ['parlai_ext', 'parlai'])
 @pytest.mark.parametrize('encoding', ['ascii', 'ascii:surrogateescape'])
-def test_what_the_output_cannot_encode_is_spelled_out(module, encoding):
+def test_characters_that_the_output_cannot_encode_are_spelled_out(module, encoding):
     command = [sys.executable, '-m', module, 'report_run', '--help']
     env = {**os.environ, 'PYTHONIOENCODING': encoding}
     done = subprocess.run(command, env=env, capture_output=True, text=True)

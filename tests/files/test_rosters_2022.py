@@ -166,7 +166,7 @@ def test_options_are_those_of_the_map(name, listed):
 
 
 @pytest.mark.parametrize('name', SYSTEMS)
-def test_what_is_told_of_a_system_is_what_the_map_tells(name, listed):
+def test_notes_on_a_system_are_those_of_the_map(name, listed):
     info, entry = INFO[name], listed[name]
     assert info.params == entry['params']
     assert info.confidence in re.findall(LEVELS, entry['confidence'])

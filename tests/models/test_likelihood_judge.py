@@ -100,7 +100,7 @@ def test_an_empty_context_does_not_depend_on_its_company(tmp_path):
     assert beside.continuations[0] == pytest.approx(alone.continuations[0], abs=1e-12)
 
 
-def test_float64_attention_is_float64():
+def test_attention_of_a_float64_model_is_float64():
     from parlai.agents.transformer.modules.attention import MultiHeadAttention
 
     keep_double_attention()

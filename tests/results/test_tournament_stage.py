@@ -195,7 +195,7 @@ def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
     assert rows['a'].why_unranked == 'undefined: none of its games has a result'
 
 
-def test_what_is_no_tournament_has_a_reason(tmp_path):
+def test_an_incomplete_tournament_has_a_reason(tmp_path):
     run = played(tmp_path, silent=[('a', 'b'), ('b', 'a')])
     ranking = rank_run(run, SCORER, bootstraps=20)
     assert all(row.rank is None for row in overall(ranking).values())

@@ -129,13 +129,10 @@ def test_terminal_marks_the_system_and_says_why(finished):
     assert any(re.search(r'\blong-winded †', line) for line in lines)
     assert not any('short †' in line for line in lines)
     said = ' '.join(' '.join(lines).split())
-    assert (
-        'caution: The scores of long-winded are not comparable: 50 % of its contexts '
-        'were too long for the judge' in said
-    )
+    assert 'The scores of long-winded are not comparable: 50 % of its' in said
 
 
-def test_as_many_as_allowed_compare_and_are_noted(finished):
+def test_as_many_cut_contexts_as_allowed_are_only_noted(finished):
     run, _ = finished
     ranking = RankSystems.main(run_dir=str(run), max_truncated_share=0.5)
     assert ranking.truncated['long-winded'].comparable

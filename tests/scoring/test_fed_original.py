@@ -105,7 +105,7 @@ def test_the_preset_is_the_programs():
     }
 
 
-def test_what_is_given_beside_the_variant_holds():
+def test_an_option_given_beside_the_variant_holds():
     options = read_options(FedOptions, {'variant': 'original', 'polarity': 'negative'})
     assert (options.polarity, options.scope) == ('negative', 'whole')
 
@@ -127,7 +127,7 @@ class WithTokenizer(KnownJudge):
         super().__init__(lambda *_: (-1.0,))
 
 
-def test_variant_and_scope_are_signed():
+def test_variant_and_scope_are_in_the_signature():
     preset = {
         'polarity': 'both',
         'token_reduction': 'mean',

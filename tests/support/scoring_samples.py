@@ -3,6 +3,7 @@ A small run folder of made-up dialogues, and judges with known answers.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,25 @@ class KnownJudge:
         return [
             Answer(tuple(tuple(self.tell(q.context, c)) for c in q.continuations))
             for q in questions
+        ]
+
+
+class CuttingJudge(KnownJudge):
+    """
+    Cuts so many tokens of every context of more than so many turns.
+    """
+
+    def __init__(self, tell: Any, num_cut: int, most_turns: int):
+        super().__init__(tell)
+        self.num_cut, self.most_turns = num_cut, most_turns
+
+    def answer(
+        self, questions: Sequence[Question], with_context: bool = False
+    ) -> list[Answer]:
+        answers = super().answer(questions)
+        return [
+            replace(a, num_truncated=self.num_cut * (len(q.context) > self.most_turns))
+            for a, q in zip(answers, questions, strict=True)
         ]
 
 

@@ -53,7 +53,7 @@ def test_all_labels_once_in_order(talk, tmp_path):
     assert lines_of(candidates_file(spec, str(tmp_path))) == ['no', 'yes']
 
 
-def test_they_are_the_labels_that_parlais_own_script_finds(tmp_path):
+def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
     from parlai.scripts.build_candidates import BuildCandidates
 
     theirs = tmp_path / 'theirs.txt'
@@ -264,7 +264,7 @@ MADE_UP = {
 
 
 @pytest.mark.parametrize('task', MADE_UP)
-def test_of_the_papers_tasks_data_are_known_and_need_no_network(task, tmp_path):
+def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(task, tmp_path):
     place, files, replies = MADE_UP[task]
     built(tmp_path, *place, **files)
     assert to_download(f'task:{task}', str(tmp_path)) == []

@@ -39,14 +39,14 @@ def test_neither_name_nor_speed_options_matter(home):
 
 
 @pytest.mark.parametrize('name', ['model', 'model.opt', 'model.dict'])
-def test_changed_content_changes_it(home, name):
+def test_changed_content_changes_the_identity(home, name):
     before = of(home / 'a')
     path = home / 'a' / name
     path.write_text(path.read_text() + ' ')
     assert of(home / 'a') != before
 
 
-def test_a_changed_option_changes_it(home):
+def test_a_changed_option_changes_the_identity(home):
     assert of(home / 'a', beam_size=3) != of(home / 'a', beam_size=4)
     assert of(home / 'a', beam_size=3) != of(home / 'a')
 
@@ -60,7 +60,7 @@ def test_candidates_enter_by_content_and_not_by_path(home):
     assert of(home / 'a', fixed_candidates_path=str(home / 'other.txt')) != before
 
 
-def test_another_model_of_the_same_folder_is_no_part_of_it(home):
+def test_another_model_of_the_same_folder_is_no_part_of_the_identity(home):
     before = of(home / 'a')
     (home / 'a' / 'model2.dict').write_text('other')
     assert of(home / 'a') == before
@@ -71,7 +71,7 @@ def test_a_missing_file_is_one_line(home):
         of(home / 'none')
 
 
-def test_the_source_of_a_users_own_agent_is_part_of_it(tmp_path, monkeypatch):
+def test_the_source_of_a_users_own_agent_is_part_of_the_identity(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, 'path', [str(tmp_path), *sys.path])
     path = tmp_path / 'my_own_bot.py'
     path.write_text('class Bot: pass\n')

@@ -59,7 +59,7 @@ def test_another_agent_may_read_the_model_file(generator):
     assert player.respond([player.join()])[0].text == 'ok'
 
 
-def test_voices_share_the_weights(generator):
+def test_participants_share_the_weights(generator):
     player = load_system(System('a', {'model_file': generator}))
     assert player.join().agent.model is player.agent.model
     # ParlAI counts 15,840 parameters; its start token is one int64 more
@@ -129,7 +129,7 @@ def test_one_line_names_system_and_option(generator, opt, line):
         ({'fixed_candidate_vecs': '/no/file'}, 'fixed_candidate_vecs: no file of vec'),
     ],
 )
-def test_one_line_about_candidates(ranker, opt, line):
+def test_a_wrong_candidate_option_is_one_line(ranker, opt, line):
     with pytest.raises(UserError, match=f"^system 'mine': {line}"):
         load_system(System('mine', {'model_file': ranker, **opt}))
 
@@ -162,7 +162,7 @@ def test_a_models_own_options_tell_whether_it_draws(folder):
     assert samples(System('a', {'model_file': path})) is True
 
 
-def test_where_a_zoo_model_will_be():
+def test_a_zoo_model_lies_in_the_data_folder():
     system = System('a', {'model_file': 'zoo:blender/blender_90M/model'})
     expected = Path('/data/models/blender/blender_90M/model')
     assert model_path(system, '/data') == expected

@@ -69,13 +69,13 @@ def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):
     assert kind({'datatype': 'valid', **files}).get(0)['text'] == 'b'
 
 
-def test_who_is_no_scorer_is_told_so(tmp_path):
+def test_an_agent_that_is_no_scorer_is_refused(tmp_path):
     path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
     with pytest.raises(UserError, match='RepeatQueryAgent is no scorer'):
         EvalModel.main(model='repeat_query', task='ext:judged', judged_file=path)
 
 
-def test_a_scorer_of_other_things_is_told_so(tmp_path):
+def test_a_scorer_without_a_judged_dimension_is_refused(tmp_path):
     path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
     teacher = teacher_of('fed_turn', path)
     teacher.act()
