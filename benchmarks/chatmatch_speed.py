@@ -33,7 +33,7 @@ from nltk.tokenize import NLTKWordTokenizer
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.chatmatch.concepts import all_but_function_words
-from parlai_ext.scoring.chatmatch.game import play
+from parlai_ext.scoring.chatmatch.game import game_values
 from parlai_ext.scoring.chatmatch.rules import chatmatch_options
 from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.scoring.chatmatch.words import distinct, stem, stems, words
@@ -81,7 +81,7 @@ def score_files(pairs: list[tuple[Path, Path]]) -> None:
     """
     for path, concepts in pairs:
         concept_of = json.loads(concepts.read_text(encoding='utf-8'))
-        play(read(path), RULES, Material(concept_of))
+        game_values(read(path), RULES, Material(concept_of))
 
 
 def script_seconds(script: Path, pairs: list[tuple[Path, Path]]) -> float:
@@ -158,7 +158,7 @@ def seconds_by_length(times: int) -> dict[int, float]:
         games = [random_game(length, seed) for seed in range(times)]
         materials = [Material(all_but_function_words(one)) for one in games]
         runs = [
-            seconds(lambda g=g, m=m: play(g, RULES, m))
+            seconds(lambda g=g, m=m: game_values(g, RULES, m))
             for g, m in zip(games, materials, strict=True)
         ]
         medians[length] = median(runs)

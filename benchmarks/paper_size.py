@@ -94,7 +94,7 @@ def make_run(root: Path, num_openers: int) -> RunFolder:
     names = {s.name: s.name for s in roster.targets + roster.partners}
     protocol = Protocol('made-up', num_dialogues=num_openers, roster=roster)
     openers = [
-        Opener.of([random_text(rng), random_text(rng)], str(i))
+        Opener.from_utterances([random_text(rng), random_text(rng)], str(i))
         for i in range(num_openers)
     ]
     pairs = pairings(roster, 'bipartite', names)

@@ -26,8 +26,8 @@ FOLDERS = {
     'data': '',
     'mini': 'parlai tokenizers torch',
     'compat': 'huggingface_hub transformers parlai',
-    'systems': 'httpx2 huggingface_hub numpy parlai requests safetensors torch tqdm '
-    'transformers urllib3',
+    'systems': 'httpx2 huggingface_hub numpy parlai safetensors torch tqdm '
+    'transformers',
     'models': 'numpy parlai safetensors torch transformers',
     'scoring': 'nltk numpy scipy',
     'bench': 'numpy scipy',

@@ -65,17 +65,17 @@ class DecodingOptions:
 
 
 def generation_config(
-    own: GenerationConfig, options: DecodingOptions
+    models_config: GenerationConfig, options: DecodingOptions
 ) -> GenerationConfig:
     """
     Return the model's generation config with the options over it.
 
     :raises UserError: ``option: what is wrong``.
     """
-    config = copy.deepcopy(own)
-    config.update(**_search_settings(own, options))
+    config = copy.deepcopy(models_config)
+    config.update(**_search_settings(models_config, options))
     if config.do_sample:
-        config.update(**_sampling_settings(own, options))
+        config.update(**_sampling_settings(models_config, options))
     config.max_new_tokens = options.reply_max_tokens
     config.max_length, config.max_time = None, None
     config.num_return_sequences, config.return_dict_in_generate = 1, False
@@ -90,26 +90,28 @@ def generation_config(
     return config
 
 
-def _search_settings(own: GenerationConfig, options: DecodingOptions) -> dict[str, Any]:
+def _search_settings(
+    models_config: GenerationConfig, options: DecodingOptions
+) -> dict[str, Any]:
     """
     Return the config values that choose between greedy search, beam search and
     sampling.
 
-    :param own: the model's own generation config.
+    :param models_config: the model's own generation config.
     :raises UserError: for a beam search without a size.
     """
     if options.inference != 'beam':
         return {'do_sample': options.inference != 'greedy', 'num_beams': 1}
     size = options.beam_size
-    if size is None and (own.num_beams or 1) > 1:
-        size = own.num_beams
+    if size is None and (models_config.num_beams or 1) > 1:
+        size = models_config.num_beams
     if size is None or size < 2:
         raise UserError(f'beam_size: {size}; inference beam needs 2 or more')
     return {'do_sample': False, 'num_beams': size}
 
 
 def _sampling_settings(
-    own: GenerationConfig, options: DecodingOptions
+    models_config: GenerationConfig, options: DecodingOptions
 ) -> dict[str, Any]:
     """
     Return the config values that shape the distribution from which tokens are drawn.
@@ -117,13 +119,17 @@ def _sampling_settings(
     Inference ``sample`` leaves the model's own values alone where no option is given;
     ``topk`` and ``nucleus`` turn every other restriction of the model off.
 
-    :param own: the model's own generation config.
+    :param models_config: the model's own generation config.
     """
     inference = options.inference
     values: dict[str, Any] = {}
     if inference != 'sample':
         names = ('min_p', 'typical_p', 'epsilon_cutoff', 'eta_cutoff', 'top_h')
-        values = {name: None for name in names if getattr(own, name, None) is not None}
+        values = {
+            name: None
+            for name in names
+            if getattr(models_config, name, None) is not None
+        }
         values |= {'top_k': 0, 'top_p': 1.0, 'temperature': 1.0}
     if inference == 'topk' or (inference == 'sample' and options.topk is not None):
         values['top_k'] = TOPK if options.topk is None else options.topk
@@ -146,7 +152,7 @@ class Penalties:
 
 def without_penalties(config: GenerationConfig) -> tuple[GenerationConfig, Penalties]:
     """
-    Return a causal model's config without its penalties, and these.
+    Return a causal model's config with its penalties switched off, and the penalties.
 
     transformers looks for repetitions in prompt and padding alike, and counts both
     for the least length; `penalty_processors` leaves the padding out.
@@ -187,7 +193,8 @@ class InReply(LogitsProcessor):
         self, input_ids: torch.LongTensor, scores: torch.FloatTensor
     ) -> torch.FloatTensor:
         """
-        Return the changed scores.
+        Return the next token's scores as the inner processor changes them, which sees
+        the reply without its prompt.
         """
         return self.inner(input_ids[:, self.start :], scores)
 
@@ -204,7 +211,8 @@ class Unpadded(LogitsProcessor):
         self, input_ids: torch.LongTensor, scores: torch.FloatTensor
     ) -> torch.FloatTensor:
         """
-        Return the changed scores.
+        Return the next token's scores as the inner processor changes them, which sees a
+        real token in the place of padding.
         """
         width = self.mask.shape[1]
         beams = input_ids.shape[0] // self.mask.shape[0]
@@ -225,7 +233,7 @@ class AtStopString(StoppingCriteria):
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
         """
-        Return one truth value a row.
+        Return, for each row, True if its reply holds a stop string.
         """
         rows = input_ids[:, self.start :].tolist()
         texts = self.tokenizer.batch_decode(rows)

@@ -340,6 +340,10 @@ def _prompt_form(
 def _chat_form(
     tokenizer: Any, options: FormOptions, style: ChatStyle, control: Any
 ) -> ChatForm:
+    """
+    Return the form of prompts by the model's chat template. A system prompt goes into
+    the user's first message if the template takes none, or if the options say so.
+    """
     try:
         today = date.fromisoformat(options.date)
     except ValueError:
@@ -348,10 +352,10 @@ def _chat_form(
     form = ChatForm(tokenizer, style, control, role == 'user', today, more)
     if not (style.system_prompt or style.first_turn == 'system') or form.fold:
         return form
-    why = without_system_role(form)
-    if why and role == 'system':
+    complaint = without_system_role(form)
+    if complaint and role == 'system':
         raise UserError(
-            f'hf_system_role: system: the chat template {why}; user would put it '
+            f'hf_system_role: system: the chat template {complaint}; user would put it '
             "before the user's first message"
         )
-    return replace(form, fold=bool(why))
+    return replace(form, fold=bool(complaint))

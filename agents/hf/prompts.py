@@ -86,16 +86,17 @@ class ChatForm:
         try:
             text = self.text(parts)
         except TemplateError as error:
-            what = ' '.join(str(error).split())
+            problem = ' '.join(str(error).split())
             if type(error) is not TemplateError:  # which is what raise_exception raises
                 raise UserError(
                     f'hf_model: the chat template is broken: {type(error).__name__}: '
-                    f'{what}; mend it in tokenizer_config.json or chat_template.jinja'
+                    f'{problem}; mend it in tokenizer_config.json or '
+                    'chat_template.jinja'
                 ) from None
             roles = ', '.join(part['role'] for part in parts[:3])
             raise UserError(
                 f'first_turn: the chat template refuses a conversation of {roles} '
-                f'({what!r}); with first_turn ask, system or drop the user begins it'
+                f'({problem!r}); with first_turn ask, system or drop the user begins it'
             ) from None
         return list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
 
@@ -120,8 +121,8 @@ class PlainForm:
         """
         head = [{'role': 'system', 'content': self.style.system_prompt}]
         turns = without_control_tokens(conversation, self.control)
-        rest = [{'role': 'user', 'content': turn.text} for turn in turns]
-        return (head if self.style.system_prompt else []) + rest
+        turn_messages = [{'role': 'user', 'content': turn.text} for turn in turns]
+        return (head if self.style.system_prompt else []) + turn_messages
 
     def starts(self, parts: Messages) -> list[int]:
         """
@@ -157,28 +158,31 @@ def fit_prompt(
     if limit is None or len(ids) <= limit:
         return Prompt(tuple(ids))
     head = parts[:1] if parts[0]['role'] == 'system' else []
-    rest = parts[len(head) :]
-    starts = form.starts(rest) or [len(rest) - 1]
+    turn_parts = parts[len(head) :]
+    starts = form.starts(turn_parts) or [len(turn_parts) - 1]
     # the later a beginning, the fewer tokens
     which = bisect_left(
-        starts, True, key=lambda start: len(form.ids(head + rest[start:])) <= limit
+        starts,
+        True,
+        key=lambda start: len(form.ids(head + turn_parts[start:])) <= limit,
     )
     start = starts[min(which, len(starts) - 1)]
-    ids = form.ids(head + rest[start:])
+    ids = form.ids(head + turn_parts[start:])
     if len(ids) > limit:
-        ids = _shortened(form, head, rest[start:], limit)
+        ids = _shortened(form, head, turn_parts[start:], limit)
     return Prompt(tuple(ids), max(start, 1))
 
 
 def _shortened(
-    form: ChatForm | PlainForm, head: Messages, rest: Messages, limit: int
+    form: ChatForm | PlainForm, head: Messages, turn_parts: Messages, limit: int
 ) -> list[int]:
     """
-    Return the tokens of messages, of the first of which only the end is kept.
+    Return the tokens of messages when they do not fit: of the first message only the
+    end is kept.
     """
-    first, others = rest[0], rest[1:]
+    first, others = turn_parts[0], turn_parts[1:]
     words = form.tokenizer(first['content'], add_special_tokens=False)['input_ids']
-    keep, ids = len(words), form.ids(head + rest)
+    keep, ids = len(words), form.ids(head + turn_parts)
     while len(ids) > limit:
         keep -= len(ids) - limit
         if keep < 1:
@@ -201,10 +205,13 @@ def merge_system_prompt(parts: Sequence[dict[str, str]]) -> Messages:
     """
     if not parts or parts[0]['role'] != 'system':
         return list(parts)
-    prompt, rest = parts[0]['content'], list(parts[1:])
-    if not rest or rest[0]['role'] != 'user':
-        return [{'role': 'user', 'content': prompt}, *rest]
-    return [{'role': 'user', 'content': f'{prompt}\n\n{rest[0]["content"]}'}, *rest[1:]]
+    prompt, others = parts[0]['content'], list(parts[1:])
+    if not others or others[0]['role'] != 'user':
+        return [{'role': 'user', 'content': prompt}, *others]
+    return [
+        {'role': 'user', 'content': f'{prompt}\n\n{others[0]["content"]}'},
+        *others[1:],
+    ]
 
 
 def without_system_role(form: ChatForm) -> str | None:

@@ -71,18 +71,18 @@ class RecentFirstEncoder(TransformerEncoder):
         """
         Embed tokens; see `TransformerEncoder.forward_embedding`.
         """
-        known = self.opt.get('n_positions_init')
-        if known is not None and known < self.n_positions:
+        n_pretrained = self.opt.get('n_positions_init')
+        if n_pretrained is not None and n_pretrained < self.n_positions:
             if positions is None:
                 counted = (input != self.padding_idx).cumsum(dim=1)
                 positions = (counted - 1).clamp(min=0)
-            positions = recent_first(positions, known, self.n_positions)
+            positions = recent_first(positions, n_pretrained, self.n_positions)
         return super().forward_embedding(input, positions, segments)
 
 
-def recent_first(positions: torch.Tensor, known: int, size: int) -> torch.Tensor:
+def recent_first(positions: torch.Tensor, n_pretrained: int, size: int) -> torch.Tensor:
     """
-    Move every row so that its last ``known`` positions become 0 … ``known`` - 1.
+    Move every row so that its last ``n_pretrained`` positions become 0, 1, 2, ….
 
     Earlier ones come round the end of the table: the one before 0 is ``size`` - 1.
 
@@ -90,4 +90,4 @@ def recent_first(positions: torch.Tensor, known: int, size: int) -> torch.Tensor
     :param size: how many positions the table has.
     """
     length = positions.amax(dim=1, keepdim=True) + 1
-    return (positions - (length - known).clamp(min=0)) % size
+    return (positions - (length - n_pretrained).clamp(min=0)) % size

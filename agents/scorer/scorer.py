@@ -159,7 +159,7 @@ def put_scores(act: Message, score: ItemScore) -> None:
         else:
             metrics[name] = AverageMetric(value)
     metrics['cut_contexts'] = SumMetric(int(score.cut > 0))
-    reasons = [f'{name}: {why}' for name, why in score.reasons.items() if why]
+    reasons = [f'{name}: {reason}' for name, reason in score.reasons.items() if reason]
     act['scores'] = dict(score.values)
     act['reason'] = '; '.join(reasons) or None
     act['num_truncated'] = score.cut

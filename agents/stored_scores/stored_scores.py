@@ -99,25 +99,25 @@ def json_values(text: str) -> Iterator[Any]:
     """
     Yield the JSON values that follow one another in a text.
     """
-    decoder, place = json.JSONDecoder(), 0
-    while place < len(text):
-        if text[place].isspace():
-            place += 1
+    decoder, start = json.JSONDecoder(), 0
+    while start < len(text):
+        if text[start].isspace():
+            start += 1
             continue
-        value, place = decoder.raw_decode(text, place)
+        value, start = decoder.raw_decode(text, start)
         yield value
 
 
 def scores_of(raw: Any, where: str) -> Scores:
     """
-    Return the scores of one object; `None` is "no score".
+    Return the scores of one object by dimension; `None` stands for no score.
     """
-    known = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
-    if not known or not isinstance(known[0], dict):
+    score_values = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
+    if not score_values or not isinstance(score_values[0], dict):
         raise UserError(f'{where}: key scores: dimensions with numbers are expected')
-    for name, value in known[0].items():
+    for name, value in score_values[0].items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (number and math.isfinite(value)):
             raise UserError(f'{where}: key scores: {name}: a number is expected')
-    scores: Scores = known[0]
+    scores: Scores = score_values[0]
     return scores

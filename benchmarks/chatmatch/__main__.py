@@ -27,8 +27,9 @@ from benchmarks.chatmatch.judgements import Judgements, read_judgements
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Answer, Dialogue, Likelihood, Question
-from parlai_ext.core.options import machine_options, positive
+from parlai_ext.core.options import read_positive
 from parlai_ext.models.handle import CONTEXT
 from parlai_ext.ranking.agreement import AnnotatorRanks, unmatched_systems
 from parlai_ext.ranking.ratings import rate
@@ -83,7 +84,7 @@ class ChatmatchTables(Command):
             '--concepts', help='default: the lemma_* folders in --data, else words'
         )
         parser.add_argument('--rating', default='openskill')
-        parser.add_argument('--group-size', type=positive, default=4)
+        parser.add_argument('--group-size', type=read_positive, default=4)
         parser.add_argument('--domain', default='convai2', help='of Spot The Bot')
         parser.add_argument('--out', help='write the tables to this JSON file too')
         add_options(
@@ -249,10 +250,15 @@ class ChatmatchTables(Command):
         name = self.opt['judge_model_file'] or chatmatch_options().judge_model_file
         if name == 'none':
             return None
-        tokens = (self.opt['batchsize'] or 64) * CONTEXT
-        return CachedLikelihood(
-            load_judge(name, **machine_options(self.opt), tokens=tokens)
+        machine = Machine.from_options(self.opt)
+        judge = load_judge(
+            name,
+            datapath=machine.datapath,
+            no_cuda=machine.no_cuda,
+            fp16=machine.fp16,
+            tokens=machine.batchsize * CONTEXT,
         )
+        return CachedLikelihood(judge)
 
     def build_scorer(
         self, reading: str, entities: str, games: str = 'original'

@@ -13,7 +13,7 @@ from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import ImportedDialogue, ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.ranking.tournament import Game, RawScores, Tournament, award_points
-from parlai_ext.scoring.chatmatch.game import misfit, play, raw_scores
+from parlai_ext.scoring.chatmatch.game import game_values, raw_scores, why_no_game
 from parlai_ext.scoring.chatmatch.rules import ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
@@ -128,12 +128,12 @@ def mean_counts(
     The two further counts are what the paper's own relevance numbers turn out to be:
     without the last turn, and (self-chats) without repeated turns either.
     """
-    playable = [one for one in dialogues if misfit(one) is None]
+    playable = [one for one in dialogues if why_no_game(one) is None]
     if not playable:
         return {}
     totals = dict.fromkeys(COUNTS, 0)
     for one in playable:
-        game = play(one, rules, materials[one.id])
+        game = game_values(one, rules, materials[one.id])
         last = len(one.utterances) - 1
         recalls = [i for i, j in enumerate(game.recalls) if j is not None]
         totals['inconsistency'] += sum(j is not None for j in game.echoes.contradicts)

@@ -54,15 +54,19 @@ class MeanScores:
         """
         Return each system's mean over its dialogues with a score.
         """
-        own = self.dialogue_means(variant, dimension).items()
-        known = ((name, value) for (name, _), value in own if value is not None)
-        return dict(mean_by_key(known))
+        means = self.dialogue_means(variant, dimension).items()
+        scored_means = (
+            (name, value) for (name, _), value in means if value is not None
+        )
+        return dict(mean_by_key(scored_means))
 
     def keys(self) -> list[SystemInDialogue]:
         """
         Return every system in every dialogue that was judged.
         """
-        return list(dict.fromkeys(key for own in self.means.values() for key in own))
+        return list(
+            dict.fromkeys(key for means in self.means.values() for key in means)
+        )
 
 
 @dataclass(frozen=True)
@@ -90,10 +94,10 @@ def mean_scores(
         scores.n_contexts += len(scored.evidence) or len(judged)
         scores.n_cut += len(scored.truncated)
         for variant in scores.variants:
-            own = scored
+            variant_scores = scored
             if scorer.variants:
-                own = scorer.rescored(dialogue, scored, variant)
-            _add_means(scores, variant, dialogue, scored, own)
+                variant_scores = scorer.rescored(dialogue, scored, variant)
+            _add_means(scores, variant, dialogue, scored, variant_scores)
     return scores
 
 
@@ -102,16 +106,16 @@ def _add_means(
     variant: str,
     dialogue: Dialogue,
     scored: ScoredDialogue,
-    own: ScoredDialogue,
+    variant_scores: ScoredDialogue,
 ) -> None:
     """
-    Add what one variant gives the systems of a dialogue.
+    Add the mean scores of one dialogue's systems under one variant of the scorer.
     """
-    for score in own.scores:
+    for score in variant_scores.scores:
         if score.reason is not None:
             scores.reasons.setdefault((variant, score.dimension), score.reason)
     for name in dict.fromkeys(score.system for score in scored.scores):
-        means = dialogue_means(dialogue, own, name)
+        means = dialogue_means(dialogue, variant_scores, name)
         for dimension in scores.dimensions:
             column = scores.means.setdefault((variant, dimension), {})
             column[name, dialogue.id] = means.get(dimension)
@@ -151,18 +155,23 @@ def human_means(
     human: Sequence[HumanJudgement], scores: MeanScores
 ) -> list[HumanMeans]:
     """
-    Return the mean judgements of every dimension, those of dialogues first.
+    Return the mean human judgements of every dimension, by dialogue where judgements
+    name dialogues, and by system.
     """
     keys = set(scores.keys())
     systems = {name for name, _ in keys}
     columns: list[HumanMeans] = []
     for dimension in scores.dimensions:
-        own = [judgement for judgement in human if judgement.dimension == dimension]
-        if own and own[0].dialogue_id is None:
-            known = ((o.system, o.value) for o in own if o.system in systems)
-            columns.append(HumanMeans('system', dimension, mean_by_key(known)))
-        elif own:
-            each = ((key_of(judgement), judgement.value) for judgement in own)
+        judgements = [
+            judgement for judgement in human if judgement.dimension == dimension
+        ]
+        if judgements and judgements[0].dialogue_id is None:
+            system_values = (
+                (o.system, o.value) for o in judgements if o.system in systems
+            )
+            columns.append(HumanMeans('system', dimension, mean_by_key(system_values)))
+        elif judgements:
+            each = ((key_of(judgement), judgement.value) for judgement in judgements)
             means = mean_by_key((key, value) for key, value in each if key in keys)
             columns.append(HumanMeans('dialogue', dimension, means))
             by_system = mean_by_key((name, v) for (name, _), v in means.items())
@@ -174,17 +183,18 @@ def _correlations(
     scores: MeanScores, variant: str, people: HumanMeans, bootstraps: int
 ) -> dict[str, Any]:
     """
-    Return the agreement over points that have both sides; `dropped` have no score.
+    Return the correlations over the dialogues or systems that have a score and a human
+    value; `dropped` counts those without a score.
     """
     values: Mapping[Any, float | None] = (
         scores.system_means(variant, people.dimension)
         if people.level == 'system'
         else scores.dialogue_means(variant, people.dimension)
     )
-    known = {key: value for key, value in values.items() if value is not None}
-    points = [key for key in sorted(people.means) if key in known]
+    scored_values = {key: value for key, value in values.items() if value is not None}
+    points = [key for key in sorted(people.means) if key in scored_values]
     correlations = correlate_items(
-        [known[key] for key in points],
+        [scored_values[key] for key in points],
         [people.means[key] for key in points],
         bootstraps=bootstraps,
         seed=SEED,
@@ -202,7 +212,7 @@ def mean_by_key(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
     values: dict[Any, list[float]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
-    return {key: fsum(own) / len(own) for key, own in values.items()}
+    return {key: fsum(numbers) / len(numbers) for key, numbers in values.items()}
 
 
 def key_of(judgement: HumanJudgement) -> SystemInDialogue:
@@ -222,21 +232,25 @@ def check_judgements(
     systems = {name for name, _ in keys}
     check_dimensions(scores.dimensions, human, source)
     for dimension in dict.fromkeys(judgement.dimension for judgement in human):
-        own = [judgement for judgement in human if judgement.dimension == dimension]
-        if len({judgement.dialogue_id is None for judgement in own}) > 1:
+        judgements = [
+            judgement for judgement in human if judgement.dimension == dimension
+        ]
+        if len({judgement.dialogue_id is None for judgement in judgements}) > 1:
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: every row needs one, or '
                 'none may have one'
             )
-        if not systems & {judgement.system for judgement in own}:
-            hint = nearest(own[0].system, sorted(systems))
-            raise UserError(f'{source}: column system: no {own[0].system!r}; {hint}')
-        if own[0].dialogue_id and not set(keys) & {
-            key_of(judgement) for judgement in own
+        if not systems & {judgement.system for judgement in judgements}:
+            hint = nearest(judgements[0].system, sorted(systems))
+            raise UserError(
+                f'{source}: column system: no {judgements[0].system!r}; {hint}'
+            )
+        if judgements[0].dialogue_id and not set(keys) & {
+            key_of(judgement) for judgement in judgements
         }:
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: no such dialogue of that '
-                f'system: {own[0].dialogue_id!r} of {own[0].system!r}'
+                f'system: {judgements[0].dialogue_id!r} of {judgements[0].system!r}'
             )
 
 

@@ -40,12 +40,15 @@ def agreement_table(agreement: Mapping[str, Any]) -> str:
 
 
 def _level_lines(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
+    """
+    Yield the lines of one level: for each dimension, its coefficients by variant.
+    """
     variants = list(dict.fromkeys(row['variant'] for row in rows))
     head = ''.join(f'  {name:<{CELL_WIDTH - 2}}' for name in variants)
     yield f'agreement with people, {LEVELS[level]}'
     yield f'{"":12}{head}'.rstrip()
-    for dimension, own in groupby(rows, key=lambda row: row['dimension']):
-        cells = {row['variant']: row for row in own}
+    for dimension, dimension_rows in groupby(rows, key=lambda row: row['dimension']):
+        cells = {row['variant']: row for row in dimension_rows}
         items = max(row['n'] for row in cells.values())
         yield f'{pad_cell(one_line(dimension), 40).rstrip()} (n {items})'
         for key, word in COEFFICIENTS.items():
@@ -56,6 +59,9 @@ def _level_lines(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _cell(correlation: Mapping[str, float | None]) -> str:
+    """
+    Return a correlation as text, with its interval.
+    """
     if correlation['value'] is None:
         return DASH
     if correlation['low'] is None:
@@ -65,6 +71,9 @@ def _cell(correlation: Mapping[str, float | None]) -> str:
 
 
 def _reasons(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """
+    Yield why a variant has no correlation, and how many of its points have no score.
+    """
     for variant, row in cells.items():
         if 'reason' in row:
             yield f'{variant}: {row["reason"]}'

@@ -162,7 +162,7 @@ class BlockPlayer:
         for shard in block.shards:
             pair = by_id[shard.pairing_id]
             both = {n: self.plan.roster.system(n) for n in (pair.first, pair.second)}
-            if not groups or not self.cache.fits({**systems, **both}.values()):
+            if not groups or not self.cache.can_hold({**systems, **both}.values()):
                 groups.append({})
                 systems = {}
             groups[-1][shard] = pair

@@ -87,7 +87,7 @@ class PlanOptions:
         return cls(**values, overrides=given)
 
     @property
-    def given(self) -> dict[str, Any]:
+    def options_needing_config(self) -> dict[str, Any]:
         """
         The options that a run without ``--config`` cannot take.
         """

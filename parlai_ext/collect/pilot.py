@@ -10,26 +10,25 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 
 from parlai_ext.collect.block_player import BlockPlayer, load_on
-from parlai_ext.collect.dry_run import bytes_on_disk, judged_utterances
-from parlai_ext.collect.plan import Plan
-from parlai_ext.collect.resolved import systems_of
-from parlai_ext.collect.timing import (
+from parlai_ext.collect.forecast import (
     Clock,
     Forecast,
     SystemForecast,
     peak_bytes,
-    settings_of,
-    total_cost,
+    setting_texts,
 )
+from parlai_ext.collect.plan import Plan
+from parlai_ext.collect.resolved import systems_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, System
 from parlai_ext.core.progress import bar_of
-from parlai_ext.core.schedule import Block
+from parlai_ext.core.schedule import Block, ShardKey
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Participant, Player, Reply
@@ -44,49 +43,45 @@ from parlai_ext.systems.spending import (
 @dataclass
 class Measured:
     """
-    What a system took in the pilot. The first batch is apart: much is set up in it.
+    What a system took in the pilot; `batches` are pairs of replies and seconds.
     """
 
     load_seconds: float = 0.0
     n_bytes: int = 0
-    first: tuple[int, float] = (0, 0.0)
-    replies: int = 0
-    seconds: float = 0.0
+    batches: list[tuple[int, float]] = field(default_factory=list)
     spent: Spending | None = None
 
-    def add(self, replies: int, seconds: float, spent: Spending | None) -> None:
-        """
-        Add a batch.
-        """
-        if not self.first[0]:
-            self.first = replies, seconds
-        else:
-            self.replies += replies
-            self.seconds += seconds
-        if spent is not None:
-            self.spent = add_spendings(self.spent or {}, spent)
-
     @property
-    def all_replies(self) -> int:
+    def replies(self) -> int:
         """
         The replies of all batches.
         """
-        return self.replies + self.first[0]
+        return sum(n for n, _ in self.batches)
 
-    def forecast(self, replies: int) -> SystemForecast:
+    @property
+    def seconds(self) -> float:
         """
-        Return what so many replies take, after loading the system once.
+        The seconds of loading and of all batches.
         """
-        timed, seconds = (self.replies, self.seconds) if self.replies else self.first
-        each = seconds / timed
-        setup = max(0.0, self.first[1] - each * self.first[0])
+        return self.load_seconds + sum(seconds for _, seconds in self.batches)
+
+    def forecast(self, replies: int, between: float) -> SystemForecast:
+        """
+        Return what so many replies take. A first batch that is slower than the others
+        counts as a part of loading, since much is set up in it.
+
+        :param between: seconds for each reply that pass between the batches.
+        """
+        (n_first, first_seconds), *_ = self.batches
+        timed = self.batches[1:] or self.batches
+        each = sum(seconds for _, seconds in timed) / sum(n for n, _ in timed)
         return SystemForecast(
-            replies=replies,
-            reply_seconds=each * replies,
-            load_seconds=self.load_seconds + setup,
-            weights_bytes=self.n_bytes,
-            spent=self._spent_by(replies),
-            from_cache=(self.spent or {}).get('cached') or 0,
+            replies,
+            replies * (each + between),
+            self.load_seconds + max(0.0, first_seconds - n_first * each),
+            self.n_bytes,
+            self._spent_by(replies),
+            (self.spent or {}).get('cached') or 0,
         )
 
     def _spent_by(self, replies: int) -> Spending | None:
@@ -96,12 +91,11 @@ class Measured:
         """
         if self.spent is None:
             return None
-        paid = self.all_replies - (self.spent['cached'] or 0)
-        if paid <= 0:
-            return {**dict.fromkeys(self.spent, 0), 'cost': None}
-        cost = self.spent['cost']
-        scaled = {key: (n or 0) * replies / paid for key, n in self.spent.items()}
-        return {**scaled, 'cached': 0, 'cost': None if cost is None else scaled['cost']}
+        paid = self.replies - (self.spent['cached'] or 0)
+        factor = replies / paid if paid > 0 else 0
+        used: Spending = {key: (n or 0) * factor for key, n in self.spent.items()}
+        priced = paid > 0 and self.spent['cost'] is not None
+        return {**used, 'cached': 0, 'cost': used['cost'] if priced else None}
 
 
 class TimedPlayer(Player):
@@ -119,9 +113,11 @@ class TimedPlayer(Player):
         """
         before, start = spending_of(self.agent), self.clock()
         replies = self.player.respond(participants)
-        seconds, now = self.clock() - start, spending_of(self.agent)
-        spent = None if now is None or before is None else spending_since(now, before)
-        self.measured.add(len(participants), seconds, spent)
+        self.measured.batches.append((len(participants), self.clock() - start))
+        now = spending_of(self.agent)
+        if now is not None and before is not None:
+            used = spending_since(now, before)
+            self.measured.spent = add_spendings(self.measured.spent or {}, used)
         return replies
 
 
@@ -145,41 +141,46 @@ def pilot(
     start, measured = clock(), dict[str, Measured]()
     load = timed_loader(machine, measured, clock)
     player = BlockPlayer.from_plan(plan, machine, load=load)
-    work = player.missing_blocks(run)
-    if not work:
+    missing = player.missing_blocks(run)
+    if not missing:
         raise UserError('--pilot: all dialogues of the run are there already')
     begun = clock()
-    dialogues = play_blocks(player, covering_blocks(player, work), progress)
+    dialogues = play_blocks(player, covering_blocks(player, missing), progress)
     play_seconds = clock() - begun
     player.cache.clear()
-    speaking = {name: m for name, m in measured.items() if m.all_replies}
-    if not dialogues or not speaking:
+    spoke = {name: one for name, one in measured.items() if one.batches}
+    if not dialogues or not spoke:
         why = next(iter(player.cache.problems.values()), 'no dialogue could be played')
         raise UserError(f'--pilot: nothing could be measured: {why}')
-    scoring = None
-    if judge:
-        scoring = score_seconds(plan, machine, dialogues, clock, named_by_user)
-    replies = replies_left(plan, work)
+    n_replies = sum(one.replies for one in spoke.values())
+    between = (play_seconds - sum(one.seconds for one in spoke.values())) / n_replies
+    shards = [shard for block in missing.values() for shard in block]
+    n_dialogues = sum(shard.n_dialogues for shard in shards)
+    replies, judged = replies_left(plan, shards)
     systems = {
-        system.name: speaking[system.name].forecast(replies[system.name])
+        system.name: spoke[system.name].forecast(
+            replies[system.name], max(0.0, between)
+        )
         for system in systems_of(plan.protocol)
-        if system.name in speaking
+        if system.name in spoke
     }
-    n_dialogues = sum(s.n_dialogues for missing in work.values() for s in missing)
-    judged = n_judged(plan, n_dialogues)
+    score_seconds = None
+    if judge:
+        once, each = time_scoring(plan, machine, dialogues, clock, named_by_user)
+        score_seconds = once + each * n_dialogues
+    spent = (measurement.spent or {} for measurement in measured.values())
     return Forecast(
         plan.protocol.name,
-        settings_of(plan.protocol),
+        setting_texts(plan.protocol),
         n_dialogues,
+        n_dialogues * plan.protocol.num_turns,
         judged,
-        collect_seconds(speaking.values(), play_seconds, systems.values()),
-        scoring and scoring[0] + scoring[1] * n_dialogues,
+        score_seconds,
         *peak_bytes(),
-        bytes_on_disk(n_dialogues * plan.protocol.num_turns, judged),
         systems,
         len(dialogues),
         clock() - start,
-        total_cost(measurement.spent for measurement in measured.values()),
+        reduce(add_spendings, spent, add_spendings({}, {}))['cost'],
         tuple(cautions(player, systems)),
     )
 
@@ -202,30 +203,6 @@ def timed_loader(
     return load
 
 
-def collect_seconds(
-    measured: Collection[Measured],
-    play_seconds: float,
-    forecasts: Iterable[SystemForecast],
-) -> float:
-    """
-    Return the seconds that collecting the missing dialogues takes.
-
-    To the seconds of the systems themselves every reply adds its share of the time that
-    the pilot spent between loading and replying.
-
-    :param measured: the systems that spoke in the pilot.
-    :param play_seconds: how long the pilot's dialogues took, with loading.
-    """
-    busy = sum(m.load_seconds + m.first[1] + m.seconds for m in measured)
-    between = (play_seconds - busy) / sum(m.all_replies for m in measured)
-    return sum(
-        forecast.load_seconds
-        + forecast.reply_seconds
-        + forecast.replies * max(0.0, between)
-        for forecast in forecasts
-    )
-
-
 def play_blocks(
     player: BlockPlayer, blocks: Sequence[Block], progress: bool
 ) -> list[Dialogue]:
@@ -233,11 +210,12 @@ def play_blocks(
     Return the dialogues of these blocks.
     """
     dialogues: list[Dialogue] = []
-    with bar_of('pilot', sum(map(block_size, blocks)), progress) as bar:
+    n_dialogues = sum(block.n_dialogues for block in blocks)
+    with bar_of('pilot', n_dialogues, progress) as bar:
         for block in blocks:
             for played in player.play_block(block).values():
                 dialogues += played
-            bar.update(block_size(block))
+            bar.update(block.n_dialogues)
     return dialogues
 
 
@@ -249,43 +227,32 @@ def covering_blocks(player: BlockPlayer, work: Iterable[Block]) -> list[Block]:
     silent = set().union(*speakers.values())
     blocks: list[Block] = []
     while silent:
-        best = max(speakers, key=lambda b: (len(speakers[b] & silent), block_size(b)))
+        best = max(speakers, key=lambda b: (len(speakers[b] & silent), b.n_dialogues))
         blocks.append(best)
         silent -= speakers[best]
     return blocks
 
 
-def block_size(block: Block) -> int:
+def replies_left(plan: Plan, shards: Iterable[ShardKey]) -> tuple[Counter[str], int]:
     """
-    Return how many dialogues a block has.
-    """
-    return sum(shard.n_dialogues for shard in block.shards)
-
-
-def replies_left(plan: Plan, work: Iterable[Block]) -> Counter[str]:
-    """
-    Return how many replies each system gives in these blocks.
+    Return how many replies each system gives in these shards, and how many of all
+    replies are judged: both speakers', or the first one's.
     """
     pairings = {pairing.id: pairing for pairing in plan.pairings}
     replies: Counter[str] = Counter()
-    for shard in (shard for block in work for shard in block.shards):
+    judged = 0
+    for shard in shards:
         pair = pairings[shard.pairing_id]
         for opener in plan.openers[shard.start : shard.stop]:
-            for i in range(len(opener.utterances), plan.protocol.num_turns):
-                replies[pair.second if i % 2 else pair.first] += 1
-    return replies
+            turns = range(len(opener.utterances), plan.protocol.num_turns)
+            by_first = sum(i % 2 == 0 for i in turns)
+            replies[pair.first] += by_first
+            replies[pair.second] += len(turns) - by_first
+            judged += len(turns) if plan.protocol.score == 'both' else by_first
+    return replies, judged
 
 
-def n_judged(plan: Plan, n_dialogues: int) -> int:
-    """
-    Return how many utterances of so many full dialogues are judged.
-    """
-    lengths = [len(opener.utterances) for opener in plan.openers]
-    judged = sum(judged_utterances(plan.protocol, given) for given in lengths)
-    return round(n_dialogues * judged / len(lengths))
-
-
-def score_seconds(
+def time_scoring(
     plan: Plan,
     machine: Machine,
     dialogues: Sequence[Dialogue],
@@ -312,10 +279,7 @@ def cautions(
     """
     for problem in player.cache.problems.values():
         yield f'not measured: {problem}'
-    if (
-        sum(forecast.weights_bytes for forecast in systems.values())
-        > player.cache.budget
-    ):
+    if sum(system.weights_bytes for system in systems.values()) > player.cache.budget:
         yield (
             'not counted: the systems do not fit into memory together, so that the '
             'run loads some of them several times'

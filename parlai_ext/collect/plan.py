@@ -20,6 +20,7 @@ from parlai_ext.core.schedule import sample_openers, shard_size_for
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder, imported
+from parlai_ext.store import manifest as manifests
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,20 @@ def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
     return RunFolder.open(options.run_dir, plan.manifest), plan
 
 
+def plan_to_try(options: PlanOptions, machine: Machine) -> Plan:
+    """
+    Return the plan of these options as the run would accept it, and write nothing.
+
+    :raises UserError: when the run folder holds a run with other settings.
+    """
+    plan = make_plan(options, machine)
+    if run := RunFolder.existing_or_none(options.run_dir):
+        manifests.merge_manifests(
+            run.manifest, manifests.manifest_data(plan.manifest), run.root
+        )
+    return plan
+
+
 def plan_of_run(run: RunFolder) -> Plan:
     """
     Return the plan that a run folder's manifest holds.
@@ -171,7 +186,7 @@ def _protocol(
         now = protocol.roster.targets
     elif old:
         protocol, guessed = protocol_of(old), list(old.get('guessed') or ())
-        for name in options.given:
+        for name in options.options_needing_config:
             flag = '--' + name.replace('_', '-')
             raise UserError(f'{flag} needs --config; without it a run goes on as it is')
     else:
@@ -235,7 +250,9 @@ def _asked(options: PlanOptions, old: Mapping[str, Any]) -> dict[str, Any]:
     """
     before = dict(old.get('asked') or {})
     added = [*before.pop('add_target', []), *options.add_target]
-    asked = {'config': options.config, **options.given} if options.config else before
+    asked = before
+    if options.config:
+        asked = {'config': options.config, **options.options_needing_config}
     return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
 
 

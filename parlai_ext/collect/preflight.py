@@ -1,121 +1,155 @@
 """
 Preflight: two dialogues a system before a long run, to see whether it is fit to talk.
 
-Nothing of it is kept; the run folder is not touched.
+Each system talks with a script, so that no system is blamed for another. Nothing of it
+is kept; the run folder is not touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from parlai.core.agents import Agent
+from parlai.core.message import Message
 
 from parlai_ext.collect.block_player import BlockPlayer
 from parlai_ext.collect.lockstep import BatchRow
 from parlai_ext.collect.plan import Plan
-from parlai_ext.collect.replies import SystemCheck, check_system, replies_in
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing, content_id
+from parlai_ext.core.nouns import Dialogue, Pairing, content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Player
-from parlai_ext.systems.spending import meter_of, spending_of
+from parlai_ext.systems.spending import spending_of
 
 DIALOGUES = 2
-# generated utterances in a dialogue, each speaker's three replies
+# generated utterances in a dialogue, three replies of the system among them
 GENERATED = 6
 CANNOT = 'cannot be loaded: '
+SCRIPT = 'preflight script'
+LINES = (
+    'That is interesting. Can you tell me more about it?',
+    'I see. How do you feel about that?',
+    'I had a busy week myself. What do you like to do in your free time?',
+    'Maybe you are right. What would you do in my place?',
+    'It was nice to hear that. What are your plans for today?',
+    'Thank you for telling me. Is there anything you want to ask me?',
+)
+# a short reply may repeat what was said by chance, every second one does not
+COPIED_SHARE = 0.5
+FEWEST_COPIES = 2
+# a reply that begins with so many words of what it heard was copied
+QUOTED_WORDS = 4
+SHOWN = 60
+
+
+class Script(Agent):
+    """
+    An agent that says prepared lines, whatever it hears; its clones say others.
+    """
+
+    def __init__(self, opt: Any, shared: Any = None):
+        super().__init__(opt, shared)
+        self.id = SCRIPT
+        self.lines = shared['lines'] if shared else itertools.cycle(LINES)
+
+    def share(self) -> dict[str, Any]:
+        """
+        Return what a clone needs; all take their lines from one supply.
+        """
+        return {**super().share(), 'lines': self.lines}
+
+    def act(self) -> Message:
+        """
+        Return the next line.
+        """
+        return Message(id=self.id, text=next(self.lines), episode_done=False)
+
+
+class HeardReply(NamedTuple):
+    """
+    One reply, the utterance right before it, and the dialogue's first utterance.
+    """
+
+    text: str
+    heard: str
+    first: str
+
+
+@dataclass(frozen=True)
+class SystemCheck:
+    """
+    Why a system stops a run (`None`: it does not), and what is odd about its replies.
+    """
+
+    system: str
+    stop: str | None = None
+    warnings: tuple[str, ...] = ()
+    n_replies: int = 0
 
 
 def preflight(
     plan: Plan, machine: Machine, run: RunFolder | None, *, progress: bool = True
 ) -> list[SystemCheck]:
     """
-    Let every system that the run needs open two dialogues with its neighbour in the
-    roster, and check its replies.
+    Let every system that the run needs talk with the script, and check its replies.
 
     :param run: the run folder as it is, `None` when it is not there yet.
     """
-    trial = Trial(BlockPlayer.from_plan(plan, machine))
-    blocks = trial.player.missing_blocks(run)
-    needed = {name for block in blocks for name in trial.player.speakers(block)}
+    player = BlockPlayer.from_plan(plan, machine)
+    blocks = player.missing_blocks(run)
+    needed = {name for block in blocks for name in player.speakers(block)}
     systems = plan.roster.targets + plan.roster.partners
     names = [system.name for system in systems if system.name in needed]
-    dialogues: dict[str, list[Dialogue]] = {name: [] for name in names}
+    checks = []
     with bar_of('preflight', len(names), progress, unit='system') as bar:
-        for i, first in enumerate(names):
-            second = names[(i + 1) % len(names)]
-            for dialogue in trial.play(first, second, i):
-                for name in {first, second}:
-                    dialogues[name].append(dialogue)
+        for i, name in enumerate(names):
+            checks.append(try_system(player, name, i))
             bar.update()
-    for i, name in enumerate(names):
-        if trial.is_untested(name, dialogues[name]):
-            dialogues[name] += trial.play(name, name, i)
-    checks = [trial.check(name, dialogues[name]) for name in names]
-    trial.player.cache.clear()
+    player.cache.clear()
     return checks
 
 
-class Trial:
+def try_system(player: BlockPlayer, name: str, index: int) -> SystemCheck:
     """
-    Short dialogues of a plan's systems, played as the run plays them.
+    Play a system's dialogues with the script as the run plays, and check its replies.
+
+    :param index: chooses the openers, others for each index as far as there are.
     """
+    plan, problems = player.plan, player.cache.problems
+    loaded = player.cache.load_all([plan.roster.system(name)])
+    if name not in loaded:
+        return SystemCheck(name, CANNOT + _reason(name, problems))
+    places = range(DIALOGUES * index, DIALOGUES * (index + 1))
+    openers = [plan.openers[place % len(plan.openers)] for place in places]
+    given = max(len(opener.utterances) for opener in openers)
+    pair = Pairing('preflight', name, SCRIPT, 'preflight')
+    before = tokens_written(loaded[name])
+    dialogues = player.play_rows(
+        [BatchRow(pair, opener) for opener in openers],
+        {name: loaded[name], SCRIPT: Player(SCRIPT, Script({}))},
+        min(plan.protocol.num_turns, given + GENERATED),
+        content_id('preflight', plan.protocol.seed, name),
+    )
+    if name in problems:
+        return SystemCheck(name, _reason(name, problems))
+    played = [dialogue for dialogue in dialogues if dialogue]
+    bad_on_purpose = is_bad_on_purpose(name, plan.protocol)
+    check = check_system(name, played, bad_on_purpose=bad_on_purpose)
+    texts = [reply.text for d in played for reply in replies_in(d, name)]
+    cut = cut_warning(loaded[name], texts, before)
+    return replace(check, warnings=(*check.warnings, *([cut] if cut else [])))
 
-    def __init__(self, player: BlockPlayer):
-        self.player, self.plan = player, player.plan
-        self.problems = player.cache.problems
-        self.loaded: set[str] = set()
-        self.cut: dict[str, str] = {}
 
-    def play(self, first: str, second: str, index: int) -> list[Dialogue]:
-        """
-        Return two dialogues of a pair, fewer when there are fewer openers, none when a
-        system cannot go on.
-        """
-        openers = chosen_openers(self.plan.openers, index)
-        pair = Pairing('preflight', first, second, 'preflight')
-        players = self.player.load_players([pair])
-        self.loaded |= players.keys()
-        if not {first, second} <= players.keys():
-            return []
-        given = max(len(opener.utterances) for opener in openers)
-        length = min(self.plan.protocol.num_turns, given + GENERATED)
-        seed = content_id('preflight', self.plan.protocol.seed, first, second)
-        before = {name: tokens_written(player) for name, player in players.items()}
-        rows = [BatchRow(pair, opener) for opener in openers]
-        played = self.player.play_rows(rows, players, length, seed)
-        dialogues = [dialogue for dialogue in played if dialogue]
-        meters = {id(meter_of(player.agent)) for player in players.values()}
-        if len(meters) == len(players):  # a shared one does not tell who wrote what
-            for name, player in players.items():
-                texts = [r.text for d in dialogues for r in replies_in(d, name)]
-                if warning := cut_warning(player, texts, before[name]):
-                    self.cut[name] = warning
-        return dialogues
-
-    def is_untested(self, name: str, dialogues: Sequence[Dialogue]) -> bool:
-        """
-        True if other systems kept this one from replying in enough dialogues.
-        """
-        if name in self.problems or any(d.ended_by == name for d in dialogues):
-            return False
-        return sum(len(replies_in(d, name)) > 1 for d in dialogues) < DIALOGUES
-
-    def check(self, name: str, dialogues: Sequence[Dialogue]) -> SystemCheck:
-        """
-        Return what is wrong with a system's replies, or why it could not be loaded.
-        """
-        if name in self.problems:
-            reason = self.problems[name].removeprefix(f'system {name!r}: ')
-            return SystemCheck(name, reason if name in self.loaded else CANNOT + reason)
-        bad_on_purpose = is_bad_on_purpose(name, self.plan.protocol)
-        check = check_system(name, dialogues, bad_on_purpose=bad_on_purpose)
-        more = (self.cut[name],) if name in self.cut else ()
-        return replace(check, warnings=check.warnings + more)
+def _reason(name: str, problems: Mapping[str, str]) -> str:
+    return problems[name].removeprefix(f'system {name!r}: ')
 
 
 def is_bad_on_purpose(name: str, protocol: Protocol) -> bool:
@@ -124,15 +158,6 @@ def is_bad_on_purpose(name: str, protocol: Protocol) -> bool:
     """
     planted = protocol.reference if protocol.reference_kind == 'planted' else {}
     return is_floor(name) or any(name in values for values in planted.values())
-
-
-def chosen_openers(openers: Sequence[Opener], index: int) -> list[Opener]:
-    """
-    Return two openers, others for each index as far as there are.
-    """
-    start = DIALOGUES * index
-    places = range(start, start + min(DIALOGUES, len(openers)))
-    return [openers[place % len(openers)] for place in places]
 
 
 def cut_warning(player: Player, texts: Sequence[str], before: float) -> str | None:
@@ -162,6 +187,112 @@ def tokens_written(player: Player) -> float:
     return (spending_of(player.agent) or {}).get('completion_tokens') or 0
 
 
+def check_system(
+    system: str, dialogues: Sequence[Dialogue], *, bad_on_purpose: bool = False
+) -> SystemCheck:
+    """
+    Return what is wrong with a system's replies in these dialogues.
+
+    :param bad_on_purpose: it is meant to say the same whatever it hears, as a floor
+        does; copied replies are a warning then.
+    """
+    replies = [replies_in(dialogue, system) for dialogue in dialogues]
+    broken = [str(d.reason) for d in dialogues if d.ended_by == system]
+    stop = f'{broken[0]} (dialogue ended)' if broken else empty_replies_problem(replies)
+    copied = copied_replies_problem(replies)
+    if copied and not stop and not bad_on_purpose:
+        stop, odd = copied, None
+    else:
+        odd = copied or constant_replies_warning(replies)
+    return SystemCheck(system, stop, (odd,) if odd else (), sum(map(len, replies)))
+
+
+def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
+    """
+    Return the replies that a system generated in a dialogue.
+    """
+    turns = dialogue.utterances
+    return [
+        HeardReply(turn.text, turns[i - 1].text, turns[0].text)
+        for i, turn in enumerate(turns)
+        if i and turn.speaker == system and not turn.given
+    ]
+
+
+def empty_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
+    """
+    Return the reason to stop when no reply has a word in it, otherwise `None`.
+    """
+    replies = [reply for dialogue in dialogues for reply in dialogue]
+    if replies and not any(re.search(r'\w', r.text) for r in replies):
+        return f'empty replies: nothing but {_quoted(replies[0].text)}'
+    return None
+
+
+def copied_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
+    """
+    Return the reason to stop when half of the replies repeat the utterance before
+    them, or when they are the same in all dialogues; otherwise `None`.
+
+    :param dialogues: the replies of one system, dialogue by dialogue.
+    """
+    replies = [reply for dialogue in dialogues for reply in dialogue]
+    repeated = [reply for reply in replies if is_repeat(reply)]
+    if len(repeated) >= max(FEWEST_COPIES, COPIED_SHARE * len(replies)):
+        return (
+            f'copied replies: {len(repeated)} of {len(replies)} repeat what was heard '
+            f'({_quoted(repeated[0].text)})'
+        )
+    several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
+    texts = {tuple(plain(r.text) for r in dialogue) for dialogue in several}
+    heard = {tuple(plain(r.heard) for r in dialogue) for dialogue in several}
+    if len(texts) == 1 and len(heard) > 1:
+        return (
+            'copied replies: the same in all dialogues, whatever the other said '
+            f'({_quoted(several[0][0].text)}, …)'
+        )
+    return None
+
+
+def is_repeat(reply: HeardReply) -> bool:
+    """
+    True if a reply is the utterance before it, or begins with that or with the
+    dialogue's first utterance (as a model does whose prompt was not cut off).
+    """
+    mine, heard = plain(reply.text), plain(reply.heard)
+    if mine and mine == heard:
+        return True
+    words = mine.split()
+    quotes = [heard.split(), plain(reply.first).split()]
+    return any(len(q) >= QUOTED_WORDS and words[: len(q)] == q for q in quotes)
+
+
+def constant_replies_warning(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
+    """
+    Return a warning when a system says one thing throughout each dialogue, otherwise
+    `None`.
+    """
+    several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
+    if several and all(len({plain(r.text) for r in d}) == 1 for d in several):
+        return f'says one thing throughout a dialogue ({_quoted(several[0][0].text)})'
+    return None
+
+
+def plain(text: str) -> str:
+    """
+    Return a text without case, punctuation and odd spaces.
+
+    >>> plain("Well,  I'm FINE .")
+    'well i m fine'
+    """
+    return ' '.join(re.findall(r'\w+', text.casefold()))
+
+
+def _quoted(text: str) -> str:
+    line = ' '.join(text.split())
+    return repr(line if len(line) <= SHOWN else line[: SHOWN - 1] + '…')
+
+
 def report_lines(checks: Sequence[SystemCheck]) -> list[str]:
     """
     Return one line for each system, with what is wrong with it below.
@@ -171,8 +302,7 @@ def report_lines(checks: Sequence[SystemCheck]) -> list[str]:
     for check in checks:
         word = 'STOP' if check.stop else 'warn' if check.warnings else 'ok'
         lines.append(
-            f'preflight  {check.system:{width}}  {word:4}  '
-            f'{check.n_dialogues} dialogues, {check.n_replies} replies'
+            f'preflight  {check.system:{width}}  {word:4}  {check.n_replies} replies'
         )
         reasons = [check.stop] if check.stop else []
         lines += [f'           {"":{width}}  {r}' for r in (*reasons, *check.warnings)]

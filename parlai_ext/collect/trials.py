@@ -1,20 +1,77 @@
 """
-What can be tried before a run: preflight, pilot, and a dry run.
+What can be tried before a run: a dry run, which is here, and preflight and pilot.
+
+A dry run says how much a run has to do, how much of it is done, and what is not here.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 
-from parlai_ext.collect.dry_run import DryRun, dry_run
+from parlai_ext.collect.forecast import (
+    Forecast,
+    bytes_on_disk,
+    changed_settings,
+    read_forecast,
+    save_forecast,
+    setting_texts,
+)
 from parlai_ext.collect.options import PlanOptions, TrialOptions
-from parlai_ext.collect.plan import Plan, make_plan, protocol_of_options
-from parlai_ext.collect.timing import Forecast, save_forecast
+from parlai_ext.collect.plan import plan_to_try, protocol_of_options
+from parlai_ext.collect.resolved import systems_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.scoring.score_run import build_scorer, check_scorer
+from parlai_ext.core.pairings import pairings
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.scoring.score_run import build_scorer, check_scorer, model_systems
 from parlai_ext.store import RunFolder
-from parlai_ext.store import manifest as manifests
+
+# utterances of an opener, as all shipped opener tasks have them
+GIVEN = 2
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """
+    What a run has to do. `to_download` and `missing` name systems.
+    """
+
+    protocol: str
+    targets: int
+    partners: int
+    pairings: int
+    dialogues: int
+    utterances_to_generate: int
+    utterances_to_score: int
+    disk_bytes: int
+    dialogues_done: int
+    to_download: tuple[str, ...]
+    missing: tuple[str, ...]
+    pilot: Forecast | None = None
+
+    def lines(self) -> list[str]:
+        """
+        Return lines to print.
+        """
+        lines = [
+            f'protocol   {self.protocol}',
+            f'systems    {self.targets} targets, {self.partners} partners',
+            f'dialogues  {self.dialogues:,} in {self.pairings} pairings',
+            f'utterances {self.utterances_to_generate:,} to generate, '
+            f'{self.utterances_to_score:,} to score',
+            f'disk       about {self.disk_bytes / 1e6:,.0f} MB',
+            f'done       {self.dialogues_done:,} dialogues',
+        ]
+        if self.pilot:
+            lines += ['forecast of the pilot:', *self.pilot.totals()]
+        absent = {'to download': self.to_download, 'missing': self.missing}
+        return lines + [
+            f'{word:10} {len(names)} systems: {", ".join(names)}'
+            for word, names in absent.items()
+            if names
+        ]
 
 
 def try_before_run(
@@ -31,9 +88,8 @@ def try_before_run(
         section = protocol_of_options(options).scorer
         named = bool(options.config)  # else the run folder alone names the scorer
         check_scorer(section, machine.datapath, named_by_user=named)
-    ends = trials.dry_run or trials.pilot
     if trials.preflight:
-        if not ends and not options.run_dir:
+        if not (trials.dry_run or trials.pilot or options.run_dir):
             raise UserError('--run-dir is needed: the folder that the run goes to')
         _preflight(options, machine, judge)
     result: DryRun | Forecast | None = None
@@ -46,18 +102,48 @@ def try_before_run(
     return result
 
 
-def plan_to_try(options: PlanOptions, machine: Machine) -> Plan:
+def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRun:
     """
-    Return the plan of these options as the run would accept it, and write nothing.
+    Return what the run has to do, without loading a model or reading openers.
 
+    :param judge: the scorer's model has to be here too.
     :raises UserError: when the run folder holds a run with other settings.
     """
-    plan = make_plan(options, machine)
-    if run := RunFolder.existing_or_none(options.run_dir):
-        manifests.merge_manifests(
-            run.manifest, manifests.manifest_data(plan.manifest), run.root
-        )
-    return plan
+    from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
+
+    protocol, run_dir = protocol_of_options(options), options.run_dir
+    _refuse_other_settings(protocol, run_dir)
+    systems, named = systems_of(protocol), bool(options.config)
+    models = model_systems(protocol.scorer, named_by_user=named) if judge else []
+    status = [resolve(system, datapath) for system in (*systems, *models)]
+    pairs = pairings(
+        protocol.roster, protocol.pairing, {s.name: s.name for s in systems}
+    )
+    dialogues = len(pairs) * protocol.num_dialogues
+    turns = range(GIVEN, protocol.num_turns, 1 if protocol.score == 'both' else 2)
+    judged = dialogues * len(turns)
+    done = Path(run_dir).glob('dialogues/*/*.jsonl') if run_dir else ()
+    return DryRun(
+        protocol=protocol.name,
+        targets=len(protocol.roster.targets),
+        partners=len(protocol.roster.partners),
+        pairings=len(pairs),
+        dialogues=dialogues,
+        utterances_to_generate=dialogues * (protocol.num_turns - GIVEN),
+        utterances_to_score=judged,
+        disk_bytes=bytes_on_disk(dialogues * protocol.num_turns, judged),
+        dialogues_done=sum(path.read_bytes().count(b'\n') for path in done),
+        to_download=tuple(one.name for one in status if one.status == DOWNLOAD),
+        missing=tuple(one.name for one in status if one.status == MISSING),
+        pilot=read_forecast(run_dir) if run_dir else None,
+    )
+
+
+def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
+    if run := RunFolder.existing_or_none(run_dir):
+        old = setting_texts(run.manifest['collect'])
+        if changes := changed_settings(old, setting_texts(protocol)):
+            raise UserError(f'{run_dir} was made with other settings: {changes}')
 
 
 def _preflight(options: PlanOptions, machine: Machine, judge: bool) -> None:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from parlai_ext.commands.command import Command, fail
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.display import data_size
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import System
     from parlai_ext.files.roster_file import SystemInfo
     from parlai_ext.systems.resolve import Resolution
 
-Row = tuple[str, 'System']
+RoleAndSystem = tuple[str, 'System']
 
 
 class CheckRoster(Command):
@@ -79,7 +79,7 @@ class CheckRoster(Command):
         resolutions = [resolve(system, self.opt['datapath']) for _, system in rows]
         for (role, _), resolution in zip(rows, resolutions, strict=True):
             for line in system_lines(role, resolution, info.get(resolution.name)):
-                print(shown(line))
+                print(printable(line))
         print(totals(resolutions))
         return resolutions
 
@@ -94,11 +94,11 @@ class CheckRoster(Command):
         settings = DownloadSettings(lock)
         for result in download_systems(systems, self.opt['datapath'], settings):
             for file in result.files:
-                print(shown(f'{result.system}: downloaded {file}'))
+                print(printable(f'{result.system}: downloaded {file}'))
             if result.reason:
-                print(shown(result.reason))
+                print(printable(result.reason))
 
-    def systems(self) -> tuple[list[Row], Mapping[str, SystemInfo]]:
+    def systems(self) -> tuple[list[RoleAndSystem], Mapping[str, SystemInfo]]:
         """
         Return the systems with their roles, and the roster's notes on each.
         """
@@ -110,7 +110,7 @@ class CheckRoster(Command):
         more = [parse_target(spec) for spec in opt['add_target'] or ()]
         added = [system for system, _ in more]
         added_info = {system.name: about for system, about in more}
-        judge: list[Row] = []
+        judge: list[RoleAndSystem] = []
         if opt['config']:
             keys = ('roster', 'pairing', 'judge_model_file')
             given = {key: opt[key] for key in keys}

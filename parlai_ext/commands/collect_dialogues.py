@@ -10,7 +10,7 @@ from typing import Any
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE, PLAN, TRIALS, add_options
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values, read_options
 
@@ -39,8 +39,8 @@ class CollectDialogues(Command):
 
     def _collect(self, options: PlanOptions, machine: Machine) -> Any:
         from parlai_ext.collect.collect import collect
+        from parlai_ext.collect.forecast import comparison_lines, timed
         from parlai_ext.collect.plan import prepare
-        from parlai_ext.collect.timing import comparison_lines, timed
         from parlai_ext.collect.trials import try_before_run
 
         trials = read_options(TrialOptions, flag_values(TrialOptions, self.opt))
@@ -52,14 +52,14 @@ class CollectDialogues(Command):
         with run.lock(), timed(run, 'collect', spent):
             report = collect(run, machine, spent=spent)
         for line in (*plan.left_out, *report.problems):
-            print(shown(f'left out: {line}'))
+            print(printable(f'left out: {line}'))
         if report.problems and not report.n_played:
             raise UserError(f'nothing could be collected: {report.problems[0]}')
         print(
             f'{report.n_played} dialogues collected, {report.n_skipped} were there or '
             f'left out: {run.root / "dialogues"}'
         )
-        for line in comparison_lines(run.root):
+        for line in comparison_lines(run):
             print(line)
         if report.problems:
             raise UserError(f'not all could be collected: {report.problems[0]}')

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
-from parlai_ext.core.errors import UserError, nearest, shown
-from parlai_ext.core.options import truth
+from parlai_ext.core.errors import UserError, nearest, printable
+from parlai_ext.core.options import read_truth
 
 COMMANDS = {
     'evaluate_systems': 'parlai_ext.commands.evaluate_systems:EvaluateSystems',
@@ -83,7 +83,7 @@ class Command:
             description=cls.description,
             allow_abbrev=False,
         )
-        parser.register('type', 'bool', truth)
+        parser.register('type', 'bool', read_truth)
         cls.add_arguments(parser)
         return parser
 
@@ -98,12 +98,12 @@ class Command:
         parser = cls.parser()
         if not kwargs:
             return cls(vars(parser.parse_args(list(args)))).run()
-        known = {a.dest: a.default for a in parser._actions if a.dest != 'help'}
-        unknown = sorted(set(kwargs) - set(known))
+        defaults = {a.dest: a.default for a in parser._actions if a.dest != 'help'}
+        unknown = sorted(set(kwargs) - set(defaults))
         if unknown:
-            hint = nearest(unknown[0], known)
+            hint = nearest(unknown[0], defaults)
             raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}; {hint}')
-        return cls({**known, **kwargs}).run()
+        return cls({**defaults, **kwargs}).run()
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> Any:
@@ -149,13 +149,14 @@ def fail(line: str, code: int = 1) -> NoReturn:
     """
     Print one line to standard error and leave.
     """
-    print(f'error: {shown(line)}', file=sys.stderr)
+    print(f'error: {printable(line)}', file=sys.stderr)
     raise SystemExit(code)
 
 
 def print_anywhere() -> None:
     """
-    Have what standard output cannot show spelled out, as standard error does.
+    Make standard output spell out characters that its encoding lacks, as standard error
+    does.
 
     Tables hold dashes and names of any script; where a job runs with LANG=C or
     PYTHONIOENCODING=ascii, printing one would end a command whose work is done.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 
 if TYPE_CHECKING:
     pass
@@ -70,9 +70,9 @@ class ConvertModel(Command):
         trusted = [str(existing_model(path, datapath, option)) for path in named]
         result = convert(source, output, trusted, datapath)
         for name, digest in trusted_hashes(trusted, datapath).items():
-            print(shown(f'trusted to run code: {name}, sha256 {digest}'))
+            print(printable(f'trusted to run code: {name}, sha256 {digest}'))
         for line in result_lines(result):
-            print(shown(line))
+            print(printable(line))
         return result
 
 
@@ -150,8 +150,8 @@ def convert(
             try:
                 text = json.dumps(moved, indent=4) + '\n'  # as ParlAI writes them
             except (TypeError, ValueError) as e:
-                what = 'options that JSON cannot hold'
-                raise UserError(f'{source}.opt: {what}: {e}') from None
+                problem = 'options that JSON cannot hold'
+                raise UserError(f'{source}.opt: {problem}: {e}') from None
             (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
         names = publish(scratch, output)
     finally:
@@ -170,7 +170,7 @@ def companions(
     source: Path, opt: Mapping[str, Any] | None, datapath: str | None
 ) -> dict[str, Path]:
     """
-    Return the files that belong to the model, by what follows its name.
+    Return the files beside a model that belong to it, by the end of their names.
     """
     from parlai_ext.systems.fetch.data_folder import local_path
 
@@ -193,7 +193,7 @@ def moved_options(
     opt: Mapping[str, Any], source: Path, output: Path, copied: set[str]
 ) -> dict[str, Any]:
     """
-    Return the options for the new place.
+    Return the model's options with the paths of the new place.
 
     ParlAI looks for a dictionary under the model's own name when the options name none.
     """
@@ -210,7 +210,7 @@ def moved_options(
 
 def publish(scratch: Path, output: Path) -> list[str]:
     """
-    Move the finished files to their names, the weights last; return the names.
+    Move the finished files to their names, the weights last. Return the names.
     """
     names = sorted(p.name for p in scratch.iterdir())
     names.sort(key=lambda name: name == output.name)

@@ -18,13 +18,13 @@ from parlai_ext.commands.options import (
     TRIALS,
     add_options,
 )
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values, read_options
 
 if TYPE_CHECKING:
-    from parlai_ext.collect.dry_run import DryRun
-    from parlai_ext.collect.timing import Forecast
+    from parlai_ext.collect.forecast import Forecast
+    from parlai_ext.collect.trials import DryRun
     from parlai_ext.results.ranking import Ranking
 
 
@@ -56,8 +56,8 @@ class EvaluateSystems(Command):
     def _evaluate(
         self, options: PlanOptions, machine: Machine
     ) -> Ranking | DryRun | Forecast:
-        from parlai_ext.collect import timing
         from parlai_ext.collect.collect import collect
+        from parlai_ext.collect.forecast import comparison_lines, timed
         from parlai_ext.collect.plan import prepare
         from parlai_ext.collect.trials import try_before_run
         from parlai_ext.core.ranking_options import RankingOptions
@@ -77,12 +77,12 @@ class EvaluateSystems(Command):
         run, plan = prepare(options, machine)
         with run.lock():
             spent: dict[str, Any] = {}
-            with timing.timed(run, 'collect', spent):
+            with timed(run, 'collect', spent):
                 problems = collect(run, machine, spent=spent).problems
             if problems and not run.dialogue_shards():
                 raise UserError(f'nothing could be collected: {problems[0]}')
             config = run.manifest['protocol']['scorer']
-            with timing.timed(run, 'score'):
+            with timed(run, 'score'):
                 scorer = build_scorer(
                     config, machine, named_by_user=bool(opt['config'])
                 )
@@ -92,9 +92,9 @@ class EvaluateSystems(Command):
             write_ranking(run, ranking)
             page = report.write_report(run, ranking)
         for line in (*plan.left_out, *problems):
-            print(shown(f'left out: {line}'))
+            print(printable(f'left out: {line}'))
         print(terminal_report(ranking))
-        for line in timing.comparison_lines(run.root):
+        for line in comparison_lines(run):
             print(line)
         print(f'report: {Path(page).resolve()}')
         if problems:

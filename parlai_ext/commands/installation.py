@@ -129,8 +129,8 @@ def check_hidden() -> Iterator[Finding]:
     command = [sys.executable, '-P', '-c', FIND_HIDING_FOLDER]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        why = done.stderr.strip().split('\n')[-1]
-        yield Finding(f'parlai_internal cannot be imported: {why}', reinstall())
+        reason = done.stderr.strip().split('\n')[-1]
+        yield Finding(f'parlai_internal cannot be imported: {reason}', reinstall())
         return
     other = done.stdout.strip()
     if not other:
@@ -148,9 +148,9 @@ def check_commands() -> Iterator[Finding]:
     """
     Check that the commands can be imported and that `parlai` knows them.
     """
-    broken = {name: why for name in COMMANDS if (why := import_problem(name))}
-    for name, why in broken.items():
-        yield Finding(f'`parlai {name}` cannot be imported: {why}', reinstall())
+    broken = {name: reason for name in COMMANDS if (reason := import_problem(name))}
+    for name, reason in broken.items():
+        yield Finding(f'`parlai {name}` cannot be imported: {reason}', reinstall())
     if broken:
         return
     try:
@@ -222,8 +222,8 @@ def reinstall() -> str:
     except metadata.PackageNotFoundError:
         where = {}
     editable = '-e ' if where.get('dir_info', {}).get('editable') else ''
-    place = where.get('url', str(Path(__file__).parents[2])).removeprefix('file://')
-    return f"{PIP} --force-reinstall --no-deps {editable}'{place}'"
+    folder = where.get('url', str(Path(__file__).parents[2])).removeprefix('file://')
+    return f"{PIP} --force-reinstall --no-deps {editable}'{folder}'"
 
 
 def version_of(package: str) -> str | None:

@@ -67,7 +67,7 @@ SHARED: tuple[tuple[type, str | None, bool], ...] = (
 
 def flags_of(*classes: type) -> tuple[str, ...]:
     """
-    Return the flags that these classes declare.
+    Return the command-line flags that these option classes declare.
     """
     return tuple(
         option.flag() for cls in classes for option in options_of(cls).values()

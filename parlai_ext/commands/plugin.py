@@ -28,7 +28,7 @@ from parlai_ext.commands.command import (
     print_anywhere,
 )
 from parlai_ext.compat.parlai_setup import PREFIX, prepare_parlai
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 
 ZOO_PATHS = ('model_file', 'dict_file', 'bpe_vocab', 'bpe_merge')
 
@@ -86,8 +86,8 @@ def script_of(command: type[Command]) -> type[ParlaiScript]:
             return command.parser().format_help()
 
         def run(self) -> Any:
-            known = [a.dest for a in command.parser()._actions if a.dest != 'help']
-            return command.execute({name: self.opt[name] for name in known})
+            names = [a.dest for a in command.parser()._actions if a.dest != 'help']
+            return command.execute({name: self.opt[name] for name in names})
 
         main = command.main
 
@@ -96,7 +96,7 @@ def script_of(command: type[Command]) -> type[ParlaiScript]:
 
 def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
     """
-    Return ParlAI's error of parsing; for our commands without help text before it.
+    Wrap ParlAI's parsing error so that our commands print it without the help text.
     """
 
     def error(self: Any, message: str) -> NoReturn:
@@ -119,7 +119,7 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
 
 def grouped_help(long_help: Callable[..., str]) -> Callable[..., str]:
     """
-    Return ParlAI's help text; that of our commands keeps its groups of options.
+    Wrap ParlAI's help so that the help of our commands keeps its groups of options.
 
     ParlAI puts all options of a command into one group (core/script.py:302), with
     "(default: None)" for those that a protocol decides.
@@ -163,7 +163,8 @@ def _names_our_command(args: Sequence[str]) -> bool:
 
 def paths_as_given(process: Callable[..., None]) -> Callable[..., None]:
     """
-    Return ParlAI's reading of options; for our commands it leaves paths as they are.
+    Wrap ParlAI's reading of options so that it leaves the ``zoo:`` paths of our
+    commands as they are.
 
     ParlAI downloads the model of a ``zoo:`` path at once (core/params.py:1129).
     """
@@ -184,13 +185,13 @@ def one_line_hook(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """
-    Print a user's mistake as one line, for every `parlai` command.
+    Print a user's mistake as one line: the exception hook of every `parlai` command.
     """
     line = user_mistake(error)
     if line is None:
         sys.__excepthook__(kind, error, trace)
     else:
-        print(f'error: {shown(line)}', file=sys.stderr)
+        print(f'error: {printable(line)}', file=sys.stderr)
 
 
 def user_mistake(error: BaseException) -> str | None:
@@ -203,6 +204,6 @@ def user_mistake(error: BaseException) -> str | None:
         package, _, name = error.name.rpartition('.')
         if package in ('parlai_ext.agents', 'parlai_ext.tasks'):
             folder = sys.modules[package].__path__
-            known = ', '.join(PREFIX + module.name for module in iter_modules(folder))
-            return f'there is no {PREFIX}{name}; known: {known or "none"}'
+            there = ', '.join(PREFIX + module.name for module in iter_modules(folder))
+            return f'there is no {PREFIX}{name}; known: {there or "none"}'
     return None

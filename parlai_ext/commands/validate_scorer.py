@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.collect.options import PlanOptions
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE, PLAN, add_options, add_scorer_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import positive
+from parlai_ext.core.options import read_positive
 
 if TYPE_CHECKING:
     from parlai_ext.bench.agreement import MeanScores
@@ -46,7 +47,7 @@ class ValidateScorer(Command):
         add_options(parser, '--human-scores')
         parser.add_argument(
             '--bootstraps',
-            type=positive,
+            type=read_positive,
             metavar='N',
             help=f'resamples behind each interval ({BOOTSTRAPS})',
         )
@@ -134,7 +135,7 @@ class ValidateScorer(Command):
         left_out: Sequence[str] = ()
         if there is None:
             ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
-            options = plan.PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
+            options = PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
             run, planned = plan.prepare(options, Machine.from_options(self.opt))
             left_out = planned.left_out
         else:
@@ -200,13 +201,12 @@ class ValidateScorer(Command):
         """
         Return the scorer of the options, set to give the evidence for its variants.
         """
-        from parlai_ext.scoring.registry import DEFAULT, find_scorer
+        from parlai_ext.scoring.registry import scorer_class
         from parlai_ext.scoring.score_run import choose_scorer
 
         named = bool(self.opt['config'])
         chosen = choose_scorer(recorded, self.opt, named_by_user=named)
-        name = chosen.section.get('name') or DEFAULT
-        kind = find_scorer(name, named_by_user=chosen.named_by_user)
+        kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
         return replace(chosen, section={**chosen.section, **kind.variant_options})
 
     def check(self, human: Sequence[HumanJudgement], chosen: ChosenScorer) -> None:

@@ -309,8 +309,10 @@ def join_documents_to_each_row(module: Any) -> None:
             return original(self, input, input_lengths, top_docs, *more)
         rows: list[Any] = []
         for i, docs in enumerate(top_docs):
-            own = input[i : i + 1, : int(input_lengths[i])]
-            rows += original(self, own, input_lengths[i : i + 1], [docs], *more)
+            unpadded_row = input[i : i + 1, : int(input_lengths[i])]
+            rows += original(
+                self, unpadded_row, input_lengths[i : i + 1], [docs], *more
+            )
         padded, _ = module.padded_tensor(
             rows, pad_idx=self.pad_idx, fp16friendly=self.fp16
         )

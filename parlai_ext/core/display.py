@@ -30,8 +30,8 @@ def visible(text: str, limit: int = MAX_CHARACTERS) -> str:
     shown = text[:limit]
     if not shown.isascii() or not shown.isprintable():
         shown = ''.join(c if _is_plain(c) else _stand_in(c) for c in shown)
-    rest = len(text) - limit
-    return shown + (f' … ({rest} more characters)' if rest > 0 else '')
+    num_hidden = len(text) - limit
+    return shown + (f' … ({num_hidden} more characters)' if num_hidden > 0 else '')
 
 
 def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
@@ -93,8 +93,8 @@ def digits_for(values: list[float | None]) -> int:
     """
     Return how many decimals tell these values apart: three figures of their spread.
     """
-    known = [v for v in values if v is not None and math.isfinite(v)]
-    spread = max(known) - min(known) if known else 0.0
+    finite_values = [v for v in values if v is not None and math.isfinite(v)]
+    spread = max(finite_values) - min(finite_values) if finite_values else 0.0
     if spread <= 0:
         return 2
     return min(6, max(0, 2 - math.floor(math.log10(spread))))
@@ -207,6 +207,9 @@ def money(dollars: float) -> str:
 
 
 def _is_plain(char: str) -> bool:
+    """
+    True if a character can be shown as it is.
+    """
     if char in KEPT:
         return True
     # Arabic number signs are format characters with a shape of their own
@@ -216,6 +219,9 @@ def _is_plain(char: str) -> bool:
 
 
 def _stand_in(char: str) -> str:
+    """
+    Return the visible text in place of a hidden character.
+    """
     code = ord(char)
     if code < 0x20:
         return chr(0x2400 + code)

@@ -21,11 +21,12 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().split('\n')[0] or type(error).__name__
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """
-    Return text fit for a terminal: on one line, and nothing in it acts.
+    Return a text that is safe to print on a terminal: one line, control characters
+    spelled out.
 
-    >>> shown('a' + chr(27) + '[2J')
+    >>> printable('a' + chr(27) + '[2J')
     'a\\\\x1b[2J'
     """
     return ''.join(c if c.isprintable() else _spelled(c) for c in text)
@@ -33,7 +34,8 @@ def shown(text: str) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """
-    Return 'did you mean …?', or else what there is.
+    Return 'did you mean …?' with the most similar of the known words, or the list of
+    them.
     """
     names = sorted(known)
     folded = {name.lower(): name for name in names}
@@ -56,7 +58,7 @@ class SystemFailed(UserError):
     :param what: ``key: what is wrong; what would be right``.
     """
 
-    def __init__(self, system: str, what: str):
-        named = what.startswith(f'system {system!r}: ')
-        super().__init__(what if named else f'system {system!r}: {what}')
+    def __init__(self, system: str, problem: str):
+        named = problem.startswith(f'system {system!r}: ')
+        super().__init__(problem if named else f'system {system!r}: {problem}')
         self.system = system

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parlai_ext.core.options import flag_values, gigabytes, option, positive
+from parlai_ext.core.options import flag_values, option
 
 GROUP = 'machine'
 
@@ -20,7 +20,7 @@ class Machine:
 
     batchsize: int = option(
         64,
-        read=positive,
+        low=1,
         metavar='N',
         group=GROUP,
         help='dialogues, or contexts, that go through a model together (64)',
@@ -42,7 +42,7 @@ class Machine:
     )
     max_gpu_memory: float | None = option(
         None,
-        read=gigabytes,
+        above=0,
         metavar='GB',
         group=GROUP,
         help='what the weights of loaded systems may take (of RAM without a GPU)',

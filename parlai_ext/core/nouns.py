@@ -68,7 +68,7 @@ class Opener:
     source: str
 
     @classmethod
-    def of(cls, utterances: Sequence[str], source: str) -> Opener:
+    def from_utterances(cls, utterances: Sequence[str], source: str) -> Opener:
         """
         Return the opener of these utterances; its id depends on their text alone.
         """

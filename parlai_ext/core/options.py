@@ -70,8 +70,9 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     :param default: the value that holds when none is given. Without one, or with an
         empty list or mapping, give a ``tuple`` or ``None``.
     :param choices: the only values allowed, or a registry whose names they are.
-    :param signed: the value is part of the signature; ``'if changed'`` leaves out a
-        value that equals the default.
+    :param signed: the value is part of the signature, the line of text that says how
+        scores came about: scores with different signatures are never mixed.
+        ``'if changed'`` leaves out a value that equals the default.
     :param flag: the name on the command line, where it is not ``--<prefix>-<name>``.
     :param metavar: what ``--help`` shows for the value.
     :param low, high: the range of a number, ends included.
@@ -81,7 +82,8 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     :param path: the value may be a file; ``~`` is expanded, and in a YAML file it may
         lie beside that file.
     :param model: the value names a model of this kind (likelihood, embedder,
-        classifier, chat). The model's identity is signed instead of its name.
+        classifier, chat). The model's identity is part of the signature, not its
+        name.
     :param group: the title under which ``--help`` shows the flag.
     """
     if info.get('model'):
@@ -399,39 +401,13 @@ def type_problem(value: Any, kind: type) -> str | None:
     return None
 
 
-def positive(text: str) -> int:
+def read_positive(text: str) -> int:
     """
     Read a whole number of at least 1.
     """
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f'a number from 1 is expected, not {text!r}')
     return int(text)
-
-
-def share(text: str) -> float:
-    """
-    Read a number between 0 and 1.
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f'a share from 0 to 1 expected, not {text!r}')
-    return value
-
-
-def gigabytes(text: str) -> float:
-    """
-    Read a size above 0.
-    """
-    try:
-        size = float(text)
-    except ValueError:
-        size = 0.0
-    if not 0 < size < math.inf:
-        raise argparse.ArgumentTypeError(f'gigabytes above 0 expected, not {text!r}')
-    return size
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -449,7 +425,7 @@ def json_object(text: str) -> dict[str, Any]:
     raise argparse.ArgumentTypeError('a JSON object is expected, like {"top_k": 5}')
 
 
-def truth(text: str) -> bool:
+def read_truth(text: str) -> bool:
     """
     Read a truth value as ParlAI does.
     """
@@ -470,7 +446,7 @@ class Switch(argparse._StoreTrueAction):
 
     def __init__(self, option_strings: list[str], dest: str, **options: Any):
         super().__init__(option_strings, dest, **options)
-        self.nargs, self.type, self.metavar = '?', truth, 'BOOL'
+        self.nargs, self.type, self.metavar = '?', read_truth, 'BOOL'
 
     def __call__(
         self,
@@ -508,17 +484,6 @@ class Extend(argparse._StoreAction):
 
 
 SWITCH: dict[str, Any] = {'action': Switch}
-
-
-def machine_options(opt: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return where models are and how they compute, for what loads a system or a judge.
-    """
-    return {
-        'datapath': opt.get('datapath'),
-        'no_cuda': bool(opt.get('no_cuda')),
-        'fp16': opt.get('fp16'),
-    }
 
 
 def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any]:
@@ -584,11 +549,20 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + '…'
 
 
+def _read_int(text: str) -> int:
+    """
+    Read a whole number, without the spaces and underscores that `int` accepts.
+    """
+    if not text.removeprefix('-').isdecimal():
+        raise ValueError(text)
+    return int(text)
+
+
 _READERS: dict[type, Callable[[str], Any]] = {
     str: str,
-    int: int,
+    int: _read_int,
     float: float,
-    bool: truth,
+    bool: read_truth,
     tuple: lambda text: tuple(part for part in text.split(',') if part),
     dict: json.loads,
 }

@@ -13,7 +13,8 @@ from tqdm import tqdm
 
 def count_reads(bar: tqdm[Any]) -> Callable[[int], None]:
     """
-    Return a function that adds to the contexts which a bar says that a model has read.
+    Return a function that adds to the number of contexts that a progress bar shows as
+    read by a model.
     """
     n_read = 0
 

@@ -29,7 +29,7 @@ class WrongType(ValueError):
 
 def record_to_json(record: Any) -> Any:
     """
-    Return a record, and the records, mappings and tuples within it, as JSON data.
+    Return a record as JSON data, with the records, mappings and tuples inside it.
     """
     if is_dataclass(record):
         return {
@@ -79,6 +79,10 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
 
 
 def _dataclass_from_json(kind: Any, data: Any, where: str) -> Any:
+    """
+    Return a record of the dataclass ``kind`` from JSON data; ``where`` names the place
+    of the data in messages.
+    """
     given = _expect(data, (dict,), 'a mapping', where)
     hints = typing.get_type_hints(kind)
     values = {}
@@ -101,6 +105,9 @@ def _inner(where: str, key: str) -> str:
 
 
 def _expect(data: Any, accepted: tuple[type, ...], words: str, where: str) -> Any:
+    """
+    Return the data if it is of an accepted type; refuse it by its place otherwise.
+    """
     if not isinstance(data, accepted):
         raise WrongType(f'{where or "the file"}: {words} expected, not {data!r:.60}')
     return data

@@ -46,6 +46,13 @@ class Block:
 
     shards: tuple[ShardKey, ...]
 
+    @property
+    def n_dialogues(self) -> int:
+        """
+        The number of dialogues in its shards.
+        """
+        return sum(shard.n_dialogues for shard in self.shards)
+
 
 def dialogue_id(pairing_id: str, opener_id: str) -> str:
     """
@@ -106,7 +113,7 @@ def blocks(
     shard_size: int | None = None,
 ) -> list[Block]:
     """
-    Return the run's work, in the order that reloads the fewest models.
+    Return the blocks of a run, in an order that loads few models again.
 
     A shard is a block of its own when its pairing fills a batch or samples; else
     neighbouring pairings of one first speaker are packed until they fill one. First

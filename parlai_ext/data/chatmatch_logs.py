@@ -42,8 +42,8 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
         if not is_utf8(line):
             problems.append(source.problem(number, NOT_UTF8))
         elif not colon or not name.strip():
-            what = f'a turn is a line {FORM!r}, this one is {brief(line)}'
-            problems.append(source.problem(number, what))
+            problem = f'a turn is a line {FORM!r}, this one is {brief(line)}'
+            problems.append(source.problem(number, problem))
         else:
             turns.append(SourceTurn(name.strip(), text.removeprefix(' '), number))
     first = turns[0].line if turns else 1

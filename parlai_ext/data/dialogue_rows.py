@@ -122,8 +122,8 @@ def read_json(source: SourceFile) -> Iterator[SourceDialogue]:
 
     def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
         turns = tuple(
-            _turn(turn, number, f'turn {place}')
-            for place, turn in enumerate(list_value(record, 'turns'), 1)
+            _turn(turn, number, f'turn {turn_number}')
+            for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
         )
         return SourceDialogue(source.file, number, turns, id_value(record))
 
@@ -150,9 +150,9 @@ def _joined(
                 yield now.close(source, waiting)
             now = UnfinishedDialogue(row.dialogue_id, row.line)
             if before := first_lines.get(now.id):
-                what = f'dialogue_id {brief(now.id)} began in line {before} already'
-                what += '; rows of a dialogue stand together'
-                now.problems.append(source.problem(row.line, what))
+                problem = f'dialogue_id {brief(now.id)} began in line {before} already'
+                problem += '; rows of a dialogue stand together'
+                now.problems.append(source.problem(row.line, problem))
             first_lines.setdefault(now.id, row.line)
         now.problems += [*waiting, *_row_problems(source, now, row)]
         waiting = []
@@ -192,8 +192,8 @@ def _csv_rows(source: SourceFile) -> Iterator[DialogueRow]:
         for line, cells in rows:
             yield _csv_row(source, line, header, places, cells)
     except CsvProblem as problem:
-        what = f'{problem}; the rest of the file cannot be read'
-        yield DialogueRow(problem.line, problem=source.problem(problem.line, what))
+        text = f'{problem}; the rest of the file cannot be read'
+        yield DialogueRow(problem.line, problem=source.problem(problem.line, text))
 
 
 def _csv_row(
@@ -203,6 +203,9 @@ def _csv_row(
     places: Mapping[str, int],
     cells: list[str],
 ) -> DialogueRow:
+    """
+    Return the row of a CSV line, or a row that holds the problem with it.
+    """
     wrong = None if all(map(is_utf8, cells)) else NOT_UTF8
     if wrong := wrong or width_problem(cells, header):
         return DialogueRow(line, problem=source.problem(line, wrong))
@@ -217,6 +220,9 @@ def _csv_row(
 
 
 def _json_rows(source: SourceFile) -> Iterator[DialogueRow]:
+    """
+    Yield a row for each JSON line; a line that cannot be one yields its problem.
+    """
     for number, record in json_records(source):
         try:
             if isinstance(record, BadRecord):
@@ -233,6 +239,9 @@ def _json_rows(source: SourceFile) -> Iterator[DialogueRow]:
 def _row(
     source: SourceFile, line: int, name: str, record: Mapping[str, Any]
 ) -> DialogueRow:
+    """
+    Return the row of a record, or a row that holds the problem with it.
+    """
     try:
         turn = _turn(record, line, 'the row')
         return DialogueRow(line, name, turn, _turn_number(record.get('turn')))

@@ -36,7 +36,7 @@ def looks_like(source: SourceFile) -> bool:
 
 def read(source: SourceFile) -> Iterator[SourceDialogue]:
     """
-    Yield the rated dialogues, each once.
+    Yield the rated dialogues; several ratings in a row of one dialogue yield it once.
     """
     try:
         ratings = _ratings(source)
@@ -45,19 +45,19 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
         return
     n = 0
     for context, same in groupby(enumerate(ratings, 1), key=_context):
-        place, _ = next(same)
+        number, _ = next(same)
         try:
             if not isinstance(context, str):
                 raise BadRecord(f"'context' is a text, not {brief(context)}")
             n += 1
             turns = tuple(_turns(context, source.stem))
         except BadRecord as error:
-            yield source.unreadable(1, f'object {place}: {error}')
+            yield source.unreadable(1, f'object {number}: {error}')
             continue
         human = frozenset({HUMAN})
         name = f'{source.stem}-{n}'
         yield SourceDialogue(
-            source.file, 1, turns, name, human, place=f'object {place}: '
+            source.file, 1, turns, name, human, place=f'object {number}: '
         )
 
 

@@ -59,6 +59,9 @@ def find_files(given: Sequence[str]) -> list[Path]:
 
 
 def _files(given: str) -> list[Path]:
+    """
+    Return the files that one path, folder or glob pattern names.
+    """
     path = Path(given)
     if path.is_dir():
         return _in_folder(path)

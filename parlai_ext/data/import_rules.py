@@ -72,8 +72,8 @@ def apply_rules(
     speakers = list(dict.fromkeys(turn.speaker for turn in turns))
     alone = len(speakers) == 1 and source.self_chat
     if problem := _first_problem(source, turns, speakers, alone, rules):
-        line, what = problem
-        return (Problem(source.file, line, source.place + what),)
+        line, text = problem
+        return (Problem(source.file, line, source.place + text),)
     names = _system_names(speakers, alone or source.self_chat or rules.self_chats)
     people = {
         old
@@ -86,8 +86,8 @@ def apply_rules(
     }
     first, second = run_names[speakers[0]], run_names[speakers[-1]]
     if first == second and len(set(names.values())) == 2:
-        what = f'both speakers are called {brief(first)} by now; --rename one of them'
-        return (Problem(source.file, source.line, what),)
+        text = f'both speakers are called {brief(first)} by now; --rename one of them'
+        return (Problem(source.file, source.line, text),)
     humans = set() if rules.judge_humans else {run_names[old] for old in people}
     renamed_turns = tuple(
         replace(
@@ -103,7 +103,7 @@ def apply_rules(
 
 def _is_given(turn: SourceTurn, human: bool) -> bool:
     """
-    Return True if no system produced a turn: it is a person's, or empty.
+    True if no system produced the turn: it is a person's, or empty.
     """
     return human or not turn.text.strip()
 
@@ -118,8 +118,10 @@ def _mended_turns(turns: Sequence[SourceTurn], rules: ImportRules) -> list[Sourc
         return list(turns)
     joined = []
     for _, some in groupby(turns, key=lambda turn: (turn.speaker, turn.given)):
-        own = list(some)
-        joined.append(replace(own[0], text='\n'.join(turn.text for turn in own)))
+        same_speaker = list(some)
+        joined.append(
+            replace(same_speaker[0], text='\n'.join(turn.text for turn in same_speaker))
+        )
     return joined
 
 
@@ -138,14 +140,14 @@ def _first_problem(
     if len(speakers) > 2:
         third = next(turn for turn in turns if turn.speaker == speakers[2])
         names = f'{brief(speakers[2])} after {brief(speakers[0])} and '
-        what = f'a third speaker, {names}{brief(speakers[1])}; a dialogue has two'
-        return third.line, what
+        problem = f'a third speaker, {names}{brief(speakers[1])}; a dialogue has two'
+        return third.line, problem
     for turn in turns:
         if not turn.speaker:
             return turn.line, 'a turn without the name of its speaker'
         if not turn.text.strip() and rules.empty_turns == 'refuse':
-            what = f'an empty turn of {brief(turn.speaker)}'
-            return turn.line, f'{what}; --empty-turns keep takes it as it is'
+            problem = f'an empty turn of {brief(turn.speaker)}'
+            return turn.line, f'{problem}; --empty-turns keep takes it as it is'
     if len(turns) == 1:
         return turns[0].line, 'one turn only; a dialogue has two speakers'
     if len(speakers) == 1 and not alone:
@@ -157,10 +159,14 @@ def _first_problem(
 
 
 def _repeated_speaker(turns: Sequence[SourceTurn]) -> tuple[int, str] | None:
+    """
+    Return line and description of the first turn whose speaker also spoke the one
+    before.
+    """
     for before, turn in zip(turns, turns[1:], strict=False):
         if turn.speaker == before.speaker:
-            what = f'{brief(turn.speaker)} speaks twice in a row'
-            return turn.line, f'{what}; --join-turns makes one turn of that'
+            problem = f'{brief(turn.speaker)} speaks twice in a row'
+            return turn.line, f'{problem}; --join-turns makes one turn of that'
     return None
 
 

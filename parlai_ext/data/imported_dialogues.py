@@ -98,7 +98,7 @@ def read_imports(
     with bar_of('read', None, progress, delay=1) as bar:
         for imports.format, source in read_sources(paths, wanted):
             form = FORMATS[imports.format]
-            own = replace(
+            file_rules = replace(
                 rules, self_chats=form.self_chats if self_chats is None else self_chats
             )
             imports.files.append((Path(source.file).name, _checksum(source)))
@@ -106,7 +106,9 @@ def read_imports(
                 _check_one_model(self_chat_files, source)
             for source_dialogue in form.read(source):
                 bar.update()
-                _add(imports, apply_rules(source_dialogue, source.stem, own), ids)
+                _add(
+                    imports, apply_rules(source_dialogue, source.stem, file_rules), ids
+                )
                 if imports.problems and not skip_bad_rows:
                     first = next(iter(imports.problems))
                     hint = ' (--skip-bad-rows leaves it out)'
@@ -129,8 +131,10 @@ def _add(
         imports.n_people += 1
     elif imported.id is not None and imported.id in ids:
         where = f'{ids[imported.id].file}:{ids[imported.id].line}'
-        what = f'the id {brief(imported.id)} is that of the dialogue in {where} already'
-        imports.refuse([Problem(imported.file, imported.line, what)])
+        problem = (
+            f'the id {brief(imported.id)} is that of the dialogue in {where} already'
+        )
+        imports.refuse([Problem(imported.file, imported.line, problem)])
     else:
         imports.dialogues.append(imported)
         if imported.id is not None:

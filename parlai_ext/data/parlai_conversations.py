@@ -106,14 +106,14 @@ def checked_dialogue(record: Mapping[str, Any], name: str) -> Dialogue:
             raise BadRecord("'dialog' is a list of lists of acts")
         acts += exchange
     turns = []
-    for place, act in enumerate(acts, 1):
-        speaker = text_value(act, 'id', f'act {place}')
+    for number, act in enumerate(acts, 1):
+        speaker = text_value(act, 'id', f'act {number}')
         if speaker.strip() != CONTEXT:
-            text = text_value(act, 'text', f'act {place}')
+            text = text_value(act, 'text', f'act {number}')
             given = act.get('given') is True
             turns.append({'id': speaker, 'text': text, 'given': given})
-    own = {'dialog': [turns], 'dialogue_id': id_value(record) or name}
-    return dialogue_from_record({**NO_FIELDS, **record, **own})
+    checked = {'dialog': [turns], 'dialogue_id': id_value(record) or name}
+    return dialogue_from_record({**NO_FIELDS, **record, **checked})
 
 
 def metadata(source: SourceFile) -> Mapping[str, Any] | BadRecord:

@@ -26,8 +26,8 @@ class BadRecord(Exception):
     What is wrong with a record: the key, and what would be right.
     """
 
-    def __init__(self, what: str, line: int = 1):
-        super().__init__(what)
+    def __init__(self, problem: str, line: int = 1):
+        super().__init__(problem)
         self.line = line
 
 
@@ -100,17 +100,18 @@ class SourceFile:
         lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
         return cls(str(path), path.stem, lines)
 
-    def problem(self, line: int, what: str) -> Problem:
+    def problem(self, line: int, text: str) -> Problem:
         """
         Return a problem in a line of this file.
         """
-        return Problem(self.file, line, what)
+        return Problem(self.file, line, text)
 
-    def unreadable(self, line: int, what: str) -> SourceDialogue:
+    def unreadable(self, line: int, problem: str) -> SourceDialogue:
         """
-        Return the dialogue without turns that stands for a line with a problem.
+        Return a dialogue without turns, which holds the problem of a line that cannot
+        be read.
         """
-        return SourceDialogue(self.file, line, problems=(self.problem(line, what),))
+        return SourceDialogue(self.file, line, problems=(self.problem(line, problem),))
 
 
 Reader = Callable[[SourceFile], Iterator[SourceDialogue]]
@@ -143,6 +144,9 @@ def json_records(
 
 
 def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
+    """
+    Return the JSON object of a line, or (not raised) the error that it is none.
+    """
     if not is_utf8(line):
         return BadRecord(NOT_UTF8)
     try:

@@ -41,11 +41,11 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
         }
         turns = tuple(
             SourceTurn(
-                text_value(act, 'id', f'turn {place}').strip(),
-                text_value(act, 'text', f'turn {place}'),
+                text_value(act, 'id', f'turn {turn_number}').strip(),
+                text_value(act, 'text', f'turn {turn_number}'),
                 number,
             )
-            for place, act in enumerate(list_value(record, 'convo'), 1)
+            for turn_number, act in enumerate(list_value(record, 'convo'), 1)
         )
         return SourceDialogue(
             source.file,

@@ -21,7 +21,7 @@ EMPATHETIC = {'speaker_idx', 'selfeval'}
 CELL = r'(?:"(?:[^"]|"")*"|[^",]*)'
 QUOTED_ROW = re.compile(f'{CELL}(?:,{CELL})*')
 
-Row = tuple[int, list[str]]  # the number of the first line, and the cells
+CsvRow = tuple[int, list[str]]  # the number of the first line, and the cells
 
 
 class CsvProblem(Exception):
@@ -29,12 +29,12 @@ class CsvProblem(Exception):
     What is wrong in which line of a CSV file.
     """
 
-    def __init__(self, line: int, what: str):
-        super().__init__(what)
+    def __init__(self, line: int, problem: str):
+        super().__init__(problem)
         self.line = line
 
 
-def split_rows(lines: Iterable[str]) -> Iterator[Row]:
+def split_rows(lines: Iterable[str]) -> Iterator[CsvRow]:
     """
     Yield line number and cells of each row that is not empty, by RFC 4180.
 
@@ -77,7 +77,7 @@ def column_places(
             if len(names) == 1:  # of a file with semicolons or tabs
                 hint = f'the header is {",".join(needed)}, with commas'
             raise CsvProblem(line, f'column {name!r} is missing; {hint}')
-    return {name: place for place, name in enumerate(names) if name}
+    return {name: index for index, name in enumerate(names) if name}
 
 
 def width_problem(cells: Sequence[str], header: Sequence[str]) -> str | None:
@@ -86,8 +86,8 @@ def width_problem(cells: Sequence[str], header: Sequence[str]) -> str | None:
     """
     if len(cells) == len(header):
         return None
-    what = f'{len(cells)} cells where the header has {len(header)}'
-    return f'{what}; a cell with commas is put in quotes'
+    counts = f'{len(cells)} cells where the header has {len(header)}'
+    return f'{counts}; a cell with commas is put in quotes'
 
 
 def read_csv(
@@ -111,14 +111,15 @@ def read_csv(
         for line, cells in rows:
             if problem := width_problem(cells, header):
                 raise CsvProblem(line, problem)
-            yield line, {name: cells[place].strip() for name, place in places.items()}
+            yield line, {name: cells[index].strip() for name, index in places.items()}
     except CsvProblem as problem:
         raise UserError(f'{path}:{problem.line}: {problem}') from None
 
 
-def split_loose_rows(lines: Sequence[str]) -> Iterator[Row]:
+def split_loose_rows(lines: Sequence[str]) -> Iterator[CsvRow]:
     """
-    Yield the rows of openers, header first, in either way of writing that is in use.
+    Yield the rows of an openers file, header first. Quoted cells and
+    EmpatheticDialogues' bare quotation marks are both read.
 
     Cells are put in quotes where they must be (RFC 4180), or, in EmpatheticDialogues'
     own files, split at every comma: a quotation mark is just a character there.

@@ -60,15 +60,15 @@ def _utterances(lines: Sequence[str]) -> dict[str, list[str]]:
     """
     rows = split_loose_rows(lines)
     _, header = next(rows)
-    place = column_places(header, COLUMNS)
+    places = column_places(header, COLUMNS)
     dialogues: dict[str, list[str]] = {}
     for line, cells in rows:
-        conv_id = cells[place['conv_id']].strip()
+        conv_id = cells[places['conv_id']].strip()
         if not conv_id:
             raise CsvProblem(line, 'column conv_id: is empty')
         utterances = dialogues.setdefault(conv_id, [])
-        _check_index(line, cells[place['utterance_idx']], conv_id, len(utterances))
-        utterance = plain(cells[place['utterance']])
+        _check_index(line, cells[places['utterance_idx']], conv_id, len(utterances))
+        utterance = plain(cells[places['utterance']])
         if not utterance and len(utterances) < GIVEN:
             raise CsvProblem(line, 'column utterance: is empty')
         utterances.append(utterance)

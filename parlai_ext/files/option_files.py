@@ -31,7 +31,8 @@ def _sha256(path: str, mtime: int, size: int) -> str:
 
 def files_at(path: Path, *, is_prefix: bool = False) -> dict[str, Path]:
     """
-    Return the files that a path stands for, by what their names add to it.
+    Return the files that a path stands for, by the rest of their names: one file, all
+    files of a folder, or those whose names begin so.
 
     :param is_prefix: the path may be a prefix of names, as an index is given by what
         ``exact.index`` and ``exact.index_meta`` share.
@@ -84,6 +85,9 @@ def missing_file(path: str) -> str:
 
 
 def _hint(wanted: Path) -> str:
+    """
+    Return a hint at the most similar file name in the same folder.
+    """
     try:
         names = os.listdir(wanted.parent)
     except OSError:

@@ -176,15 +176,15 @@ def _override(
             continue
         if name not in places:
             raise UserError(f'no protocol key {name!r}; {nearest(name, places)}')
-        cls, place = places[name]
+        cls, section = places[name]
 
         def error(key: str, problem: str) -> UserError:
             return UserError(f'--{key.replace("_", "-")}: {problem}')
 
         if cls is not None:
-            place.update(given_options(cls, {name: value}, error=error))
+            section.update(given_options(cls, {name: value}, error=error))
         else:
-            place[name] = value
+            section[name] = value
 
 
 def _check_tournament(
@@ -196,9 +196,9 @@ def _check_tournament(
     if ranking.get('rule') != 'tournament' or ranking.get('rating') == 'sum_of_ranks':
         return
     swapping = [name for name, scheme in SCHEMES.items() if scheme.swaps_roles]
-    for key, known in (('pairing', swapping), ('score', ['both'])):
-        if values.get(key) not in known:
-            needed = ' or '.join(known)
+    for key, allowed in (('pairing', swapping), ('score', ['both'])):
+        if values.get(key) not in allowed:
+            needed = ' or '.join(allowed)
             raise doc.error(
                 ('ranking', 'rule'),
                 f'a tournament needs {key}: {needed} (or rating: sum_of_ranks, which '
@@ -206,19 +206,19 @@ def _check_tournament(
             )
 
 
-def _roster(doc: Document, own: Any, given: Any, pairing: str) -> RosterFile:
+def _roster(doc: Document, from_file: Any, given: Any, pairing: str) -> RosterFile:
     """
     Return the roster, without partners where the pairing scheme has none.
 
-    :param own: the file's ``roster:``.
+    :param from_file: the file's ``roster:``.
     :param given: the roster that replaces it.
     """
     if given is not None:
         file = load_roster(given)
-    elif own is None:
+    elif from_file is None:
         raise doc.error((), "a protocol needs the key 'roster' (or --roster)")
-    elif isinstance(own, str):
-        file = _named_roster(doc, own)
+    elif isinstance(from_file, str):
+        file = _named_roster(doc, from_file)
     else:
         file = read_roster(doc, ('roster',))
     if not SCHEMES[pairing].has_partners:

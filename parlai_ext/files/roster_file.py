@@ -142,8 +142,8 @@ def read_system(
     if isinstance(entry, str):
         shipped = find_system(entry)
         if shipped is None:
-            known = nearest(entry, shipped_systems())
-            raise doc.error(where, f'no shipped system {entry!r}; {known}')
+            hint = nearest(entry, shipped_systems())
+            raise doc.error(where, f'no shipped system {entry!r}; {hint}')
         return shipped
     for key in ('model', 'model_file'):
         if isinstance(entry, dict) and key in entry:
@@ -185,7 +185,7 @@ def _model_options(
 
 def resolve_path(doc: Document, value: str) -> str:
     """
-    Return a path as it is, or from the document's folder if it exists there.
+    Return a path, resolved from the document's folder if a file is there.
     """
     value = os.path.expanduser(value)
     if PREFIXED.match(value) or Path(value).is_absolute():
@@ -285,5 +285,5 @@ def _name_from_path(model: str) -> str:
     """
     Return a name for a model file: its own, or its folder's if it is called ``model``.
     """
-    *folders, own = (part for part in re.split(r'[/\\:]', model) if part)
-    return folders[-1] if own == 'model' and folders else own
+    *folders, file_name = (part for part in re.split(r'[/\\:]', model) if part)
+    return folders[-1] if file_name == 'model' and folders else file_name

@@ -67,8 +67,10 @@ class Document:
             ),
             None,
         )
-        place = self.source if line is None else f'{self.source}:{line}'
-        return UserError(': '.join(p for p in (place, key.lstrip('.'), problem) if p))
+        file_and_line = self.source if line is None else f'{self.source}:{line}'
+        return UserError(
+            ': '.join(p for p in (file_and_line, key.lstrip('.'), problem) if p)
+        )
 
     def error_in(self, where: tuple[Key, ...]) -> Callable[[str, str], UserError]:
         """
@@ -134,8 +136,10 @@ def read_text(text: str, source: str) -> Document:
         data = _Builder(source, lines).build(node, ())
     except yaml.MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark
-        place = f'{source}:{mark.line + 1}' if mark else source
-        raise UserError(f'{place}: not valid YAML: {e.problem or e.context}') from None
+        file_and_line = f'{source}:{mark.line + 1}' if mark else source
+        raise UserError(
+            f'{file_and_line}: not valid YAML: {e.problem or e.context}'
+        ) from None
     except (yaml.YAMLError, ValueError, RecursionError) as e:
         first = str(e).split('\n')[0]
         raise UserError(f'{source}: not valid YAML: {first}') from None
@@ -172,6 +176,10 @@ class _Builder:
     def _mapping(
         self, node: yaml.MappingNode, where: tuple[Key, ...]
     ) -> dict[str, Any]:
+        """
+        Return a mapping; note the line of each key, and refuse keys that are no text or
+        stand twice.
+        """
         mapping: dict[str, Any] = {}
         for key_node, value in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None

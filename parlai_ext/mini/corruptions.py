@@ -71,8 +71,12 @@ def repeat_self(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:
     """
     Return an earlier turn of the same speaker; if there is none, the turn stuttered.
     """
-    own = turns[-3::-2]
-    return pick(rng, own).text if own else stutter(rng, turns, other_dialogue)
+    own_earlier_turns = turns[-3::-2]
+    return (
+        pick(rng, own_earlier_turns).text
+        if own_earlier_turns
+        else stutter(rng, turns, other_dialogue)
+    )
 
 
 def echo(rng: random.Random, turns: Turns, other_dialogue: Turns) -> str:

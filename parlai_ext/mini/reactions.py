@@ -169,6 +169,9 @@ def praise(rng: random.Random) -> str:
 
 
 def _reaction(rng: random.Random, family: str) -> str:
+    """
+    Return a random reaction of a family: one of the short ones, or of a longer pattern.
+    """
     if rng.random() < SHORT_SHARE:
         return pick(rng, SHORT[family])
     return expand(rng, pick(rng, FAMILIES[family]))

@@ -64,9 +64,9 @@ class Pending:
 
     move: str
     topic: Topic
-    x: str = ''
+    item: str = ''
     kind: str = ''
-    y: str = ''
+    detail: str = ''
     back: bool = False
 
 
@@ -112,19 +112,19 @@ def as_listener_says(value: str) -> str:
     return ' '.join(swap.get(word, word) for word in value.split(' '))
 
 
-def fill_slots(frame: str, topic: Topic, x: str = '', y: str = '') -> str:
+def fill_slots(frame: str, topic: Topic, item: str = '', detail: str = '') -> str:
     """
-    Return the sentence of a frame with its slots filled.
+    Return the sentence of a frame: its slot ``x`` is the item, ``y`` the detail.
     """
     return frame.format(
-        x=x,
-        X=capitalized(x),
-        y=y,
-        Y=capitalized(y),
-        yours=as_listener_says(y),
-        Yours=capitalized(as_listener_says(y)),
-        do=topic.do.format(x=x),
-        doing=topic.doing.format(x=x),
+        x=item,
+        X=capitalized(item),
+        y=detail,
+        Y=capitalized(detail),
+        yours=as_listener_says(detail),
+        Yours=capitalized(as_listener_says(detail)),
+        do=topic.do.format(x=item),
+        doing=topic.doing.format(x=item),
     )
 
 
@@ -155,7 +155,8 @@ def _fact(state: DialogueState, speaker: int, topic: Topic, kind: str = '') -> s
 
 def _new_topic(state: DialogueState, speaker: int) -> Piece:
     """
-    Return a question about an unused topic, or a statement of the speaker's own fact.
+    Begin an unused topic with a question, or with a statement of the speaker's own
+    item. Return the text, what the other may react to, and the items named.
     """
     unused = [topic for topic in TOPICS if topic.name not in state.topics]
     topic = pick(state.rng, unused)
@@ -168,26 +169,36 @@ def _new_topic(state: DialogueState, speaker: int) -> Piece:
     return text, Pending('tell', topic, item), (item,)
 
 
-def _probe(state: DialogueState, topic: Topic, x: str) -> Piece:
-    kinds = [kind for kind in topic.probes if (x, kind) not in state.asked_details]
+def _probe(state: DialogueState, topic: Topic, item: str) -> Piece:
+    """
+    Ask for a detail of an item, one that was not asked for before if there is one.
+    """
+    kinds = [kind for kind in topic.probes if (item, kind) not in state.asked_details]
     kind = pick(state.rng, kinds or topic.probes)
-    state.asked_details.add((x, kind))
-    text = fill_slots(pick(state.rng, DETAILS[kind].ask), topic, x)
-    return text, Pending('probe', topic, x, kind), (x,)
+    state.asked_details.add((item, kind))
+    text = fill_slots(pick(state.rng, DETAILS[kind].ask), topic, item)
+    return text, Pending('probe', topic, item, kind), (item,)
 
 
 def _own_preference(state: DialogueState, speaker: int, topic: Topic) -> Piece:
+    """
+    Return a statement of the speaker's own item of a topic, not one that was named
+    before.
+    """
     named = {
         state.facts.get((0, f'{topic.name}/')),
         state.facts.get((1, f'{topic.name}/')),
     }
-    others = [x for x in topic.items if x not in named]
-    x = state.facts.setdefault((speaker, f'{topic.name}/'), pick(state.rng, others))
-    text = fill_slots(pick(state.rng, OWN), topic, x)
-    return text, Pending('tell', topic, x), (x,)
+    others = [item for item in topic.items if item not in named]
+    item = state.facts.setdefault((speaker, f'{topic.name}/'), pick(state.rng, others))
+    text = fill_slots(pick(state.rng, OWN), topic, item)
+    return text, Pending('tell', topic, item), (item,)
 
 
 def _open_dialogue(state: DialogueState, speaker: int) -> Move:
+    """
+    Begin a dialogue with a topic, after a greeting or without.
+    """
     text, pending, slots = _new_topic(state, speaker)
     if state.rng.random() < 0.6:
         text = join_sentences(pick(state.rng, GREETINGS), text)
@@ -195,69 +206,100 @@ def _open_dialogue(state: DialogueState, speaker: int) -> Move:
 
 
 def _answer(state: DialogueState, speaker: int, last: Pending) -> Move:
+    """
+    Answer a question about a topic with the speaker's own item; sometimes ask it back.
+    """
     rng, topic = state.rng, last.topic
-    x = _fact(state, speaker, topic)
-    text = fill_slots(pick(rng, topic.tell if rng.random() < 0.75 else SHORT), topic, x)
+    item = _fact(state, speaker, topic)
+    text = fill_slots(
+        pick(rng, topic.tell if rng.random() < 0.75 else SHORT), topic, item
+    )
     if rng.random() < 0.4:
         text = join_sentences(pick(rng, LEADS), text)
     back = rng.random() < 0.3
     if back:
         text = join_sentences(text, pick(rng, BACK))
-    return GeneratedTurn(text, (x,)), Pending('tell', topic, x, back=back)
+    return GeneratedTurn(text, (item,)), Pending('tell', topic, item, back=back)
 
 
 def _take_up(state: DialogueState, speaker: int, last: Pending) -> Move:
-    rng, topic, x = state.rng, last.topic, last.x
+    """
+    React to a statement: with the speaker's own item or a question about the other's.
+    """
+    rng, topic, item = state.rng, last.topic, last.item
     if last.back or (
         rng.random() < 0.15 and (speaker, f'{topic.name}/') not in state.facts
     ):
         text, pending, slots = _own_preference(state, speaker, topic)
     else:
-        text, pending, slots = _probe(state, topic, x)
+        text, pending, slots = _probe(state, topic, item)
     if rng.random() < 0.7:
-        text = join_sentences(fill_slots(pick(rng, topic.comment), topic, x), text)
-    return GeneratedTurn(text, (x,) + slots), pending
+        text = join_sentences(fill_slots(pick(rng, topic.comment), topic, item), text)
+    return GeneratedTurn(text, (item,) + slots), pending
 
 
 def _give_detail(state: DialogueState, speaker: int, last: Pending) -> Move:
-    rng, topic, x, kind = state.rng, last.topic, last.x, last.kind
-    y = _fact(state, speaker, topic, kind)
-    text = fill_slots(pick(rng, DETAILS[kind].answer), topic, x, y)
+    """
+    Answer a question for a detail of one's item.
+    """
+    rng, topic, item, kind = state.rng, last.topic, last.item, last.kind
+    detail = _fact(state, speaker, topic, kind)
+    text = fill_slots(pick(rng, DETAILS[kind].answer), topic, item, detail)
     if rng.random() < 0.2:
         text = join_sentences(pick(rng, LEADS[1:3]), text)
-    return GeneratedTurn(text, (x, y)), Pending('detail', topic, x, kind, y)
+    return GeneratedTurn(text, (item, detail)), Pending(
+        'detail', topic, item, kind, detail
+    )
 
 
 def _remark(state: DialogueState, speaker: int, last: Pending) -> Move:
-    rng, topic, x, kind, y = state.rng, last.topic, last.x, last.kind, last.y
-    remark = fill_slots(pick(rng, DETAILS[kind].remark), topic, x, y)
+    """
+    Remark on a detail that the other told; then change the topic, ask on, or add a
+    preference.
+    """
+    rng, topic, item, kind, detail = (
+        state.rng,
+        last.topic,
+        last.item,
+        last.kind,
+        last.detail,
+    )
+    remark = fill_slots(pick(rng, DETAILS[kind].remark), topic, item, detail)
     chance = rng.random()
     slots: tuple[str, ...] = ()
     if state.topic_age > 4 or chance < 0.2:
         text, pending, slots = _new_topic(state, speaker)
         text = join_sentences(remark, pick(rng, LINKS), text)
     elif chance < 0.6:
-        question = fill_slots(pick(rng, DETAILS[kind].check), topic, x, y)
+        question = fill_slots(pick(rng, DETAILS[kind].check), topic, item, detail)
         text, pending = (
             join_sentences(remark, question),
-            Pending('check', topic, x, kind, y),
+            Pending('check', topic, item, kind, detail),
         )
     elif chance < 0.85 or (speaker, f'{topic.name}/') in state.facts:
-        question, pending, slots = _probe(state, topic, x)
+        question, pending, slots = _probe(state, topic, item)
         text = join_sentences(remark, question)
     else:
-        own, pending, slots = _own_preference(state, speaker, topic)
-        text = join_sentences(remark, own)
-    return GeneratedTurn(text, (y, as_listener_says(y)) + slots), pending
+        preference, pending, slots = _own_preference(state, speaker, topic)
+        text = join_sentences(remark, preference)
+    return GeneratedTurn(text, (detail, as_listener_says(detail)) + slots), pending
 
 
 def _confirm(state: DialogueState, speaker: int, last: Pending) -> Move:
-    x, kind, y = last.x, last.kind, last.y
-    text = fill_slots(pick(state.rng, DETAILS[kind].confirm), last.topic, x, y)
-    return GeneratedTurn(text, (x, y)), Pending('confirm', last.topic, x, kind, y)
+    """
+    Confirm a detail that the other asked about.
+    """
+    item, kind, detail = last.item, last.kind, last.detail
+    text = fill_slots(pick(state.rng, DETAILS[kind].confirm), last.topic, item, detail)
+    return GeneratedTurn(text, (item, detail)), Pending(
+        'confirm', last.topic, item, kind, detail
+    )
 
 
 def _move_on(state: DialogueState, speaker: int, last: Pending) -> Move:
+    """
+    Go on after a detail was confirmed: with a new topic or with the speaker's own item.
+    """
     rng, known = state.rng, (speaker, f'{last.topic.name}/') in state.facts
     if state.topic_age > 4 or known or rng.random() < 0.5:
         text, pending, slots = _new_topic(state, speaker)

@@ -112,6 +112,10 @@ def lessons(agent: Any, job: Job, seed: int) -> Iterator[list[Any]]:
 
 
 def _facts(agent: Any, job: Job, step: int) -> dict[str, float]:
+    """
+    Return the facts about a model after so many updates: its size and its held-out
+    loss.
+    """
     from parlai_ext.mini.corpus import held_out_loss
 
     size = sum(tensor.numel() for tensor in agent.model.parameters())
@@ -164,8 +168,8 @@ def record(facts: Mapping[str, Mapping[str, float]], path: Path) -> None:
     """
     Write the facts about these models to a file, which keeps those about others.
     """
-    known = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
-    text = json.dumps({**known, **facts}, indent=1, sort_keys=True) + '\n'
+    recorded = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
+    text = json.dumps({**recorded, **facts}, indent=1, sort_keys=True) + '\n'
     path.write_text(text, encoding='utf-8', newline='\n')
 
 

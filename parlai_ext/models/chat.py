@@ -66,6 +66,9 @@ class AgentChat:
 
 
 def _conversation(prompt: str | Sequence[str]) -> tuple[ChatTurn, ...]:
+    """
+    Return a prompt as a conversation whose last turn is the other speaker's.
+    """
     texts = [prompt] if isinstance(prompt, str) else list(prompt)
     mine = [(len(texts) - i) % 2 == 0 for i in range(len(texts))]
     return tuple(ChatTurn(*turn) for turn in zip(mine, texts, strict=True))

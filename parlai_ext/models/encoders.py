@@ -83,9 +83,10 @@ class TextModel:
             start = stop
         return [rows[text] for text in texts]
 
-    def too_many(self, texts: Sequence[Texts]) -> list[int]:
+    def num_tokens_over_limit(self, texts: Sequence[Texts]) -> list[int]:
         """
-        Return how many tokens of each text (or pair) are beyond the model's limit.
+        Return how many tokens of each text (or pair) are beyond the model's limit and
+        not read.
         """
         if self.limit is None:
             return [0] * len(texts)
@@ -126,9 +127,12 @@ class MeanPooling(TextModel):
         """
         Return how many tokens of each text are too many for the model.
         """
-        return self.too_many([(text,) for text in texts])
+        return self.num_tokens_over_limit([(text,) for text in texts])
 
     def _pooled(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """
+        Return the mean of the last hidden states of each text, padding left out.
+        """
         states = self.model(**inputs).last_hidden_state
         mask = inputs['attention_mask'].unsqueeze(-1).to(states.dtype)
         return (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
@@ -166,9 +170,13 @@ class SequenceClassifier(TextModel):
         """
         Return how many tokens of each text (or pair) are too many for the model.
         """
-        return self.too_many(_pairs(texts, seconds))
+        return self.num_tokens_over_limit(_pairs(texts, seconds))
 
     def _rows(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """
+        Return the probabilities of the labels of each text: independent ones for a
+        multi-label model, else of sum 1.
+        """
         logits = self.model(**inputs).logits
         if self.model.config.problem_type == MULTI_LABEL or logits.shape[1] == 1:
             return logits.sigmoid()
@@ -176,6 +184,9 @@ class SequenceClassifier(TextModel):
 
 
 def _pairs(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Texts]:
+    """
+    Return each text, or each pair of a text and its second, as a tuple.
+    """
     if seconds is None:
         return [(text,) for text in texts]
     return list(zip(texts, seconds, strict=True))

@@ -68,6 +68,9 @@ class ModelHandle:
         return _LOADED[key]
 
     def _load_likelihood(self, name: str) -> Any:
+        """
+        Load a language model by its name in the catalogue, or as a judge may be named.
+        """
         from parlai_ext.models.parlai_likelihood import load_judge
 
         return load_judge(
@@ -79,6 +82,9 @@ class ModelHandle:
         )
 
     def _load_encoder(self, kind: str, name: str) -> Any:
+        """
+        Load a Hugging Face encoder from a folder or the hub.
+        """
         import transformers
 
         from parlai_ext.models import encoders

@@ -60,8 +60,8 @@ def load_hf_judge(
     """
     opt = {**system.opt, **({'hf_dtype': dtype} if dtype else {})}
     try:
-        place = {**opt, 'no_cuda': no_cuda}
-        device = chosen_device(options_from_opt(ModelOptions, place, PREFIX))
+        device_opt = {**opt, 'no_cuda': no_cuda}
+        device = chosen_device(options_from_opt(ModelOptions, device_opt, PREFIX))
         if fp16 and device.type == 'cuda':
             opt.setdefault('hf_dtype', 'float16')
         system = System(system.name, opt)
@@ -118,6 +118,9 @@ def hub_family(system: System) -> HubFamily:
 def _causal(
     system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
 ) -> Causal:
+    """
+    Return a decoder-only model as a judge, after a check that it can read trees.
+    """
     positions = causal_checks.max_positions(network.config)
     named = [positions, tokenizer.model_max_length]
     most = min((n for n in named if n and n < BOUNDLESS), default=None)
@@ -166,6 +169,9 @@ def turn_format(system: System, most: int | None) -> TurnFormat:
 def _encoder_decoder(
     system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
 ) -> EncoderDecoder:
+    """
+    Return an encoder-decoder as a judge, after a check of its numbers.
+    """
     positions = causal_checks.max_positions(network.config)
     most = system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
     limit = min((int(n) for n in most if n and int(n) < BOUNDLESS), default=None)
@@ -200,8 +206,8 @@ def judge_signature(
     folder: Path, network: Any, reads: Mapping[str, Any], system: System
 ) -> str:
     """
-    Return the line that fixes the judge's numbers; the paths of its files are no part
-    of it.
+    Return the signature of a judge: one line that holds all that its numbers depend on,
+    and no paths.
 
     :param reads: how turns become tokens.
     """

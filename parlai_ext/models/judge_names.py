@@ -48,8 +48,8 @@ def judge_system(name: str) -> System:
     try:
         return System('judge', parse_target(spec)[0].opt)
     except UserError as error:
-        why = str(error).replace(f'--add-target {spec}', f'judge {name}')
-        raise UserError(why) from None
+        problem = str(error).replace(f'--add-target {spec}', f'judge {name}')
+        raise UserError(problem) from None
 
 
 def is_hugging_face(system: System) -> bool:

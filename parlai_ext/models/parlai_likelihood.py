@@ -103,8 +103,8 @@ def without_dtype(system: System, dtype: str | None) -> tuple[System, str | None
     :raises UserError: if a ParlAI model cannot have this precision.
     """
     opt = dict(system.opt)
-    own = opt.pop(DTYPE, None)
-    chosen = dtype or own
+    named_dtype = opt.pop(DTYPE, None)
+    chosen = dtype or named_dtype
     if chosen is not None and chosen not in DTYPES:
         raise UserError(
             f'judge {opt.get("model_file")}: {DTYPE}: {chosen!r} is none of '
@@ -123,14 +123,16 @@ def check_agent(agent: Any, model_file: str) -> TorchGeneratorAgent:
     if not isinstance(agent, TorchGeneratorAgent):
         raise UserError(f'judge {model_file}: {kind} is no generator (TorchGenerator)')
     if not isinstance(agent.model, TransformerGeneratorModel):
-        what = type(agent.model).__name__
-        raise UserError(f'judge {model_file}: {what} is no encoder-decoder transformer')
+        model_class = type(agent.model).__name__
+        raise UserError(
+            f'judge {model_file}: {model_class} is no encoder-decoder transformer'
+        )
     if (part := foreign_part(agent.model)) is not None:
         raise UserError(f'judge {model_file}: {part} is no decoder of ParlAI itself')
     plain = (TorchGeneratorAgent, ImageSeq2seqAgent)  # the latter without an image
     for method in ('_encoder_input', '_model_input'):
-        known = [getattr(kind_of_agent, method) for kind_of_agent in plain]
-        if getattr(type(agent), method) not in known:
+        plain_methods = [getattr(kind_of_agent, method) for kind_of_agent in plain]
+        if getattr(type(agent), method) not in plain_methods:
             raise UserError(f'judge {model_file}: {kind} reads more than text')
     return agent
 
@@ -175,6 +177,10 @@ class AgentVectorizer:
         return self.known_replies[text]
 
     def _observe(self, text: str) -> tuple[list[int], int]:
+        """
+        Let the agent observe a turn. Return the token ids of its history, and how many
+        it cut.
+        """
         seen = self.listener.observe(Message(text=text, episode_done=False))
         vector = seen.get('text_vec')
         if vector is None:  # a history without a single character
@@ -186,8 +192,8 @@ class AgentVectorizer:
 
 def judge_signature(agent: TorchGeneratorAgent) -> str:
     """
-    Return the line that fixes the judge's numbers; the path of its file is no part of
-    it.
+    Return the signature of a judge: one line that holds all that its numbers depend on,
+    and no paths.
     """
     opt = agent.opt
     files = [Path(opt['model_file'])]
@@ -292,8 +298,8 @@ class CrossAttention:
         tensor = decoder.forward_embedding(ys, depths)
         for i, layer in enumerate(decoder.layers):
             device = layer.norm1.weight.device
-            own = encoded.keys_values
-            given = {'encoder_attn': own[i]} if own else None
+            keys_values = encoded.keys_values
+            given = {'encoder_attn': keys_values[i]} if keys_values else None
             layer._create_selfattn_mask = lambda _, d=device: mask.to(d)
             try:
                 tensor, _ = layer(
@@ -337,18 +343,18 @@ def _attention_state(
 
 def foreign_part(model: TransformerGeneratorModel) -> str | None:
     """
-    Return the first part of a model's decoder that is not ParlAI's own; `None` if all
-    are.
+    Return the first part of a model's decoder that ParlAI's own class does not
+    implement; `None` if there is none.
     """
-    own: list[tuple[Any, Any]] = [(model.decoder, TransformerDecoder)]
+    parts: list[tuple[Any, Any]] = [(model.decoder, TransformerDecoder)]
     for layer in model.decoder.layers:
-        own.append((layer, TransformerDecoderLayer))
+        parts.append((layer, TransformerDecoderLayer))
         if isinstance(layer, TransformerDecoderLayer):
-            own += [
+            parts += [
                 (layer.self_attention, MultiHeadAttention),
                 (layer.encoder_attention, MultiHeadAttention),
             ]
-    for part, kind in own:
+    for part, kind in parts:
         if getattr(type(part), 'forward', None) is not kind.forward:
             return type(part).__name__
     return None

@@ -186,9 +186,9 @@ def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
     if len(left) < points.fewest:
         have = f'{len(left)} {points.unit} have {points.both}'
         return f'{have}; {points.fewest} are needed'
-    for side, what in ((left, points.left), (right, points.right)):
+    for side, side_name in ((left, points.left), (right, points.right)):
         if np.ptp(side) == 0:
-            return f'all {points.unit} have the same {what}'
+            return f'all {points.unit} have the same {side_name}'
     return None
 
 
@@ -271,16 +271,17 @@ def _group_members(groups: Sequence[int]) -> list[Places]:
     Return the places of the items of each group, in order of first appearance.
     """
     places: dict[int, list[int]] = {}
-    for place, group in enumerate(groups):
-        places.setdefault(group, []).append(place)
-    return [np.array(own) for own in places.values()]
+    for index, group in enumerate(groups):
+        places.setdefault(group, []).append(index)
+    return [np.array(members) for members in places.values()]
 
 
 def _resampled_items(
     members: Sequence[Places], bootstraps: int, seed: int
 ) -> Iterator[Places]:
     """
-    Yield ``[resample, item]`` places, without resamples of too few different groups.
+    Yield arrays ``[resample, item]`` of item indices. Resamples with fewer than
+    `FEWEST` different groups are left out.
 
     Groups of one size make wide arrays; unequal ones make one resample at a time.
     """
@@ -352,14 +353,15 @@ def _systems_with_both(
     means: Floats, systems: Sequence[str], reference: Reference
 ) -> list[int]:
     """
-    Return the places of the systems that have both sides, by name.
+    Return the indices of the systems with a score and a reference value, in the order
+    of their names.
     """
     if isinstance(reference, Mapping):
-        known = {name for name, value in reference.items() if value is not None}
+        judged = {name for name, value in reference.items() if value is not None}
     else:
-        known = {judgement.system for judgement in reference}
+        judged = {judgement.system for judgement in reference}
     there = [
-        i for i, name in enumerate(systems) if name in known and not np.isnan(means[i])
+        i for i, name in enumerate(systems) if name in judged and not np.isnan(means[i])
     ]
     return sorted(there, key=lambda i: systems[i])
 
@@ -368,13 +370,14 @@ def _resampled_systems(
     left: Floats, right: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """
-    Draw systems with replacement in every row; keep the rows with three or more.
+    Draw systems with replacement in every row of two arrays ``[resample, system]``.
+    Rows with fewer than three different systems, or with a missing value, are left out.
     """
     chosen = rng.integers(left.shape[1], size=left.shape)
     left = np.take_along_axis(left, chosen, axis=1)
     right = np.take_along_axis(right, chosen, axis=1)
-    whole = ~np.isnan(left).any(axis=1) & ~np.isnan(right).any(axis=1)
-    keep = whole & (_num_different(chosen) >= FEWEST)
+    complete = ~np.isnan(left).any(axis=1) & ~np.isnan(right).any(axis=1)
+    keep = complete & (_num_different(chosen) >= FEWEST)
     return left[keep], right[keep]
 
 
@@ -471,10 +474,12 @@ def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
     """
     Return each system's mean over the annotators who ranked it.
     """
-    names = sorted({name for own in annotators.values() for name in own})
+    names = sorted(
+        {name for ranks_of_one in annotators.values() for name in ranks_of_one}
+    )
     means: dict[str, float | None] = {}
     for name in names:
-        ranks = [own.get(name) for own in annotators.values()]
+        ranks = [ranks_of_one.get(name) for ranks_of_one in annotators.values()]
         numbers = [float(rank) for rank in ranks if rank is not None and rank == rank]
         means[name] = math.fsum(numbers) / len(numbers) if numbers else None
     return means
@@ -528,9 +533,9 @@ def correlate_with_annotators(
     With few annotators every possible draw is enumerated (four: 256), with more
     `ANNOTATOR_DRAWS` are drawn.
     """
-    whole = correlate_with_ranks(values, mean_ranks(annotators))
-    if whole.value is None:
-        return whole
+    correlation = correlate_with_ranks(values, mean_ranks(annotators))
+    if correlation.value is None:
+        return correlation
     rated = [name for name in sorted(values) if _known(values[name])]
     ranks = np.array(
         [
@@ -546,7 +551,7 @@ def correlate_with_annotators(
     right = -round_off_noise(means[:, ranked])
     right = right[~np.isnan(right).any(axis=1)]
     left = round_off_noise(np.array([_number(values[name]) for name in rated])[ranked])
-    return with_range(whole, kendall(np.broadcast_to(left, right.shape), right))
+    return with_range(correlation, kendall(np.broadcast_to(left, right.shape), right))
 
 
 def _annotator_draws(annotators: int, seed: int) -> Floats:
@@ -565,22 +570,22 @@ def _annotator_draws(annotators: int, seed: int) -> Floats:
 
 
 def with_range(
-    whole: Correlation, draws: Floats, ends: tuple[float, float] = ENDS
+    correlation: Correlation, draws: Floats, ends: tuple[float, float] = ENDS
 ) -> Correlation:
     """
-    Return ``whole`` with two quantiles of the draws that have a value (NaN: none).
+    Return a correlation with two quantiles of the draws that have a value (not NaN).
 
     A range says how far a value would move. Unlike an interval it exists as soon as one
     draw has a value; the draws without one are counted in the notes.
     """
     defined = draws[~np.isnan(draws)]
-    notes = whole.notes
+    notes = correlation.notes
     if lost := len(draws) - len(defined):
         notes = (*notes, f'{lost} of {len(draws)} draws without a tau')
     if not len(defined):
-        return replace(whole, low=None, high=None, notes=notes)
+        return replace(correlation, low=None, high=None, notes=notes)
     low, high = (json_number(float(end)) for end in np.quantile(defined, ends))
-    return replace(whole, low=low, high=high, notes=notes)
+    return replace(correlation, low=low, high=high, notes=notes)
 
 
 def _two_sides(
@@ -589,7 +594,8 @@ def _two_sides(
     names: Sequence[str],
 ) -> tuple[Floats, Floats]:
     """
-    Return two mappings as arrays over ``names``, without digits that rounding left.
+    Return the values of two mappings for ``names`` as two arrays, rounded so that equal
+    values tie.
     """
     left, right = (
         round_off_noise(np.array([_number(side[name]) for name in names]))

@@ -4,7 +4,8 @@ Bradley-Terry strengths from the games of a tournament; a draw is half a win for
 The chance that i beats j is ``1 / (1 + exp(s_j - s_i))`` (Bradley and Terry 1952). With
 wins alone the likelihood has no maximum as soon as a system wins (or loses) all its
 games, which happens in most small tournaments. So every pair that met is given more
-drawn games (`prior`, signed); 0 is maximum likelihood, undefined in such tournaments.
+drawn games (`prior`, part of the signature); 0 is maximum likelihood, undefined in such
+tournaments.
 """
 
 from __future__ import annotations
@@ -84,10 +85,10 @@ def win_matrix(
     """
     Return wins from ``(one, other, winner)``; `None` is a draw.
     """
-    place = {name: i for i, name in enumerate(systems)}
+    index = {name: i for i, name in enumerate(systems)}
     wins = np.zeros((len(systems), len(systems)))
     for first, other, winner in games:
-        i, j = place[first], place[other]
+        i, j = index[first], index[other]
         if winner is None:
             wins[i, j] += 0.5
             wins[j, i] += 0.5

@@ -194,6 +194,10 @@ def variances(deviations: Floats) -> Floats:
 def _percentiles(
     means: Floats, deviations: Floats, freedom: Floats
 ) -> list[tuple[float, float]]:
+    """
+    Return each system's interval: quantiles of its draws, as far in the tails as
+    Student's t with these degrees of freedom asks; NaN without draws.
+    """
     bound = student_bound(stats.norm.isf((1 - LEVEL) / 2), freedom)
     intervals = []
     for t, tail in enumerate(stats.norm.sf(bound)):

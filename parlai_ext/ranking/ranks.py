@@ -86,21 +86,24 @@ def significantly_better(
 
 def _pair_errors(draws: Draws, partners: str) -> tuple[Floats, Floats]:
     """
-    Return the standard error and degrees of freedom of each pair's difference.
+    Return ``[i, j]`` standard errors and degrees of freedom of the differences of
+    means.
     """
     size = len(draws.means)
     errors, freedom = np.zeros((size, size)), np.zeros((size, size))
     for i in range(size):
-        fixed = variances(draws.fixed[:, [i]] - draws.fixed)
-        sampled = fixed
+        fixed_variance = variances(draws.fixed[:, [i]] - draws.fixed)
+        variance = fixed_variance
         if partners == 'sampled':
-            sampled = variances(draws.sampled[:, [i]] - draws.sampled)
-        openers = np.minimum(draws.num_openers[i], draws.num_openers)
-        units = np.minimum(draws.num_partners[i], draws.num_partners)
+            variance = variances(draws.sampled[:, [i]] - draws.sampled)
+        num_openers = np.minimum(draws.num_openers[i], draws.num_openers)
+        num_partners = np.minimum(draws.num_partners[i], draws.num_partners)
         if partners == 'fixed':
-            units = np.ones_like(units)
-        errors[i] = np.sqrt(sampled)
-        freedom[i] = degrees_of_freedom(fixed, sampled, openers, units)
+            num_partners = np.ones_like(num_partners)
+        errors[i] = np.sqrt(variance)
+        freedom[i] = degrees_of_freedom(
+            fixed_variance, variance, num_openers, num_partners
+        )
     return errors, freedom
 
 

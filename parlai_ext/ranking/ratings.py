@@ -96,10 +96,16 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
     The value is the negated sum, so that larger is better. A dimension on which some
     system has no raw score is left out for all, and noted.
     """
-    dimensions = sorted({name for own in raw.values() for name in own})
+    dimensions = sorted(
+        {name for by_dimension in raw.values() for name in by_dimension}
+    )
     notes, complete = [], []
     for dimension in dimensions:
-        lacking = sorted(n for n, own in raw.items() if _missing(own.get(dimension)))
+        lacking = sorted(
+            n
+            for n, by_dimension in raw.items()
+            if _missing(by_dimension.get(dimension))
+        )
         if lacking:
             notes.append(f'{dimension} left out: no raw score of {", ".join(lacking)}')
         else:
@@ -124,10 +130,10 @@ def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """
     Return rank 1 for the largest value, mean ranks for equal ones, `None` for none.
     """
-    known = [name for name, value in values.items() if not _missing(value)]
-    numbers = round_off_noise(np.array([float(values[n] or 0.0) for n in known]))
-    ranks: list[float] = stats.rankdata(-numbers).tolist() if known else []
-    return {**dict.fromkeys(values), **dict(zip(known, ranks, strict=True))}
+    rated = [name for name, value in values.items() if not _missing(value)]
+    numbers = round_off_noise(np.array([float(values[n] or 0.0) for n in rated]))
+    ranks: list[float] = stats.rankdata(-numbers).tolist() if rated else []
+    return {**dict.fromkeys(values), **dict(zip(rated, ranks, strict=True))}
 
 
 def _football(
@@ -153,6 +159,9 @@ def _football(
 def _bradley_terry(
     results: Tournament, *, seed: int, shuffles: int, prior: float
 ) -> Rating:
+    """
+    Rate by Bradley-Terry strengths.
+    """
     signature = f'rating:bradley_terry|prior:{prior:g}'
     wins = win_matrix(results.systems, _pairwise(results))
     strengths = bradley_terry_strengths(wins, results.systems, prior)
@@ -197,6 +206,9 @@ def _shuffled(
 
 
 def _openskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
+    """
+    Return a function that rates systems by openskill from games in the order given.
+    """
     model = _library(package, 'openskill.models').ThurstoneMostellerFull()
 
     def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
@@ -213,6 +225,9 @@ def _openskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
 
 
 def _trueskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
+    """
+    Return a function that rates systems by TrueSkill from games in the order given.
+    """
     model = _library(package, 'trueskill')
     env = model.TrueSkill()
 
@@ -265,8 +280,10 @@ def _joined_with_first(results: Tournament) -> set[str]:
     added = {results.systems[0]}
     while added:
         group |= added
-        met = {n for m in results.matches if group & {*m.systems} for n in m.systems}
-        added = met - group
+        reached = {
+            n for m in results.matches if group & {*m.systems} for n in m.systems
+        }
+        added = reached - group
     return group
 
 
@@ -284,8 +301,8 @@ def _rounded_values(values: Sequence[float | None]) -> list[float | None]:
     Return values without the digits that the order of additions leaves, so that equal
     ones stay equal.
     """
-    known = [value for value in values if value is not None]
-    rounded = iter(round_off_noise(np.array(known)).tolist() if known else ())
+    numbers = [value for value in values if value is not None]
+    rounded = iter(round_off_noise(np.array(numbers)).tolist() if numbers else ())
     return [None if v is None else json_number(next(rounded)) for v in values]
 
 

@@ -94,6 +94,13 @@ def _standing(
     numbers: Sequence[float],
     counts: tuple[int, int],
 ) -> Standing:
+    """
+    Return the standing made of these values.
+
+    :param names: system and dimension.
+    :param numbers: score, low, high, low_fixed, high_fixed; NaN becomes `None`.
+    :param counts: dialogues, and those of them without a score.
+    """
     score, low, high, low_fixed, high_fixed = (
         json_number(number) for number in numbers
     )

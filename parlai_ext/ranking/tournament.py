@@ -51,8 +51,8 @@ class GameResult:
     @cached_property
     def _totals(self) -> dict[str, int]:
         return {
-            name: sum(point or 0 for point in own.values())
-            for name, own in self.points.items()
+            name: sum(point or 0 for point in points.values())
+            for name, points in self.points.items()
         }
 
     @cached_property
@@ -126,10 +126,13 @@ class Tournament:
         return tuple(
             Match(
                 (first, second),
-                (sum(r.total(first) for r in own), sum(r.total(second) for r in own)),
-                len(own),
+                (
+                    sum(r.total(first) for r in pair_results),
+                    sum(r.total(second) for r in pair_results),
+                ),
+                len(pair_results),
             )
-            for (first, second), own in sorted(games.items())
+            for (first, second), pair_results in sorted(games.items())
         )
 
     @cached_property
@@ -137,8 +140,10 @@ class Tournament:
         """
         The pairs without a single compared game.
         """
-        met = {match.systems for match in self.matches}
-        return tuple(p for p in combinations(self.systems, 2) if p not in met)
+        pairs_that_met = {match.systems for match in self.matches}
+        return tuple(
+            p for p in combinations(self.systems, 2) if p not in pairs_that_met
+        )
 
     def incomplete(self) -> str | None:
         """
@@ -238,7 +243,14 @@ def award_points(
             )
     players = {name for game in games for name in (game.first, game.second)}
     wanted = sorted(players if systems is None else set(systems))
-    known = sorted({d for game in games for own in game.raw.values() for d in own})
+    known = sorted(
+        {
+            d
+            for game in games
+            for by_dimension in game.raw.values()
+            for d in by_dimension
+        }
+    )
     chosen = known if dimensions is None else list(dimensions)
     if games and (unknown := [name for name in chosen if name not in known]):
         raise UserError(
@@ -275,11 +287,14 @@ def mean_raw(games: Sequence[Game]) -> dict[str, dict[str, float | None]]:
     for game in games:
         for name in sorted({game.first, game.second}):
             for dimension in game.raw.get(name, {}):
-                own = scores.setdefault(name, {}).setdefault(dimension, [])
+                values = scores.setdefault(name, {}).setdefault(dimension, [])
                 value = _raw(game, name, dimension)
-                own += [] if value is None else [value]
+                values += [] if value is None else [value]
     return {
-        name: {d: sum(own) / len(own) if own else None for d, own in by_dim.items()}
+        name: {
+            d: sum(values) / len(values) if values else None
+            for d, values in by_dim.items()
+        }
         for name, by_dim in sorted(scores.items())
     }
 

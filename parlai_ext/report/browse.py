@@ -94,21 +94,22 @@ def read_page_dialogues(
 
 def choose(candidates: Sequence[Candidate], limit: int) -> list[Pick]:
     """
-    Return at most ``limit`` picks, each target having as many as the others can spare.
+    Return at most ``limit`` candidates for the page, divided evenly among the targets.
     """
     by_target: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         by_target.setdefault(candidate.target, []).append(candidate)
-    shares = fair_shares([len(own) for own in by_target.values()], limit)
+    shares = fair_shares([len(of_target) for of_target in by_target.values()], limit)
     picks: list[Pick] = []
-    for share, own in zip(shares, by_target.values(), strict=True):
-        picks += _choose_of_target(own, share)
+    for share, of_target in zip(shares, by_target.values(), strict=True):
+        picks += _choose_of_target(of_target, share)
     return picks
 
 
 def fair_shares(sizes: Sequence[int], limit: int) -> list[int]:
     """
-    Share ``limit`` places out evenly; what a small group leaves goes to the others.
+    Divide ``limit`` evenly among groups of these sizes; what a small group does not
+    need goes to the others.
     """
     shares = [0] * len(sizes)
     left = limit
@@ -137,10 +138,10 @@ def _choose_of_target(candidates: Sequence[Candidate], share: int) -> list[Pick]
         ('random', _in_hash_order(candidates)),
     ]
     picks: dict[str, Pick] = {}
-    for why, some in kinds:
+    for reason, some in kinds:
         for candidate in some:
             if len(picks) < share:
-                picks.setdefault(candidate.dialogue_id, Pick(candidate, why))
+                picks.setdefault(candidate.dialogue_id, Pick(candidate, reason))
     return list(picks.values())
 
 
@@ -165,17 +166,17 @@ def _read_candidates(
     main = dimensions[0] if dimensions else ''
     scores = run.scores(scorer_signature)
     for shard in run.dialogue_shards():
-        place = (shard.pairing_id, shard.index)
+        key = (shard.pairing_id, shard.index)
         names = target_and_partner(pairings[shard.pairing_id], run.manifest)
-        scored_dialogues = scores.by_dialogue(*place)
-        for dialogue in run.read_dialogues(*place):
+        scored_dialogues = scores.by_dialogue(*key)
+        for dialogue in run.read_dialogues(*key):
             scored = scored_dialogues.get(dialogue.id)
             value = (
                 dialogue_means(dialogue, scored, names[0]).get(main) if scored else None
             )
             if games and (won := dimensions_won(dialogue, scored, names, dimensions)):
                 value = float(len(won[0]) - len(won[1]))
-            yield Candidate(dialogue.id, *place, names[0], value)
+            yield Candidate(dialogue.id, *key, names[0], value)
 
 
 def _read_picks(
@@ -193,20 +194,20 @@ def _read_picks(
     people = run.manifest.get('partners', {})
     wanted: dict[tuple[str, int], dict[str, Pick]] = {}
     for pick in picks:
-        place = (pick.candidate.pairing_id, pick.candidate.shard)
-        wanted.setdefault(place, {})[pick.candidate.dialogue_id] = pick
+        key = (pick.candidate.pairing_id, pick.candidate.shard)
+        wanted.setdefault(key, {})[pick.candidate.dialogue_id] = pick
     scores = run.scores(scorer_signature)
     labels = scores.about().get('evidence_labels', ())
     for shard in run.dialogue_shards():
-        place = (shard.pairing_id, shard.index)
-        picks_here = wanted.get(place, {})
+        key = (shard.pairing_id, shard.index)
+        picks_here = wanted.get(key, {})
         if not picks_here:
             continue
         names = target_and_partner(pairings[shard.pairing_id], run.manifest)
         starts = names[0] == pairings[shard.pairing_id]['first']
         both = both_judged and names[0] != names[1] and names[1] not in people
-        scored_dialogues = scores.by_dialogue(*place)
-        for dialogue in run.read_dialogues(*place):
+        scored_dialogues = scores.by_dialogue(*key)
+        for dialogue in run.read_dialogues(*key):
             if dialogue.id in picks_here:
                 pick = picks_here[dialogue.id]
                 scored = scored_dialogues.get(dialogue.id)
@@ -250,7 +251,7 @@ def dimensions_won(
     compared = False
     means = [dialogue_means(dialogue, scored, name) for name in names]
     for d in dimensions:
-        a, b = (own.get(d) for own in means)
+        a, b = (side_means.get(d) for side_means in means)
         if a is not None and b is not None:
             compared = True
             if a != b:
@@ -326,15 +327,15 @@ def _scores_by_turn(
     by_turn: dict[int | None, dict[str, float | str]] = {}
     of_partner: dict[str, float | str] = {}
     for score in scored.scores if scored else ():
-        own = by_turn.setdefault(score.utterance_index, {})
-        before = own.get(score.dimension)
+        turn_scores = by_turn.setdefault(score.utterance_index, {})
+        before = turn_scores.get(score.dimension)
         if score.value is None:
             if not isinstance(before, float):
-                own[score.dimension] = _missing_reason(score, before)
+                turn_scores[score.dimension] = _missing_reason(score, before)
         elif score.utterance_index is None and score.system != target:
             of_partner[score.dimension] = round(score.value, 4)
         else:
-            own[score.dimension] = round(score.value, 4)
+            turn_scores[score.dimension] = round(score.value, 4)
     return by_turn, of_partner
 
 
@@ -414,6 +415,7 @@ def turn_marks(
 
 def numeric_columns(labels: Sequence[str]) -> list[int]:
     """
-    Return the places of the columns of evidence that are numbers, not turns.
+    Return the indices of the columns of evidence that hold numbers; the others name
+    turns.
     """
     return [i for i, label in enumerate(labels) if label not in TURN_COLUMNS]

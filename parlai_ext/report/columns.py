@@ -18,7 +18,7 @@ from parlai_ext.results.ranking import Ranking
 
 
 @dataclass(frozen=True)
-class Row:
+class LeaderboardRow:
     """
     One row of a leaderboard: a standing and the ranking that it belongs to.
 
@@ -80,7 +80,7 @@ class TerminalColumn:
     """
 
     title: str
-    text: Callable[[Row], str]
+    text: Callable[[LeaderboardRow], str]
     width: int = 0
     right: bool = False
     cut: bool = False
@@ -108,7 +108,7 @@ class PageColumn:
     """
 
     title: str
-    cell: Callable[[Row], Cell] | None = None
+    cell: Callable[[LeaderboardRow], Cell] | None = None
     style: str = ''
     rating_title: str | None = None
 
@@ -126,12 +126,12 @@ class Column:
     name: str
     kind: str = ''
     meaning: str = ''
-    value: Callable[[Row], Any] | None = None
+    value: Callable[[LeaderboardRow], Any] | None = None
     terminal: TerminalColumn | None = None
     page: PageColumn | None = None
     tournaments_only: bool = False
 
-    def value_of(self, row: Row) -> Any:
+    def value_of(self, row: LeaderboardRow) -> Any:
         """
         Return the value of a row in this column.
         """
@@ -159,7 +159,7 @@ def documented_columns() -> str:
     return '\n'.join(['| column | meaning |', '|---|---|', *lines])
 
 
-def _rank_range(row: Row) -> str:
+def _rank_range(row: LeaderboardRow) -> str:
     """
     Return the ranks that the data leave open, where there is more than one.
     """
@@ -169,25 +169,25 @@ def _rank_range(row: Row) -> str:
     return f'({standing.rank_low}–{standing.rank_high})'
 
 
-def _terminal_system(row: Row) -> str:
+def _terminal_system(row: LeaderboardRow) -> str:
     mark = ' *' if row.floor else ''
     return one_line(row.standing.system) + mark + (' †' if row.not_comparable else '')
 
 
-def _terminal_interval(row: Row) -> str:
+def _terminal_interval(row: LeaderboardRow) -> str:
     standing = row.standing
     if standing.low is None or standing.high is None:
         return 'no interval'
     return f'[{number(standing.low, row.digits)}, {number(standing.high, row.digits)}]'
 
 
-def _page_rank(row: Row) -> Cell:
+def _page_rank(row: LeaderboardRow) -> Cell:
     if row.standing.rank is None:
         return Cell('–')
     return Cell(str(row.standing.rank), soft=_rank_range(row))
 
 
-def _page_system(row: Row) -> Cell:
+def _page_system(row: LeaderboardRow) -> Cell:
     tags = (
         ('floor', False, row.floor),
         ('guessed', False, row.guessed),
@@ -201,13 +201,13 @@ def _page_system(row: Row) -> Cell:
     )
 
 
-def _page_dialogues(row: Row) -> Cell:
+def _page_dialogues(row: LeaderboardRow) -> Cell:
     unscored = row.standing.n_unscored
     below = f'{unscored} not scored' if unscored else ''
     return Cell(str(row.standing.n_dialogues), below=below)
 
 
-def _truncated_share(row: Row) -> float | None:
+def _truncated_share(row: LeaderboardRow) -> float | None:
     truncated = row.ranking.truncated
     if truncated is None:  # rankings of early runs do not tell
         return None
@@ -215,12 +215,12 @@ def _truncated_share(row: Row) -> float | None:
     return cut.share if cut else 0.0
 
 
-def _n_unplayed(row: Row) -> int | None:
+def _n_unplayed(row: LeaderboardRow) -> int | None:
     unplayed = row.ranking.unplayed  # `None` in rankings of early runs
     return None if unplayed is None else unplayed.get(row.standing.system, 0)
 
 
-def _points(row: Row) -> int | None:
+def _points(row: LeaderboardRow) -> int | None:
     result, standing = row.ranking.tournament, row.standing
     if result is None or standing.system not in result.dimension_points:
         return None
@@ -229,7 +229,7 @@ def _points(row: Row) -> int | None:
     return result.dimension_points[standing.system].get(standing.dimension)
 
 
-def _rating_sd(row: Row) -> float | None:
+def _rating_sd(row: LeaderboardRow) -> float | None:
     result, standing = row.ranking.tournament, row.standing
     if result is None or standing.dimension != result.name:
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 from parlai_ext.ranking.standings import best_first
-from parlai_ext.report.columns import Row, csv_columns
+from parlai_ext.report.columns import LeaderboardRow, csv_columns
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
 
@@ -31,7 +31,7 @@ def leaderboard_frame(ranking: Ranking) -> pandas.DataFrame:
 
     columns = csv_columns(ranking.tournament is not None)
     rows = [
-        Row(ranking, standing)
+        LeaderboardRow(ranking, standing)
         for dimension in ranking.dimensions
         for standing in best_first(ranking.standings[dimension])
     ]

@@ -32,7 +32,7 @@ from parlai_ext.core.display import (
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import summary, tournament
 from parlai_ext.report.browse import PageDialogues
-from parlai_ext.report.columns import COLUMNS, PageColumn, Row
+from parlai_ext.report.columns import COLUMNS, LeaderboardRow, PageColumn
 from parlai_ext.report.plot import axis_for, mark
 from parlai_ext.report.recipe import guessed_names, recipe
 from parlai_ext.results.ranking import Ranking
@@ -133,6 +133,10 @@ def _environment() -> Environment:
 
 
 def _finalize(value: Any) -> Any:
+    """
+    Return a value as the page shows it: numbers as text, hidden characters made
+    visible.
+    """
     if isinstance(value, Markup):
         return value
     if isinstance(value, float) or value is None:
@@ -155,12 +159,16 @@ def _browser_data(ranking: Ranking, shown: PageDialogues) -> dict[str, Any]:
     """
     names = ranking.dimensions
     best = best_first(ranking.standings[names[0]]) if names else []
-    place = {standing.system: i for i, standing in enumerate(best)}
+    place_of_target = {standing.system: i for i, standing in enumerate(best)}
 
     def key(dialogue: Mapping[str, Any]) -> tuple[Any, ...]:
         value = dialogue['value']
         target = dialogue['target']
-        return (place.get(target, len(place)), value is None, -(value or 0.0))
+        return (
+            place_of_target.get(target, len(place_of_target)),
+            value is None,
+            -(value or 0.0),
+        )
 
     is_fed = ranking.scorer_signature.startswith('fed')
     return {
@@ -189,7 +197,7 @@ def _board(
     axis = axis_for(standings)
     digits = digits_for([standing.score for standing in standings])
     rows = [
-        Row(ranking, standing, digits, of_baseline)
+        LeaderboardRow(ranking, standing, digits, of_baseline)
         for standing in best_first(standings)
     ]
     return {
@@ -226,7 +234,7 @@ def _title(column: PageColumn, is_rating: bool) -> str | None:
 
 def _trivial(ranking: Ranking) -> list[dict[str, Any]]:
     """
-    Return the scorer's agreement with the reference and each trivial baseline's.
+    Return how the scorer and each trivial baseline agree with the reference.
     """
     return [
         {
@@ -244,7 +252,8 @@ def _trivial(ranking: Ranking) -> list[dict[str, Any]]:
 
 def _bounds(ranking: Ranking) -> list[dict[str, Any]]:
     """
-    Return, for each system with unscored dialogues, what these could change.
+    Return, for each system with unscored dialogues, the lowest and highest mean that
+    they could lead to.
     """
     rows = []
     for dimension in ranking.dimensions:

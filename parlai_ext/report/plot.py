@@ -88,7 +88,8 @@ def axis_for(standings: Sequence[Standing], ticks: int = 4) -> Axis:
 
 def round_step(about: float) -> float:
     """
-    Return the smallest of 1, 2, 5 times a power of ten that is not below ``about``.
+    Return a round step between ticks: the smallest of 1, 2 and 5 times a power of ten
+    that is not below ``about``.
     """
     power = 10.0 ** math.floor(math.log10(about))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= about * (1 - 1e-9))

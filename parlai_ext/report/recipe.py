@@ -44,7 +44,8 @@ def guessed_names(
     guessed: Collection[str], manifest: Mapping[str, Any]
 ) -> frozenset[str]:
     """
-    Return the systems whose model file is a guess by the ranking or by the run.
+    Return the systems that the ranking, or the manifest of the run, marks as guesses:
+    nobody knows which model file the paper used.
     """
     return frozenset((*guessed, *manifest.get('guessed', ())))
 

@@ -43,11 +43,11 @@ def leader_sentence(standings: Sequence[Standing], dimension: str) -> str:
     ]
     if not ranked:
         return f'On {dimension} no system could be ranked.'
-    top, *rest = ranked
-    if not rest:
+    top, *others = ranked
+    if not others:
         return f'On {dimension}, {top.system} is the only ranked system.'
     start = f'On {dimension}, {top.system} comes first of {len(ranked)} systems'
-    tied = [standing.system for standing in rest if standing.rank == top.rank]
+    tied = [standing.system for standing in others if standing.rank == top.rank]
     if tied:
         return f'{start}; this run cannot tell it apart from {join_names(tied, "or")}.'
     if top.rank_high == top.rank:
@@ -138,18 +138,18 @@ def _baselines_as_good(ranking: Ranking, dimension: str) -> str:
     def coefficient(agreement: Agreement | None) -> float | None:
         return getattr(agreement, name).value if agreement else None
 
-    own = coefficient(ranking.reference.get(dimension))
-    if own is None or own <= 0:
+    scorers_value = coefficient(ranking.reference.get(dimension))
+    if scorers_value is None or scorers_value <= 0:
         return ''  # said where the agreement is
     as_good = []
     for baseline, by_dimension in ranking.baseline_reference.items():
         value = coefficient(by_dimension.get(dimension))
         # a strong agreement upside down says as much about the data
-        if value is not None and abs(value) >= own:
+        if value is not None and abs(value) >= scorers_value:
             as_good.append(f'{baseline_words(baseline)} {number(value)}')
     if not as_good:
         return ''
-    return f'on {dimension} {join_names(as_good)} against {number(own)}'
+    return f'on {dimension} {join_names(as_good)} against {number(scorers_value)}'
 
 
 def agreement_text(agreement: Agreement) -> str:

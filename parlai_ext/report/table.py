@@ -18,7 +18,12 @@ from parlai_ext.core.display import (
 from parlai_ext.core.floors import is_floor
 from parlai_ext.ranking.standings import best_first
 from parlai_ext.report import tournament
-from parlai_ext.report.columns import COLUMNS, Row, TerminalColumn, csv_columns
+from parlai_ext.report.columns import (
+    COLUMNS,
+    LeaderboardRow,
+    TerminalColumn,
+    csv_columns,
+)
 from parlai_ext.report.frames import leaderboard_frame
 from parlai_ext.report.summary import (
     agreement_text,
@@ -70,7 +75,7 @@ def _dimension_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
     """
     standings = best_first(ranking.standings[dimension])
     digits = digits_for([standing.score for standing in standings])
-    rows = [Row(ranking, standing, digits) for standing in standings]
+    rows = [LeaderboardRow(ranking, standing, digits) for standing in standings]
     yield pad_cell(one_line(dimension), WIDTH).rstrip()
     yield from _table_lines(rows)
     yield from _agreement_lines(ranking, dimension)
@@ -80,7 +85,7 @@ def _dimension_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
             yield from wrap_lines(line, '  ')
 
 
-def _table_lines(rows: Sequence[Row]) -> Iterator[str]:
+def _table_lines(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """
     Yield the head of the table and a line for each ranked system.
     """
@@ -100,7 +105,7 @@ def _table_lines(rows: Sequence[Row]) -> Iterator[str]:
             yield line(column.text(row).strip() for column in columns)
 
 
-def _column_width(column: TerminalColumn, rows: Sequence[Row]) -> int:
+def _column_width(column: TerminalColumn, rows: Sequence[LeaderboardRow]) -> int:
     if not column.cut:
         return column.width
     widths = [terminal_width(column.text(row)) for row in rows]
@@ -126,9 +131,14 @@ def _agreement_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
     name = ranking.leading_coefficient(dimension)
     parts = []
     for baseline, by_dimension in ranking.baseline_reference.items():
-        own = by_dimension.get(dimension)
-        known = own is not None and getattr(own, name).value is not None
-        shown = coefficient_text(getattr(own, name)) if known else '–'
+        scorers_agreement = by_dimension.get(dimension)
+        is_defined = (
+            scorers_agreement is not None
+            and getattr(scorers_agreement, name).value is not None
+        )
+        shown = (
+            coefficient_text(getattr(scorers_agreement, name)) if is_defined else '–'
+        )
         parts.append(f'{baseline_words(baseline)} {shown}')
     kind = 'trivial, Kendall' if name == 'kendall' else 'trivial'
     yield from wrap_lines(f'{kind}: {", ".join(parts)}', '  ')

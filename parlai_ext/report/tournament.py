@@ -140,8 +140,8 @@ def terminal_lines(result: TournamentResult) -> Iterator[str]:
     heads = ''.join(f'{one_line(d)[:8]:>9}' for d in result.dimensions)
     yield f'      {"":{NAME_WIDTH}}{heads}'
     for i, name in enumerate(names, 1):
-        own = result.dimension_points[name]
-        cells = ''.join(f'{own[d]:>9}' for d in result.dimensions)
+        by_dimension = result.dimension_points[name]
+        cells = ''.join(f'{by_dimension[d]:>9}' for d in result.dimensions)
         yield f'  {i:>2}  {_name_cell(name)}{cells}'
 
 
@@ -195,6 +195,6 @@ def _rating_cells(
     """
     Return ratings as text, whole numbers without decimals.
     """
-    known = [value for value in map(values.get, names) if value is not None]
-    digits = 2 if any(value % 1 for value in known) else 0
+    ratings = [value for value in map(values.get, names) if value is not None]
+    digits = 2 if any(value % 1 for value in ratings) else 0
     return {name: number(values.get(name), digits) for name in names}

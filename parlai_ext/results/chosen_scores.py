@@ -28,7 +28,7 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     if not scorers:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     section = run.manifest['protocol'].get('scorer') or {}
-    own = [
+    protocols_own = [
         name
         for name, scorer in scorers.items()
         if scorer.get('config', section) == section and not scorer.get('given')
@@ -36,17 +36,17 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     matching = [
         n for n, record in scorers.items() if wanted in (n, _scorer_name(record))
     ]
-    choice = matching if wanted else own or list(scorers)
+    choice = matching if wanted else protocols_own or list(scorers)
     if len(choice) != 1:
-        known = ', '.join(
+        choices = ', '.join(
             f'{n} ({_scorer_name(record)})' for n, record in scorers.items()
         )
         raise UserError(
-            f'--scores: {wanted or "not given"}; choose one of {known}; '
+            f'--scores: {wanted or "not given"}; choose one of {choices}; '
             f'each is a folder of {run.root / "scores"} with its signature'
         )
     name = choice[0]
-    folder = '' if name in own else f'rankings/{name}/'
+    folder = '' if name in protocols_own else f'rankings/{name}/'
     return scorers[name]['signature'], folder
 
 

@@ -255,7 +255,7 @@ def agreements(
         return agreement_record(correlations, reference.kind)
 
     signs = {name: 1 if HIGHER_IS_BETTER[name] else -1 for name in tables.baselines}
-    own = {d: agreement(tables.scores[d], d) for d in matching}
+    references = {d: agreement(tables.scores[d], d) for d in matching}
     baselines = {
         name: {d: agreement(values * signs[name], d) for d in matching}
         for name, values in tables.baselines.items()
@@ -263,16 +263,17 @@ def agreements(
     if result is not None and reference.rating:
         rating = result.chosen_rating
         of_rating = rating_agreement(rating.values, reference, rating.reason)
-        own = {result.name: of_rating, **own}
+        references = {result.name: of_rating, **references}
         for name, by_dimension in baselines.items():
             means = baseline_means(tables, name)
             by_dimension[result.name] = rating_agreement(means, reference)
-    return {'reference': own, 'baseline_reference': baselines}
+    return {'reference': references, 'baseline_reference': baselines}
 
 
 def score_bounds(tables: ScoreTables) -> dict[str, dict[str, ScoreBounds]]:
     """
-    Return, by dimension and system, what the unscored dialogues could change.
+    Return, by dimension and system, between which means the unscored dialogues leave
+    its score.
     """
     bounds = {}
     for dimension, values in tables.scores.items():

@@ -138,7 +138,7 @@ class TournamentResult:
     @property
     def chosen_rating(self) -> TournamentRating:
         """
-        The rating that ranks.
+        The rating by which the systems are ranked.
         """
         return self.ratings[self.rating]
 
@@ -269,6 +269,9 @@ def from_json(data: Any) -> Ranking:
 
 
 def _with_dimension(rows: Any, dimension: str) -> Any:
+    """
+    Return the rows of a file with the dimension that they are under.
+    """
     if not isinstance(rows, list):
         return rows
     return [

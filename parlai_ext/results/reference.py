@@ -89,7 +89,10 @@ def _rating_reference(given: DimensionReference, best_is_smallest: bool) -> Valu
     ranks = mean_ranks(
         {
             annotator: rank_values(
-                {name: math.fsum(own) / len(own) for name, own in by_system.items()}
+                {
+                    name: math.fsum(numbers) / len(numbers)
+                    for name, numbers in by_system.items()
+                }
             )
             for annotator, by_system in values.items()
         }

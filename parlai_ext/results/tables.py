@@ -62,14 +62,14 @@ def read_tables(
     """
     plan = plan_of_run(run)
     tables = _empty_tables(plan)
-    place = {o.id: j for j, o in enumerate(plan.openers)}
+    place_of_opener = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for pairing, dialogue, scored in scored_dialogues(run, plan, scorer_signature):
         _count_dialogue(tables, pairing, dialogue)
         if games and scored is not None:
             tables.games.append(_game(pairing, dialogue, scored))
-        opener = place[dialogue.opener_id]
+        opener = place_of_opener[dialogue.opener_id]
         for k, judged in enumerate(plan.judged_sides(pairing)):
             if judged.first in rows:
                 column = columns.get(judged.second, 0)
@@ -102,7 +102,7 @@ def _judged_indices(scored: ScoredDialogue, judged: str) -> set[int]:
 
 def _empty_tables(plan: Plan) -> ScoreTables:
     """
-    Return tables with a place for every dialogue of the plan, to be filled in.
+    Return tables for every dialogue of the plan, all values missing and all counts 0.
 
     The arrays of `scores` are added as their dimensions are met in the scores.
     """
@@ -160,10 +160,10 @@ def _enter_dialogue(
     """
     judged = pairing.first
     tables.n_dialogues[judged] += 1
-    own = imported.own_utterances(dialogue, pairing)
+    utterances = imported.own_utterances(dialogue, pairing)
     if dialogue.ended_by != judged:
         for name, measure in BASELINES.items():
-            value = measure(own)
+            value = measure(utterances)
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
         return

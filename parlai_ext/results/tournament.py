@@ -61,7 +61,12 @@ def play_tournament(
     names = {dimension.casefold() for dimension in tables.scores}
     name = 'Rating' if OVERALL in names else OVERALL.capitalize()
     between = [game for game in tables.games if game.first != game.second]
-    compared = {d for game in between for own in game.raw.values() for d in own}
+    compared = {
+        d
+        for game in between
+        for by_dimension in game.raw.values()
+        for d in by_dimension
+    }
     tournament = award_points(
         between,
         dimensions=[d for d in tables.scores if d in compared],
@@ -73,7 +78,11 @@ def play_tournament(
         for method in dict.fromkeys((options.rating, *SHOWN_RATINGS))
         if method != SUM_OF_RANKS
     }
-    raw = {n: own for n, own in mean_raw(tables.games).items() if n in tables.systems}
+    raw = {
+        n: by_dimension
+        for n, by_dimension in mean_raw(tables.games).items()
+        if n in tables.systems
+    }
     ratings[SUM_OF_RANKS] = _with_tau(sum_of_ranks(raw), ranks)
     notes = tournament.notes()
     if self_chats := len(tables.games) - len(between):
@@ -139,7 +148,7 @@ def rating_standings(
     result: TournamentResult, tables: ScoreTables, takes_part: Sequence[bool]
 ) -> tuple[Standing, ...]:
     """
-    Return the standings by the rating that ranks.
+    Return the standings by the rating that was chosen to rank the systems.
 
     The interval is 1.96 standard deviations to each side, where the rating knows them;
     the ranks left open are those that such differences leave open.
@@ -161,6 +170,11 @@ def rating_standings(
 def _standing(
     name: str, result: TournamentResult, ranked: Values, n_dialogues: int
 ) -> Standing:
+    """
+    Return a system's standing by the rating that ranks.
+
+    :param ranked: the ratings of the systems that have a rank.
+    """
     rating = result.chosen_rating
     value = rating.values.get(name)
     rank = rank_low = rank_high = None
@@ -174,9 +188,9 @@ def _standing(
         low, high = json_number(value - reach), json_number(value + reach)
     records = result.records.get(name, {})
     played = sum(n for key, n in records.items() if key.startswith('games_'))
-    why = None
+    reason = None
     if value is None:
-        why = f'undefined: {rating.reason or "none of its games has a result"}'
+        reason = f'undefined: {rating.reason or "none of its games has a result"}'
     return Standing(
         system=name,
         dimension=result.name,
@@ -190,7 +204,7 @@ def _standing(
         high_fixed=high,
         n_dialogues=n_dialogues,
         n_unscored=max(0, n_dialogues - played),
-        why_unranked=why,
+        why_unranked=reason,
     )
 
 

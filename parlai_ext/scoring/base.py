@@ -264,6 +264,10 @@ class Scorer:
         """
         Load the models that the options name.
 
+        A scorer that also needs a model that no option names overrides this and loads
+        it here, by ``self.models.embedder(name)`` or the like: the signature, which is
+        made next, lists all models.
+
         A scorer that needs a model that no option names overrides this and asks
         `models` for it here: the signature, which is made next, lists all models.
         """
@@ -283,15 +287,16 @@ class Scorer:
 
     def signature_fields(self) -> Mapping[str, Any]:
         """
-        Return what fixes the numbers, besides name, version and models: the options
-        that are part of the signature, in order.
+        Return the options that are part of the signature, in order. Name, version and
+        models of the scorer are added to them.
         """
         return signature_values(self.options)
 
     @cached_property
     def signature(self) -> str:
         """
-        The one line that fixes every number; it loads the models.
+        The signature: one line that holds all that the scores depend on. The models are
+        loaded for it.
         """
         self.load_models()
         self.models.complete = True
@@ -313,18 +318,20 @@ class Scorer:
         :raises UserError: when a dialogue lacks what the scorer needs.
         """
         if self.needs or self.level == 'pair':
-            what = ', '.join(self.needs) or 'two responses to compare'
+            needed = ', '.join(self.needs) or 'two responses to compare'
             raise UserError(
-                f'scorer {self.name} needs {what}, which the dialogues of a run do not '
-                'have; a judged set may have them'
+                f'scorer {self.name} needs {needed}, which the dialogues of a run do '
+                'not have; a judged set may have them'
             )
         pairs = list(zip(dialogues, indices, strict=True))
         make = dialogue_items if self.level == 'dialogue' else turn_items
-        groups = [make(dialogue, own) for dialogue, own in pairs]
-        scores = iter(self.checked_scores([item for own in groups for item in own]))
+        groups = [make(dialogue, judged) for dialogue, judged in pairs]
+        scores = iter(
+            self.checked_scores([item for judged in groups for item in judged])
+        )
         return [
-            self.scored_dialogue(dialogue, own, [next(scores) for _ in items])
-            for (dialogue, own), items in zip(pairs, groups, strict=True)
+            self.scored_dialogue(dialogue, judged, [next(scores) for _ in items])
+            for (dialogue, judged), items in zip(pairs, groups, strict=True)
         ]
 
     def checked_scores(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
@@ -370,24 +377,24 @@ class Scorer:
                 Score(
                     dialogue.id,
                     index,
-                    dialogue.utterances[place].speaker,
+                    dialogue.utterances[utterance_index].speaker,
                     dimension,
                     item_score.values[dimension],
                     item_score.reasons.get(dimension),
                 )
-                for (index, place), item_score in placed
+                for (index, utterance_index), item_score in placed
                 for dimension in self.dimensions
                 if dimension not in self.once_per_speaker
-                or place == last_of_parity[place % 2]
+                or utterance_index == last_of_parity[utterance_index % 2]
             ),
             {
-                place: item_score.evidence
-                for (_, place), item_score in placed
+                utterance_index: item_score.evidence
+                for (_, utterance_index), item_score in placed
                 if item_score.evidence is not None
             },
             {
-                place: item_score.cut
-                for (_, place), item_score in placed
+                utterance_index: item_score.cut
+                for (_, utterance_index), item_score in placed
                 if item_score.cut
             },
         )
@@ -410,6 +417,10 @@ class Scorer:
                 model.progress = tell
 
     def _signed_models(self) -> Iterator[str]:
+        """
+        Yield ``kind:(signature)`` of each model, for the scorer's signature; ``(none)``
+        for an option that names no model.
+        """
         kinds = [
             option.info.model
             for option in options_of(type(self.options)).values()
@@ -424,6 +435,10 @@ class Scorer:
                 yield f'{LABELS.get(kind, kind)}:(none)'
 
     def _completed(self, item_score: ItemScore) -> ItemScore:
+        """
+        Return the scores of an item with a finite value, or `None` and a reason, in
+        every dimension.
+        """
         for dimension in item_score.values:
             if dimension not in self.dimensions:
                 hint = nearest(dimension, self.dimensions)
@@ -495,6 +510,10 @@ class AskedModels:
         return model
 
     def _asked(self, kind: str, name: str) -> Any:
+        """
+        Return a model, loaded on first use; after the signature is made no other may be
+        asked for.
+        """
         if (kind, name) not in self.loaded:
             if self.source is None:
                 raise UserError(f'scorer {self.scorer}: it was given no models')

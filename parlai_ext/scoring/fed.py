@@ -294,7 +294,8 @@ class Fed(Scorer):
 
 def followup_score(logprobs: Sequence[float], token_reduction: str) -> float | None:
     """
-    Return D of one follow-up; `None` when it has no finite probability.
+    Return the score D of one follow-up: the mean or the sum of the log-probabilities of
+    its tokens. It is `None` when one of them is not finite.
     """
     if not logprobs or not all(map(math.isfinite, logprobs)):
         return None
@@ -308,7 +309,8 @@ def followups_score(
     cut: int = 0,
 ) -> ItemScore:
     """
-    Return the scores of one utterance from the D of each follow-up.
+    Return the scores of one utterance from the score D of each follow-up
+    (`followup_score`).
     """
     values: dict[str, float | None] = {}
     reasons: dict[str, str | None] = {}
@@ -323,7 +325,8 @@ def dimension_value(
     sides: Sides, scores: Mapping[str, float | None], options: FedOptions
 ) -> tuple[float | None, str | None]:
     """
-    Return Equation 1 for one dimension, or `None` and why.
+    Return the score of one dimension (Equation 1: praise less complaints) or, where
+    there is none, `None` and the reason.
 
     With polarity ``both``, a side without follow-ups adds nothing, as in the paper.
 

@@ -91,24 +91,27 @@ def load_followups(name: str, datapath: str | None = None) -> FollowUps:
     try:
         path = zoo_configs.path('followups', name)
     except FileNotFoundError:
-        known = [p.stem for p in (zoo_configs.HOME / 'followups').glob('*.yaml')]
-        hint = nearest(name, [*known, FED_2020])
+        shipped = [p.stem for p in (zoo_configs.HOME / 'followups').glob('*.yaml')]
+        hint = nearest(name, [*shipped, FED_2020])
         raise UserError(f'no follow-up set {name!r}; {hint}') from None
     return read_followups(read_file(Path(path)))
 
 
 def read_followups(doc: Document) -> FollowUps:
     """
-    Return the follow-ups of a document of either shape.
+    Return the follow-ups of a document with the key ``dimensions``, or with the
+    authors' keys ``turn`` and ``dialogue``.
 
     :raises UserError: with file, line and key.
     """
     data = doc.typed(doc.data or {}, (), dict)
-    whole: frozenset[str] = frozenset()
+    dialogue_level: frozenset[str] = frozenset()
     if any(level in data for level in LEVELS):
         levelled = _by_level(doc, data)
         dimensions = {name: sides for name, (_, sides) in levelled.items()}
-        whole = frozenset(n for n, (level, _) in levelled.items() if level != 'turn')
+        dialogue_level = frozenset(
+            n for n, (level, _) in levelled.items() if level != 'turn'
+        )
     else:
         data = doc.mapping(
             data, (), ('dimensions', 'description', *LEVELS), 'a follow-up set'
@@ -116,13 +119,13 @@ def read_followups(doc: Document) -> FollowUps:
         dimensions = _dimensions(doc, data.get('dimensions') or {}, ('dimensions',))
     if not dimensions:
         raise doc.error((), 'a follow-up set needs at least one dimension')
-    return FollowUps(dimensions, whole)
+    return FollowUps(dimensions, dialogue_level)
 
 
 def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, tuple[str, Sides]]:
     """
-    Return the qualities of both levels with their level; one that both have is told
-    apart by it.
+    Return level and follow-ups of each quality. A quality that is judged on both levels
+    is called ``turn NAME`` and ``dialogue NAME``.
     """
     doc.mapping(data, (), LEVELS, 'follow-ups by level')
     read = [
@@ -138,6 +141,9 @@ def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, tuple[str, Sides
 
 
 def _dimensions(doc: Document, raw: Any, where: tuple[Key, ...]) -> dict[str, Sides]:
+    """
+    Return the follow-ups of each dimension of a mapping.
+    """
     dimensions = {}
     for name, sides in doc.typed(raw, where, dict).items():
         here = (*where, name)
@@ -192,10 +198,10 @@ def download(url: str, cached: Path) -> bytes:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
             data: bytes = response.read()
     except (OSError, http.client.HTTPException) as e:
-        why = getattr(e, 'reason', None) or e
+        reason = getattr(e, 'reason', None) or e
         raise UserError(
             f'follow-ups {FED_2020!r} are fetched from {url}, which cannot be reached '
-            f'({why}); put that file at {cached}, or give --followups FILE'
+            f'({reason}); put that file at {cached}, or give --followups FILE'
         ) from None
     if not _is_the_file(data):
         raise UserError(

@@ -30,6 +30,7 @@ SCORERS = {
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
 }
 DEFAULT = 'fed'
+FLAGS_OF = 'fed'  # the scorer whose options are flags of commands
 OPTION = '--scorer-option'
 
 
@@ -62,6 +63,17 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     module, _, attribute = SCORERS[name].partition(':')
     scorer: type[Scorer] = getattr(import_module(module), attribute)
     return scorer
+
+
+def scorer_class(
+    section: Mapping[str, Any], *, named_by_user: bool = False
+) -> type[Scorer]:
+    """
+    Return the scorer class of a ``scorer:`` section, the default one without a name.
+
+    :raises UserError: as `find_scorer`.
+    """
+    return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
 
 
 def outside_scorer(name: str) -> type[Scorer]:
@@ -115,12 +127,14 @@ def scorer_section(
     pairs = opt.get('scorer_option') or ()
     if is_outside(name) and not pairs and not named_by_user:
         return dict(section)
-    cls = find_scorer(name, named_by_user=named_by_user)
-    known = {option.dest(cls.name) for option in options_of(cls.options_class).values()}
-    for other in ('fed',):  # whose flags commands have
-        for own in options_of(find_scorer(other).options_class).values():
-            if opt.get(own.dest(other)) is not None and own.dest(other) not in known:
-                raise UserError(f'{own.flag(other)}: scorer {name} has no such option')
+    cls = scorer_class(section, named_by_user=named_by_user)
+    valid = {option.dest(cls.name) for option in options_of(cls.options_class).values()}
+    for option in options_of(find_scorer(FLAGS_OF).options_class).values():
+        key = option.dest(FLAGS_OF)
+        if opt.get(key) is not None and key not in valid:
+            raise UserError(
+                f'{option.flag(FLAGS_OF)}: scorer {name} has no such option'
+            )
     pairs = [pairs] if isinstance(pairs, str) else pairs
     return {
         **section,

@@ -16,11 +16,10 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
 from parlai_ext.scoring.base import Scorer, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import (
-    DEFAULT,
     SCORERS,
-    find_scorer,
     is_outside,
     load_protocol_file,
+    scorer_class,
     scorer_section,
 )
 from parlai_ext.store import RunFolder, imported
@@ -66,8 +65,7 @@ class ChosenScorer:
         """
         Return the scorer without models: it knows its dimensions.
         """
-        name = self.section.get('name') or DEFAULT
-        cls = find_scorer(name, named_by_user=self.named_by_user)
+        cls = scorer_class(self.section, named_by_user=self.named_by_user)
         return cls.from_section(self.section, None, datapath)
 
 
@@ -127,7 +125,7 @@ def build_scorer(
     :param named_by_user: code from outside the package may be imported.
     :raises UserError: names the key that is wrong.
     """
-    cls = find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
+    cls = scorer_class(section, named_by_user=named_by_user)
     datapath = machine.datapath if machine else None
     scorer = cls.from_section(section, ModelHandle(machine), datapath)
     scorer.load_models()
@@ -145,7 +143,7 @@ def scorer_models(
 
     :raises UserError: for an unknown name or key, or a file that is not there.
     """
-    cls = find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
+    cls = scorer_class(section, named_by_user=named_by_user)
     return cls.from_section(section, None, datapath).named_models()
 
 

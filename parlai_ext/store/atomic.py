@@ -55,9 +55,9 @@ def _write_synced(path: Path, data: bytes) -> None:
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(handle, rest) :]
+        unwritten = memoryview(data)
+        while unwritten:
+            unwritten = unwritten[os.write(handle, unwritten) :]
         os.fsync(handle)
     finally:
         os.close(handle)

@@ -232,6 +232,9 @@ class RunFolder:
         return folder / f'{index:05d}.jsonl'
 
     def _indices(self, pairing_id: str) -> list[int]:
+        """
+        Return the indices of a pairing's collected shards.
+        """
         folder = self.root / 'dialogues' / pairing_id
         if not folder.is_dir():
             return []
@@ -241,6 +244,10 @@ class RunFolder:
         return sorted(int(match[1]) for match in names if match)
 
     def _key(self, pairing_id: str, index: int) -> ShardKey:
+        """
+        Return the key of a shard: its pairing, its index, and the openers that it
+        covers.
+        """
         start = index * self.shard_size
         stop = start + self.shard_size
         if self.openers:

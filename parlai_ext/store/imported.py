@@ -26,14 +26,16 @@ UNKNOWN = (
 
 def numbered_id(number: int) -> str:
     """
-    Return what stands for the opener in the dialogue of this number of two systems.
+    Return the id of the placeholder for the opener of the n-th imported dialogue of two
+    systems.
     """
     return f'{NAME}-{number:06d}'
 
 
 def numbered_openers(manifest: Mapping[str, Any]) -> list[Opener]:
     """
-    Return what stands for the openers of an imported run; none in any other run.
+    Return placeholders for the openers of an imported run, which has none; an empty
+    list for any other run.
     """
     about = manifest.get(NAME) or {}
     return [
@@ -64,7 +66,8 @@ def imported_run(root: str | None) -> RunFolder | None:
 
 def met_systems(roster: Roster, pairings: tuple[Pairing, ...]) -> tuple[str, ...]:
     """
-    Return the systems that judged ones talked with, themselves in self-chats.
+    Return the systems that talked with a judged system, in the roster's order; a judged
+    system that talked with itself is among them.
     """
     judged = {system.name for system in roster.targets}
     partners = {p.second for p in pairings if p.first in judged}
@@ -75,7 +78,7 @@ def met_systems(roster: Roster, pairings: tuple[Pairing, ...]) -> tuple[str, ...
 
 def judged_sides(pairing: Pairing) -> tuple[Pairing, ...]:
     """
-    Return a pairing once for each judged speaker, who comes first.
+    Return a pairing once for each speaker who is judged, with that speaker first.
 
     Both are judged in an imported run only.
     """

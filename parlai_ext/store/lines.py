@@ -25,7 +25,7 @@ _HEAD = re.compile(r'\{"checksum": "([0-9a-f]{16})", ')
 
 def dumps(value: Any, **kwargs: Any) -> str:
     """
-    Return ``value`` as one line of JSON for any reader of UTF-8.
+    Return a value as one line of JSON that every reader of UTF-8 sees as one line.
 
     :raises ValueError: for NaN or infinity, which JSON does not have.
     """
@@ -37,8 +37,8 @@ def checksum(record: Mapping[str, Any]) -> str:
     """
     Return 16 hex digits that depend on the record's content, except its own checksum.
     """
-    rest = {key: value for key, value in record.items() if key != 'checksum'}
-    return _digest(dumps(rest, sort_keys=True, separators=(',', ':')))
+    content = {key: value for key, value in record.items() if key != 'checksum'}
+    return _digest(dumps(content, sort_keys=True, separators=(',', ':')))
 
 
 def _digest(text: str) -> str:
@@ -109,33 +109,33 @@ def decode_shard(data: bytes, index: int, path: Path) -> list[dict[str, Any]]:
 
     :raises UserError: names file and line of anything that is not as it was written.
     """
-    *lines, rest = data.split(b'\n')
+    *lines, after_last_line = data.split(b'\n')
     records: list[dict[str, Any]] = []
     count = None
     for n, line in enumerate(lines):
         try:
             record = decode(line)
-            place = record.pop('shard')
+            shard = record.pop('shard')
         except (ValueError, KeyError, RecursionError) as error:
             raise damage_error(
                 path, f'line {n + 1} is damaged ({_short_text(error)})'
             ) from None
-        count = place['of'] if count is None else count
-        if place != {'index': index, 'line': n, 'of': count}:
+        count = shard['of'] if count is None else count
+        if shard != {'index': index, 'line': n, 'of': count}:
             raise damage_error(path, f'line {n + 1} belongs to another place')
         records.append(record)
-    if rest:
+    if after_last_line:
         raise damage_error(path, f'line {len(lines) + 1} is cut off')
     if count != len(records):
         raise damage_error(path, f'line {len(records) + 1} is missing')
     return records
 
 
-def damage_error(path: Path, what: str) -> UserError:
+def damage_error(path: Path, problem: str) -> UserError:
     """
     Return the error about a damaged shard.
     """
-    return UserError(f'{path}: {what}; delete this file and run again to remake it')
+    return UserError(f'{path}: {problem}; delete this file and run again to remake it')
 
 
 def _short_text(error: Exception) -> str:

@@ -111,8 +111,8 @@ def merge_manifests(
             '%s was begun with other versions: %s, now %s',
             *(root, old['versions'], new['versions']),
         )
-    known = {pairing['id'] for pairing in old['pairings']}
-    added = [pairing for pairing in new['pairings'] if pairing['id'] not in known]
+    old_ids = {pairing['id'] for pairing in old['pairings']}
+    added = [pairing for pairing in new['pairings'] if pairing['id'] not in old_ids]
     return {
         **new,
         'targets': {**old['targets'], **new['targets']},
@@ -149,8 +149,8 @@ def _setting_differences(
     before, after = _opener_ids(old), _opener_ids(new)
     if before != after:
         yield f'openers: {_openers_text(before)} → {_openers_text(after)}'
-    for name, what in old['targets'].items():
-        if new['targets'].get(name, what) != what:
+    for name, old_target in old['targets'].items():
+        if new['targets'].get(name, old_target) != old_target:
             yield from _leaf_differences(
                 f'targets.{name}', _system(old, name), _system(new, name)
             )

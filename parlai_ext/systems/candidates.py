@@ -112,8 +112,8 @@ def _teacher_module(task: str) -> str:
     except ModuleNotFoundError as e:
         if e.name and '.tasks.' not in e.name:
             raise UserError(f'task {task!r} needs the package {e.name!r}') from None
-        known = nearest(task, openers.known_tasks())
-        raise UserError(f'no task {task!r}; {known}') from None
+        hint = nearest(task, openers.known_tasks())
+        raise UserError(f'no task {task!r}; {hint}') from None
     except (ImportError, AttributeError) as e:
         raise UserError(f'no task {task!r}: {e}') from None
 
@@ -158,7 +158,8 @@ def _data_urls(module: str, datapath: str | None) -> list[str]:
 
 def _is_fresh(path: Path) -> bool:
     """
-    True if a file is complete, and as its data and its code would make it now.
+    True if a file is complete and its task's data and code have not changed since it
+    was made.
     """
     try:
         note = json.loads(_note(path).read_text(encoding='utf-8'))
@@ -203,8 +204,8 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
     except Exception as e:  # whatever network, archive and teacher come up with
         if isinstance(e, UserError) and 'task' in str(e):
             raise
-        what = f'the data of task {task!r} cannot be had: {first_line(e)}'
-        raise UserError(what) from e
+        problem = f'the data of task {task!r} cannot be had: {first_line(e)}'
+        raise UserError(problem) from e
     if not replies:
         raise UserError(f'task {task!r} has no replies ({datatype})')
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
@@ -248,5 +249,5 @@ def _code_files(teacher: Any) -> list[str]:
     Return the files of the teacher's classes, ParlAI's common ones apart.
     """
     kinds = [k for k in type(teacher).__mro__ if k.__module__ != 'builtins']
-    own = [k for k in kinds if not k.__module__.startswith('parlai.core')]
-    return sorted({f for k in own if (f := inspect.getsourcefile(k))})
+    task_classes = [k for k in kinds if not k.__module__.startswith('parlai.core')]
+    return sorted({f for k in task_classes if (f := inspect.getsourcefile(k))})

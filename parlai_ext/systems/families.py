@@ -42,19 +42,20 @@ class LongContext(Family):
         """
         Refuse MSC's own class, which ParlAI's wheel lacks, and the plain generator.
         """
-        agent, known = str(opt.get('model')), opt.get('n_positions_init')
+        agent, pretrained = str(opt.get('model')), opt.get('n_positions_init')
         reads = f'{self.agents[0]} reads it'
         if agent.startswith('projects.msc.'):
             raise UserError(f'model: {agent} is not in ParlAI; {reads}')
-        if agent not in self.misreaders or not isinstance(known, int):
+        if agent not in self.misreaders or not isinstance(pretrained, int):
             return
         from parlai.agents.transformer.modules import get_n_positions_from_options
 
         size = get_n_positions_from_options(opt)
-        if known < size:
+        if pretrained < size:
             raise UserError(
-                f'model: {agent} would misread contexts of more than {known} tokens: '
-                f'n_positions_init is {known}, n_positions {size}; {reads}'
+                f'model: {agent} would misread contexts of more than {pretrained} '
+                f'tokens: n_positions_init is {pretrained}, n_positions {size}; '
+                f'{reads}'
             )
 
 

@@ -86,7 +86,12 @@ class Family:
 
     def fetch_weights(self, system: System, record: Record) -> list[str]:
         """
-        Download weights that no file option names. Return what was downloaded.
+        Download weights that no file option names. Return the names of what was
+        downloaded.
+
+        :param record: notes the checksums of downloaded files under a name.
+
+        :param record: the checksums of earlier downloads, which new ones must have.
 
         :raises UserError: when they cannot be had.
         """
@@ -119,7 +124,8 @@ class Family:
 
     def local_options(self, system: System) -> tuple[str, ...]:
         """
-        Return more options of this one system that say where it is.
+        Return the options of this system, beside `place_options`, that say only where
+        it is.
         """
         return ()
 
@@ -145,7 +151,8 @@ class Family:
 
     def pin(self, opt: Options) -> dict[str, Any]:
         """
-        Return the options with what makes the system refuse to be another one later.
+        Return the options with those that fix which model answers, such as the dated
+        name of a hosted model: the system then refuses answers of another one.
 
         :raises UserError: when the system cannot be asked what it is.
         """

@@ -165,10 +165,10 @@ class HuggingFace(HubFamily):
             return stored
         try:
             config = json.loads((weights.parent / 'config.json').read_text('utf-8'))
-            own = str(config.get('dtype') or config.get('torch_dtype'))
+            stored_dtype = str(config.get('dtype') or config.get('torch_dtype'))
         except (OSError, ValueError, AttributeError):
-            own = 'float32'
-        return stored * bits // BITS.get(own, 32)
+            stored_dtype = 'float32'
+        return stored * bits // BITS.get(stored_dtype, 32)
 
 
 class Gpt2(HubFamily):

@@ -107,6 +107,9 @@ def check_retrieval(
 def _missing(
     key: str, path: str, opt: Mapping[str, Any], datapath: str | None
 ) -> str | None:
+    """
+    Return what is wrong with the file that an option names; `None` if it is there.
+    """
     if path.endswith('.gz'):
         return f'{path} is packed; unpack it, for ParlAI reads plain text only'
     hints = {
@@ -119,17 +122,17 @@ def _missing(
 
 
 def _files(
-    key: str, place: Path, opt: Mapping[str, Any], datapath: str | None
+    key: str, path: Path, opt: Mapping[str, Any], datapath: str | None
 ) -> list[Path]:
     """
-    Return the files that an option stands for.
+    Return the files that the value of an option stands for.
     """
     if key == 'polyencoder_init_model':
-        return [place, Path(f'{place}.dict')]
+        return [path, Path(f'{path}.dict')]
     if key != 'path_to_index':
-        return [place]
+        return [path]
     vectors = opt.get('path_to_dense_embeddings')
-    return index_files(place, local_path(str(vectors), datapath) if vectors else None)
+    return index_files(path, local_path(str(vectors), datapath) if vectors else None)
 
 
 def retrieval_files(opt: Mapping[str, Any], datapath: str | None) -> dict[str, Path]:
@@ -161,5 +164,5 @@ def _with_local_places(opt: Mapping[str, Any], datapath: str | None) -> dict[str
     Return the options with the model file and the data folder of this machine.
     """
     model_file = str(opt.get('model_file') or '')
-    place = str(local_path(model_file, datapath)) if model_file else None
-    return {**opt, 'model_file': place, 'datapath': data_folder(datapath)}
+    path = str(local_path(model_file, datapath)) if model_file else None
+    return {**opt, 'model_file': path, 'datapath': data_folder(datapath)}

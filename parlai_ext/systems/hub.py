@@ -11,6 +11,7 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.option_files import sha256
+from parlai_ext.systems.remote.event_loop import certificates
 
 AGENT = 'ext:hf'
 # the first that is there holds the weights; an index names the files that do
@@ -127,22 +128,33 @@ def _download(repo: str, revision: str | None) -> None:
     """
     Download what a system needs of a repository to the hub's cache.
     """
-    import requests
     from huggingface_hub import HfApi, constants, snapshot_download
 
     if constants.HF_HUB_OFFLINE:
         raise _not_downloaded(repo, 'HF_HUB_OFFLINE forbids the network')
-    try:
-        # the hub's own client goes on trying for half a minute
-        requests.head(constants.ENDPOINT, timeout=PATIENCE)
-    except requests.RequestException:
-        raise _not_downloaded(repo, 'the network cannot be reached') from None
+    # the hub's own client goes on trying for half a minute
+    if not is_reachable():
+        raise _not_downloaded(repo, 'the network cannot be reached')
     try:
         listed = HfApi().list_repo_files(repo, revision=revision)
         wanted = needed_files(listed)
         snapshot_download(repo, revision=revision, allow_patterns=wanted)
     except Exception as e:  # its own errors, and those of the HTTP library of the day
         raise _not_downloaded(repo, first_line(e)) from e
+
+
+def is_reachable() -> bool:
+    """
+    True if the hub's server answers at all.
+    """
+    import httpx2
+    from huggingface_hub import constants
+
+    try:
+        httpx2.head(constants.ENDPOINT, timeout=PATIENCE, verify=certificates())
+    except httpx2.HTTPError:
+        return False
+    return True
 
 
 def needed_files(listed: list[str]) -> list[str]:

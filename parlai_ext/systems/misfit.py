@@ -28,7 +28,8 @@ LOADING = ('load', 'load_state_dict')
 
 def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
     """
-    Return which option is wrong and how; `None` if the error is about something else.
+    Return which option does not fit the model file and how; `None` if the error has
+    another cause.
 
     :param error: what building the agent raised.
     :param opt: what it was built with.
@@ -43,14 +44,14 @@ def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
         dictionary = _dictionary(wrong, opt)
         if dictionary:
             return dictionary
-    what = '; '.join(_misfits(words, wrong)) or type(error).__name__
-    own = _own_model(opt)
-    agent = opt.get('model') or own
-    other = own not in (None, agent)
+    misfits = '; '.join(_misfits(words, wrong)) or type(error).__name__
+    own_agent = _own_model(opt)
+    agent = opt.get('model') or own_agent
+    other = own_agent not in (None, agent)
     kind = agent if other else f'{agent} with these options'
-    hint = f'; its own options say {own!r}' if other else ''
+    hint = f'; its own options say {own_agent!r}' if other else ''
     start = f'model_file: {opt["model_file"]} is no {kind}'
-    return f'{start}: its weights do not fit ({what}){hint}'
+    return f'{start}: its weights do not fit ({misfits}){hint}'
 
 
 def _while_loading(trace: TracebackType | None) -> bool:
@@ -65,12 +66,18 @@ def _while_loading(trace: TracebackType | None) -> bool:
 
 
 def _misfits(words: str, wrong: Sequence[tuple[str, str, str]]) -> list[str]:
+    """
+    Return how a model's weights and its options differ, one phrase for each kind of
+    difference.
+
+    :param wrong: name, size in the file and size by the options, of each tensor.
+    """
     misfits = []
-    for pattern, what in ((MISSING, 'missing'), (UNKNOWN, 'too many')):
+    for pattern, kind in ((MISSING, 'missing'), (UNKNOWN, 'too many')):
         match = pattern.search(words)
         if match:
             names = match[1].split(', ')
-            misfits.append(f'{len(names)} {what}, the first {_bare(names[0])}')
+            misfits.append(f'{len(names)} {kind}, the first {_bare(names[0])}')
     if wrong:
         name, there, here = wrong[0]
         sizes = f'{name} is {_times(there)}, the options make it {_times(here)}'
@@ -83,8 +90,10 @@ def _dictionary(wrong: Sequence[tuple[str, str, str]], opt: Mapping[str, Any]) -
     Return what is wrong with the dictionary, if only the number of words differs.
     """
     rows = {(there.split(', ')[0], here.split(', ')[0]) for _, there, here in wrong}
-    rest = {there.split(', ')[1:] == here.split(', ')[1:] for _, there, here in wrong}
-    if len(rows) != 1 or rest != {True}:
+    same_width = {
+        there.split(', ')[1:] == here.split(', ')[1:] for _, there, here in wrong
+    }
+    if len(rows) != 1 or same_width != {True}:
         return ''
     [(there, here)] = rows
     file = f'{opt["model_file"]}.dict'  # where there is one, ParlAI reads no other

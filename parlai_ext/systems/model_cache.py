@@ -72,7 +72,7 @@ class ModelCache:
         self._make_room(0, wanted)
         return {name: self._players[name] for name in wanted if name in self._players}
 
-    def fits(self, systems: Iterable[System]) -> bool:
+    def can_hold(self, systems: Iterable[System]) -> bool:
         """
         True if all of these systems may be loaded at once.
         """
@@ -137,6 +137,9 @@ class ModelCache:
         return sum(sizes.values())
 
     def _drop(self, names: Iterable[str]) -> None:
+        """
+        Drop players by name, after what they used is written down.
+        """
         for name in names:
             self.ledger.end(name, self._players.pop(name).agent)
         _free_unused()
@@ -171,8 +174,10 @@ def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -
     if max_memory is None:
         return limit
     if max_memory * 1e9 > limit:
-        what = '--max-gpu-memory: %g GB lowered to %.1f, which is %d %% of what is free'
-        logger.warning(what, max_memory, limit / 1e9, SHARE_FOR_WEIGHTS * 100)
+        message = (
+            '--max-gpu-memory: %g GB lowered to %.1f, which is %d %% of what is free'
+        )
+        logger.warning(message, max_memory, limit / 1e9, SHARE_FOR_WEIGHTS * 100)
     return min(limit, int(max_memory * 1e9))
 
 
@@ -189,6 +194,9 @@ def _free_memory() -> int:
 
 
 def _free_unused() -> None:
+    """
+    Free the memory of dropped models.
+    """
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -28,9 +28,9 @@ class NeededFile:
     """
     Something that a system needs and that can be downloaded.
 
-    :param names: what a user reads of when it was downloaded.
+    :param names: what a message calls it after the download.
     :param urls: what would be downloaded now; empty when nothing is.
-    :param note: where it comes from, or is; '' when nothing need be said.
+    :param note: where it comes from or lies, for a message; may be empty.
     :param fetch: downloads it.
     """
 
@@ -89,7 +89,7 @@ def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile
     both = (Gpt2BpeHelper.DEFAULT_VOCAB_BPE, Gpt2BpeHelper.DEFAULT_ENCODER_JSON)
     places = [Path(datapath, 'gpt2', url.rpartition('/')[2]) for url in both]
     # ParlAI downloads both if one is missing
-    urls = () if all(place.is_file() for place in places) else both
+    urls = () if all(file.is_file() for file in places) else both
 
     def fetch(settings: DownloadSettings) -> None:
         # the helper's own constructor would load the files too
@@ -99,4 +99,4 @@ def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile
         with checked_downloads(datapath, settings):
             Gpt2BpeHelper._build_data(helper)
 
-    return NeededFile(urls, urls, ' '.join(urls), fetch)
+    return NeededFile(names=urls, urls=urls, note=' '.join(urls), fetch=fetch)

@@ -46,7 +46,9 @@ def load_openers(
     if openers_file:
         file = read_openers_file(openers_file)
         report_too_short(openers_file, file)
-        return [Opener.of(u, f'{task} {k}') for k, u in file.openers.items()]
+        return [
+            Opener.from_utterances(u, f'{task} {k}') for k, u in file.openers.items()
+        ]
     if task.startswith(SAY):
         return [_typed_opener(task.removeprefix(SAY).strip())]
     if not task:
@@ -60,7 +62,7 @@ def load_openers(
 def _typed_opener(text: str) -> Opener:
     if not text:
         raise UserError(f'openers: a text is expected behind {SAY!r}')
-    return Opener.of((text,), SAY.rstrip(':'))
+    return Opener.from_utterances((text,), SAY.rstrip(':'))
 
 
 def _from_acts(acts: Iterator[Any], source: str) -> Iterator[Opener]:
@@ -74,7 +76,9 @@ def _from_acts(acts: Iterator[Any], source: str) -> Iterator[Opener]:
         labels = act.get('eval_labels') or act.get('labels') or ('',)
         second = ' '.join(str(labels[0]).split('\n')).strip()
         if first and second:
-            yield Opener.of((first, second), f'{source} {act.get("conv_id", i)}')
+            yield Opener.from_utterances(
+                (first, second), f'{source} {act.get("conv_id", i)}'
+            )
         else:
             skipped += 1
     if skipped:
@@ -117,8 +121,8 @@ def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
     except AttributeError as e:
         raise UserError(f'no task {task!r}: {e}') from None
     except (RuntimeError, AssertionError) as e:
-        what = f'the data of task {task!r} cannot be had: {first_line(e)}'
-        raise UserError(what) from None
+        problem = f'the data of task {task!r} cannot be had: {first_line(e)}'
+        raise UserError(problem) from None
     return teachers
 
 

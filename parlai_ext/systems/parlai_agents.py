@@ -62,30 +62,33 @@ def load_system(
 def _build(
     system: System, datapath: str | None, no_cuda: bool, fp16: bool | None
 ) -> Player:
+    """
+    Build the agent of a system; every error names the system and an option.
+    """
     given = _options_to_build(system, datapath)
     opt = parsed_options(system, given)
-    known = {**opt, **effective_options(system, datapath), **given}
-    _refuse_scorer(system, str(known.get('model')))
-    family = family_of(known)
-    family.check(known, _option_error(system), datapath)
+    all_options = {**opt, **effective_options(system, datapath), **given}
+    _refuse_scorer(system, str(all_options.get('model')))
+    family = family_of(all_options)
+    family.check(all_options, _option_error(system), datapath)
     for key, value in _our_options(opt, given, no_cuda, fp16, family).items():
         opt[key] = opt['override'][key] = value
     try:
         with ensure_checked_downloads(datapath), fresh_candidates(), _quiet_parlai():
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError as error:
-        tokenizer = needed_tokenizer(known, datapath)
+        tokenizer = needed_tokenizer(all_options, datapath)
         if tokenizer and any(url in str(error) for url in tokenizer.urls):
             raise _option_error(system)('dict_tokenizer', str(error)) from error
         raise
     except (Exception, SystemExit) as error:
-        what = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
+        problem = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
         if is_out_of_memory(error):
-            what = (
+            problem = (
                 f'{family.weights_option(given)}: out of memory while it was loaded; '
                 f'it needs a larger machine ({in_words(error)})'
             )
-        raise SystemFailed(system.name, what) from error
+        raise SystemFailed(system.name, problem) from error
     return Player(system.name, agent, family)
 
 
@@ -200,18 +203,18 @@ def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
         raise bad('model', f'no agent {name!r}: {in_words(error)}') from error
     except KeyError as error:
         options = (o for action in parser._actions for o in action.option_strings)
-        known = {o.lstrip('-').replace('-', '_') for o in options}
-        unknown = [key for key in given if key not in known]
+        names = {o.lstrip('-').replace('-', '_') for o in options}
+        unknown = [key for key in given if key not in names]
         if not unknown:
             raise UserError(f'system {system.name!r}: {in_words(error)}') from error
-        raise bad(unknown[0], f'unknown; {nearest(unknown[0], known)}') from error
+        raise bad(unknown[0], f'unknown; {nearest(unknown[0], names)}') from error
     except (ValueError, TypeError) as error:
         # "argument --beam-size: invalid int value: 'x'"
-        spelled, _, what = str(error).removeprefix('argument ').partition(': ')
-        if not what:
+        spelled, _, problem = str(error).removeprefix('argument ').partition(': ')
+        if not problem:
             raise UserError(f'system {system.name!r}: {in_words(error)}') from error
         key = spelled.split('/')[-1].lstrip('-').replace('-', '_')
-        raise bad(key, what) from error
+        raise bad(key, problem) from error
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # of an agent's own `add_cmdline_args`
@@ -223,9 +226,9 @@ def _read_as_data(system: System, datapath: str | None) -> Iterator[None]:
     """
     Let the system's files be read as data; name the system whose file is refused.
     """
-    place = {} if datapath is None else {'datapath': datapath}
+    data_folder = {} if datapath is None else {'datapath': datapath}
     try:
-        with guarded(roster_opt={**place, **system.opt}):
+        with guarded(roster_opt={**data_folder, **system.opt}):
             yield
     except BadModelFile as error:
         raise SystemFailed(system.name, error.as_option) from error
@@ -236,8 +239,8 @@ def _option_error(system: System) -> Any:
     Return a maker of errors about one option of this system.
     """
 
-    def bad(key: str, what: str) -> UserError:
-        return UserError(f'system {system.name!r}: {key}: {what}')
+    def bad(key: str, problem: str) -> UserError:
+        return UserError(f'system {system.name!r}: {key}: {problem}')
 
     return bad
 

@@ -60,14 +60,17 @@ class Participant:
         """
         if hasattr(self.agent, 'self_observe'):
             self._observe(Message(episode_done=False))
-            own = Message(id=self.agent.id, text=text, episode_done=False)
-            self.agent.self_observe(own)
+            act = Message(id=self.agent.id, text=text, episode_done=False)
+            self.agent.self_observe(act)
 
     def _observe(self, act: Message) -> None:
+        """
+        Let the agent observe an act, and keep the observation that it will reply to.
+        """
         returned = self.agent.observe(act)
-        own = self.agent.observation
+        agents_own = self.agent.observation
         torchlike = isinstance(self.agent, TorchAgent) or returned is None
-        self.observation = own if torchlike else returned
+        self.observation = agents_own if torchlike else returned
 
 
 class Player:
@@ -120,8 +123,10 @@ class Player:
                         self._reply_alone(participant) for participant in participants
                     ]
                 self.widest = (len(participants) + 1) // 2
-                what = '%s: a batch of %d %s; going on with %d at most'
-                logger.warning(what, self.name, len(participants), reason, self.widest)
+                message = '%s: a batch of %d %s; going on with %d at most'
+                logger.warning(
+                    message, self.name, len(participants), reason, self.widest
+                )
             else:
                 return [
                     self._reply(*pair) for pair in zip(participants, acts, strict=True)
@@ -135,6 +140,9 @@ class Player:
         return self.respond(participants[:middle]) + self.respond(participants[middle:])
 
     def _batch_act(self, participants: Sequence[Participant]) -> list[Any]:
+        """
+        Return the acts of these participants from one call of `batch_act`.
+        """
         with self.family.batch_rows(
             self.agent, [participant.agent for participant in participants]
         ):
@@ -146,6 +154,10 @@ class Player:
         return list(acts)
 
     def _reply_alone(self, participant: Participant) -> Reply:
+        """
+        Return the reply of one participant; an error of the agent ends its dialogue,
+        one of the machine or the endpoint stops the system.
+        """
         try:
             act = (
                 self._batch_act([participant])[0]
@@ -216,15 +228,15 @@ def read_reply(act: Any) -> Reply:
 
 def without_half_characters(text: str) -> str:
     """
-    Return a text with U+FFFD for each half of a character: no file holds those, and
-    a partner that fails on one would be blamed for it.
+    Return a text with U+FFFD for each lone surrogate: no file holds one, and a partner
+    that fails on it would be blamed.
     """
     return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
 
 
 def in_words(error: BaseException) -> str:
     """
-    Return an exception as one line that is the same in every run.
+    Return an exception as one line without memory addresses: the same in every run.
     """
     words = ' '.join(str(error).split())
     words = re.sub(r'\b0x[0-9a-fA-F]+', '0x…', words)

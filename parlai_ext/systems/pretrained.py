@@ -24,7 +24,7 @@ from transformers import (
 
 from parlai_ext.compat.libraries import without_bars
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option, truth
+from parlai_ext.core.options import option, read_truth
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
@@ -49,7 +49,7 @@ class ModelOptions:
     dtype: str = option('auto', choices=DTYPES, help="auto = the model's own")
     device: str | None = option(None, help='cpu, cuda, cuda:1, …')
     no_cuda: bool = option(
-        False, read=truth, flag='--no-cuda', help='compute on the CPU'
+        False, read=read_truth, flag='--no-cuda', help='compute on the CPU'
     )
     device_map: str | None = option(
         None,
@@ -61,7 +61,7 @@ class ModelOptions:
         help='weights in 8 or 4 bits (needs a GPU, bitsandbytes and accelerate)',
     )
     trust_code: bool = option(
-        False, read=truth, help='run the code that comes with the model'
+        False, read=read_truth, help='run the code that comes with the model'
     )
 
 
@@ -180,7 +180,7 @@ def quantisation(kind: str, dtype: Any) -> Any:
 
 def _check_words(tokenizer: Any, folder: Path) -> None:
     """
-    Refuse a tokenizer that knows no words.
+    Refuse a tokenizer without a vocabulary.
     """
     special = set(tokenizer.all_special_ids)
     if not any(i not in special for i in tokenizer.get_vocab().values()):
@@ -202,7 +202,7 @@ def _check_weights(
 
 
 def _read_part(
-    what: str, folder: Path, kind: Any, allowed: str, **arguments: Any
+    part: str, folder: Path, kind: Any, allowed: str, **arguments: Any
 ) -> Any:
     """
     Return what transformers reads from a folder.
@@ -220,7 +220,7 @@ def _read_part(
         if 'trust_remote_code' in words:
             words = f'it brings code of its own{allowed}'
         raise UserError(
-            f'hf_model: the {what} in {folder} cannot be read: {words[:LONGEST]}'
+            f'hf_model: the {part} in {folder} cannot be read: {words[:LONGEST]}'
         ) from error
 
 

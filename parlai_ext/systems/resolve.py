@@ -47,7 +47,8 @@ class Resolution:
 
 def resolve(system: System, datapath: str | None = None) -> Resolution:
     """
-    Check the system's weights, agent, options and files; the network is not touched.
+    Return whether a system is present, to be downloaded or missing, after a check of
+    its weights, agent, options and files. The network is not touched.
     """
     prepare_parlai()
     status, where, reason = MISSING, '', None
@@ -57,11 +58,11 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
         status, where = family_of(system.opt).locate_weights(system, datapath)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
-        own = own_options(system, datapath) if model else {}
-        besides = list(_other_files(system, datapath, own))
-        agent = system.opt.get('model') or own.get('model')
+        models_options = own_options(system, datapath) if model else {}
+        besides = list(_other_files(system, datapath, models_options))
+        agent = system.opt.get('model') or models_options.get('model')
         if agent:
-            _check_agent(str(agent), {**own, **system.opt})
+            _check_agent(str(agent), {**models_options, **system.opt})
             _check_options(system, str(agent))
         elif model:
             raise UserError(
@@ -82,7 +83,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
 
 
 def _other_files(
-    system: System, datapath: str | None, own: Mapping[str, Any]
+    system: System, datapath: str | None, models_options: Mapping[str, Any]
 ) -> Iterator[str]:
     """
     Yield a line for each file beside the weights that is to be fetched or made.
@@ -98,7 +99,7 @@ def _other_files(
             existing_file(value, option)
         elif needed.note:
             yield f'{option}: {needed.note}'
-    tokenizer = needed_tokenizer({**own, **given_options(system)}, datapath)
+    tokenizer = needed_tokenizer({**models_options, **given_options(system)}, datapath)
     if tokenizer and tokenizer.note:
         yield f'dict_tokenizer: {tokenizer.note}'
 
@@ -144,7 +145,7 @@ def _check_options(system: System, agent: str) -> None:
 
 def _agent_names_like(agent: str) -> list[str]:
     """
-    Return agent names of the same form as this one.
+    Return the known agent names that are written in the same form as this one.
     """
     prefix, room = (
         ('ext:', 'parlai_ext') if agent.startswith('ext:') else ('', 'parlai')

@@ -49,7 +49,7 @@ def spending_since(now: Mapping[str, Any], before: Mapping[str, Any]) -> Spendin
 
 def meter_of(agent: Any) -> Any:
     """
-    Return the object that counts: agents of one endpoint share one.
+    Return the object that counts for an agent: agents of one endpoint share one.
     """
     return getattr(agent, 'endpoint', agent)
 

@@ -39,9 +39,9 @@ def own_options(system: System, datapath: str | None = None) -> dict[str, Any]:
     path = model_path(system, datapath)
     if path is None or not Path(f'{path}.opt').is_file():
         return {}
-    place = {} if datapath is None else {'datapath': datapath}
+    data_folder = {} if datapath is None else {'datapath': datapath}
     try:
-        return read_opt(f'{path}.opt', roster_opt={**place, **system.opt})
+        return read_opt(f'{path}.opt', roster_opt={**data_folder, **system.opt})
     except BadModelFile as error:
         raise UserError(error.as_option) from error
 

@@ -21,7 +21,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 def give_back() -> None:
     """
-    Give freed memory of the CPU back to the system.
+    Return freed CPU memory to the operating system.
 
     glibc keeps it in pieces that later tensors fit into or not, so that a process
     grows by a fifth or by a quarter. Other C libraries have no such call.

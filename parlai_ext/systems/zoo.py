@@ -61,7 +61,7 @@ def needed_downloads(path: str, datapath: str | None) -> list[str]:
 
 def _noted_urls(path: str, datapath: str) -> list[str]:
     """
-    Return what the zoo's module would download to this data folder.
+    Return the URLs that the zoo's module would download to this data folder.
     """
     from parlai.core import build_data
 
@@ -79,13 +79,13 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
         raise UserError(f'{path} cannot be had from the zoo: {e}') from None
     except OSError as e:
         if not urls:  # else it looked for what it had not fetched
-            what = f'{path} cannot be had from the zoo: {e}'
+            problem = f'{path} cannot be had from the zoo: {e}'
             if e.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-                what += (
+                problem += (
                     f'; {datapath} must be a folder that you can write to: give '
                     'another with --datapath or PARLAI_DATAPATH'
                 )
-            raise UserError(what) from None
+            raise UserError(problem) from None
     return urls
 
 
@@ -113,9 +113,9 @@ def nearest_path(path: str) -> str:
     """
     Return a hint at the nearest path of the zoo, in the same folder if there is one.
     """
-    known = zoo_paths()
+    paths = zoo_paths()
     folder = path.partition('/')[0] + '/'
-    return nearest(path, [p for p in known if p.startswith(folder)] or known)
+    return nearest(path, [p for p in paths if p.startswith(folder)] or paths)
 
 
 def zoo_paths() -> list[str]:
@@ -133,7 +133,8 @@ def zoo_paths() -> list[str]:
 @contextlib.contextmanager
 def _only_noting(urls: list[str]) -> Iterator[None]:
     """
-    Replace what touches network or disk in ParlAI's downloader; note the addresses.
+    Replace the functions of ParlAI's downloader that touch network or disk by ones that
+    note the URLs.
     """
 
     def note(url: str, *args: Any, **kwargs: Any) -> None:

@@ -35,6 +35,10 @@ def quality_pairs(
     """
     Yield a pair for every dimension that people judged too.
 
+    If the scorer has no dimension with the name of the set's overall quality, two means
+    of its dimensions are compared with that quality: of all dimensions, and of those
+    that people judged.
+
     A scorer without a dimension called like the set's overall quality is compared with
     that by the mean of all its dimensions, and of those that people judged.
     """
@@ -57,16 +61,16 @@ def quality_pairs(
         means = {MEAN_ALL: list(scores.values())}
         if matched:
             means[MEAN_LEVEL] = matched
-        for label, some in means.items():
+        for label, values in means.items():
             row = f'{overall}, {label}'
-            yield QualityPair(row, overall, mean(some), human[overall])
+            yield QualityPair(row, overall, mean(values), human[overall])
 
 
 def mean(values: Sequence[float | None]) -> float | None:
     """
     Return the mean; `None` when there is nothing, or something has no value.
     """
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
         return None
-    return math.fsum(known) / len(known)
+    return math.fsum(numbers) / len(numbers)

@@ -27,7 +27,7 @@ def fold_of(datatype: str) -> str:
 
 def pairs(texts: list[str]) -> Iterator[Entry]:
     """
-    Yield what the second speaker hears and says, up to his last answer.
+    Yield each utterance that the second speaker hears with the answer that he gives.
     """
     for i in range(0, len(texts) - 1, 2):
         yield (texts[i], texts[i + 1]), i == 0

@@ -63,13 +63,13 @@ def test_turns_of_one_game_asked_one_by_one_are_one_question(scorer, monkeypatch
     assert len(asked) == 1
 
 
-def test_without_the_later_turns_the_game_is_what_was_said(agent):
+def test_without_later_turns_the_game_ends_with_the_judged_turn(agent):
     # nine turns: an odd number, so that the last one counts
     act = agent.batch_act([message(8, later=False)])[0]
     assert act['scores']['consistency'] == -1
 
 
-def test_what_does_not_count_is_counted_apart(agent):
+def test_a_turn_that_does_not_count_is_counted_as_unscored(agent):
     act = agent.batch_act([message(5)])[0]
     assert act['scores']['proactivity'] is None
     assert 'proactivity: not counted: repeated' in act['reason']

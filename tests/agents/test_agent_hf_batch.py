@@ -119,6 +119,6 @@ def test_only_words_of_the_reply_are_blocked():
         (True, [[7, 0], [8, 9]], [[1, 0], [1, 1]]),
     ],
 )
-def test_padding(right, ids, mask):
+def test_padded_rows_have_a_mask_of_their_tokens(right, ids, mask):
     found = padded([[7], [8, 9]], 0, right)
     assert (found[0].tolist(), found[1].tolist()) == (ids, mask)

@@ -18,6 +18,7 @@ from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.pretrained import ModelOptions
 from parlai_ext.systems.resolve import resolve
 from tests.support.family_hf import OPT, make_model
+from tests.support.no_network import refuse_connections
 
 pytest_plugins = ['tests.support.family_hf']
 
@@ -65,7 +66,7 @@ def test_weights_in_a_pickle_run_nothing(model, tmp_path):
     assert marker.exists()
 
 
-def test_nor_do_they_without_the_guard_of_model_files(model, tmp_path):
+def test_weights_in_a_pickle_run_nothing_even_without_our_guard(model, tmp_path):
     as_bin(model, {'lm_head.weight': Trap(tmp_path / 'marker')})
     with pytest.raises(UserError, match='^hf_model: the model in '):
         load_model(ModelOptions(model=str(model), device='cpu'))
@@ -137,18 +138,11 @@ def test_a_repository_that_is_not_in_the_cache(tmp_path, monkeypatch):
 
 
 def test_a_hub_out_of_reach_is_asked_once(tmp_path, monkeypatch):
-    import requests
     from huggingface_hub import constants
 
-    asked = []
-
-    def head(url, timeout):
-        asked.append(url)
-        raise requests.ConnectionError('no route')
-
+    asked = refuse_connections(monkeypatch)
     monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
     monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
-    monkeypatch.setattr(requests, 'head', head)
     assert 'the network cannot be reached' in refused('nobody/nothing')
     assert len(asked) == 1
 

@@ -97,7 +97,7 @@ def test_options_that_change_replies_change_the_identity(opt, model):
     assert identity(seat(model, **opt)) != identity(seat(model))
 
 
-def test_the_place_does_not(model):
+def test_the_device_is_no_part_of_the_identity(model):
     assert identity(seat(model, hf_device='cpu')) == identity(seat(model))
 
 
@@ -163,7 +163,7 @@ def test_the_memory_that_weights_will_take(opt, of_its_own, model):
     assert HF.weight_bytes(seat(model, **opt)) == pytest.approx(stored * of_its_own)
 
 
-def test_what_is_not_here_takes_no_memory_yet(cache):
+def test_a_model_not_downloaded_takes_no_memory_yet(cache):
     assert HF.weight_bytes(seat(REPO)) == 0
 
 
@@ -202,7 +202,6 @@ def test_without_safetensors_the_other_format_is_asked_for():
 
 def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
     import huggingface_hub
-    import requests
     from huggingface_hub import constants
 
     def snapshot(repo, revision, allow_patterns):
@@ -214,7 +213,7 @@ def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
             return [path.name for path in model.iterdir()] + ['README.md']
 
     monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
-    monkeypatch.setattr(requests, 'head', lambda url, timeout: None)
+    monkeypatch.setattr(hub, 'is_reachable', lambda: True)
     monkeypatch.setattr(huggingface_hub, 'HfApi', Api)
     monkeypatch.setattr(huggingface_hub, 'snapshot_download', snapshot)
     assert hub.fetch_weights(REPO).parent.name == COMMIT
@@ -222,7 +221,6 @@ def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
 
 def test_a_download_that_fails_is_one_line(cache, monkeypatch):
     import huggingface_hub
-    import requests
     from huggingface_hub import constants
 
     class Api:
@@ -230,7 +228,7 @@ def test_a_download_that_fails_is_one_line(cache, monkeypatch):
             raise OSError('401 Client Error\nmany lines')
 
     monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
-    monkeypatch.setattr(requests, 'head', lambda url, timeout: None)
+    monkeypatch.setattr(hub, 'is_reachable', lambda: True)
     monkeypatch.setattr(huggingface_hub, 'HfApi', Api)
     with pytest.raises(UserError) as caught:
         hub.fetch_weights(REPO)

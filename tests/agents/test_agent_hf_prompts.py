@@ -98,7 +98,7 @@ def test_a_template_is_told_the_same_day_whenever_it_runs():
     assert written(form(DATED, hf_date='2025-01-02')) == '02 Jan 2025 u:tea'
 
 
-def test_template_arguments():
+def test_template_arguments_reach_the_template():
     assert written(form(THINKING, hf_template_args={'enable_thinking': True})) == (
         'think u:tea'
     )
@@ -169,7 +169,7 @@ def chat(prompt=''):
         (5, 4),
     ],
 )
-def test_what_is_left_of_a_chat_begins_with_the_user(limit, start):
+def test_a_chat_that_is_cut_begins_with_the_user(limit, start):
     made = chat()
     found = fit_prompt(made, numbered(5), limit)
     left = ' '.join(WORDS[start:5])

@@ -19,7 +19,7 @@ from tests.support.family_remote import control, make_remote, received, running_
 pytest_plugins = ['tests.support.remote_samples']
 KEY = 'sk-proj-Zq81xkT0rVbN5d'
 OPENERS = [
-    Opener.of((f'I saw {n} boats today.', 'Did you like them?'), 'test')
+    Opener.from_utterances((f'I saw {n} boats today.', 'Did you like them?'), 'test')
     for n in ('two', 'three', 'four')
 ]
 FIRST, SECOND = Pairing('p', 'a', 'b', 'bipartite'), Pairing('q', 'b', 'a', 'bipartite')
@@ -64,7 +64,9 @@ def test_batched_is_one_by_one(tmp_path, url, form):
 def test_the_first_turn_reaches_the_server_as_the_policy_says(tmp_path, url):
     opt = {'system_prompt': 'Be kind.', 'first_turn': 'ask', 'first_turn_ask': 'Well?'}
     seated = player(tmp_path, url, **opt)
-    row = BatchRow(FIRST, Opener.of(('I saw a boat.', 'A big one?'), 'test'))
+    row = BatchRow(
+        FIRST, Opener.from_utterances(('I saw a boat.', 'A big one?'), 'test')
+    )
     play([row], {'a': seated, 'b': seated}, 3)
     sent = json.loads(received(url)[-1]['body'])['messages']
     assert [(message['role'], message['content']) for message in sent] == [
@@ -108,7 +110,7 @@ def test_a_system_that_goes_down_is_one_line_and_others_play_on(tmp_path, url):
     assert len(after.utterances) == 12
 
 
-def test_what_was_spent_outlives_the_agent(tmp_path, url):
+def test_spending_is_counted_on_after_an_agent_is_loaded_again(tmp_path, url):
     opt = {'remote_cache': 'none', 'remote_dated_model': 'tiny-2024-05-13'}
     for n in (1, 2):
         seated = player(tmp_path, url, **opt)

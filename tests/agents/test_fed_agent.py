@@ -2,7 +2,6 @@
 `ext:fed` over `ext:dialogues`: ParlAI's own commands give the stage's numbers.
 """
 
-from dataclasses import replace
 from statistics import mean
 
 import pytest
@@ -17,7 +16,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.followups import FollowUps, Sides
 from parlai_ext.scoring.score_run import choose_scorer, score_run
 from parlai_ext.tasks.dialogues.agents import DefaultTeacher
-from tests.support.scoring_samples import KnownJudge, known_fed, small_run
+from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed, small_run
 from tests.support.tiny_models import make_generator, sentences
 
 SETS = FollowUps({'Wit': Sides((), ('dull',)), 'Joy': Sides(('nice',), ())})
@@ -138,15 +137,7 @@ def test_padding_gets_no_scores():
 
 
 def test_contexts_that_the_judge_cut_are_counted():
-    class Cutting(KnownJudge):
-        def answer(self, questions, with_context=False):
-            found = super().answer(questions)
-            return [
-                replace(a, num_truncated=7 * (len(q.context) > 1))
-                for a, q in zip(found, questions, strict=True)
-            ]
-
-    agent = fed_agent(Cutting(lambda *_: (-1.0,)))
+    agent = fed_agent(CuttingJudge(lambda *_: (-1.0,), 7, 1))
     acts = agent.batch_act([message('a'), message('c', ['a', 'b'])])
     assert [act['num_truncated'] for act in acts] == [0, 7]
     assert [act['metrics']['cut_contexts'].value() for act in acts] == [0, 1]

@@ -3,7 +3,6 @@ Table 1's three variants of FED against what people said, by pencil and scipy.
 """
 
 import csv
-from dataclasses import replace
 
 import pytest
 from scipy import stats
@@ -15,7 +14,7 @@ from parlai_ext.core.nouns import Dialogue, HumanJudgement, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.followups import FollowUps, Sides
 from parlai_ext.scoring.score_run import score_dialogues
-from tests.support.scoring_samples import KnownJudge, known_fed
+from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed
 
 SETS = FollowUps({'Wit': Sides(('nice',), ('dull',)), 'Sense': Sides((), ('what?',))})
 # how likely 'nice', 'dull' and 'what?' are after a bot's word
@@ -190,15 +189,7 @@ def test_some_judgements_that_fit_nothing_are_counted():
 
 
 def test_contexts_that_the_judge_cut_are_told():
-    class Cutting(KnownJudge):
-        def answer(self, questions, with_context=False):
-            found = super().answer(questions)
-            return [
-                replace(a, num_truncated=3 * (len(q.context) > 2))
-                for a, q in zip(found, questions, strict=True)
-            ]
-
-    fed = known_fed(Cutting(tell), SETS, polarity='both')
+    fed = known_fed(CuttingJudge(tell, 3, 2), SETS, polarity='both')
     indices = [range(1, len(one.utterances), 2) for one in CHATS]
     pairs = zip(CHATS, fed.score_dialogues(CHATS, indices), strict=True)
     scores = mean_scores(pairs, fed)
@@ -222,7 +213,7 @@ def test_table_is_narrow_and_says_what_is_missing():
     assert text.count('dialogue by dialogue') == 1
 
 
-def test_csv_has_the_rows():
+def test_the_csv_has_a_row_for_each_variant():
     rows = list(csv.DictReader(agreement_csv(example()).split('\n')))
     own = {(r['dimension'], r['variant']): r for r in rows if r['level'] == 'dialogue'}
     assert len(own) == 6

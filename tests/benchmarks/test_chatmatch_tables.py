@@ -140,7 +140,7 @@ def test_an_unknown_rating_is_refused_before_any_game_is_read():
         ChatmatchTables.main(data='nowhere', table=['groups'], rating='elo')
 
 
-def test_what_is_not_here_needs_no_data():
+def test_the_list_of_missing_tables_needs_no_data():
     found = ChatmatchTables.main(table=['not_here'])
     assert len(found['tables']['not_here']['rows']) == 6
 
@@ -155,7 +155,7 @@ def test_the_crowd_has_a_folder_of_its_own(tmp_path):
         ChatmatchTables.main(data=str(tmp_path), table=['judges', 'spot_the_bot'])
 
 
-def test_blocks_of_a_spreadsheet():
+def test_judgements_are_read_from_blocks_of_a_spreadsheet():
     rows = [
         ('judge', None, None),
         ('Fluency ', 'A', 'B'),
@@ -207,7 +207,7 @@ def test_judgements_from_csv_need_raters(tmp_path):
         read_judgements(path)
 
 
-def test_judgements_from_csv(tmp_path):
+def test_judgements_are_read_from_csv(tmp_path):
     path = tmp_path / 'j.csv'
     path.write_text('system,dimension,value,rater\nA,overall,1,x\nB,overall,2,x\n')
     assert read_judgements(path) == {'overall': {'x': {'A': 1.0, 'B': 2.0}}}

@@ -171,7 +171,7 @@ def test_figure_4_ranks_the_cut_games():
     assert table.rows == ((1, -1), (2, 1), (3, 'not here: no game has 3 exchanges'))
 
 
-def test_baselines_by_hand():
+def test_baselines_are_those_on_paper():
     games = [dialogue('A', 'B', 'one two', 'x', 'One  two', 'y', 'one two three', 'x')]
     found = baselines(games)
     assert found['mean words a turn'] == {'A': pytest.approx(7 / 3), 'B': 1}
@@ -185,7 +185,7 @@ def test_a_baseline_that_ties_all_is_undefined():
     assert table.rows[1][1] == 'undefined: all systems have the same rating'
 
 
-def test_what_cannot_be_measured_has_a_reason():
+def test_a_table_that_cannot_be_made_has_a_reason():
     said = {row[0].split(',')[0] for row in not_here_table().rows}
     assert {'Table 5', 'Table 7', 'Table 9', 'Table 10', 'Table 11'} <= said
     assert all(len(row[1]) > 20 for row in not_here_table().rows)

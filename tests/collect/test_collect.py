@@ -24,7 +24,9 @@ from parlai_ext.systems.parlai_agents import load_system
 from tests.support.plans import open_run
 from tests.support.tiny_models import make_generator, sentences
 
-OPENERS = [Opener.of(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 10, 2)]
+OPENERS = [
+    Opener.from_utterances(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 10, 2)
+]
 SHARD = 2
 OPT = {'batchsize': SHARD, 'no_cuda': True}
 pytestmark = pytest.mark.usefixtures('no_power_cuts')

@@ -19,7 +19,9 @@ from parlai_ext.systems import parlai_agents as agents
 from tests.support.plans import open_run
 from tests.support.tiny_models import sentences
 
-OPENERS = [Opener.of(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 8, 2)]
+OPENERS = [
+    Opener.from_utterances(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 8, 2)
+]
 TARGETS = ('a', 'b')
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
@@ -174,8 +176,8 @@ def systems_of_size(monkeypatch, **sizes):
 def test_what_fits_is_what_the_weights_take(monkeypatch):
     a, b, c = systems_of_size(monkeypatch, a=4, b=5, c=2)
     cast = model_cache.ModelCache(lambda system: None, budget=10)
-    assert cast.fits([a, b])
-    assert not cast.fits([a, b, c])
+    assert cast.can_hold([a, b])
+    assert not cast.can_hold([a, b, c])
 
 
 def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):

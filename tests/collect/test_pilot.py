@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from parlai_ext.collect import block_player, timing
+from parlai_ext.collect import block_player
 from parlai_ext.collect.block_player import BlockPlayer
 from parlai_ext.collect.collect import collect
+from parlai_ext.collect.forecast import comparison_lines, save_forecast, timed
 from parlai_ext.collect.pilot import covering_blocks, pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
@@ -25,13 +26,13 @@ def forecast_of(opt):
     run, machine = RunFolder.existing_or_none(opt['run_dir']), Machine.from_options(opt)
     plan = plan_to_try(opt)
     forecast = pilot(plan, machine, run, judge=False, clock=CLOCK, progress=False)
-    timing.save_forecast(opt['run_dir'], forecast)
+    save_forecast(opt['run_dir'], forecast)
     return forecast
 
 
 def play(opt):
     run, _ = prepare(opt)
-    with run.lock(), timing.timed(run, 'collect', clock=CLOCK):
+    with run.lock(), timed(run, 'collect', clock=CLOCK):
         collect(run, Machine.from_options(opt), progress=False)
     return run
 
@@ -51,8 +52,16 @@ def test_a_forecast_on_a_steady_clock_is_what_the_run_takes(tmp_path):
     before = CLOCK.now
     run = play(opt)
     assert CLOCK.now - before == pytest.approx(6 + 2 * 10 * (3 * 1.0 + 0.75))
-    line = timing.comparison_lines(run.root)[0]
+    line = comparison_lines(run)[0]
     assert line == 'collect    forecast 76 s, actual 81 s (+7 %)'
+
+
+def test_what_a_first_batch_sets_up_is_counted_once(tmp_path):
+    opt = protocol(tmp_path, [stub('SlowStart', 'one')], num_dialogues=8)
+    one = forecast_of({**opt, 'batchsize': 2}).systems['one']
+    # 2 s of loading and 10 s of the first batch; 8 dialogues of 5 replies, two in 1 s
+    assert one.load_seconds == pytest.approx(2 + 10)
+    assert one.reply_seconds == pytest.approx(8 * 5 * 0.5)
 
 
 def test_blocks_of_a_pilot_have_every_system(tmp_path):
@@ -98,7 +107,7 @@ def test_a_pilot_leaves_its_forecast_and_nothing_else(tmp_path):
 def test_a_pilot_needs_no_run_folder(tmp_path, capsys):
     config = protocol(tmp_path, *TALKERS)['config']
     CollectDialogues.main(config=config, pilot=True)
-    assert 'dialogues an hour' in capsys.readouterr().out
+    assert '\ncollect ' in capsys.readouterr().out
 
 
 def test_what_cannot_be_measured_is_named(tmp_path):
@@ -134,21 +143,19 @@ def test_sessions_add_up_also_those_that_were_interrupted(tmp_path):
     opt = protocol(tmp_path, *TALKERS, num_dialogues=7)
     forecast_of(opt)
     run, _ = prepare(opt)
-    with pytest.raises(KeyboardInterrupt), timing.timed(run, 'collect', clock=CLOCK):
+    with pytest.raises(KeyboardInterrupt), timed(run, 'collect', clock=CLOCK):
         CLOCK.now += 10
         raise KeyboardInterrupt
     play(opt)
     actual = json.loads((run.root / 'timing/actual.json').read_text())
-    assert actual['collect'] == pytest.approx(
-        {'seconds': 10 + 51, 'dialogues': 14, 'sessions': 2}
-    )
+    assert actual['collect'] == pytest.approx({'seconds': 10 + 51, 'dialogues': 14})
 
 
 def test_a_run_without_a_pilot_has_no_times(tmp_path):
     opt = protocol(tmp_path, *TALKERS)
     run = play(opt)
     assert not (run.root / 'timing').exists()
-    assert timing.comparison_lines(run.root) == []
+    assert comparison_lines(run) == []
 
 
 def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
@@ -159,7 +166,9 @@ def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
     assert 'forecast of the pilot:\ncollect ' in capsys.readouterr().out
     EvaluateSystems.main(**opt, bootstraps=20)
     words = capsys.readouterr().out
-    assert all(f'\n{name:10} forecast ' in words for name in timing.PHASES)
+    assert all(
+        f'\n{name:10} forecast ' in words for name in ('collect', 'score', 'together')
+    )
     # nothing was left to do, so nothing is added
     before = files_of(tmp_path / 'run')
     EvaluateSystems.main(**opt, bootstraps=20)
@@ -191,7 +200,7 @@ def test_what_was_paid_before_an_interruption_is_kept(tmp_path, monkeypatch):
     CollectDialogues.main(**opt)
     actual = json.loads((tmp_path / 'run/timing/actual.json').read_text())
     assert actual['spent']['cost'] == pytest.approx(1.40)
-    assert actual['collect']['sessions'] == 2
+    assert actual['collect']['dialogues'] == 14
 
 
 def test_a_run_with_other_settings_is_not_compared(tmp_path, capsys):

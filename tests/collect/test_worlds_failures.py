@@ -94,7 +94,7 @@ def game(kind, base, num_turns=12, patience=(3, 99)):
     players = {'stub': Player('stub', stub(OPT))}
     for n in patience:
         players[f'now{n}'] = Player(f'now{n}', Now({**OPT, 'patience': n}))
-    opener = Opener.of(['hi', 'hello'], 'test')
+    opener = Opener.from_utterances(['hi', 'hello'], 'test')
     names = [name for name in players if name != 'stub']
     rows = [BatchRow(Pairing(n, 'stub', n, 'bipartite'), opener) for n in names]
     return play(rows, players, num_turns)
@@ -131,7 +131,8 @@ def lonely(stub):
     Let a stub speak with itself, its opener provoking it at once.
     """
     row = BatchRow(
-        Pairing('p', 'stub', 'stub', 'self_play'), Opener.of(['now'], 'test')
+        Pairing('p', 'stub', 'stub', 'self_play'),
+        Opener.from_utterances(['now'], 'test'),
     )
     [dialogue] = play([row], {'stub': Player('stub', stub(OPT))}, 12)
     return dialogue
@@ -221,13 +222,16 @@ def trio(gone, **settings):
     }
     rows = [
         BatchRow(
-            Pairing('1', 'also', 'gone', 'bipartite'), Opener.of(['hello'], 'test')
+            Pairing('1', 'also', 'gone', 'bipartite'),
+            Opener.from_utterances(['hello'], 'test'),
         ),
         BatchRow(
-            Pairing('2', 'fine', 'fine', 'bipartite'), Opener.of(['hello'], 'test')
+            Pairing('2', 'fine', 'fine', 'bipartite'),
+            Opener.from_utterances(['hello'], 'test'),
         ),
         BatchRow(
-            Pairing('3', 'gone', 'fine', 'bipartite'), Opener.of(['hello'], 'test')
+            Pairing('3', 'gone', 'fine', 'bipartite'),
+            Opener.from_utterances(['hello'], 'test'),
         ),
     ]
     return play_on(rows, players, 8, **settings)

@@ -40,7 +40,10 @@ def rows_of(pairs, openers):
 
 def openers_of(n, given=2):
     texts = sentences(n * given, seed=7)
-    return [Opener.of(texts[i : i + given], 'test') for i in range(0, n * given, given)]
+    return [
+        Opener.from_utterances(texts[i : i + given], 'test')
+        for i in range(0, n * given, given)
+    ]
 
 
 @pytest.fixture(scope='module')
@@ -176,7 +179,7 @@ def echo_and_yes():
     ],
 )
 def test_any_number_of_given_utterances(given, expected):
-    rows = rows_of([('echo', 'yes')], [Opener.of(given, 'test')])
+    rows = rows_of([('echo', 'yes')], [Opener.from_utterances(given, 'test')])
     [dialogue] = play(rows, echo_and_yes(), 5)
     assert [u.text for u in dialogue.utterances] == expected
     assert [u.given for u in dialogue.utterances] == [i < len(given) for i in range(5)]
@@ -184,7 +187,10 @@ def test_any_number_of_given_utterances(given, expected):
 
 
 def test_rows_with_different_openers_play_side_by_side():
-    openers = [Opener.of(['a'], 'test'), Opener.of(['a', 'b', 'c'], 'test')]
+    openers = [
+        Opener.from_utterances(['a'], 'test'),
+        Opener.from_utterances(['a', 'b', 'c'], 'test'),
+    ]
     found = play(rows_of([('echo', 'yes')], openers), echo_and_yes(), 12)
     assert [len(d.utterances) for d in found] == [12, 12]
 

@@ -61,13 +61,13 @@ def one_error(folder: Path, *more: object, **changes) -> str:
     return lines[0]
 
 
-def test_missing_model_file(tmp_path):
+def test_a_missing_model_file_is_one_line(tmp_path):
     gone = {'name': 'gone', 'opt': {'model_file': str(tmp_path / 'gone' / 'model')}}
     line = one_error(tmp_path, roster={'targets': [ECHO, gone], 'partners': [FIXED]})
     assert "'gone'" in line and 'model_file' in line
 
 
-def test_full_disk(tmp_path):
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
     disk = tmp_path / 'disk'
     disk.mkdir()
     mount = ['mount', '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', str(disk)]

@@ -65,31 +65,7 @@ def test_a_file_that_runs_code_is_not_opened_for_its_size(tmp_path):
     assert not (tmp_path / 'ran').exists()
 
 
-@pytest.mark.parametrize(
-    'name, urls',
-    [
-        ('Tfm-3B-Rdt-Bsm', ['blender/BST3B.tgz']),
-        (
-            'Tfm-89M-Ddc-Ddg',
-            [
-                'dodecadialogue/dodecadialogue_v2.tgz',
-                'dodecadialogue/daily_dialog_ft/daily_dialog_ft.tgz',
-            ],
-        ),
-        ('Tfm-3B-Rdt-Sfr', ['saferdialogues/models_v0.2.tar.gz']),
-        ('Trm-88M-Rdt-Cv2', ['dialogue_unlikelihood/vocab_alpha1e2_v1.tgz']),
-        ('Tfm-406M-R2c-Bsm', ['seeker/r2c2_blenderbot_400M/model.tgz']),
-    ],
-)
-def test_urls_are_those_of_parlais_downloader(name, urls, tmp_path):
-    # build_data.py:467-475, with the arguments of parlai/zoo/<folder>/<model>.py
-    found = resolve(load_roster('bipartite_2022').roster.system(name), str(tmp_path))
-    assert found.status == 'download'
-    assert found.where == ' '.join(MODELS + url for url in urls)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_parlai_has_built_is_not_downloaded_again(tmp_path):
+def test_a_model_that_parlai_has_built_is_not_downloaded_again(tmp_path):
     folder = tmp_path / 'models' / 'blender' / 'blender_90M'
     folder.mkdir(parents=True)
     (folder / 'model').write_text('')
@@ -136,7 +112,7 @@ def test_a_model_that_ships_with_us_needs_no_download(model, tmp_path, monkeypat
         ),
     ],
 )
-def test_what_an_agents_own_code_raises_is_a_reason(
+def test_an_error_in_an_agents_own_code_is_a_reason(
     tmp_path, monkeypatch, body, reason
 ):
     imported = 'from parlai.core.agents import Agent'
@@ -183,7 +159,7 @@ def test_dialogpt_is_looked_up_in_the_hubs_cache(tmp_path, monkeypatch):
         ('A={folder}/model,fixed_candidates_path=no/c', 'fixed_candidates_path: there'),
     ],
 )
-def test_what_is_missing_says_why(spec, words, model, tmp_path):
+def test_a_missing_system_has_a_reason(spec, words, model, tmp_path):
     found = one(spec.format(folder=tmp_path), str(tmp_path))
     assert found.status == 'missing'
     assert words.format(folder=tmp_path) in found.reason

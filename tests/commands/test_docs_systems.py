@@ -156,7 +156,7 @@ def run(folder, bot):
 
 
 @pytest.mark.parametrize('name', SYSTEMS)
-def test_what_is_copied_from_the_page_talks_and_is_scored(run, name):
+def test_systems_copied_from_the_page_talk_and_are_scored(run, name):
     pairing = next(p for p in run.pairings if p.first == name)
     [dialogue] = run.read_dialogues(pairing.id, 0)
     assert (dialogue.ended_by, dialogue.reason) == (None, None)

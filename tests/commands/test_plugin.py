@@ -221,7 +221,7 @@ def test_a_mistake_with_our_commands_is_one_line(command, code, says, capsys):
         ['eval_model', '-m', 'ext:nosuch', '-t', 'self_chat'],
     ],
 )
-def test_what_is_not_ours_is_told_with_what_is(command):
+def test_an_unknown_name_behind_our_prefix_is_told_with_the_known_ones(command):
     from parlai.core.script import superscript_main
 
     from parlai_ext.commands.plugin import user_mistake

@@ -5,18 +5,16 @@
 import json
 
 import pytest
-from scipy import stats
 
 from parlai_ext.bench.agreement_table import agreement_csv
 from parlai_ext.commands import plugin
-from parlai_ext.commands.command import find_command
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Utterance
 from parlai_ext.data.parlai_conversations import read_dialogues
 from parlai_ext.files.protocol_file import load_protocol
-from parlai_ext.scoring.score_run import ChosenScorer, build_scorer
+from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
 from tests.support.tiny_models import make_generator, sentences
@@ -107,30 +105,6 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
     assert out.read_text() == agreement_csv(result)
 
 
-def test_command_gives_what_each_polarity_gives_alone(tmp_path, model_file):
-    chats, people = judged_chats(tmp_path)
-    common = {'dialogues_file': chats, 'judge_model_file': model_file}
-    result = ValidateScorer.main(**common, human_scores=people, bootstraps=9)
-    dialogues = read_dialogues(chats, '--dialogues-file')
-    people_mean = {
-        f'c{i}': sum(1 + (i + r) % 5 for r in range(3)) / 3 for i in range(8)
-    }
-    for variant, polarity in {'w/o neg': 'positive', 'w/o pos': 'negative'}.items():
-        config = {'judge_model_file': model_file, 'polarity': polarity}
-        alone = build_scorer(config).score_dialogues(dialogues, [[1, 3, 5]] * 8)
-        means = [
-            sum(s.value for s in one.scores if s.dimension == 'Overall') / 3
-            for one in alone
-        ]
-        expected = stats.pearsonr(means, list(people_mean.values())).statistic
-        [row] = [
-            r
-            for r in result['rows']
-            if (r['level'], r['variant']) == ('dialogue', variant)
-        ]
-        assert row['pearson']['value'] == pytest.approx(expected, abs=1e-6)
-
-
 def test_a_table_without_a_folder_is_refused_before_the_work(tmp_path):
     chats, people = judged_chats(tmp_path)
     given = {'dialogues_file': chats, 'human_scores': people}
@@ -207,10 +181,6 @@ def test_a_run_folder_beside_a_file_of_chats_is_refused(tmp_path):
     chats, people = judged_chats(tmp_path)
     with pytest.raises(UserError, match='--run-dir: with --dialogues-file nothing'):
         ValidateScorer.main(dialogues_file=chats, human_scores=people, run_dir='r')
-
-
-def test_command_has_its_name():
-    assert find_command('validate_scorer') is ValidateScorer
 
 
 @pytest.mark.parametrize('name', ['fed_table1_2022', 'fed_table1_demo'])

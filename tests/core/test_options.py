@@ -9,6 +9,7 @@ import pytest
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import (
     add_flags,
     flag_values,
@@ -108,6 +109,23 @@ def test_a_wrong_flag_is_refused_by_the_parser(args, capsys):
     with pytest.raises(SystemExit):
         parsed(*args)
     assert args[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    'flag, texts',
+    [
+        ('--max-gpu-memory', ['0', '-1', 'much', 'nan', 'inf']),
+        ('--batchsize', ['0', '-1', '1.5', ' 5', '1_000', '+3']),
+    ],
+)
+def test_a_size_of_the_machine_is_a_plain_number_above_zero(flag, texts, capsys):
+    parser = argparse.ArgumentParser()
+    add_flags(parser, Machine)
+    parser.parse_args([flag, '2'])
+    for text in texts:
+        with pytest.raises(SystemExit):
+            parser.parse_args([f'{flag}={text}'])
+        assert flag in capsys.readouterr().err
 
 
 def test_help_shows_group_help_and_default():

@@ -112,7 +112,9 @@ def test_an_id_does_not_depend_on_options_such_as_a_path():
         (['a'], [], 'all_play_all', 'at least 2'),
     ],
 )
-def test_what_cannot_be_paired_is_refused_by_name(targets, partners, scheme, words):
+def test_a_roster_that_cannot_be_paired_is_refused_by_name(
+    targets, partners, scheme, words
+):
     with pytest.raises(UserError, match=re.escape(words)):
         paired(targets, partners, scheme)
 
@@ -121,7 +123,9 @@ def test_every_dialogue_of_a_run_has_its_own_id():
     ids = {
         dialogue_id(pair.id, opener.id)
         for pair in paired(['a', 'b', 'c'], [], 'all_play_all')
-        for opener in [Opener.of([f'hello {i}'], 'test') for i in range(20)]
+        for opener in [
+            Opener.from_utterances([f'hello {i}'], 'test') for i in range(20)
+        ]
     }
     assert len(ids) == 6 * 20
 

@@ -14,7 +14,7 @@ from parlai_ext.core.schedule import sample_openers
 
 
 def openers(n):
-    return [Opener.of([f'hello {i}', 'hi'], 'test') for i in range(n)]
+    return [Opener.from_utterances([f'hello {i}', 'hi'], 'test') for i in range(n)]
 
 
 @given(st.integers(1, 30), st.integers(0, 30), st.integers())

@@ -58,7 +58,7 @@ def test_the_rated_dialogues_of_dstc9():
     assert set(pairs(imports).values()) == {200}
 
 
-def test_what_people_said_to_blender():
+def test_people_who_talk_with_blender_are_read():
     humans = frozenset({'human_evaluator'})
     imports = hauled('parlai_acute_eval/chatlog_2.7B.json', humans=humans)
     # CHANEL's BLENDR is the same set: 108 dialogues, 1,512 utterances

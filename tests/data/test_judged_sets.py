@@ -107,7 +107,7 @@ def test_answers_in_words_are_dropped_and_counted(tmp_path):
     }
 
 
-def test_without_a_response_it_is_a_dialogue(tmp_path):
+def test_an_object_without_a_response_is_a_dialogue(tmp_path):
     raw = turn('User: a\nSystem: b', 'System: c')
     del raw['response']
     path = written(tmp_path, raw)

@@ -24,7 +24,7 @@ def test_the_paper_s_tournament_is_42_games_of_100_exchanges():
     assert dict(protocol.ranking)['rule'] == 'tournament'
 
 
-def test_its_only_given_utterance_is_a_question():
+def test_the_only_given_utterance_is_a_question():
     (opener,) = load_openers(load_protocol('chatmatch_2022').openers)
     (text,) = opener.utterances
     assert text.endswith('?')

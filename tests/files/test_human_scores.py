@@ -20,7 +20,7 @@ def read(tmp_path):
     return read
 
 
-def test_the_three_needed_columns(read):
+def test_three_columns_are_enough(read):
     assert read(HEADER + 'a,Overall,3.5\nb,Overall,-1e-1\n') == [
         HumanJudgement('a', 'Overall', 3.5),
         HumanJudgement('b', 'Overall', -0.1),
@@ -37,15 +37,6 @@ def test_all_columns_in_any_order_and_empty_ones_are_none(read):
     ]
 
 
-def test_quotes_spaces_empty_lines_and_a_byte_order_mark(read):
-    text = '\ufeff"system", dimension ,value\r\n"my, system",Overall, 4 \r\n\r\n'
-    assert read(text) == [HumanJudgement('my, system', 'Overall', 4.0)]
-
-
-def test_unicode_line_separators_end_no_row(read):
-    assert read(HEADER + 'a\u2028b,Overall,1\n')[0].system == 'a\u2028b'
-
-
 @pytest.mark.parametrize(
     'rows, words',
     [
@@ -55,11 +46,8 @@ def test_unicode_line_separators_end_no_row(read):
         ('a,Overall,inf\n', ':2: column value'),
         ('a,Overall,1_000\n', ':2: column value'),
         ('a,Overall,"3,5"\n', ':2: column value'),
-        ('a,Overall,3,5\n', ':2: 4 cells where the header has 3'),
-        ('a,Overall\n', ':2: 2 cells where the header has 3'),
         (',Overall,3\n', ':2: column system: is empty'),
         ('a, ,3\n', ':2: column dimension: is empty'),
-        ('a,Overall,3\n\n"b,Overall,3\n', ':4: not a CSV row'),
         ('', 'no judgements'),
     ],
 )
@@ -90,11 +78,3 @@ def test_one_rater_judges_a_dialogue_once(read):
 
 def test_unsigned_judgements_of_one_system_may_be_many(read):
     assert len(read(HEADER + 'a,Overall,3\na,Overall,3\n')) == 2
-
-
-def test_other_encodings_and_missing_files_are_one_line(tmp_path):
-    (tmp_path / 'h.csv').write_bytes(HEADER.encode() + b'caf\xe9,Overall,3\n')
-    with pytest.raises(UserError, match=r'h\.csv:2: not UTF-8'):
-        read_human_scores(tmp_path / 'h.csv')
-    with pytest.raises(UserError, match='No such file'):
-        read_human_scores(tmp_path / 'none.csv')

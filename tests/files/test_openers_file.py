@@ -92,7 +92,7 @@ def test_more_columns_in_any_order(read):
 
 
 @pytest.mark.parametrize('start, end', [('\ufeff', '\n'), ('', '\r\n'), ('', '\n\n')])
-def test_files_of_other_programs(read, start, end):
+def test_files_of_other_programs_are_read(read, start, end):
     text = start + HEADER + 'c,1,hi\nc,2,ho\n'
     assert read(text.replace('\n', end)).openers == {'c': ('hi', 'ho')}
 
@@ -133,17 +133,6 @@ def test_a_wrong_header_is_one_line(read):
     header = 'conv_id,utterance_id,utterance'
     with pytest.raises(UserError, match=":1: column 'utterance_idx' is missing; did"):
         read(header + '\nc,1,hi\n')
-
-
-def test_a_file_that_is_not_text_is_one_line(tmp_path):
-    (tmp_path / 'my.csv').write_bytes(HEADER.encode() + b'c,1,caf\xe9\n')
-    with pytest.raises(UserError, match=r'my\.csv:2: not UTF-8'):
-        read_openers_file(tmp_path / 'my.csv')
-
-
-def test_a_missing_file_is_one_line(tmp_path):
-    with pytest.raises(UserError, match='No such file'):
-        read_openers_file(tmp_path / 'none.csv')
 
 
 def test_short_dialogues_are_counted_and_named(read, caplog):

@@ -95,7 +95,7 @@ def test_lessons_are_as_long_as_the_last_model_needs():
     ]
 
 
-def test_what_is_known_of_other_models_stays(tmp_path):
+def test_facts_about_other_models_stay_in_the_file(tmp_path):
     path = tmp_path / 'training.json'
     record({'a': {'loss': 1.0}}, path)
     record({'b': {'loss': 2.0}}, path)

@@ -77,10 +77,7 @@ def test_a_data_folder_of_somebody_else_is_told_with_the_way_out(tmp_path, monke
     monkeypatch.setattr(shutil, 'copyfile', refuse)
     found = resolve(System('a', {'model_file': 'zoo:mini/judge/model'}), str(tmp_path))
     assert found.status == 'missing'
-    assert found.reason.endswith(
-        f'; {tmp_path} must be a folder that you can write to: give another with '
-        '--datapath or PARLAI_DATAPATH'
-    )
+    assert f'; {tmp_path} ' in found.reason and '--datapath' in found.reason
 
 
 def test_every_model_of_the_roster_is_shipped():

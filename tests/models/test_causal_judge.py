@@ -93,7 +93,7 @@ def test_a_judge_may_be_named_in_each_way(folder, tmp_path, form):
         ('/a,b/model', {'model_file': '/a,b/model'}),
     ],
 )
-def test_what_a_name_means(name, opt):
+def test_a_judges_name_means_these_options(name, opt):
     assert judge_system(name).opt == opt
 
 
@@ -180,7 +180,7 @@ def test_long_contexts_are_counted(folder):
     assert answer.num_truncated == cut == len(everything) - len(kept) > 0
 
 
-def test_where_it_lies_is_no_part_of_the_signature(folder, tmp_path):
+def test_the_folder_is_no_part_of_the_signature(folder, tmp_path):
     moved = shutil.copytree(folder, tmp_path / 'elsewhere')
     assert judge_of(folder).signature == judge_of(moved).signature
 
@@ -193,7 +193,7 @@ def test_where_it_lies_is_no_part_of_the_signature(folder, tmp_path):
         'hf_turn_separator=tea',
     ],
 )
-def test_what_changes_its_numbers_is_signed(folder, change):
+def test_options_that_change_numbers_are_in_the_signature(folder, change):
     one = load_judge(f'hf:{folder}', no_cuda=True).signature
     assert load_judge(f'hf:{folder},{change}', no_cuda=True).signature != one
 

@@ -39,7 +39,7 @@ def ranked(opt, context):
 
 
 @pytest.mark.parametrize('name', JUDGES)
-def test_its_numbers_are_parlais_own(tmp_path, name):
+def test_a_judges_numbers_are_those_of_parlais_ranking(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
     judge = load_judge(
         opt['model_file'], datapath=opt.get('datapath'), no_cuda=True, dtype='float64'
@@ -51,7 +51,7 @@ def test_its_numbers_are_parlais_own(tmp_path, name):
         assert means == pytest.approx([-expected[reply] for reply in REPLIES], abs=1e-9)
 
 
-def test_how_far_back_its_positions_begin_is_in_the_signature(tmp_path):
+def test_the_number_of_pretrained_positions_is_in_the_signature(tmp_path):
     path = FAMILIES['long_context'](tmp_path)['model_file']
     own = Path(f'{path}.opt')
     signatures = []
@@ -63,14 +63,14 @@ def test_how_far_back_its_positions_begin_is_in_the_signature(tmp_path):
 
 
 @pytest.mark.parametrize('name', ['polyencoder', 'seq2seq_lstm'])
-def test_what_cannot_judge_says_what_it_is(tmp_path, name):
+def test_a_model_that_cannot_judge_is_refused_by_its_class(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
     with pytest.raises(UserError, match='^judge .* is no (generator|encoder-decoder)'):
         load_judge(opt['model_file'], no_cuda=True)
 
 
 @pytest.mark.parametrize('name', JUDGES)
-def test_it_reads_what_the_agent_itself_would_have_read(tmp_path, name):
+def test_a_judge_reads_the_context_that_its_agent_would_read(tmp_path, name):
     opt = {**FAMILIES[name](tmp_path), 'text_truncate': 6}
     agent = load_system(System('stock', opt), no_cuda=True).agent
     reader = AgentVectorizer(agent.clone())

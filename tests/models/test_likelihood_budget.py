@@ -185,7 +185,7 @@ def resident():
     return 1024 * int(re.search(r'VmRSS:\s+(\d+)', status)[1])
 
 
-def test_nothing_to_do():
+def test_no_items_have_no_results():
     assert Budget(4).run([], Step([])) == []
 
 

@@ -138,7 +138,7 @@ def test_nothing_asked_nothing_answered(judge):
     assert judge.answer([]) == []
 
 
-def test_context_without_continuations(judge):
+def test_a_context_without_continuations_has_an_empty_answer(judge):
     asked = [Question((5, 6), ()), Question((7,), ((8, 9),))]
     none, some = judge.answer(asked)
     assert none.continuations == ()

@@ -6,7 +6,6 @@ import math
 import shutil
 
 import pytest
-import requests
 import torch
 import yaml
 from parlai.core.agents import create_agent_from_model_file
@@ -18,7 +17,8 @@ from parlai_ext.models.parlai_likelihood import (
     keep_double_attention,
     load_judge,
 )
-from tests.support.tiny_models import make_generator, make_ranker, sentences
+from tests.support.no_network import refuse_connections
+from tests.support.tiny_models import make_generator, sentences
 
 TEXTS = tuple(sentences(12, seed=3))
 HISTORIES = {
@@ -100,7 +100,7 @@ def test_an_empty_context_does_not_depend_on_its_company(tmp_path):
     assert beside.continuations[0] == pytest.approx(alone.continuations[0], abs=1e-12)
 
 
-def test_float64_attention_is_float64():
+def test_attention_of_a_float64_model_is_float64():
     from parlai.agents.transformer.modules.attention import MultiHeadAttention
 
     keep_double_attention()
@@ -137,13 +137,6 @@ def test_signature_tells_judges_apart(tmp_path, change):
     one = load_judge(make_generator(tmp_path, 'one'), no_cuda=True).signature
     other = load_judge(make_generator(tmp_path, 'other', **change), no_cuda=True)
     assert one != other.signature
-
-
-def test_precision_is_part_of_the_signature(tmp_path):
-    model_file = make_generator(tmp_path)
-    single = load_judge(model_file, no_cuda=True).signature
-    double = load_judge(model_file, no_cuda=True, dtype='float64').signature
-    assert single != double
 
 
 def described(tmp_path, **opt):
@@ -187,17 +180,8 @@ def test_missing_model_file_is_one_line():
     assert '\n' not in str(e.value)
 
 
-def test_ranker_cannot_judge(tmp_path):
-    model_file = make_ranker(tmp_path)
-    with pytest.raises(UserError, match='PolyencoderAgent is no generator'):
-        load_judge(model_file, no_cuda=True)
-
-
 def test_zoo_model_without_network_is_one_line(tmp_path, monkeypatch):
-    def unreachable(*_, **__):
-        raise requests.exceptions.ConnectTimeout
-
-    monkeypatch.setattr(requests.Session, 'send', unreachable)
+    refuse_connections(monkeypatch)
     with pytest.raises(UserError, match=r'cannot be downloaded: \S+BST9B') as e:
         load_judge('zoo:blender/blender_9B/model', datapath=str(tmp_path))
     assert '\n' not in str(e.value)

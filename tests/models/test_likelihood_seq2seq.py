@@ -135,7 +135,7 @@ def test_a_long_turn_keeps_its_end(built):
     assert cut == 11 - 4
 
 
-def test_separator_limit_and_precision_are_signed(built):
+def test_separator_limit_and_precision_are_in_the_signature(built):
     plain = load_judge(f'hf:{built}', no_cuda=True).signature
     changes = ('hf_turn_separator= there ', 'hf_context_tokens=9', 'hf_dtype=bfloat16')
     others = {load_judge(f'hf:{built},{c}', no_cuda=True).signature for c in changes}

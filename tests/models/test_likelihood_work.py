@@ -51,7 +51,7 @@ def test_half_precision_logits_are_normalised_in_float32(dtype):
     assert answer.continuations[0][0] == pytest.approx(-math.log(10), rel=0, abs=1e-6)
 
 
-def test_double_precision_stays():
+def test_double_precision_logits_stay_double():
     judge = EncoderDecoder(Uniform(torch.float64), None, '')
     [answer] = judge.answer([Question((1,), ((2,),))])
     assert answer.continuations[0][0] == pytest.approx(-math.log(10), rel=0, abs=1e-15)

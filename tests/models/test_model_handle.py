@@ -96,8 +96,13 @@ def test_an_option_that_an_encoder_lacks_is_refused(folder):
         ModelHandle(CPU).embedder(f'hf:{folder},hf_dtype=float16')
 
 
-def test_a_folder_that_is_there_is_available(folder):
+def test_a_folder_is_available_as_long_as_its_weights_are_there(tmp_path):
+    folder = make_encoder(tmp_path / 'encoder')
     check_model('embedder', folder)
+    for weights in Path(folder).glob('*.safetensors'):
+        weights.unlink()
+    with pytest.raises(UserError, match=str(folder)):
+        check_model('embedder', folder)
 
 
 def test_a_chat_model_replies_to_prompts_and_to_conversations(tmp_path):

@@ -68,7 +68,7 @@ def test_a_system_without_human_rank_is_left_out_by_name():
     assert found.notes == ('no human rank: C, D',)
 
 
-def test_who_has_no_human_rank_and_who_is_not_there_are_named():
+def test_systems_without_a_human_rank_and_unknown_ranked_ones_are_named():
     judges = {'1': of(1, 2, None), '2': {'X': 3.0}}
     assert unmatched_systems('ABC', judges) == [
         'no human rank, left out of tau: C',

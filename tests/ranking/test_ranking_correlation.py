@@ -98,7 +98,7 @@ def test_systems_without_a_score_are_left_out():
         ([1, 2, 3], [5, 5, 5], 'same reference'),
     ],
 )
-def test_what_is_undefined_is_none_with_a_reason(means, reference, reason):
+def test_an_undefined_correlation_is_none_with_a_reason(means, reference, reason):
     names = NAMES[: len(means)]
     reference = dict(zip(names, reference, strict=True))
     found = correlated(table(means), names, reference)

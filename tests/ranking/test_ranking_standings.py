@@ -3,8 +3,6 @@ Standings: everything together, and the properties a ranking must have.
 """
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -139,14 +137,3 @@ def test_no_nan_is_written():
 
 def test_the_same_seed_gives_the_same_bytes():
     assert repr(rank(made())) == repr(rank(made()))
-
-
-def test_ranking_pays_for_neither_torch_nor_parlai():
-    code = (
-        'import sys, parlai_ext.ranking.standings, parlai_ext.ranking.agreement\n'
-        'print({"torch", "parlai", "pandas"} & set(sys.modules))'
-    )
-    done = subprocess.run(
-        [sys.executable, '-c', code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == 'set()\n'

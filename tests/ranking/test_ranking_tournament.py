@@ -45,9 +45,8 @@ def test_a_missing_raw_score_gives_nobody_the_point_and_is_counted():
     ]
     one = award_points(games)
     assert one.results[0].points['Y'] == {'a': None, 'b': 0}
-    assert one.notes() == [
-        'a: no points in 1 of 2 games, where a side has no raw score'
-    ]
+    [note] = one.notes()
+    assert note.startswith('a: ') and '1 of 2 games' in note
 
 
 def test_nan_is_no_score():
@@ -58,9 +57,7 @@ def test_nan_is_no_score():
 def test_a_game_without_any_comparison_has_no_result():
     one = award_points([game('X', 'Y', [None], [1], 'a')])
     assert one.compared_games == ()
-    assert one.incomplete() == (
-        'no game has a raw score of both sides on any dimension'
-    )
+    assert 'no game has a raw score' in one.incomplete()
 
 
 def test_cross_table_has_both_directions_and_no_diagonal():
@@ -68,7 +65,7 @@ def test_cross_table_has_both_directions_and_no_diagonal():
     assert one.cross_table() == {'X': {'X': None, 'Y': 2}, 'Y': {'X': 1, 'Y': None}}
 
 
-def test_points_by_dimension():
+def test_points_are_added_up_by_dimension():
     games = [game('X', 'Y', [1, 0], [0, 0], 'ab'), game('Y', 'X', [0, 2], [1, 1], 'ab')]
     assert award_points(games).dimension_points() == {
         'X': {'a': 2, 'b': 0},
@@ -97,11 +94,6 @@ def test_many_pairs_that_never_met_are_counted():
     )
 
 
-def test_one_system_is_no_tournament():
-    one = award_points([], systems=['A'])
-    assert one.incomplete() == '1 system; a tournament needs two or more'
-
-
 def test_a_system_cannot_play_itself():
     with pytest.raises(UserError, match="game g7: 'A' plays itself"):
         award_points([Game('A', 'A', {'A': {'a': 1.0}}, 'g7')])
@@ -119,7 +111,7 @@ def test_a_double_round_of_seven_has_42_games_and_21_matches():
     assert one.incomplete() is None
 
 
-def test_uneven_matches_are_said():
+def test_uneven_matches_are_noted():
     games = [
         game('A', 'B', [1], [0], 'a', 'g1'),
         game('B', 'A', [1], [0], 'a', 'g2'),
@@ -137,7 +129,7 @@ def test_mean_raw_is_over_the_games_that_have_one():
     assert mean_raw(games) == {'A': {'a': 1.5, 'b': None}, 'B': {'a': 5.0, 'b': 2.0}}
 
 
-def test_records_by_hand():
+def test_wins_draws_and_losses_are_those_on_paper():
     games = [
         Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}}),
         Game('B', 'A', {'A': {'x': 1.0}, 'B': {'x': 1.0}}),

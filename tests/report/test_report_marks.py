@@ -36,10 +36,9 @@ def test_a_repetition_names_its_turn():
 
 def test_a_recalled_concept_says_how_long_ago():
     scores = {'diversity': 0.0, 'consistency': -1.0, 'relevance': 1.0}
-    assert words(9, scores, (None, 2, 5, None)) == [
-        'answers otherwise than turn 2: a contradiction',
-        'recalls a concept of turn 5, 4 turns later',
-    ]
+    contradiction, recall = words(9, scores, (None, 2, 5, None))
+    assert 'turn 2' in contradiction
+    assert 'turn 5' in recall and '4 turns later' in recall
 
 
 def test_a_turn_that_does_not_count_is_not_marked():
@@ -48,9 +47,8 @@ def test_a_turn_that_does_not_count_is_not_marked():
 
 
 def test_an_empty_turn_is_marked_without_an_earlier_one():
-    assert words(4, PENALTY, (None, None, None, None)) == [
-        'is empty, which counts as a repetition'
-    ]
+    [mark] = words(4, PENALTY, (None, None, None, None))
+    assert 'empty' in mark and 'turn' not in mark
 
 
 def game():
@@ -68,7 +66,7 @@ def test_turns_named_by_evidence_are_no_numbers_to_compare():
     assert [mark['turn'] for mark in data['turns'][2]['marks']] == [0]
 
 
-def test_what_is_said_of_a_whole_dialogue_is_no_mean_of_its_turns():
+def test_the_score_of_a_whole_dialogue_is_no_mean_of_its_turns():
     # turns -1 and 0, the whole -1: not their mean
     assert dialogue_means(*game(), 'a')['diversity'] == -1.0
 

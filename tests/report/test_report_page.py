@@ -153,7 +153,7 @@ def test_missing_score_is_a_reason_never_a_number(page):
         assert dialogue['turns'][2]['scores'] == ['the reply was empty'] * 2
 
 
-def test_nothing_is_nan(tmp_path):
+def test_the_page_never_shows_nan(tmp_path):
     ranking = example_ranking(unranked=('alpha', 'beta'))
     first, *rest = ranking.standings['Overall']
     nan = replace(first, low=float('nan'))

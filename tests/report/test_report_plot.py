@@ -42,7 +42,7 @@ def test_steps_are_one_two_or_five_times_a_power_of_ten(about, step):
     assert round_step(about) == pytest.approx(step)
 
 
-def test_what_does_not_exist_has_no_place():
+def test_a_missing_value_has_no_place_on_the_plot():
     axis = axis_for([standing('a', None, None)])
     assert axis.place(None) is None
     assert axis.place(math.nan) is None

@@ -18,9 +18,8 @@ def row(name, rank, rank_high, score):
 
 def test_systems_tied_with_the_first_are_named():
     rows = [row('a', 1, 2, 3.0), row('b', 1, 3, 2.0), row('c', 2, 3, 1.0)]
-    assert leader_sentence(rows, 'Overall') == (
-        'On Overall, a comes first of 3 systems; this run cannot tell it apart from b.'
-    )
+    sentence = leader_sentence(rows, 'Overall')
+    assert 'Overall, a comes first of 3' in sentence and sentence.endswith(' b.')
 
 
 def test_lead_over_all_is_claimed_only_when_the_ranks_say_so():
@@ -32,14 +31,13 @@ def test_lead_over_all_is_claimed_only_when_the_ranks_say_so():
 
 def test_unranked_systems_do_not_come_first():
     rows = [row('a', None, None, 9.0), row('b', 1, 1, 2.0)]
-    assert (
-        leader_sentence(rows, 'Overall') == 'On Overall, b is the only ranked system.'
-    )
+    assert 'Overall, b is the only' in leader_sentence(rows, 'Overall')
 
 
-def test_no_dimension_is_said():
+def test_a_ranking_without_dimensions_is_one_sentence():
     ranking = example_ranking(standings={})
-    assert sentences(ranking) == ['No dialogue has a score, so there is no ranking.']
+    [sentence] = sentences(ranking)
+    assert 'no ranking' in sentence
 
 
 def test_floor_above_a_system_is_a_caution():
@@ -52,13 +50,11 @@ def test_one_floor_on_two_dimensions_is_one_caution():
     ranking = example_ranking(
         ('ladder-1', 'floor-generic'), dimensions=('Overall', 'Fluency')
     )
-    found = [line for line in warnings(ranking) if 'the floor' in line]
-    assert found == [
-        'On Overall and Fluency the floor floor-generic scores above ladder-1.'
-    ]
+    [caution] = [line for line in warnings(ranking) if 'the floor' in line]
+    assert 'Overall and Fluency' in caution and 'floor-generic' in caution
 
 
-def test_floor_below_all_systems_is_none():
+def test_a_floor_below_all_systems_is_no_caution():
     ranking = example_ranking(('floor-generic', 'ladder-1'), dimensions=('Overall',))
     assert 'scores above' not in ' '.join(warnings(ranking))
 

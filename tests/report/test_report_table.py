@@ -139,7 +139,7 @@ def test_an_address_in_a_note_can_be_copied():
     assert url in terminal_table(example_ranking(notes=(note,)))
 
 
-def test_nothing_is_nan():
+def test_table_and_csv_never_show_nan():
     ranking = example_ranking(('a', 'b'), unranked=('a', 'b'))
     text = terminal_table(ranking) + leaderboard_csv(ranking)
     assert 'nan' not in text.lower() and '<NA>' not in text

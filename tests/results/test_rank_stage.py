@@ -26,7 +26,9 @@ from tests.support.plans import open_run
 
 SCORER = 'made-up|v:1'
 TARGETS, PARTNERS = ('a', 'b', 'c', 'd'), ('p', 'q')
-OPENERS = [Opener.of([f'Hello {i}.', f'Hi {i}.'], 'test') for i in range(4)]
+OPENERS = [
+    Opener.from_utterances([f'Hello {i}.', f'Hi {i}.'], 'test') for i in range(4)
+]
 # what a target is worth, and what a partner adds
 WORTH = {'a': 1.0, 'b': 2.0, 'c': 4.0, 'd': 3.0}
 ADDS = {'p': 0.0, 'q': 0.5}

@@ -37,7 +37,7 @@ from tests.support.plans import open_run
 
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
-OPENER = Opener.of(['How are you?'], 'test')
+OPENER = Opener.from_utterances(['How are you?'], 'test')
 RULE = {'rule': 'tournament', 'rating': '3-1-0'}
 # what each is worth on each dimension, in every game: a beats b beats c on wit, c beats
 # b on joy, and a and c are equal there
@@ -195,7 +195,7 @@ def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
     assert rows['a'].why_unranked == 'undefined: none of its games has a result'
 
 
-def test_what_is_no_tournament_has_a_reason(tmp_path):
+def test_an_incomplete_tournament_has_a_reason(tmp_path):
     run = played(tmp_path, silent=[('a', 'b'), ('b', 'a')])
     ranking = rank_run(run, SCORER, bootstraps=20)
     assert all(row.rank is None for row in overall(ranking).values())
@@ -257,17 +257,6 @@ def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
     path = tmp_path / 'p.yaml'
     path.write_text(f'{lines}\nroster: mini\nranking: {{rule: tournament}}\n')
     with pytest.raises(UserError, match=f'p.yaml.*a tournament needs {right}'):
-        load_protocol(str(path))
-
-
-def test_bot_named_twice_is_refused(tmp_path):
-    path = tmp_path / 'p.yaml'
-    path.write_text(
-        'pairing: all_play_all\nscore: both\nranking: {rule: tournament}\n'
-        'roster:\n  targets:\n    - {name: x, opt: {model: fixed_response}}\n'
-        '    - {name: x, opt: {model: fixed_response}}\n'
-    )
-    with pytest.raises(UserError, match="'x'"):
         load_protocol(str(path))
 
 

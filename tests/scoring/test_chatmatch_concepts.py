@@ -106,14 +106,14 @@ def test_contractions_are_parted_as_nltk_does(word, text):
     assert list(words(said)) == NLTKWordTokenizer().tokenize(said)
 
 
-def test_distinct_of_characters():
+def test_distinct_values_of_characters_are_those_on_paper():
     # a a b: 2 of 3 characters; aa ab: 2 of 2 pairs; the script adds 0.00001 below
     one, two = distinct('aab', 'character')
     assert one == pytest.approx(2 / 3.00001)
     assert two == pytest.approx(2 / 2.00001)
 
 
-def test_distinct_of_words():
+def test_distinct_values_of_words_are_those_on_paper():
     # no no no way: 2 of 4 words; (no no) (no no) (no way): 2 of 3 pairs
     assert distinct('No no, no way!', 'token') == (0.5, 2 / 3)
 

@@ -63,7 +63,7 @@ def test_capitals_are_names_inside_sentences_only():
     assert capitalised_runs([said]) == [['Ann Lee', 'Oslo']]
 
 
-def test_no_recogniser():
+def test_none_is_no_recogniser():
     assert load_recogniser('none') is None
 
 
@@ -91,19 +91,6 @@ def fake_spacy(pipes=('ner',)):
     return module
 
 
-def test_spacy_without_dates_and_numbers(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'spacy', fake_spacy())
-    found = load_recogniser('spacy')
-    assert found.find(['a', 'b']) == [['Rome', 'Ann']] * 2
-    assert found.signature == 'spacy-3.9-en_core_web_sm-3.8'
-
-
-def test_a_missing_spacy_pipeline_is_one_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'spacy', fake_spacy())
-    with pytest.raises(UserError, match='python -m spacy download de_core'):
-        load_recogniser('spacy:de_core')
-
-
 def test_a_spacy_pipeline_without_entities_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, 'spacy', fake_spacy(pipes=('tagger',)))
     with pytest.raises(UserError, match='finds no entities'):
@@ -121,17 +108,38 @@ def fake_stanza():
     return module
 
 
-def test_stanza_without_dates_and_numbers(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'stanza', fake_stanza())
-    found = load_recogniser('stanza')
-    assert found.find(['a', '']) == [['Rome', 'Ann'], []]
-    assert found.signature == 'stanza-1.1-en'
+@pytest.mark.parametrize(
+    'name, make, signature',
+    [
+        ('spacy', fake_spacy, 'spacy-3.9-en_core_web_sm-3.8'),
+        ('stanza', fake_stanza, 'stanza-1.1-en'),
+    ],
+)
+def test_a_librarys_names_are_found_without_dates_and_numbers(
+    monkeypatch, name, make, signature
+):
+    monkeypatch.setitem(sys.modules, name, make())
+    recogniser = load_recogniser(name)
+    assert recogniser.find(['a', 'b']) == [['Rome', 'Ann']] * 2
+    assert recogniser.signature == signature
 
 
-def test_a_missing_stanza_pipeline_is_one_line(monkeypatch):
+def test_stanza_is_not_asked_about_an_empty_text(monkeypatch):
     monkeypatch.setitem(sys.modules, 'stanza', fake_stanza())
-    with pytest.raises(UserError, match=r"stanza\.download\('xx'\)"):
-        load_recogniser('stanza:xx')
+    assert load_recogniser('stanza').find(['']) == [[]]
+
+
+@pytest.mark.parametrize(
+    'name, make, command',
+    [
+        ('spacy:de_core', fake_spacy, 'python -m spacy download de_core'),
+        ('stanza:xx', fake_stanza, r"stanza\.download\('xx'\)"),
+    ],
+)
+def test_a_missing_pipeline_is_one_line(monkeypatch, name, make, command):
+    monkeypatch.setitem(sys.modules, name.partition(':')[0], make())
+    with pytest.raises(UserError, match=command):
+        load_recogniser(name)
 
 
 def test_content_words_are_all_but_function_words():
@@ -205,7 +213,7 @@ def test_a_game_without_a_file_has_no_concepts(tmp_path):
     assert load_dictionaries(write(tmp_path, x_y={})).find(game(['hi', 'hi'])) is None
 
 
-def test_what_the_files_hold_is_signed(tmp_path):
+def test_the_content_of_the_files_is_in_the_signature(tmp_path):
     one = load_dictionaries(write(tmp_path, ann_bob={'a': 'x'})).signature
     assert load_dictionaries(write(tmp_path, ann_bob={'a': 'z'})).signature != one
 

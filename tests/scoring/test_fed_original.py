@@ -5,7 +5,6 @@ FED as the program of 2020 computes it, against one pass a string through Huggin
 from dataclasses import replace
 
 import pytest
-import torch
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import read_options
@@ -13,7 +12,7 @@ from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.scoring.fed import FedOptions
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
-from tests.support.fed_samples import END, by_hand, gpt2, judge, make_gpt2
+from tests.support.fed_samples import by_hand, judge, make_gpt2
 from tests.support.scoring_samples import (
     KnownJudge,
     dialogue,
@@ -54,17 +53,6 @@ def test_all_published_qualities_have_these_numbers(folder):
     [verdict] = judge_contexts(original(folder, followups), [tuple(SAID)])
     assert len(verdict.values) == 18
     assert verdict.values == pytest.approx(by_hand(folder, SAID, followups), abs=1e-9)
-
-
-def test_the_loss_is_hugging_faces(folder):
-    model, tokenizer = gpt2(folder)
-    ids = tokenizer.encode(f'{END} Hi! {END} I like it.')
-    own = model(torch.tensor([ids]), labels=torch.tensor([ids])).loss
-    fed = original(folder, FollowUps({'X': Sides((), ('I like it.',))}))
-    # Hugging Face takes the loss in float32
-    assert judge_contexts(fed, [('Hi!',)])[0].values['X'] == pytest.approx(
-        float(own), rel=1e-6
-    )
 
 
 def test_turns_asked_together_are_turns_asked_alone(folder):
@@ -119,7 +107,7 @@ def test_the_preset_is_the_programs():
     }
 
 
-def test_what_is_given_beside_the_variant_holds():
+def test_an_option_given_beside_the_variant_holds():
     options = read_options(FedOptions, {'variant': 'original', 'polarity': 'negative'})
     assert (options.polarity, options.scope) == ('negative', 'whole')
 
@@ -141,7 +129,7 @@ class WithTokenizer(KnownJudge):
         super().__init__(lambda *_: (-1.0,))
 
 
-def test_variant_and_scope_are_signed():
+def test_variant_and_scope_are_in_the_signature():
     preset = {
         'polarity': 'both',
         'token_reduction': 'mean',

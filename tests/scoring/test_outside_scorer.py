@@ -69,7 +69,7 @@ def test_scores_are_the_cosines_of_the_embeddings(run, common, encoder):
     assert '|embedder:(model:BertModel|' in report.signature
 
 
-def test_it_ranks_and_is_on_the_page(tmp_path, common):
+def test_an_outside_scorer_ranks_and_is_on_the_page(tmp_path, common):
     (tmp_path / 'games').mkdir()
     for names in ('A_B', 'B_A'):
         turns = [f'{names[i % 2 * 2]}: {text}' for i, text in enumerate(sentences(6))]
@@ -83,7 +83,7 @@ def test_it_ranks_and_is_on_the_page(tmp_path, common):
     assert 'Similarity' in text and 'scorer:similarity' in text
 
 
-def test_eval_model_gives_its_averages(run, common):
+def test_eval_model_gives_the_averages_of_an_outside_scorer(run, common):
     report = ScoreDialogues.main(**common)
     prepare_parlai()
     averages = EvalModel.main(
@@ -103,7 +103,7 @@ def test_eval_model_gives_its_averages(run, common):
     assert float(averages['Similarity']) == pytest.approx(mean, rel=1e-4)
 
 
-def test_validate_scorer_takes_it(tmp_path, encoder):
+def test_validate_scorer_takes_an_outside_scorer(tmp_path, encoder):
     chats, people = tmp_path / 'chats.jsonl', tmp_path / 'people.csv'
     records, rows = [], ['system,dimension,value,dialogue_id']
     for i in range(4):

@@ -3,7 +3,6 @@ The scoring stage: what is there is kept, what is missing is done, byte for byte
 """
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +19,7 @@ from tests.support.scoring_samples import (
     known_fed,
     small_run,
 )
+from tests.support.small_run import files_of
 from tests.support.tiny_models import make_generator
 
 SETS = FollowUps({'Wit': Sides((), ('dull', 'dim')), 'Joy': Sides((), ('sad',))})
@@ -34,14 +34,6 @@ def tell(context, continuation):
 
 def fed():
     return known_fed(KnownJudge(tell), SETS)
-
-
-def files(root: Path):
-    return {
-        str(p.relative_to(root)): p.read_bytes()
-        for p in sorted(root.rglob('*'))
-        if p.is_file() and p.name != '.lock'
-    }
 
 
 def scores(run, signature):
@@ -93,7 +85,7 @@ def test_both_are_scored_when_the_protocol_says_so(tmp_path):
     }
 
 
-def test_report_counts(tmp_path):
+def test_the_report_counts_shards_dialogues_and_utterances(tmp_path):
     report = score_run(small_run(tmp_path), fed(), progress=False)
     assert (report.n_shards, report.n_shards_scored, report.n_dialogues) == (2, 2, 4)
     assert (report.n_utterances, report.n_unscored) == (5, 2)
@@ -131,7 +123,7 @@ def test_a_broken_off_stage_ends_in_the_same_files(tmp_path, deaths):
             score_run(broken, scorer, progress=False)
             raise Dies  # the last part had less to do
     score_run(broken, fed(), progress=False)
-    assert files(tmp_path / 'broken') == files(tmp_path / 'whole')
+    assert files_of(tmp_path / 'broken') == files_of(tmp_path / 'whole')
 
 
 def test_given_utterances_are_other_scores(tmp_path):

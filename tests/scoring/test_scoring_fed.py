@@ -44,12 +44,12 @@ def values(tokens=TOKENS, followups=SETS, **options):
     return verdict.values
 
 
-def test_negatives_only_by_default():
+def test_by_default_complaints_alone_count():
     # -(-1 - 5), -(-1); nothing to count for the third
     assert values() == {'Both': 6.0, 'Negative': 1.0, 'Positive': None}
 
 
-def test_positives_only():
+def test_with_polarity_positive_praise_alone_counts():
     assert values(polarity='positive') == {
         'Both': -5.0,
         'Negative': None,
@@ -57,17 +57,17 @@ def test_positives_only():
     }
 
 
-def test_both_is_equation_one():
+def test_with_polarity_both_the_score_is_equation_one():
     # (-2 - 3) - (-1 - 5); a side that is missing adds nothing
     assert values(polarity='both') == {'Both': 1.0, 'Negative': 1.0, 'Positive': -2.0}
 
 
-def test_sum_over_tokens():
+def test_log_probabilities_of_tokens_can_be_summed():
     # -((-0.5 - 1 - 1.5) + (-4 - 6))
     assert values(token_reduction='sum')['Both'] == 13.0
 
 
-def test_mean_over_followups():
+def test_followups_can_be_averaged():
     # (-2.5) - (-3)
     assert values(polarity='both', followup_reduction='mean')['Both'] == 0.5
 

@@ -29,12 +29,12 @@ def test_shipped_sensibleness_has_no_positives():
     assert load_followups('default').dimensions['Sensibleness'].positive == ()
 
 
-def test_own_file(tmp_path):
+def test_a_users_own_file_is_read(tmp_path):
     path = written(tmp_path, 'dimensions: {Wit: {positive: [Ha!], negative: [Oh.]}}')
     assert load_followups(path).dimensions == {'Wit': Sides(('Ha!',), ('Oh.',))}
 
 
-def test_levels_in_json(tmp_path):
+def test_the_authors_levels_are_read_from_json(tmp_path):
     data = {
         'turn': {'kind': {'positive': ['Nice.'], 'negative': []}},
         'dialogue': {'deep': {'negative': ['Flat.']}},
@@ -143,14 +143,14 @@ def test_authors_lists_are_read_and_nothing_is_run(tmp_path, monkeypatch):
     }
 
 
-def test_fetched_once(tmp_path, monkeypatch):
+def test_the_authors_lists_are_fetched_once(tmp_path, monkeypatch):
     served(tmp_path, monkeypatch)
     first = load_followups('fed_2020', str(tmp_path))
     (tmp_path / 'served.py').unlink()
     assert load_followups('fed_2020', str(tmp_path)) == first
 
 
-def test_other_checksum_is_refused(tmp_path, monkeypatch):
+def test_a_download_with_another_checksum_is_refused(tmp_path, monkeypatch):
     served(tmp_path, monkeypatch, text=PROGRAM + '#')
     with pytest.raises(UserError, match='another checksum'):
         load_followups('fed_2020', str(tmp_path))
@@ -164,7 +164,7 @@ def test_damaged_cache_is_fetched_again(tmp_path, monkeypatch):
     assert load_followups('fed_2020', str(tmp_path)) == first
 
 
-def test_offline_is_one_line(tmp_path, monkeypatch):
+def test_a_missing_network_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(followups, 'URL', 'http://localhost:9/fed.py')
     with pytest.raises(UserError, match='cannot be reached .*--followups FILE') as e:
         load_followups('fed_2020', str(tmp_path))

@@ -4,10 +4,8 @@ Which utterances are judged, and of whom there is nothing to judge.
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.base import judged_indices, unscored_systems
-from parlai_ext.scoring.registry import find_scorer
 from tests.support.scoring_samples import FIRST, SECOND, dialogue
 
 FULL = dialogue('abcdef')
@@ -22,7 +20,7 @@ FULL = dialogue('abcdef')
         (dialogue('abcd', given=1), {'first_speaker_only': False}, [1, 2, 3]),
     ],
 )
-def test_what_a_system_said_itself_is_judged(one, options, judged):
+def test_utterances_that_a_system_made_itself_are_judged(one, options, judged):
     assert judged_indices(one, **options) == judged
 
 
@@ -31,7 +29,7 @@ def test_bipartite_dialogue_has_five_judged_utterances():
     assert len(judged_indices(dialogue('abcdefghijkl'), True)) == 5
 
 
-def test_who_broke_off_is_not_judged():
+def test_a_system_that_broke_off_is_not_judged():
     broken = dialogue('abcde', ended_by=FIRST, reason='empty reply')
     assert judged_indices(broken, True) == []
     assert unscored_systems(broken, True) == {
@@ -39,7 +37,7 @@ def test_who_broke_off_is_not_judged():
     }
 
 
-def test_its_partner_is():
+def test_the_partner_of_the_system_that_broke_off_is_judged():
     broken = dialogue('abcd', ended_by=FIRST, reason='empty reply')
     assert judged_indices(broken, False) == [3]
     assert list(unscored_systems(broken, False)) == [FIRST]
@@ -74,8 +72,3 @@ def test_in_self_play_either_side_breaks_it_off():
     broken = Dialogue('d', 'p', 'o', said, ended_by='one', reason='empty reply')
     assert judged_indices(broken, True) == []
     assert list(unscored_systems(broken, True)) == ['one']
-
-
-def test_unknown_scorer_gets_the_nearest():
-    with pytest.raises(UserError, match="did you mean 'fed'"):
-        find_scorer('fedd')

@@ -137,15 +137,6 @@ def test_a_shard_of_another_pairing_is_found(root):
     assert 'another pairing' in message
 
 
-def test_a_deleted_shard_is_made_again_as_it_was(tmp_path):
-    whole_run(tmp_path / 'run')
-    [path] = (tmp_path / 'run' / 'dialogues').glob('a--p2-*/00001.jsonl')
-    before = path.read_bytes()
-    path.unlink()
-    whole_run(tmp_path / 'run')
-    assert path.read_bytes() == before
-
-
 def test_a_missing_shard_is_named(tmp_path):
     run = RunFolder.open(tmp_path, sample_manifest())
     with pytest.raises(UserError, match=r'00000\.jsonl is missing'):

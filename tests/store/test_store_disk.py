@@ -49,8 +49,7 @@ def test_a_file_system_without_locks_is_told_in_one_line(
     with pytest.raises(SystemExit) as left:
         Write.execute({'folder': tmp_path})
     assert left.value.code == 1
-    assert capsys.readouterr().err == (
-        f'error: {tmp_path}/.lock cannot be locked: {os.strerror(number)}; '
-        'use a --run-dir on another file system\n'
-    )
+    line = capsys.readouterr().err
+    assert line.startswith(f'error: {tmp_path}/.lock ') and line.count('\n') == 1
+    assert os.strerror(number) in line and '--run-dir' in line
     assert not (tmp_path / 'ranking.json').exists()

@@ -11,7 +11,6 @@ import random
 import resource
 import shutil
 import signal
-import subprocess
 import tempfile
 import traceback
 from collections.abc import Callable
@@ -131,6 +130,8 @@ def test_killed_at_every_single_step_and_run_again(fast_path, expected):
     while status == -signal.SIGKILL:
         root = fast_path / str(number)
         status = killed_run(root, number)
+        if (root / 'manifest.json').exists():
+            list(RunFolder.existing(root).iter_dialogues())  # what is there is whole
         assert resumed(root) == expected
         shutil.rmtree(root)
         number += 1
@@ -146,29 +147,6 @@ def test_killed_again_and_again_and_run_again(fast_path, expected):
         for _ in range(5):
             killed_run(root, rng.randrange(100))
         assert resumed(root) == expected
-
-
-def test_every_dialogue_is_there_exactly_once_after_kills(fast_path):
-    root = fast_path / 'run'
-    for number in (40, 30, 20):
-        assert killed_run(root, number) == -signal.SIGKILL
-    assert in_child(lambda: short_run(root)) == 0
-    run = RunFolder.existing(root)
-    found = [(d.pairing_id, d.opener_id) for d in run.iter_dialogues()]
-    wanted = [(p.id, o.id) for p in run.pairings for o in run.openers]
-    assert found == wanted
-    assert len(wanted) == 2 * 3
-
-
-def test_whatever_a_killed_run_shows_is_whole(fast_path):
-    for number in range(0, 150, 4):
-        root = fast_path / str(number)
-        killed_run(root, number)
-        if (root / 'manifest.json').exists():
-            run = RunFolder.existing(root)
-            list(run.iter_dialogues())
-            if (root / 'ranking.json').exists():
-                assert run.read_json('ranking.json')['n'] in (3, 6)
 
 
 def test_a_file_is_on_the_disk_before_its_name_and_its_name_before_the_next(
@@ -252,24 +230,6 @@ def test_a_file_that_may_not_grow_is_not_shown(tmp_path):
     assert in_child(work) == 7
     assert not list(tmp_path.rglob('*.jsonl'))
     assert not list(tmp_path.rglob('.*unfinished'))
-
-
-def test_a_full_file_system_shows_nothing_unfinished(tmp_path):
-    mount = ['mount', '-t', 'tmpfs', '-o', 'size=512k', 'tmpfs', str(tmp_path)]
-    try:
-        subprocess.run(mount, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip('mounting a small tmpfs needs root')
-    try:
-        run = RunFolder.open(tmp_path / 'run', sample_manifest())
-        pairing_id, dialogues = big_shard(run)
-        with pytest.raises(OSError) as raised:
-            run.write_dialogues(pairing_id, 0, dialogues)
-        assert raised.value.errno == errno.ENOSPC
-        assert not list(tmp_path.rglob('*.jsonl'))
-        assert not list(tmp_path.rglob('.*unfinished'))
-    finally:
-        subprocess.run(['umount', str(tmp_path)], check=True)
 
 
 def test_several_processes_on_one_folder_make_one_run(tmp_path, expected):

@@ -93,7 +93,7 @@ def test_any_number_comes_back_bit_for_bit(value):
 
 
 @pytest.mark.parametrize('value', [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_refused_and_nothing_is_written(run, value):
+def test_a_score_that_is_no_number_is_refused_and_nothing_is_written(run, value):
     pairing = run.pairings[0]
     run.write_dialogues(pairing.id, 0, said(run, 'fine'))
     before = files_under(run.root)

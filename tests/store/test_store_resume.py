@@ -4,7 +4,6 @@ The same run goes on, targets are added, anything else is refused; one at a time
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -76,14 +75,6 @@ def test_shards_are_listed_in_the_order_of_the_manifest(tmp_path):
         for pair in ('b--p1', 'b--p2', 'a--p1', 'a--p2')
         for index, start, stop in ((0, 0, 2), (1, 2, 3))
     ]
-
-
-def test_a_moved_run_goes_on(tmp_path):
-    whole_run(tmp_path / 'one')
-    before = files_under(tmp_path / 'one')
-    shutil.move(tmp_path / 'one', tmp_path / 'two')
-    whole_run(tmp_path / 'two')
-    assert files_under(tmp_path / 'two') == before
 
 
 def test_other_versions_are_told_and_those_of_the_start_are_kept(tmp_path, caplog):
@@ -261,14 +252,3 @@ def test_leftovers_of_killed_runs_are_cleared_and_nothing_else(tmp_path):
     (tmp_path / 'my notes.txt').write_text('keep')
     RunFolder.open(tmp_path, sample_manifest())
     assert files_under(tmp_path) == {**before, 'my notes.txt': b'keep'}
-
-
-def test_the_store_needs_neither_torch_nor_parlai():
-    check = (
-        'import sys, parlai_ext.store, parlai_ext.core.schedule; '
-        "print({'torch', 'parlai', 'numpy'} & set(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, '-c', check], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == 'set()\n'

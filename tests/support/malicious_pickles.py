@@ -8,7 +8,6 @@ import copyreg
 import io
 import pickle
 import sys
-import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -253,28 +252,8 @@ def in_legacy(pickled: bytes) -> bytes:
     return b''.join(pickle.dumps(h, 2) for h in head) + pickled + pickle.dumps([], 2)
 
 
-def in_tar(pickled: bytes, storages: bytes = b'', tensors: bytes = b'') -> bytes:
-    """
-    Return a file as the first versions of torch wrote it.
-    """
-    nothing = pickle.dumps(0, 2)
-    members = {
-        'storages': storages or nothing + pickle.dumps([], 2),
-        'tensors': tensors or nothing,
-        'pickle': pickled,
-    }
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode='w:') as file:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            file.addfile(info, io.BytesIO(data))
-    return made.getvalue()
-
-
 FORMATS: dict[str, Callable[[bytes], bytes]] = {
     'zip': in_zip,
     'legacy': in_legacy,
-    'tar': in_tar,
     'raw': lambda pickled: pickled,
 }

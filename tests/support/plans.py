@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect import plan, trials
+from parlai_ext.collect import plan
 from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, content_id
@@ -17,16 +18,16 @@ from parlai_ext.store import RunFolder
 
 
 def make_plan(opt):
-    return plan.make_plan(plan.PlanOptions.from_options(opt), Machine.from_options(opt))
+    return plan.make_plan(PlanOptions.from_options(opt), Machine.from_options(opt))
 
 
 def prepare(opt):
-    return plan.prepare(plan.PlanOptions.from_options(opt), Machine.from_options(opt))
+    return plan.prepare(PlanOptions.from_options(opt), Machine.from_options(opt))
 
 
 def plan_to_try(opt):
-    options = plan.PlanOptions.from_options(opt)
-    return trials.plan_to_try(options, Machine.from_options(opt))
+    options = PlanOptions.from_options(opt)
+    return plan.plan_to_try(options, Machine.from_options(opt))
 
 
 def open_run(

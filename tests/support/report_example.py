@@ -59,7 +59,10 @@ def example_run(
     Make a run folder with dialogues and scores; each first dialogue of a pairing
     with the last partner is broken off by the target.
     """
-    given = [Opener.of([text, f'Hi! You said: {text}'], 'made up') for text in openers]
+    given = [
+        Opener.from_utterances([text, f'Hi! You said: {text}'], 'made up')
+        for text in openers
+    ]
     sides = (
         tuple(System(n, {'model_file': f'zoo:mini/{n}/model'}) for n in names)
         for names in (targets, partners)

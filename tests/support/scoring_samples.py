@@ -3,6 +3,7 @@ A small run folder of made-up dialogues, and judges with known answers.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,25 @@ class KnownJudge:
         return [
             Answer(tuple(tuple(self.tell(q.context, c)) for c in q.continuations))
             for q in questions
+        ]
+
+
+class CuttingJudge(KnownJudge):
+    """
+    Cuts so many tokens of every context of more than so many turns.
+    """
+
+    def __init__(self, tell: Any, num_cut: int, most_turns: int):
+        super().__init__(tell)
+        self.num_cut, self.most_turns = num_cut, most_turns
+
+    def answer(
+        self, questions: Sequence[Question], with_context: bool = False
+    ) -> list[Answer]:
+        answers = super().answer(questions)
+        return [
+            replace(a, num_truncated=self.num_cut * (len(q.context) > self.most_turns))
+            for a, q in zip(answers, questions, strict=True)
         ]
 
 
@@ -111,7 +131,7 @@ def small_run(
     """
     texts = sentences(n_dialogues * n_turns)
     said = [texts[i * n_turns : (i + 1) * n_turns] for i in range(n_dialogues)]
-    openers = [Opener.of(one[:2], 'made up') for one in said]
+    openers = [Opener.from_utterances(one[:2], 'made up') for one in said]
     manifest = {
         'protocol': {'score': score, 'scorer': {'name': scorer}},
         'pairings': [to_json(Pairing('p', FIRST, SECOND, 'bipartite'))],

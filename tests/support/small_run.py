@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from parlai_ext import zoo_configs
+from tests.support.store_samples import files_under
 
 SMALL: dict[str, Any] = {'num_dialogues': 2, 'bootstraps': 50, 'seed': 0}
 
@@ -39,7 +40,7 @@ def files_of(run: Path) -> dict[str, bytes]:
     Return every result file of a run folder by its name.
     """
     return {
-        str(p.relative_to(run)): p.read_bytes()
-        for p in sorted(run.rglob('*'))
-        if p.is_file() and 'lock' not in p.name
+        name: data
+        for name, data in files_under(run).items()
+        if 'lock' not in Path(name).name
     }

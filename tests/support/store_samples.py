@@ -23,7 +23,9 @@ from parlai_ext.core.schedule import blocks, dialogue_id
 from parlai_ext.store import RunFolder
 
 PARTNERS = ('p1', 'p2')
-OPENERS = tuple(Opener.of([f'hello {n}', f'hi {n}'], 'sample') for n in range(3))
+OPENERS = tuple(
+    Opener.from_utterances([f'hello {n}', f'hi {n}'], 'sample') for n in range(3)
+)
 SHARD_SIZE = 2
 SIGNATURE = 'length|v:1'
 

@@ -69,6 +69,16 @@ class Talker(Agent):
         return Message(id=self.id, text=text, episode_done=False)
 
 
+class SlowStart(Talker):
+    """
+    Sets much up in its first batch, which takes 10 s more.
+    """
+
+    def batch_act(self, observations):
+        CLOCK.now += 0 if self.used['n'] else 10
+        return super().batch_act(observations)
+
+
 class Cached(Talker):
     """
     Half of its replies cost nothing.

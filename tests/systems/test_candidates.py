@@ -13,6 +13,7 @@ from parlai_ext.systems import candidates
 from parlai_ext.systems.candidates import candidates_file, parse_spec, to_download
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.resolve import resolve
+from tests.support.no_network import refuse_connections
 
 SMALLTALK = 'task:ext:smalltalk'
 
@@ -52,7 +53,7 @@ def test_all_labels_once_in_order(talk, tmp_path):
     assert lines_of(candidates_file(spec, str(tmp_path))) == ['no', 'yes']
 
 
-def test_they_are_the_labels_that_parlais_own_script_finds(tmp_path):
+def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
     from parlai.scripts.build_candidates import BuildCandidates
 
     theirs = tmp_path / 'theirs.txt'
@@ -199,12 +200,7 @@ def test_an_unknown_task_names_the_nearest():
 
 
 def test_data_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
-    import requests
-
-    def offline(*args, **kwargs):
-        raise requests.exceptions.ConnectTimeout('no\nroute')
-
-    monkeypatch.setattr(requests.Session, 'request', offline)
+    refuse_connections(monkeypatch)
     with pytest.raises(
         UserError, match="data of task 'convai2' cannot be had"
     ) as caught:
@@ -268,7 +264,7 @@ MADE_UP = {
 
 
 @pytest.mark.parametrize('task', MADE_UP)
-def test_of_the_papers_tasks_data_are_known_and_need_no_network(task, tmp_path):
+def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(task, tmp_path):
     place, files, replies = MADE_UP[task]
     built(tmp_path, *place, **files)
     assert to_download(f'task:{task}', str(tmp_path)) == []

@@ -9,8 +9,8 @@ import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
+import httpx2
 import pytest
-import requests
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.fetch.archives import SPARE_DISK
@@ -127,12 +127,17 @@ def test_two_versions_are_never_mixed(get, server, honest):
     assert get() == BODY[::-1]
 
 
-@pytest.mark.parametrize(
-    'note', ['', '[]', '{', '{"size": 5}', '{"url": 1, "version": "x", "size": 99}']
-)
+@pytest.mark.parametrize('note', [b'', b'"other"', b'"one"\n', b'\xff\x00', None])
 def test_a_damaged_note_means_starting_anew(get, server, tmp_path, note):
     (tmp_path / 'file.part').write_bytes(b'rubbish that is long enough')
-    (tmp_path / 'file.json').write_text(note)
+    if note is not None:
+        (tmp_path / 'file.version').write_bytes(note)
+    assert get() == BODY
+
+
+def test_a_part_that_is_too_long_means_starting_anew(get, server, tmp_path):
+    (tmp_path / 'file.part').write_bytes(bytes(len(BODY) + 1))
+    (tmp_path / 'file.version').write_text(server.etag)
     assert get() == BODY
 
 
@@ -185,9 +190,9 @@ def test_an_archive_must_look_like_one(get, server, tmp_path, content):
 @pytest.mark.parametrize(
     'kind, words, patience',
     [
-        ('holds', 'ReadTimeoutError', {'stall': 0.4}),
+        ('holds', 'hardly sends', {'stall': 0.4}),
         ('drips', 'hardly sends', {'stall': 0.4}),
-        ('slow_head', 'headers', {'connect': 0.2, 'stall': 0.2}),
+        ('slow_head', 'hardly sends', {'connect': 0.2, 'stall': 0.2}),
     ],
 )
 def test_a_server_that_holds_back_is_left(get, server, kind, words, patience):
@@ -207,30 +212,41 @@ def test_no_network_is_reported_at_once(tmp_path, monkeypatch):
 
 def test_a_redirect_on_the_same_server_is_followed_up_to_a_limit(get, server):
     server.statuses, server.location = [301] * 20, '/a/file.bin'
-    with pytest.raises(UserError, match='5 redirects'):
+    with pytest.raises(UserError, match='redirects'):
         get()
     server.statuses = [302]
     assert get() == BODY
 
 
 def test_a_redirect_to_a_file_is_refused(get, server, tmp_path):
-    server.statuses, server.location = [302], 'file:///\x1b[2J'
-    with pytest.raises(UserError, match='file.bin cannot be requested') as caught:
+    server.statuses, server.location = [302], 'file://localhost/etc/passwd'
+    with pytest.raises(UserError, match='redirects to file://localhost/etc/passwd'):
         get()
-    assert '\x1b' not in str(caught.value)  # which would clear the terminal
     assert len(server.asked) == 1
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize('on_the_way', [True, False])
-def test_https_never_leads_to_http(monkeypatch, tmp_path, on_the_way):
-    answer, hop = requests.Response(), requests.Response()
-    answer.url, hop.url = 'https://b.org/x', 'http://a.org/x'
-    answer.history = [hop]
-    answer = answer if on_the_way else hop
-    monkeypatch.setattr(requests.Session, 'get', lambda *args, **kwargs: answer)
+def test_https_never_leads_to_http(monkeypatch, tmp_path):
+    """
+    The plain address is not even asked.
+    """
+    asked = []
+
+    async def respond(self, request):
+        asked.append(str(request.url))
+        return httpx2.Response(302, headers={'Location': 'http://a.org/x'})
+
+    monkeypatch.setattr(httpx2.AsyncHTTPTransport, 'handle_async_request', respond)
     with pytest.raises(UserError, match='redirects to http://a.org/x'):
         FileDownload('https://a.org/x', tmp_path, QUICK).run()
+    assert asked == ['https://a.org/x']
+
+
+def test_an_address_cannot_act_on_the_terminal(get, server):
+    server.statuses, server.location = [302] * 9, '/\x1b[2J'
+    with pytest.raises(UserError) as caught:
+        get()
+    assert '\x1b' not in str(caught.value)  # which would clear it
 
 
 def test_only_http_is_requested(tmp_path):

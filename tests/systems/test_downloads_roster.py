@@ -5,7 +5,6 @@
 import hashlib
 
 import pytest
-import requests
 from parlai.core import build_data
 
 from parlai_ext.commands.check_roster import CheckRoster
@@ -16,6 +15,7 @@ from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.systems.fetch.lock_file import Entry, LockFile
 from tests.support.download_server import QUICK, add_model, seen, tar_of
+from tests.support.no_network import refuse_connections
 
 pytest_plugins = ['tests.support.download_server']
 AGENT = 'repeat_query'
@@ -55,13 +55,7 @@ def test_what_failed_is_not_asked_for_again(models, data, server):
 
 
 def test_a_silent_server_is_asked_once(models, data, server, monkeypatch):
-    asked = []
-
-    def refuse(self, url, **kwargs):
-        asked.append(url)
-        raise requests.exceptions.ConnectTimeout
-
-    monkeypatch.setattr(requests.Session, 'get', refuse)
+    asked = refuse_connections(monkeypatch)
     results = fetch([system('A', 'bad'), system('B', 'good')], data)
     assert len(asked) == 1
     assert all('cannot be reached' in f.reason for f in results)

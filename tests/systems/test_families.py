@@ -123,7 +123,7 @@ def rows_of(name):
     sides = [(name, 'p'), ('p', name)]
     pairings = [Pairing(f'{a}-{b}', a, b, 'bipartite') for a, b in sides]
     return [
-        BatchRow(pairing, Opener.of(pair, 'test'))
+        BatchRow(pairing, Opener.from_utterances(pair, 'test'))
         for pairing, two in zip(pairings, (pairs[:2], pairs[2:]), strict=True)
         for pair in two
     ]
@@ -136,13 +136,13 @@ def test_the_model_is_of_the_true_class(stage, name):
 
 
 @pytest.mark.parametrize('name', ALL)
-def test_its_options_can_stand_in_a_roster_file(stage, name):
+def test_options_can_stand_in_a_roster_file(stage, name):
     opt = stage.opt_of(name)
     assert json.loads(json.dumps(opt)) == opt
 
 
 @pytest.mark.parametrize('name, how', SPEAKERS)
-def test_it_holds_dialogues_on_either_side(stage, name, how):
+def test_a_system_holds_dialogues_on_either_side(stage, name, how):
     for dialogue in stage.held(name, how):
         assert (dialogue.ended_by, dialogue.reason) == (None, None)
         assert len(dialogue.utterances) == 12
@@ -159,7 +159,7 @@ def test_a_batch_says_what_each_row_says_alone(stage, name, how):
 
 
 @pytest.mark.parametrize('name, how', SPEAKERS)
-def test_what_it_says_depends_on_what_it_heard(stage, name, how):
+def test_a_reply_depends_on_the_context(stage, name, how):
     replies = [said(dialogue, name) for dialogue in stage.held(name, how)]
     assert len({first for first, *_ in replies}) > 1
     # a system that is deaf says the same five or so things in every dialogue
@@ -167,7 +167,7 @@ def test_what_it_says_depends_on_what_it_heard(stage, name, how):
 
 
 @pytest.mark.parametrize('name', GENERATORS)
-def test_it_samples(stage, name):
+def test_a_generator_can_sample(stage, name):
     player = stage.player_of(name, 'topk')
     found = play(rows_of(name), {name: player, 'p': stage.partner()}, 6)
     assert [len(d.utterances) for d in found] == [6] * 4
@@ -200,7 +200,7 @@ def test_other_passages_give_other_replies(stage, name, tmp_path):
 
 
 @pytest.mark.parametrize('name', family_fid.FAMILIES)
-def test_without_passages_for_a_context_it_says_something_else(stage, name):
+def test_other_passages_for_a_context_change_the_reply(stage, name):
     # what the retriever finds for one dialogue, given to another
     agent = stage.player_of(name, 'beam').agent
     one, other = (reply(agent, text) for text in ('tea', 'you like rain again'))

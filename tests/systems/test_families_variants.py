@@ -28,7 +28,7 @@ def dialogues(opt):
     rows = []
     for n in LENGTHS:
         texts = [' '.join((WORDS * 3)[k : 2 * k]) for k in n]
-        rows.append(BatchRow(pairing, Opener.of(texts, 'test')))
+        rows.append(BatchRow(pairing, Opener.from_utterances(texts, 'test')))
     together = play(rows, {'a': player}, 8)
     return together, [play([row], {'a': player}, 8)[0] for row in rows]
 
@@ -37,7 +37,7 @@ def dialogues(opt):
 @pytest.mark.parametrize('full', [True, False])
 @pytest.mark.parametrize('name', ['generator', 'bart', 'dialogpt', 'image_seq2seq'])
 @pytest.mark.slow
-def test_blocking_ngrams_of_the_context(tmp_path, name, full, n):
+def test_blocking_ngrams_of_the_context_is_batched_rightly(tmp_path, name, full, n):
     block = {'beam_context_block_ngram': n, 'beam_block_full_context': full}
     together, alone = dialogues({**FAMILIES[name](tmp_path), **BEAM, **block})
     assert together == alone
@@ -47,7 +47,9 @@ def test_blocking_ngrams_of_the_context(tmp_path, name, full, n):
 @pytest.mark.parametrize('kind', ['none', 'concat', 'general', 'dot', 'local'])
 @pytest.mark.parametrize('bidirectional', [True, False])
 @pytest.mark.slow
-def test_attention_of_the_lstm(tmp_path, time, kind, bidirectional):
+def test_every_attention_of_the_lstm_is_batched_rightly(
+    tmp_path, time, kind, bidirectional
+):
     attention = {'attention': kind, 'attention_time': time, 'attention_length': 20}
     opt = {**RECURRENT, **SPEECH, **attention, 'bidirectional': bidirectional}
     path = make_model(tmp_path, 'lstm', 5, {'model': 'seq2seq', **opt})
@@ -59,7 +61,9 @@ def test_attention_of_the_lstm(tmp_path, time, kind, bidirectional):
 @pytest.mark.parametrize('attention', ['basic', 'sqrt', 'multihead'])
 @pytest.mark.parametrize('codes', ['basic', 'sqrt', 'multihead'])
 @pytest.mark.slow
-def test_attention_of_the_polyencoder(tmp_path, kind, attention, codes):
+def test_every_attention_of_the_polyencoder_is_batched_rightly(
+    tmp_path, kind, attention, codes
+):
     path = make_ranker(
         tmp_path,
         polyencoder_type=kind,
@@ -72,7 +76,7 @@ def test_attention_of_the_polyencoder(tmp_path, kind, attention, codes):
 
 @pytest.mark.parametrize('name', ['generator', 'bart', 'dialogpt', 'seq2seq_lstm'])
 @pytest.mark.slow
-def test_contexts_that_are_cut(tmp_path, name):
+def test_contexts_that_are_cut_are_batched_rightly(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
     together, alone = dialogues({**opt, 'truncate': 12, 'text_truncate': 12})
     assert together == alone

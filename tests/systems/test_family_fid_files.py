@@ -144,7 +144,7 @@ def test_an_index_may_be_given_in_three_ways(opt, form, tmp_path):
     assert len(agent.model.retriever.indexer.index_id_to_db_id) == N_PASSAGES
 
 
-def test_no_faiss(opt, monkeypatch):
+def test_missing_faiss_is_one_line(opt, monkeypatch):
     monkeypatch.setattr(family_passages, 'find_spec', lambda name: None)
     found = line(opt)
     assert found == "path_to_index: needs faiss: pip install 'parlai_ext[rag]'"
@@ -158,14 +158,14 @@ def test_no_faiss(opt, monkeypatch):
         ('ids_0', 'path_to_index', '{path}_'),
     ],
 )
-def test_a_file_that_is_not_there(opt, lost, key, start):
+def test_a_missing_file_is_named_with_its_option(opt, lost, key, start):
     [file] = Path(opt['model_file']).parent.rglob(lost)
     file.unlink()
     expected = f'{key}: there is no file {start.format(path=opt[key])}'
     assert line(opt).startswith(expected)
 
 
-def test_numbers_of_another_index(opt):
+def test_the_numbers_of_another_index_are_refused(opt):
     torch.save(['1', '2'], Path(opt['path_to_index']).with_name('ids_0'))
     message = line(opt)
     assert message.startswith(f'path_to_index: {opt["path_to_index"]} has 30 passages,')
@@ -184,17 +184,17 @@ POLY = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8}
         ({'model': 'rag', 'rag_model_type': 'turn'}, 'rag_turn_marginalize: ParlAI'),
     ],
 )
-def test_an_option_that_cannot_be_met(opt, more, start):
+def test_an_option_that_cannot_be_met_is_one_line(opt, more, start):
     assert line(opt, **more).startswith(start)
 
 
-def test_passages_of_another_index(opt):
+def test_the_passages_of_another_index_are_refused(opt):
     write_passages(Path(opt['path_to_dpr_passages']), sentences(N_PASSAGES - 2))
     found = line(opt)
     assert found.startswith('path_to_dpr_passages: passage 29 of the index is not in ')
 
 
-def test_no_tokenizer(opt, monkeypatch):
+def test_a_missing_tokenizer_is_one_line(opt, monkeypatch):
     import huggingface_hub
 
     def offline(*args, **kwargs):
@@ -210,7 +210,7 @@ def test_no_tokenizer(opt, monkeypatch):
 
 
 @pytest.mark.parametrize('change', ['index', 'ids_0', 'tsv', 'vocab.txt'])
-def test_what_it_reads_is_what_it_is(opt, change):
+def test_every_file_that_it_reads_is_part_of_the_identity(opt, change):
     before = identity(System(NAME, opt))
     home = Path(opt['model_file']).parent
     [file] = [p for p in home.rglob('*') if p.is_file() and p.name.endswith(change)]
@@ -218,11 +218,11 @@ def test_what_it_reads_is_what_it_is(opt, change):
     assert identity(System(NAME, opt)) != before
 
 
-def test_where_it_lies_is_not(built, opt):
+def test_the_folder_is_no_part_of_the_identity(built, opt):
     assert identity(System(NAME, built)) == identity(System(NAME, opt))
 
 
-def test_an_index_that_only_the_model_names_is_part_of_it(built, opt):
+def test_an_index_that_only_the_model_names_is_part_of_the_identity(built, opt):
     own = Path(f'{opt["model_file"]}.opt')
     home, there = (Path(o['model_file']).parent for o in (built, opt))
     own.write_text(own.read_text().replace(str(home), str(there)))
@@ -267,7 +267,7 @@ def test_an_index_reaches_no_file_elsewhere(opt, tmp_path):
     load(opt)
 
 
-def test_what_numbers_the_passages_is_data(opt, tmp_path):
+def test_the_file_of_passage_numbers_runs_no_code(opt, tmp_path):
     marker = tmp_path / 'marker'
     numbers = Path(opt['path_to_index']).parent / 'ids_0'
     numbers.write_bytes(in_zip(gadget('exec', marker)))

@@ -5,7 +5,6 @@ Openers through ParlAI: our task, ParlAI's own, and tasks that there are not.
 import logging
 
 import pytest
-import requests
 from parlai.core.params import ParlaiParser
 from parlai.core.teachers import create_task_agent_from_taskname
 from parlai.tasks.empathetic_dialogues.agents import EmpatheticDialoguesTeacher
@@ -13,6 +12,7 @@ from parlai.tasks.empathetic_dialogues.agents import EmpatheticDialoguesTeacher
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener
 from parlai_ext.systems.openers import load_openers
+from tests.support.no_network import refuse_connections
 
 # written for this test, in the manner of the official files: no quoting, candidates
 # in a ninth cell of test rows
@@ -84,7 +84,9 @@ def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path):
     found = load_openers('ext:empathetic_openers', str(tmp_path / 'mine.csv'))
     downloaded = load_openers('ext:empathetic_openers', datapath=datapath)
     assert [o.id for o in found] == [o.id for o in downloaded]
-    assert found[0] == Opener.of(EXPECTED[0], 'ext:empathetic_openers hit:1_conv:2')
+    assert found[0] == Opener.from_utterances(
+        EXPECTED[0], 'ext:empathetic_openers hit:1_conv:2'
+    )
 
 
 def test_one_example_an_episode(datapath):
@@ -131,10 +133,7 @@ def test_the_shipped_openers_are_60_to_100_different_pairs(tmp_path):
 
 
 def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
-    def offline(*args, **kwargs):
-        raise requests.exceptions.ConnectTimeout('no route')
-
-    monkeypatch.setattr(requests.Session, 'get', offline)
+    refuse_connections(monkeypatch)
     with pytest.raises(UserError, match='--openers-file') as caught:
         load_openers('ext:empathetic_openers', datapath=str(tmp_path))
     assert '\n' not in str(caught.value)

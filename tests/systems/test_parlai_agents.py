@@ -13,11 +13,9 @@ import torch
 from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
-from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
 from parlai_ext.systems.system_options import model_path
-from tests.support import family_hf as hf_family
 from tests.support.families import FAMILIES
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 
@@ -61,7 +59,7 @@ def test_another_agent_may_read_the_model_file(generator):
     assert player.respond([player.join()])[0].text == 'ok'
 
 
-def test_voices_share_the_weights(generator):
+def test_participants_share_the_weights(generator):
     player = load_system(System('a', {'model_file': generator}))
     assert player.join().agent.model is player.agent.model
     # ParlAI counts 15,840 parameters; its start token is one int64 more
@@ -131,7 +129,7 @@ def test_one_line_names_system_and_option(generator, opt, line):
         ({'fixed_candidate_vecs': '/no/file'}, 'fixed_candidate_vecs: no file of vec'),
     ],
 )
-def test_one_line_about_candidates(ranker, opt, line):
+def test_a_wrong_candidate_option_is_one_line(ranker, opt, line):
     with pytest.raises(UserError, match=f"^system 'mine': {line}"):
         load_system(System('mine', {'model_file': ranker, **opt}))
 
@@ -164,7 +162,7 @@ def test_a_models_own_options_tell_whether_it_draws(folder):
     assert samples(System('a', {'model_file': path})) is True
 
 
-def test_where_a_zoo_model_will_be():
+def test_a_zoo_model_lies_in_the_data_folder():
     system = System('a', {'model_file': 'zoo:blender/blender_90M/model'})
     expected = Path('/data/models/blender/blender_90M/model')
     assert model_path(system, '/data') == expected
@@ -185,7 +183,10 @@ def test_dialogpt_without_a_model_file_batches_its_clones(tmp_path, monkeypatch)
     opt |= {'gpt2_size': 'small', 'inference': 'beam', 'beam_size': 3}
     player = load_system(System('dialogpt', opt), no_cuda=True)
     in_float64(player.agent)
-    openers = [Opener.of(pair, 'test') for pair in (('hi!', 'you'), ('so', 'a b c d'))]
+    openers = [
+        Opener.from_utterances(pair, 'test')
+        for pair in (('hi!', 'you'), ('so', 'a b c d'))
+    ]
     pairing = Pairing('p', 'dialogpt', 'dialogpt', 'self_play')
     rows = [BatchRow(pairing, opener) for opener in openers]
     together = play(rows, {'dialogpt': player}, 6)
@@ -199,9 +200,3 @@ def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="^system 'far': it cannot be built: raised"):
         load_system(System('far', opt), datapath=str(tmp_path))
-
-
-def test_a_list_of_stop_strings_is_taken_as_it_is(tmp_path):
-    opt = {**hf_family.FAMILIES['hf_causal_plain'](tmp_path), 'stop': ['A, b', 'c']}
-    agent = load_system(System('a', opt)).agent
-    assert ChatStyle.from_options(agent.opt).stop == ('A, b', 'c')

@@ -5,6 +5,7 @@ Malicious model files: each runs code when ParlAI reads it, and none does when g
 import copyreg
 import json
 import pickle
+import tarfile
 import time
 
 import parlai.utils.pickle
@@ -83,6 +84,24 @@ def test_a_malicious_model_file_runs_unguarded_only(name, form, tmp_path, marker
     assert f'model file {path}: refused: it wants to run' in str(caught.value)
     tried(read, path)  # the test could fail: the same file, the guard off
     assert appears(marker)
+
+
+@pytest.mark.parametrize('weights_only', [False, True])
+@pytest.mark.parametrize('kind', [tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_a_tar_changes_no_file_and_hangs_nowhere(kind, weights_only, tmp_path):
+    path, victim = tmp_path / 'model', tmp_path / 'diary'
+    victim.write_text('mine')
+    victim.chmod(0o600)
+    member = tarfile.TarInfo('storages')
+    member.type, member.linkname, member.mode = kind, str(victim), 0o777
+    with tarfile.open(path, 'w:') as tar:
+        tar.addfile(member)
+    with pytest.raises(Refused, match=f'{path}: refused: it is a tar'), guarded():
+        torch.load(path, weights_only=weights_only)
+    assert victim.stat().st_mode & 0o777 == 0o600
+    if kind == tarfile.LNKTYPE:  # the test could fail: the same file, the guard off
+        tried(read, path)
+        assert victim.stat().st_mode & 0o777 == 0o777
 
 
 @pytest.mark.parametrize('name', GADGETS)

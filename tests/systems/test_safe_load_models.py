@@ -4,7 +4,6 @@ Honest model files, in every form that ParlAI has had, are read as ParlAI reads 
 
 import argparse
 import pickle
-import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
@@ -31,7 +30,7 @@ from parlai_ext.systems.safe.load import (
     read_opt,
     read_states,
 )
-from tests.support.malicious_pickles import FORMATS, in_legacy, in_tar, in_zip
+from tests.support.malicious_pickles import FORMATS, in_legacy, in_zip
 from tests.support.tiny_models import SIZES, make_generator, make_ranker, sentences
 
 MINI = sorted((Path(parlai_ext.__file__).parent / 'mini' / 'zoo').glob('*/model'))
@@ -133,21 +132,6 @@ def test_new_and_old_torch_formats_keep_what_is_shared(new, tmp_path):
     assert found['model']._metadata == states['model']._metadata
     found['model']['a'][2, 3] = 99
     assert found['model']['b'][2, 3] == found['model']['c'][1, 3] == 99
-
-
-def test_the_oldest_torch_format_is_read(tmp_path):
-    # as torch 0.1 wrote it: a memory, a tensor of size 2x2 in it, and an object
-    memory = pickle.dumps((1, 'cpu', torch.FloatStorage), 2)
-    numbers = struct.pack('<q4f', 4, 1, 2, 3, 4)
-    storages = pickle.dumps(1, 2) + memory + numbers + pickle.dumps([], 2)
-    of_type = pickle.dumps((2, 1, torch.FloatTensor), 2)
-    sizes = struct.pack('<ii5q', 2, 0, 2, 2, 2, 1, 0)
-    tensors = pickle.dumps(1, 2) + of_type + sizes
-    pickled = b'\x80\x02}X\x05\x00\x00\x00model}X\x01\x00\x00\x00wK\x02Qss.'
-    path = tmp_path / 'model'
-    path.write_bytes(in_tar(pickled, storages, tensors))
-    expected = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    assert torch.equal(read_states(path)['model']['w'], expected)
 
 
 def every_kind():

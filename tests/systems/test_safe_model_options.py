@@ -5,6 +5,7 @@ nothing that the user did not name.
 
 import json
 import pickle
+import socket
 import struct
 import sys
 from pathlib import Path
@@ -352,15 +353,110 @@ def test_a_dictionary_elsewhere_gives_way_to_the_models_own(tmp_path, secret):
         said(path)
 
 
-@pytest.mark.parametrize('key', ['search_server', 'model_name'])
-def test_a_server_or_a_repository_is_for_the_roster_to_name(key, tmp_path, secret):
+@pytest.mark.parametrize(
+    'key, value',
+    [
+        ('model_name', 'a.host/x'),
+        # to these ParlAI adds http:// (rag/retrieve_api.py:117)
+        ('search_server', 'a.host/x'),
+        ('raw_server', 'stranger'),
+        ('opt_server', 'stranger'),
+        ('raw_search_server', 'stranger'),
+        # an address is one under any name
+        ('anything', 'http://a.host'),
+        ('anything', ' ws://a.host'),
+        ('anything', ['x', 'a.host:8080']),
+        ('anything', {'deep': '192.0.2.7'}),
+        ('anything', 'localhost:80'),
+        ('anything', 'stranger:8080/x'),
+    ],
+)
+def test_a_server_or_a_repository_is_for_the_roster_to_name(key, value, tmp_path):
+    plugin.register()
     path = tmp_path / 'model.opt'
-    path.write_text(json.dumps({'model': 'rag', key: 'a.host/x'}))
-    with pytest.raises(Refused, match=f'with {key}, which a roster alone may set'):
+    path.write_text(json.dumps({'model': 'rag', key: value}))
+    named = 'deep' if isinstance(value, dict) else key
+    with pytest.raises(Refused, match=f'with {named}, which a roster alone may set'):
         read_opt(path)
-    assert read_opt(path, roster_opt={key: 'b'})[key] == 'a.host/x'
+    assert read_opt(path, roster_opt={named: 'b'})[key] == value
     path.write_text(json.dumps({'model': 'rag', key: None}))
     assert read_opt(path)['model'] == 'rag'
+
+
+def test_bb3s_search_agent_asks_no_server_that_only_the_model_names(tmp_path):
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        listener.settimeout(0.2)
+        server = f'http://127.0.0.1:{listener.getsockname()[1]}'
+        path = make_generator(home(tmp_path))
+        agent = 'projects.bb3.agents.search_agent:SearchAgent'
+        with_options(path, model=agent, server='default', raw_server=server)
+        with pytest.raises(UserError, match='with raw_server, which a roster alone'):
+            said(path)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+
+
+def test_options_that_name_no_server_and_no_strange_file_stay(
+    tmp_path, secret, monkeypatch
+):
+    # what honest models hold, on the machine where they were trained
+    plugin.register()
+    monkeypatch.chdir(secret.parent)
+    Path('train').touch()
+    opt = {
+        'model': 'rag',
+        'task': 'babi:task10k:1',
+        'gpu': 'cuda:0',
+        'search_server': 'None',
+        'server': 'default',
+        'search_server_timeout': 0,
+        'datatype': 'train',
+        'parlai_home': str(secret.parent),
+        'tensorboard_logdir': str(secret.parent),
+        'model_file': str(secret),
+        'starttime': 'Nov22_05-29',
+        'path_to_index': 'zoo:hallucination/wow_passages/exact',
+        'parlai_version': '1.7.2',
+        'log': 'manifold://bucket/tree/log',
+    }
+    path = tmp_path / 'model.opt'
+    path.write_text(json.dumps(opt))
+    with guarded():
+        assert dict(Opt.load(str(path))) == opt
+
+
+@pytest.mark.parametrize('key', ['fixed_cands_path', 'anything', 'memory_model_file'])
+@pytest.mark.parametrize('nested', [False, True])
+def test_a_file_elsewhere_is_refused_under_any_key(key, nested, tmp_path, secret):
+    path = home(tmp_path) / 'model.opt'
+    own = {key: str(secret)}
+    path.write_text(json.dumps({'model': 'rag', 'deep': [own]} if nested else own))
+    with pytest.raises(Refused, match=f'its own {key} is {secret}'):
+        read_opt(path)
+    assert read_opt(path, roster_opt=own)
+
+
+@pytest.mark.parametrize('ending', ['candidates', 'dict', 'opt'])
+def test_a_link_beside_a_model_to_a_file_elsewhere_is_refused(ending, tmp_path, secret):
+    path = Path(make_ranker(home(tmp_path)))
+    link = Path(f'{path}.{ending}')
+    moved = secret.parent / link.name
+    if link.exists():
+        link.rename(moved)
+    else:
+        moved.write_text(SECRET)
+    link.symlink_to(moved)
+    with pytest.raises(UserError, match=f'{link} is a link to a file that is not'):
+        loaded(str(path))
+
+
+def test_a_model_that_is_linked_with_all_its_files_is_read(tmp_path):
+    path = Path(make_generator(home(tmp_path)))
+    elsewhere = tmp_path / 'links'
+    elsewhere.mkdir()
+    for file in path.parent.glob(f'{path.name}*'):
+        (elsewhere / file.name).symlink_to(file)
+    assert loaded(str(elsewhere / path.name))
 
 
 def test_a_model_may_name_the_repository_that_parlai_tunes(tmp_path):

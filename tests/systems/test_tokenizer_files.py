@@ -30,7 +30,7 @@ def bart(tmp_path):
 
 
 @pytest.mark.parametrize('named', [True, False])
-def test_it_is_to_be_downloaded(bart, named):
+def test_a_missing_tokenizer_is_to_be_downloaded(bart, named):
     given = bart[0].opt if named else {**bart[0].opt, 'model': None}
     found = resolve(System('b', given))
     assert found.status == 'download'
@@ -38,7 +38,7 @@ def test_it_is_to_be_downloaded(bart, named):
     assert found.besides[0].endswith('gpt2_bpe/encoder.json')
 
 
-def test_it_is_fetched(bart, server, monkeypatch, tmp_path):
+def test_a_missing_tokenizer_is_fetched(bart, server, monkeypatch, tmp_path):
     system, files = bart
     for name, content in files.items():
         server.files[f'/bpe/{name}'] = content
@@ -52,7 +52,7 @@ def test_it_is_fetched(bart, server, monkeypatch, tmp_path):
     load_system(system)
 
 
-def test_its_absence_is_one_line(bart, server, monkeypatch):
+def test_a_tokenizer_that_cannot_be_fetched_is_one_line(bart, server, monkeypatch):
     for key in 'DEFAULT_VOCAB_BPE', 'DEFAULT_ENCODER_JSON':
         monkeypatch.setattr(Gpt2BpeHelper, key, f'{server.url}/{key}')
     [found] = download_systems([bart[0]], settings=QUICK)

@@ -55,6 +55,6 @@ def test_a_trusted_file_runs_and_is_in_the_manifest(tmp_path):
     assert list(manifest['trusted']) == ['knows']
 
 
-def test_what_is_trusted_must_be_there(tmp_path):
+def test_a_trusted_file_must_be_there(tmp_path):
     with pytest.raises(UserError, match='--trust-model-code: there is no file /no/m'):
         collected(tmp_path, '/no/m', trust_model_code=['/no/m'])

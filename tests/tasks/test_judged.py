@@ -3,11 +3,9 @@
 """
 
 import json
-from itertools import pairwise
 
 import pytest
 from parlai.core.loader import load_teacher_module
-from parlai.core.metrics import Metric
 from parlai.scripts.eval_model import EvalModel
 from scipy import stats
 
@@ -20,7 +18,6 @@ from parlai_ext.tasks.judged.metrics import metrics
 from parlai_ext.tasks.judged.qualities import quality_pairs
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
-from tests.support.tiny_models import make_generator, sentences
 
 NUMBERS = ('spearman', 'pearson')
 
@@ -72,13 +69,13 @@ def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):
     assert kind({'datatype': 'valid', **files}).get(0)['text'] == 'b'
 
 
-def test_who_is_no_scorer_is_told_so(tmp_path):
+def test_an_agent_that_is_no_scorer_is_refused(tmp_path):
     path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
     with pytest.raises(UserError, match='RepeatQueryAgent is no scorer'):
         EvalModel.main(model='repeat_query', task='ext:judged', judged_file=path)
 
 
-def test_a_scorer_of_other_things_is_told_so(tmp_path):
+def test_a_scorer_without_a_judged_dimension_is_refused(tmp_path):
     path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
     teacher = teacher_of('fed_turn', path)
     teacher.act()
@@ -196,46 +193,6 @@ def test_error_recovery_counts_what_people_said_in_words():
     found = [report[f'Error recovery/{k}'].value() for k in ('n', 'dropped', 'strings')]
     # PROVENANCE: 154 strings, and one dialogue without any number
     assert found == [124, 1, 154]
-
-
-@pytest.fixture(scope='module')
-def model_file(tmp_path_factory):
-    return make_generator(tmp_path_factory.mktemp('judge'), label_truncate=32)
-
-
-def judged_file(folder, n=9):
-    said = sentences(n + 2)
-    return written(
-        folder,
-        *(
-            turn(
-                f'User: {a}\nSystem: {b}\nUser: {c}', f'System: {a}', Wit=[i % 4, i % 3]
-            )
-            for i, ((a, b), c) in enumerate(zip(pairwise(said), said[2:], strict=False))
-        ),
-    )
-
-
-@pytest.mark.parametrize('batchsize', [1, 4])
-def test_eval_model_prints_correlations(tmp_path, capsys, model_file, batchsize):
-    followups = tmp_path / 'own.yaml'
-    followups.write_text(
-        f'dimensions: {{Wit: {{negative: [{sentences(1, seed=9)[0]}]}}}}'
-    )
-    report = EvalModel.main(
-        model='ext:fed',
-        task='ext:judged:fed_turn',
-        judged_file=judged_file(tmp_path),
-        judge_model_file=model_file,
-        followups=str(followups),
-        batchsize=batchsize,
-    )
-    found = {k: v.value() if isinstance(v, Metric) else v for k, v in report.items()}
-    assert (found['exs'], found['Wit/n'], found['Wit/dropped']) == (9, 9, 0)
-    for name in NUMBERS:
-        assert -1 <= found[f'Wit/{name}_low'] < found[f'Wit/{name}_high'] <= 1
-    shown = capsys.readouterr().out
-    assert 'spearman_low' in shown and 'Wit' in shown
 
 
 def test_contexts_that_the_judge_cut_are_counted(tmp_path):

@@ -76,9 +76,9 @@ class JudgedCard:
         file = DataFile(str(path), f'{self.file} of {self.source}', self.level, columns)
         items = tuple(READERS[self.format](file))
         if not items:
-            what = 'with' if self.level == 'turn' else 'without'
+            with_or_without = 'with' if self.level == 'turn' else 'without'
             raise UserError(
-                f'{file}: no judged {self.level}s ({what} a response) in it'
+                f'{file}: no judged {self.level}s ({with_or_without} a response) in it'
             )
         self._check(file, items)
         return JudgedSet(
@@ -138,10 +138,10 @@ def read_card(name: str) -> JudgedCard:
 
     :raises UserError: names file, line and key of the first mistake.
     """
-    own = name.endswith(('.yaml', '.yml'))
-    if not own and name not in card_names():
+    is_file = name.endswith(('.yaml', '.yml'))
+    if not is_file and name not in card_names():
         raise UserError(f'judged set {name!r}: {nearest(name, card_names())}')
-    path = Path(name) if own else zoo_configs.HOME / 'judged' / f'{name}.yaml'
+    path = Path(name) if is_file else zoo_configs.HOME / 'judged' / f'{name}.yaml'
     doc = read_file(path)
     data = doc.mapping(doc.data, (), KEYS, 'a judged set')
     for key in NEEDED:

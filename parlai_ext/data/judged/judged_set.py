@@ -116,7 +116,8 @@ class JudgedSet:
 
     def groups(self) -> list[int]:
         """
-        Return a number for each item, the same for items that are drawn together.
+        Return the group of each item as a number: a bootstrap draws the items of a
+        group together.
         """
         if self.unit == 'context':
             numbers: dict[tuple[str, ...], int] = {}
@@ -131,12 +132,14 @@ class JudgedSet:
         """
         annotations: dict[str, dict[str, list[Annotation]]] = {}
         for item in self.items:
-            own = annotations.setdefault(item.system, defaultdict(list))
+            by_quality = annotations.setdefault(item.system, defaultdict(list))
             for quality, given in item.annotations.items():
-                own[quality] += given
+                by_quality[quality] += given
         systems = (
-            JudgedItem(name, (), None, name, {q: tuple(a) for q, a in own.items()})
-            for name, own in annotations.items()
+            JudgedItem(
+                name, (), None, name, {q: tuple(a) for q, a in by_quality.items()}
+            )
+            for name, by_quality in annotations.items()
         )
         about = (self.name, self.title, self.source, self.licence, 'system')
         names = self.dimension_names
@@ -145,7 +148,8 @@ class JudgedSet:
 
 def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:
     """
-    Return a number for each turn with its context, the same within one dialogue.
+    Return the number of each turn's dialogue: turns whose contexts continue each other
+    are of one dialogue.
 
     Turns of one dialogue begin alike: one, its context included, begins the next.
     """
@@ -153,9 +157,9 @@ def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:
     root: tuple[str, ...] | None = None
     number = -1
     # sorted, a beginning comes right before everything that continues it
-    for place in sorted(range(len(turns)), key=lambda i: turns[i]):
-        utterances = turns[place]
+    for index in sorted(range(len(turns)), key=lambda i: turns[i]):
+        utterances = turns[index]
         if root is None or utterances[: len(root)] != root:
             root, number = utterances, number + 1
-        numbers[place] = number
+        numbers[index] = number
     return numbers

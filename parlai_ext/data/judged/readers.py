@@ -47,11 +47,11 @@ class DataFile:
     def __str__(self) -> str:
         return f'--judged-file {self.path}'
 
-    def error(self, place: int, problem: str) -> UserError:
+    def error(self, item_number: int, problem: str) -> UserError:
         """
         Return the error that names the file and the object (from 1).
         """
-        return UserError(f'{self}: object {place}: {problem}')
+        return UserError(f'{self}: object {item_number}: {problem}')
 
     def read_json(self, kind: type) -> Any:
         """
@@ -64,8 +64,8 @@ class DataFile:
         except (ValueError, RecursionError) as e:
             raise UserError(f'{self}: not JSON: {e}') from None
         if not isinstance(data, kind):
-            what = 'a list of objects' if kind is list else 'an object of lists'
-            raise UserError(f'{self}: {what} is expected, as in {self.official}')
+            expected = 'a list of objects' if kind is list else 'an object of lists'
+            raise UserError(f'{self}: {expected} is expected, as in {self.official}')
         return data
 
 
@@ -75,12 +75,12 @@ def read_fed(file: DataFile) -> Iterator[JudgedItem]:
 
     Every line of a context and of a response is an utterance.
     """
-    for place, raw in enumerate(file.read_json(list), 1):
+    for item_number, raw in enumerate(file.read_json(list), 1):
         if not isinstance(raw, dict):
-            raise file.error(place, f'an object is expected, not {raw!r:.40}')
+            raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
         keys = ('context', 'response') if 'response' in raw else ('context',)
-        texts = [_text(file, place, raw, key) for key in keys]
-        annotations = _annotations(file, place, raw.get('annotations'))
+        texts = [_text(file, item_number, raw, key) for key in keys]
+        annotations = _annotations(file, item_number, raw.get('annotations'))
         if (file.level == 'turn') == (len(keys) == 2):
             lines = tuple(
                 _without_speaker(line) for text in texts for line in text.split('\n')
@@ -88,35 +88,35 @@ def read_fed(file: DataFile) -> Iterator[JudgedItem]:
             turn = file.level == 'turn'
             context, response = (lines[:-1], lines[-1]) if turn else (lines, None)
             system = str(raw.get('system'))
-            yield JudgedItem(str(place), context, response, system, annotations)
+            yield JudgedItem(str(item_number), context, response, system, annotations)
 
 
 def read_dstc10(file: DataFile) -> Iterator[JudgedItem]:
     """
-    Yield the items of an organisers' ``*_eval.json``.
+    Yield the items of an ``*_eval.json`` of DSTC10's organisers: a list of objects.
     """
-    for place, raw in enumerate(file.read_json(list), 1):
-        yield _item(file, place, raw)
+    for item_number, raw in enumerate(file.read_json(list), 1):
+        yield _item(file, item_number, raw)
 
 
 def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
     """
-    Yield the items of an organisers' test set, whose columns are lists.
+    Yield the items of a test set of DSTC10's organisers, whose columns are lists.
 
     Only the qualities of the card are read; others have added columns of their own.
     """
     data = file.read_json(dict)
     names = ('contexts', 'responses', 'reference', 'models', 'scores')
     columns = [data.get(name) for name in names]
-    if not all(isinstance(own, list) for own in columns):
+    if not all(isinstance(column, list) for column in columns):
         raise UserError(f'{file}: lists {", ".join(names)} are expected')
-    for place, row in enumerate(zip(*columns, strict=True), 1):
+    for item_number, row in enumerate(zip(*columns, strict=True), 1):
         context, response, references, model, scores = row
         if not isinstance(scores, dict):
-            raise file.error(place, 'key scores: an object is expected')
+            raise file.error(item_number, 'key scores: an object is expected')
         means = {q: [number(str(scores[q]))] for q in file.columns if q in scores}
         raw = {'context': context, 'response': response, 'reference': references}
-        yield _item(file, place, {**raw, 'model': model, 'annotations': means})
+        yield _item(file, item_number, {**raw, 'model': model, 'annotations': means})
 
 
 def read_own(file: DataFile) -> Iterator[JudgedItem]:
@@ -126,13 +126,15 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     if file.path.endswith('.csv'):
         yield from _own_rows(file)
         return
-    for place, line in enumerate(read_utf8(file.path, '--judged-file ').split('\n'), 1):
+    for line_number, line in enumerate(
+        read_utf8(file.path, '--judged-file ').split('\n'), 1
+    ):
         if line.strip():
             try:
                 raw = json.loads(line)
             except (ValueError, RecursionError) as e:
-                raise UserError(f'{file}:{place}: not JSON: {e}') from None
-            yield _item(file, place, raw)
+                raise UserError(f'{file}:{line_number}: not JSON: {e}') from None
+            yield _item(file, line_number, raw)
 
 
 def _own_rows(file: DataFile) -> Iterator[JudgedItem]:
@@ -153,16 +155,18 @@ def _own_rows(file: DataFile) -> Iterator[JudgedItem]:
         given = annotations.setdefault(key, {}).setdefault(quality, [])
         annotator = row.get('annotator') or str(len(given))
         given.append(Annotation(annotator, number(row['value'])))
-    for place, (key, row) in enumerate(firsts.items(), 1):
+    for item_number, (key, row) in enumerate(firsts.items(), 1):
         raw: dict[str, Any] = {**row, 'reference': row.get('reference', '').split('\n')}
         raw['response'] = row.get('response') or None
-        own = {quality: tuple(given) for quality, given in annotations[key].items()}
-        yield _item(file, place, {**raw, 'annotations': {}}, own)
+        own_annotations = {
+            quality: tuple(given) for quality, given in annotations[key].items()
+        }
+        yield _item(file, item_number, {**raw, 'annotations': {}}, own_annotations)
 
 
 def _item(
     file: DataFile,
-    place: int,
+    item_number: int,
     raw: Any,
     annotations: Mapping[str, tuple[Annotation, ...]] | None = None,
 ) -> JudgedItem:
@@ -170,48 +174,52 @@ def _item(
     Return the item of one object; the organisers' sets differ a little in their keys.
     """
     if not isinstance(raw, dict):
-        raise file.error(place, f'an object is expected, not {raw!r:.40}')
+        raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
     if isinstance(dialog := raw.get('dialog'), list):
-        context = tuple(_text(file, place, turn, 'text').strip() for turn in dialog)
+        context = tuple(
+            _text(file, item_number, turn, 'text').strip() for turn in dialog
+        )
     else:
-        context = _lines(file, place, raw, 'context')
+        context = _lines(file, item_number, raw, 'context')
     response = None
     if file.level == 'turn':
-        response = _without_speaker(_text(file, place, raw, 'response').strip())
-    facts = _lines(file, place, raw, 'fact')
+        response = _without_speaker(_text(file, item_number, raw, 'response').strip())
+    facts = _lines(file, item_number, raw, 'fact')
     persona = tuple(
         line.removeprefix(PERSONA).strip() for line in facts if line.startswith(PERSONA)
     )
-    known = [line for line in facts if not line.startswith((PERSONA, NO_FACT))]
+    plain_facts = [line for line in facts if not line.startswith((PERSONA, NO_FACT))]
     if annotations is None:
-        annotations = _annotations(file, place, raw.get('annotations'))
+        annotations = _annotations(file, item_number, raw.get('annotations'))
     return JudgedItem(
-        str(raw.get('item') or raw.get('dialogue_id') or place),
+        str(raw.get('item') or raw.get('dialogue_id') or item_number),
         context,
         response,
         str(next((raw[key] for key in SYSTEM_KEYS if raw.get(key)), '')),
         annotations,
-        _lines(file, place, raw, 'reference'),
-        '\n'.join(known) or None,
+        _lines(file, item_number, raw, 'reference'),
+        '\n'.join(plain_facts) or None,
         persona,
     )
 
 
 def _annotations(
-    file: DataFile, place: int, raw: Any
+    file: DataFile, item_number: int, raw: Any
 ) -> dict[str, tuple[Annotation, ...]]:
     """
     Return the annotations of an object: by quality a list of answers, or a mean.
     """
     if not isinstance(raw, dict):
-        what = 'qualities with lists are expected'
-        raise file.error(place, f'key annotations: {what}')
+        expected = 'qualities with lists are expected'
+        raise file.error(item_number, f'key annotations: {expected}')
     annotations = {}
     for name, answers in raw.items():
         if _is_number(answers):
             answers = [answers]
         if not isinstance(answers, list):
-            raise file.error(place, f'key annotations: {name}: a list is expected')
+            raise file.error(
+                item_number, f'key annotations: {name}: a list is expected'
+            )
         annotations[file.columns.get(name, name)] = tuple(
             Annotation(str(i), float(answer) if _is_number(answer) else None)
             for i, answer in enumerate(answers)
@@ -230,15 +238,15 @@ def _is_number(answer: Any) -> bool:
     )
 
 
-def _text(file: DataFile, place: int, raw: Any, key: str) -> str:
+def _text(file: DataFile, item_number: int, raw: Any, key: str) -> str:
     value = raw.get(key) if isinstance(raw, dict) else None
     if not isinstance(value, str):
-        raise file.error(place, f'key {key}: a text is expected')
+        raise file.error(item_number, f'key {key}: a text is expected')
     return value
 
 
 def _lines(
-    file: DataFile, place: int, raw: Mapping[str, Any], key: str
+    file: DataFile, item_number: int, raw: Mapping[str, Any], key: str
 ) -> tuple[str, ...]:
     """
     Return the lines of a text or of a list of texts, without empty ones.
@@ -246,7 +254,9 @@ def _lines(
     value = raw.get(key) or ''
     texts = value if isinstance(value, list) else [value]
     if not all(isinstance(text, str) for text in texts):
-        raise file.error(place, f'key {key}: a text or a list of texts is expected')
+        raise file.error(
+            item_number, f'key {key}: a text or a list of texts is expected'
+        )
     lines = (line.strip() for text in texts for line in text.split('\n'))
     return tuple(_without_speaker(line).strip() for line in lines if line)
 

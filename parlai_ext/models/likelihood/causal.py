@@ -126,6 +126,10 @@ class Causal:
         return answers
 
     def _to_tokens(self, question: Question) -> TokenQuestion:
+        """
+        Return a question as token ids. The context loses its oldest tokens if it does
+        not fit into the model's positions together with the longest continuation.
+        """
         context: tuple[int, ...] = ()
         cut, given = 0, question.context
         # without a vectorizer, a context of texts counts as empty
@@ -232,7 +236,8 @@ def sequence_logprobs(pack: Pack, logprobs: Sequence[float]) -> Rows:
 
 def reserved_positions(positions: int) -> int:
     """
-    Return how many positions a context leaves free, needed or not.
+    Return how many of a model's positions are kept free for continuations, so that
+    contexts are cut alike whatever follows.
     """
     return min(REPLY, positions // 4)
 
@@ -274,10 +279,10 @@ class TreeMasks:
         :raises UserError: if one of its layers cannot read a tree.
         """
         config = model.config.get_text_config()
-        if (why := unreadable_part(config)) is not None:
+        if (part := unreadable_part(config)) is not None:
             raise UserError(
-                f'{type(model).__name__}: {why} cannot read a tree of continuations; a '
-                'model with position ids and a mask of its own would do'
+                f'{type(model).__name__}: {part} cannot read a tree of continuations; '
+                'a model with position ids and a mask of its own would do'
             )
         window = getattr(config, 'sliding_window', None)
         kinds = getattr(config, 'layer_types', None)
@@ -304,6 +309,10 @@ class TreeMasks:
         return masks if len(masks) > 1 else masks[self.kinds[0]]
 
     def _cast(self, seen: torch.Tensor) -> torch.Tensor:
+        """
+        Return a mask of truth values in the form that the model takes: as it is, or as
+        numbers to add.
+        """
         if self.additive is None:
             return seen
         least = torch.finfo(self.additive).min
@@ -354,8 +363,8 @@ class OutputLayer:
         :param inputs: the keyword arguments of the model.
         """
         asked = sorted(set(rows))
-        place = {row: i for i, row in enumerate(asked)}
-        at = torch.tensor([place[row] for row in rows])
+        place_of_row = {row: i for i, row in enumerate(asked)}
+        at = torch.tensor([place_of_row[row] for row in rows])
         ids = torch.tensor(tokens)
         with torch.inference_mode():
             if not self.plain:  # the model changes its logits after the layer
@@ -391,8 +400,8 @@ def _only_rows(
     layer: torch.nn.Module, rows: Sequence[int], num_passed: int | None = None
 ) -> Iterator[list[torch.Tensor]]:
     """
-    Give a layer only these rows of the flattened batch, and yield a list that holds
-    them, as one tensor, once the model has run.
+    Restrict a layer to some rows of the flattened batch. After the model has run, the
+    yielded list holds those rows as one tensor.
 
     :param num_passed: give the layer only the first so many of them; the list holds
         them all.

@@ -41,10 +41,10 @@ def check_causal(judge: Causal) -> Causal:
     except Exception as e:
         if isinstance(e, UserError) or is_out_of_memory(e):
             raise
-        why = ' '.join(str(e).split())[:120]
+        problem = ' '.join(str(e).split())[:120]
         raise UserError(
-            f'{name} cannot read a tree of continuations ({type(e).__name__}: {why}); '
-            'use a model that takes position ids and a mask'
+            f'{name} cannot read a tree of continuations ({type(e).__name__}: '
+            f'{problem}); use a model that takes position ids and a mask'
         ) from e
     if not difference <= TOLERANCE.get(judge.model.dtype, HALF):
         raise UserError(
@@ -92,9 +92,9 @@ def plain_logprobs(
     ids = torch.tensor([context + continuation], device=judge.device)
     with torch.inference_mode():
         logits = judge.model(input_ids=ids).logits[0].double()
-    own = torch.log_softmax(logits[len(context) - 1 : -1], dim=1)
-    at = ids[0, len(context) :, None].to(own.device)
-    logprobs: list[float] = own.gather(1, at)[:, 0].tolist()
+    rows = torch.log_softmax(logits[len(context) - 1 : -1], dim=1)
+    at = ids[0, len(context) :, None].to(rows.device)
+    logprobs: list[float] = rows.gather(1, at)[:, 0].tolist()
     return logprobs
 
 

@@ -131,15 +131,15 @@ class EncoderDecoder:
             continuation_ids(self.vectorizer, q.continuations) for q in questions
         ]
         wanted: dict[Tokens, dict[Tokens, None]] = {}
-        for (ids, _), own in zip(contexts, replies, strict=True):
-            if own:
-                wanted.setdefault(ids, {}).update(dict.fromkeys(own))
+        for (ids, _), replies_here in zip(contexts, replies, strict=True):
+            if replies_here:
+                wanted.setdefault(ids, {}).update(dict.fromkeys(replies_here))
         logprobs = self._score_contexts(wanted)
         return [
-            Answer(tuple(logprobs[ids][reply] for reply in own), None, cut)
-            if own
+            Answer(tuple(logprobs[ids][reply] for reply in replies_here), None, cut)
+            if replies_here
             else Answer((), None, cut)
-            for (ids, cut), own in zip(contexts, replies, strict=True)
+            for (ids, cut), replies_here in zip(contexts, replies, strict=True)
         ]
 
     def _score_contexts(
@@ -151,8 +151,8 @@ class EncoderDecoder:
         contexts = list(wanted)
         trees = [self._trees(tuple(wanted[ids])) for ids in contexts]
         widths = [
-            len(ids) + max(len(tree.tokens) for tree in own)
-            for ids, own in zip(contexts, trees, strict=True)
+            len(ids) + max(len(tree.tokens) for tree in context_trees)
+            for ids, context_trees in zip(contexts, trees, strict=True)
         ]
 
         def score_group(group: list[int]) -> list[Logprobs]:
@@ -175,7 +175,9 @@ class EncoderDecoder:
         most = max(map(len, trees))
         encoded = self.model.encode(self._padded(contexts), keys_values=most > 1)
         for k in range(most):
-            rows = [i for i, own in enumerate(trees) if len(own) > k]
+            rows = [
+                i for i, context_trees in enumerate(trees) if len(context_trees) > k
+            ]
             part = encoded
             if len(rows) < len(contexts):
                 part = self.model.select(encoded, self._tensor(rows))
@@ -205,9 +207,9 @@ class EncoderDecoder:
             torch.from_numpy(np.concatenate([tree.targets for tree in trees])),
             max(1, LOGITS // self.model.vocabulary),
         )
-        rest = iter(logprobs.tolist())
+        numbers = iter(logprobs.tolist())
         return [
-            {ids: tuple(islice(rest, len(ids))) for ids in tree.continuations}
+            {ids: tuple(islice(numbers, len(ids))) for ids in tree.continuations}
             for tree in trees
         ]
 

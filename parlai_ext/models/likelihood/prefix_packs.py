@@ -105,6 +105,10 @@ class Pack:
 
     def _want(self, key: tuple[int, int], nodes: Iterable[int], ids: Ids) -> None:
         # the last node of a context that is told predicts none of its tokens
+        """
+        Note which edges of the tree (a node and the token after it) make up one
+        sequence.
+        """
         pairs = zip(nodes, ids, strict=False)
         self.rows[key] = [self.edges.setdefault(p, len(self.edges)) for p in pairs]
 
@@ -135,7 +139,7 @@ def pack_questions(
 
 def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[Pack]:
     """
-    Return packs, one tree each, that hold all these parts.
+    Return packs, one tree each, that hold all these parts of questions.
 
     A part whose tree would be too large is divided into pieces. Sorted by context, a
     piece joins the tree of the piece before it if that is cheaper than a tree alone.
@@ -169,7 +173,8 @@ def _is_cheaper_joined(pack: Pack, other: Pack, costs: TreeCosts) -> bool:
 
 def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
     """
-    Yield a part in pieces, each with a tree of about the best size.
+    Divide a part of a question whose tree would be too large into parts of about the
+    best size.
     """
     replies = sorted(part.replies, key=lambda reply: reply[1])
     inner = [ids[:-1] for _, ids in replies]

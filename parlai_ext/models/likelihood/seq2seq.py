@@ -71,16 +71,16 @@ class Seq2Seq:
             use_cache=True,
         )
         layers = decoded.past_key_values.cross_attention_cache.layers
-        own = tuple((layer.keys, layer.values) for layer in layers)
-        return EncodedContexts(states, mask, own)
+        layer_keys_values = tuple((layer.keys, layer.values) for layer in layers)
+        return EncodedContexts(states, mask, layer_keys_values)
 
     def select(self, encoded: EncodedContexts, rows: torch.Tensor) -> EncodedContexts:
         """
         Return the encoded contexts of these rows.
         """
         layers = [SelectedRows(layer, rows) for layer in encoded.keys_values]
-        own = tuple((layer.keys, layer.values) for layer in layers)
-        return EncodedContexts(encoded.states[rows], encoded.mask[rows], own)
+        keys_values = tuple((layer.keys, layer.values) for layer in layers)
+        return EncodedContexts(encoded.states[rows], encoded.mask[rows], keys_values)
 
     def decode(
         self,
@@ -107,6 +107,11 @@ class Seq2Seq:
     def _decode_paths(
         self, encoded: EncodedContexts, ys: torch.Tensor, rows: torch.Tensor
     ) -> torch.Tensor:
+        """
+        Return the decoder's output for paths from root to leaf: path ``ys[i]`` belongs
+        to the context ``rows[i]``, whose cross-attention keys and values are used
+        again.
+        """
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         layers: list[Any] = [SelectedRows(layer, rows) for layer in encoded.keys_values]
         cache.cross_attention_cache.layers = layers
@@ -131,7 +136,8 @@ class Seq2Seq:
 
 def root_paths(mask: torch.Tensor) -> tuple[list[int], list[list[int]]]:
     """
-    Return, for each leaf of each tree, the tree's index and the nodes from its root.
+    Return, for each leaf of each tree, the tree's index and the nodes from the root to
+    the leaf.
 
     :param mask: ``[trees, nodes, nodes]``; a node comes after those that it follows,
         the root of a tree is its first, and padding does not see it.
@@ -169,8 +175,10 @@ def check_seq2seq(model: Seq2Seq) -> Seq2Seq:
             ours = model.logits(hidden[0]).log_softmax(-1)
             theirs = model.model(input_ids=xs, decoder_input_ids=whole).logits[0]
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as e:
-        why = ' '.join(str(e).split())[:200]
-        raise UserError(f'{kind} cannot be asked as an encoder-decoder: {why}') from e
+        problem = ' '.join(str(e).split())[:200]
+        raise UserError(
+            f'{kind} cannot be asked as an encoder-decoder: {problem}'
+        ) from e
     difference = (ours - theirs.log_softmax(-1)).abs().max().item()
     if not difference <= TOLERANCE.get(ours.dtype, 1e-3):
         raise UserError(

@@ -102,7 +102,8 @@ def all_but_function_words(dialogue: Dialogue) -> dict[str, str]:
 
 def content_words_by_tags(dialogue: Dialogue, tagger: Tagger) -> dict[str, str]:
     """
-    Return the words that the tagger once takes for content words.
+    Return the words that the tagger tags as nouns, verbs or adjectives, with their
+    concepts.
     """
     stems: dict[str, str] = {}
     for text in dict.fromkeys(u.text for u in dialogue.utterances):
@@ -210,15 +211,15 @@ def important_concepts(
     texts: Sequence[str], concepts: Mapping[str, str], share: float
 ) -> set[str]:
     """
-    Return this share of the concepts, those that the fewest turns mention.
+    Return the rarest concepts: a share of all, those that the fewest turns mention.
 
     Rare first is high inverse document frequency first. Among equals, the concept
     that was found first goes first.
     """
-    known = dict.fromkeys(concepts.values(), 0)
+    num_turns = dict.fromkeys(concepts.values(), 0)
     for text in texts:
         for concept in set(stems(text)):
-            if concept in known:
-                known[concept] += 1
-    ordered = sorted(known, key=lambda concept: known[concept])
+            if concept in num_turns:
+                num_turns[concept] += 1
+    ordered = sorted(num_turns, key=lambda concept: num_turns[concept])
     return {c for rank, c in enumerate(ordered) if rank < len(ordered) * share}

@@ -19,9 +19,9 @@ MEANS = ('fluency', 'specificity')
 
 
 @dataclass(frozen=True)
-class Game:
+class GameValues:
     """
-    What a game gives: by turn and dimension, and by side (even, odd) and dimension.
+    The values of one game, by turn and dimension and by side (even, odd) and dimension.
 
     `echoes` and `recalls` say which earlier turn a penalty or bonus is for.
     """
@@ -36,17 +36,18 @@ def raw_scores(
     dialogue: Dialogue, rules: ChatMatchOptions, material: Material
 ) -> dict[str, dict[str, float | None]]:
     """
-    Return each system's raw values of one game, by dimension; one for a self-chat.
+    Return each system's raw scores of one game, by dimension. A self-chat has one
+    system.
 
     Everything is `None` where the dialogue is no game.
     """
     names = speakers(dialogue)
-    if misfit(dialogue):
+    if why_no_game(dialogue):
         return {name: dict.fromkeys(DIMENSIONS) for name in names}
-    values = values_by_speaker(names, play(dialogue, rules, material))
+    values = values_by_speaker(names, game_values(dialogue, rules, material))
     return {
-        name: {dimension: value.value for dimension, value in own.items()}
-        for name, own in values.items()
+        name: {dimension: value.value for dimension, value in side.items()}
+        for name, side in values.items()
     }
 
 
@@ -57,7 +58,7 @@ def speakers(dialogue: Dialogue) -> list[str]:
     return list(dict.fromkeys(u.speaker for u in dialogue.utterances))
 
 
-def misfit(dialogue: Dialogue) -> str | None:
+def why_no_game(dialogue: Dialogue) -> str | None:
     """
     Return why a dialogue is no game of two sides in turns; `None` when it is one.
 
@@ -75,9 +76,11 @@ def misfit(dialogue: Dialogue) -> str | None:
     return None
 
 
-def play(dialogue: Dialogue, rules: ChatMatchOptions, material: Material) -> Game:
+def game_values(
+    dialogue: Dialogue, rules: ChatMatchOptions, material: Material
+) -> GameValues:
     """
-    Return what the turns of a game give; it must be no `misfit`.
+    Return the values of a game; the dialogue must be one (see `why_no_game`).
     """
     texts = [utterance.text for utterance in dialogue.utterances]
     echoes = find_echoes(texts, rules)
@@ -86,12 +89,14 @@ def play(dialogue: Dialogue, rules: ChatMatchOptions, material: Material) -> Gam
     even, odd = (side_values(turns[start::2], rules) for start in range(SIDES))
     if rules.manner.swaps:
         even, odd = swap_sides(even, odd, turns)
-    return Game(turns, (even, odd), echoes, recalls)
+    return GameValues(turns, (even, odd), echoes, recalls)
 
 
-def values_by_speaker(names: Sequence[str], game: Game) -> dict[str, dict[str, Value]]:
+def values_by_speaker(
+    names: Sequence[str], game: GameValues
+) -> dict[str, dict[str, Value]]:
     """
-    Return the sides' values under the speakers' names.
+    Return the values of the two sides under the speakers' names.
 
     In a self-chat both sides are one: counts are added, means averaged.
     """
@@ -102,6 +107,9 @@ def values_by_speaker(names: Sequence[str], game: Game) -> dict[str, dict[str, V
 
 
 def _joined(dimension: str, first: Value, other: Value) -> Value:
+    """
+    Return the value of a self-chat from those of its two sides.
+    """
     if first.value is None or other.value is None:
         return first if first.value is None else other
     total = first.value + other.value
@@ -146,7 +154,8 @@ def swap_sides(
     turns: Sequence[Mapping[str, Value]],
 ) -> tuple[dict[str, Value], dict[str, Value]]:
     """
-    Return the sides as the script mistakes them for each other.
+    Return the values of the sides with those exchanged that the released script gives
+    to the wrong side.
 
     Specificity always, and fluency where the first speaker has one unrepeated turn and
     the second more.

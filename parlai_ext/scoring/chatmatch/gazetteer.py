@@ -142,6 +142,10 @@ def names_in(words: tuple[str, ...]) -> list[str]:
 
 
 def _longest(words: tuple[str, ...], i: int) -> int:
+    """
+    Return how many words the longest name that begins at word ``i`` has; 0 if none
+    does.
+    """
     for length in range(min(LONGEST, len(words) - i), 0, -1):
         if words[i : i + length] in NAMES:
             return length

@@ -55,12 +55,12 @@ def earlier_alike(alike: np.ndarray, rules: ChatMatchOptions) -> list[list[int]]
     """
     Return, for each turn, the earlier turns it repeats: Rep(t).
     """
-    place = np.arange(len(alike))
-    earlier = place[None, :] < place[:, None]
+    turn = np.arange(len(alike))
+    earlier = turn[None, :] < turn[:, None]
     if not rules.manner.foreign_history:
-        earlier &= (place[None, :] - place[:, None]) % 2 == 0
+        earlier &= (turn[None, :] - turn[:, None]) % 2 == 0
     earlier[: rules.first_judged] = False
-    repeated: list[list[int]] = [[] for _ in place]
+    repeated: list[list[int]] = [[] for _ in turn]
     rows, columns = np.nonzero(earlier & (alike >= rules.repetition - ROUNDING))
     for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
         repeated[i].append(j)
@@ -90,7 +90,7 @@ def contradicted_answer(
 
 def is_question(text: str, rules: ChatMatchOptions) -> bool:
     """
-    Return whether a repeated turn is a repeated question.
+    True if a repeated turn counts as a repeated question.
     """
     if not rules.manner.token_question:
         return '?' in text
@@ -111,8 +111,8 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
     shape = (len(texts), len(columns))
     counts = csr_array((np.ones(len(flat)), flat, starts), shape=shape)
     counts.sum_duplicates()
-    known = np.bincount(counts.indices, minlength=len(columns))
-    idf = np.log((1 + len(texts)) / (1 + known)) + 1
+    num_texts = np.bincount(counts.indices, minlength=len(columns))
+    idf = np.log((1 + len(texts)) / (1 + num_texts)) + 1
     counts.data *= idf[counts.indices]
     norms = np.sqrt(counts.multiply(counts).sum(axis=1))
     rows = np.repeat(np.arange(len(texts)), np.diff(counts.indptr))

@@ -155,7 +155,7 @@ class ChatMatchOptions:
     @property
     def manner(self) -> Manner:
         """
-        What the reading does that no threshold says.
+        The rules of the reading that are no thresholds.
         """
         return READINGS[self.reading]
 

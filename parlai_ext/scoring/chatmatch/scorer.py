@@ -13,11 +13,11 @@ from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, judged_speak
 from parlai_ext.scoring.chatmatch.concepts import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.game import (
-    Game,
-    misfit,
-    play,
+    GameValues,
+    game_values,
     speakers,
     values_by_speaker,
+    why_no_game,
 )
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.turns import Material, Value, perplexities
@@ -95,7 +95,8 @@ class ChatMatch(Scorer):
 
     def materials(self, dialogues: Sequence[Dialogue]) -> list[Material]:
         """
-        Return what these games need besides their turns; the model is asked once.
+        Return the perplexities, entities and concepts of these games; the model is
+        asked once.
         """
         texts = [u.text for dialogue in dialogues for u in dialogue.utterances]
         names = self._names(texts)
@@ -114,13 +115,16 @@ class ChatMatch(Scorer):
             start = stop
         return materials
 
-    def game(self, dialogue: Dialogue) -> Game:
+    def game(self, dialogue: Dialogue) -> GameValues:
         """
-        Return turns, sides and links of one game; it must be no `misfit`.
+        Return the values of one game, which must be one (see `why_no_game`).
         """
-        return play(dialogue, self.options, self.materials([dialogue])[0])
+        return game_values(dialogue, self.options, self.materials([dialogue])[0])
 
     def _names(self, texts: Sequence[str]) -> list[list[str]] | None:
+        """
+        Return the entities in each text; `None` without a recogniser.
+        """
         if self.recogniser is None:
             return None
         cut = self.options.manner.cuts_at_colon
@@ -130,6 +134,9 @@ class ChatMatch(Scorer):
         return [names[text] for text in seen]
 
     def _perplexities(self, texts: Sequence[str]) -> list[float | None] | None:
+        """
+        Return the perplexity of each text; `None` without a judge.
+        """
         for _, name in self.named_models():
             likelihood = self.models.likelihood(name)
             return perplexities(likelihood, texts, self.options.perplexity_unit)
@@ -139,17 +146,18 @@ class ChatMatch(Scorer):
         self, dialogue: Dialogue, material: Material, indices: Sequence[int]
     ) -> ScoredDialogue:
         """
-        Return the scores of one dialogue; of a `misfit` only why there are none.
+        Return the scores of one dialogue; of one that is no game, only the reason for
+        none.
         """
         judged = judged_speakers(dialogue, indices)
-        reason = misfit(dialogue)
+        reason = why_no_game(dialogue)
         if reason:
             nothing = dict.fromkeys(DIMENSIONS, Value(None, reason))
-            whole = [
+            missing_scores = [
                 s for name in judged for s in scores(dialogue, None, name, nothing)
             ]
-            return ScoredDialogue(dialogue.id, tuple(whole))
-        game = play(dialogue, self.options, material)
+            return ScoredDialogue(dialogue.id, tuple(missing_scores))
+        game = game_values(dialogue, self.options, material)
         all_scores = [
             score
             for i in indices
@@ -176,7 +184,11 @@ def scores(
     ]
 
 
-def _evidence(game: Game, material: Material, i: int) -> tuple[float | None, ...]:
+def _evidence(game: GameValues, material: Material, i: int) -> tuple[float | None, ...]:
+    """
+    Return the evidence of turn ``i``: the turns that it repeats, contradicts and
+    recalls, and its perplexity.
+    """
     turns = (game.echoes.repeats[i], game.echoes.contradicts[i], game.recalls[i])
     fluent = material.perplexities
     return (*turns, None if fluent is None else fluent[i])

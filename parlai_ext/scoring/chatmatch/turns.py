@@ -57,7 +57,7 @@ def turn_values(
     Return, for each turn, its value by dimension.
     """
     texts = [utterance.text for utterance in dialogue.utterances]
-    known = material.concepts is not None
+    has_concepts = material.concepts is not None
     unit = rules.distinct_unit
     columns = {
         'fluency': fluency(texts, material.perplexities, rules),
@@ -67,14 +67,14 @@ def turn_values(
         'diversity': penalties(echoes.repeats, texts, rules),
         'consistency': [Value(0.0 - (j is not None)) for j in echoes.contradicts],
         'relevance': [
-            Value(float(j is not None)) if known else Value(None, UNKNOWN)
+            Value(float(j is not None)) if has_concepts else Value(None, UNKNOWN)
             for j in recalls
         ],
     }
     for dimension, excuse in why_not_counted(dialogue, echoes, rules).items():
         columns[dimension] = [
-            value if why is None else Value(None, why)
-            for value, why in zip(columns[dimension], excuse, strict=True)
+            value if reason is None else Value(None, reason)
+            for value, reason in zip(columns[dimension], excuse, strict=True)
         ]
     return [
         dict(zip(columns, row, strict=True))
@@ -111,7 +111,8 @@ def why_place_not_counted(
     dialogue: Dialogue, rules: ChatMatchOptions
 ) -> list[str | None]:
     """
-    Return why a turn does not count because of its place: nobody said it, or last.
+    Return why a turn does not count because of where it stands: it is given, or the
+    last of an even number.
     """
     n = len(dialogue.utterances)
     reasons: list[str | None] = [
@@ -171,13 +172,13 @@ def knowledge(
     if names is None:
         return [Value(None, UNNAMED)] * n
     if not rules.manner.names_once:
-        return [Value(float(len(own))) for own in names]
-    known: set[str] = set()
+        return [Value(float(len(turn_names))) for turn_names in names]
+    counted: set[str] = set()
     values = []
-    for own in names:
-        new = set(own) - known
+    for turn_names in names:
+        new = set(turn_names) - counted
         values.append(Value(float(len(new))))
-        known |= new
+        counted |= new
     return values
 
 

@@ -80,6 +80,10 @@ def distinct(text: str, unit: str) -> tuple[float, float]:
 
 
 def _different_share(seen: Sequence[str], n: int, above: float, below: float) -> float:
+    """
+    Return the share of different n-grams (n is 1 or 2). The released script adds small
+    numbers above and below the fraction.
+    """
     total = max(0, len(seen) - n + 1) + below
     different = set(seen) if n == 1 else set(zip(seen, seen[1:], strict=False))
     return (len(different) + above) / total if total else 0.0

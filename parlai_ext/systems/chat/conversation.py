@@ -94,7 +94,7 @@ class ConversationAgent(Agent):
 
     def _act(self, reply: str | NoReply, turns: Conversation) -> Message:
         if isinstance(reply, NoReply):
-            what: dict[str, Any] = {'text': None, 'reason': reply.reason}
+            content: dict[str, Any] = {'text': None, 'reason': reply.reason}
         else:
-            what = {'text': self.degradation.said_text(reply, turns)}
-        return Message({'id': self.id, 'episode_done': False, **what})
+            content = {'text': self.degradation.said_text(reply, turns)}
+        return Message({'id': self.id, 'episode_done': False, **content})

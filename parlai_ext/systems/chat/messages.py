@@ -3,7 +3,8 @@ Turns of a conversation become messages of a chat model, and its output a reply.
 
 Chat models are trained on conversations that the user opens. Here the system under test
 often speaks first (its opener is given), and many chat templates refuse that. What is
-done then is a choice that changes replies, so it is an option, and signed.
+done then is a choice that changes replies, so it is an option and part of the
+identity of the system.
 """
 
 from __future__ import annotations
@@ -109,22 +110,25 @@ def messages(turns: Sequence[ChatTurn], style: ChatStyle) -> list[dict[str, str]
     neighbours of one role become one message, line by line. There always is a
     user's message.
     """
-    rest = list(turns)
+    remaining = list(turns)
     prompt, lead = style.system_prompt, []
-    opens = bool(rest) and rest[0].mine
+    opens = bool(remaining) and remaining[0].mine
     if opens and style.first_turn == 'ask':
         lead = [ChatTurn(False, style.first_turn_ask)]
     elif opens and style.first_turn == 'system':
-        prompt = '\n\n'.join(filter(None, [prompt, f'{TOLD} {rest.pop(0).text}']))
+        prompt = '\n\n'.join(filter(None, [prompt, f'{TOLD} {remaining.pop(0).text}']))
     elif opens and style.first_turn == 'drop':
-        rest.pop(0)
-    if all(turn.mine for turn in rest) and not lead:
+        remaining.pop(0)
+    if all(turn.mine for turn in remaining) and not lead:
         lead = [ChatTurn(False, style.first_turn_ask)]
     head = [{'role': 'system', 'content': prompt}] if prompt else []
-    return head + _joined_by_role([*lead, *rest])
+    return head + _joined_by_role([*lead, *remaining])
 
 
 def _joined_by_role(turns: Sequence[ChatTurn]) -> list[dict[str, str]]:
+    """
+    Return turns as messages of a chat model; neighbours of one role become one message.
+    """
     joined: list[dict[str, str]] = []
     for turn in turns:
         role = 'assistant' if turn.mine else 'user'

@@ -33,7 +33,7 @@ def fix_date(template: str, today: date) -> str:
 
 def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
     """
-    Return what matches the tokens by which a tokenizer marks turns and roles.
+    Return a pattern of the tokens by which a tokenizer marks turns and roles.
     """
     added = tokenizer.added_tokens_decoder.values()
     marks = {token.content for token in added if token.special}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bz2
 import errno
-import functools
 import gzip
 import lzma
 import os
@@ -20,8 +19,9 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,7 +33,7 @@ ALWAYS_ALLOWED = 64 * 2**20  # unpacked bytes that need no look at the ratio
 SPARE_DISK = 64 * 2**20  # bytes that stay free on the disk
 COMPRESSED: tuple[tuple[bytes, Any], ...] = (  # first bytes, and what opens the file
     *((b'\x1f\x8b', gzip.open), (b'BZh', bz2.open), (b'\xfd7zXZ', lzma.open)),
-    (b'', functools.partial(open, mode='rb')),
+    (b'', partial(open, mode='rb')),
 )
 NOT_INSIDE = re.compile(r'/|[A-Za-z]:|(.*/)?\.\.(/|$)|.*[\\\x00-\x1f\x7f]', re.DOTALL)
 DAMAGE = (
@@ -44,6 +44,7 @@ BAD_PATH = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 # a member's name, and its content; `None` for a folder
 Member = tuple[str, IO[bytes] | None]
+ReadMembers = Callable[[Path, 'ByteLimit'], Iterator[Member]]
 
 
 class BadArchive(UserError):
@@ -60,38 +61,35 @@ def unpack(archive: Path, target: Path, *, flatten: bool = False) -> None:
     :raises BadArchive: naming the member that is not to be trusted.
     """
     is_zip = '.zip' in archive.name  # as ParlAI's `untar` tells the two kinds apart
-    unpacked = target / f'.{archive.name}.unpacked'
-    shutil.rmtree(unpacked, ignore_errors=True)  # of a process that was killed
-    try:
-        unpacked.mkdir(parents=True)
-        with _errors_named(archive):
-            members = (_zip_members if is_zip else _tar_members)(archive, unpacked)
-            for name, content in members:
-                if not flatten or is_zip:
-                    _write_member(unpacked / name, content)
-                elif content is not None:
-                    _write_member(unpacked / os.path.basename(name), content)
-        move_into(unpacked, target)
-    finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
+    if is_zip:
+        _unpack_members(archive, target, _zip_members)
+    else:
+        _unpack_members(archive, target, partial(_tar_members, flatten=flatten))
 
 
 def unpack_gzip(archive: Path, target: Path) -> None:
     """
     Expand a compressed file to the file ``target``, whole or not at all.
     """
-    expanded = target.with_name(f'.{target.name}.unpacked')
-    limit = _Limit(archive, target.parent)
+
+    def only_member(archive: Path, limit: ByteLimit) -> Iterator[Member]:
+        with gzip.open(archive) as file:
+            yield target.name, limit.applied_to(file)
+
+    _unpack_members(archive, target.parent, only_member)
+
+
+def _unpack_members(archive: Path, target: Path, read_members: ReadMembers) -> None:
+    unpacked = target / f'.{archive.name}.unpacked'
+    shutil.rmtree(unpacked, ignore_errors=True)  # of a process that was killed
     try:
-        with (
-            _errors_named(archive),
-            gzip.open(archive) as file,
-            open(expanded, 'wb') as output,
-        ):
-            shutil.copyfileobj(limit.applied_to(file), output)
-        os.replace(expanded, target)
+        unpacked.mkdir(parents=True)
+        with _archive_errors(archive):
+            for name, content in read_members(archive, ByteLimit(archive, target)):
+                _write_member(unpacked / name, content)
+        move_into(unpacked, target)
     finally:
-        expanded.unlink(missing_ok=True)
+        shutil.rmtree(unpacked, ignore_errors=True)
 
 
 def move_into(source: Path, target: Path) -> None:
@@ -118,7 +116,7 @@ def move_into(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _errors_named(archive: Path) -> Iterator[None]:
+def _archive_errors(archive: Path) -> Iterator[None]:
     """
     Turn what is wrong with an archive into one line that names it.
     """
@@ -136,7 +134,7 @@ def _errors_named(archive: Path) -> Iterator[None]:
         raise BadArchive(f'{archive.name}: {what}') from None
 
 
-class _Limit:
+class ByteLimit:
     """
     Limits the bytes that come out of one archive, over all files read from it.
     """
@@ -164,24 +162,27 @@ class _Limit:
         return data
 
 
-def _tar_members(archive: Path, target: Path) -> Iterator[Member]:
+def _tar_members(archive: Path, limit: ByteLimit, flatten: bool) -> Iterator[Member]:
     with open(archive, 'rb') as file:
         start = file.read(6)
-    openers = [opener for first, opener in COMPRESSED if start.startswith(first)]
-    with openers[0](archive) as file:
+    open_file = next(opener for first, opener in COMPRESSED if start.startswith(first))
+    with open_file(archive) as file:
         # the limit holds for headers too: a "name" may have gigabytes
-        limited = _Limit(archive, target).applied_to(file)
+        limited = limit.applied_to(file)
         with tarfile.open(fileobj=limited, mode='r|') as tar:
             for number, member in enumerate(tar):
                 is_file = member.isreg() and not member.issparse()
                 _check_member(number, member.name, is_file or member.isdir())
-                yield member.name, tar.extractfile(member) if is_file else None
+                name = os.path.basename(member.name) if flatten else member.name
+                if is_file:
+                    yield name, tar.extractfile(member)
+                elif not flatten:
+                    yield name, None
         while limited.read(2**16):  # so that gzip compares its checksum
             pass
 
 
-def _zip_members(archive: Path, target: Path) -> Iterator[Member]:
-    limit = _Limit(archive, target)
+def _zip_members(archive: Path, limit: ByteLimit) -> Iterator[Member]:
     with zipfile.ZipFile(archive) as opened:
         for number, info in enumerate(opened.infolist()):
             kind = stat.S_IFMT(info.external_attr >> 16)

@@ -1,46 +1,43 @@
 """
 Download of one file over http: resumed where it stopped, and checked for its kind.
 
-A partly downloaded file is ``file.part`` in a folder of its own; ``file.json`` beside
-it holds the version and size of the whole file. Both stay there until the caller takes
-the file, so that the next run continues a download that was interrupted or killed.
+A partly downloaded file is ``file.part`` in a folder of its own, with the version that
+the server named in ``file.version``; when all has come, it is renamed to ``file``. So
+the next run continues a download that was interrupted or killed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import itertools
-import json
 import os
 import re
 import shutil
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-import requests
-import urllib3
-from requests import exceptions
+import httpx2
 from tqdm import tqdm
 
-from parlai_ext.core.errors import UserError, shown
+from parlai_ext.core.errors import UserError, printable
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.lock_file import Entry
+from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 
-CHUNK = 2**18
 CONTENT_RANGE = re.compile(r'bytes (\d+)-\d+/(\d+)')
 WEB_PAGE = re.compile(rb'\s*<(!doctype|html|head|body|\?xml|error)', re.IGNORECASE)
 WEB_SUFFIXES = ('.html', '.htm', '.xml')
 FIRST_BYTES = {'.gz': b'\x1f\x8b', '.zip': b'PK', '.bz2': b'BZh', '.xz': b'\xfd7zXZ'}
 FIRST_BYTES['.tgz'] = FIRST_BYTES['.gz']
 MAX_REDIRECTS = 5
+HEADERS = {'Accept-Encoding': 'identity', 'User-Agent': 'parlai_ext'}
+# no other try would end in another way
+FINAL = (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects)
 
 
 @dataclass(frozen=True)
@@ -66,15 +63,15 @@ class DownloadSettings:
     pause: float = 1.0
 
 
-class Unreachable(UserError):
-    """
-    No connection to the server: there is no network, or no such host.
-    """
-
-
 class _Interrupted(UserError):
     """
     A failure that may pass: worth another try.
+    """
+
+
+class Unreachable(_Interrupted):
+    """
+    No connection to the server: there is no network, or no such host.
     """
 
 
@@ -90,18 +87,25 @@ class FileDownload:
 
     @property
     def data(self) -> Path:
+        """
+        The whole file, once it is here.
+        """
+        return self.folder / 'file'
+
+    @property
+    def part(self) -> Path:
         return self.folder / 'file.part'
 
     @property
     def note(self) -> Path:
-        return self.folder / 'file.json'
+        return self.folder / 'file.version'
 
     def n_bytes(self) -> int:
-        return self.data.stat().st_size if self.data.is_file() else 0
+        return self.part.stat().st_size if self.part.is_file() else 0
 
     def remove(self) -> None:
-        self.data.unlink(missing_ok=True)
-        self.note.unlink(missing_ok=True)
+        for path in (self.part, self.note, self.data):
+            path.unlink(missing_ok=True)
 
     def run(self) -> Entry:
         """
@@ -111,16 +115,12 @@ class FileDownload:
         :raises UserError: when the file cannot be had. Its part stays for the next run,
             unless it is something else than the file.
         """
-        failures, most = 0, self.n_bytes()
-        for attempt in itertools.count():
+        failures, most, connected = 0, self.n_bytes(), False
+        while not self.data.is_file():
             try:
                 self._request_missing()
-                self._check_kind()
-                with open(self.data, 'rb') as file:
-                    digest = hashlib.file_digest(file, 'sha256').hexdigest()
-                return Entry(digest, self.n_bytes())
-            except (_Interrupted, Unreachable) as e:
-                if attempt == 0 and isinstance(e, Unreachable):
+            except _Interrupted as e:
+                if isinstance(e, Unreachable) and not connected:
                     raise
                 progressed = self.n_bytes() - most >= self.settings.least
                 failures = 0 if progressed else failures + 1
@@ -129,86 +129,95 @@ class FileDownload:
                     rest = f'; another run continues after {most:,} bytes'
                     raise UserError(f'{e}{rest if most else ""}') from None
                 time.sleep(self.settings.pause * 2 ** max(failures - 1, 0))
-        raise AssertionError('attempts end above')
+            connected = True
+        with open(self.data, 'rb') as file:
+            digest = hashlib.file_digest(file, 'sha256').hexdigest()
+        return Entry(digest, self.data.stat().st_size)
 
     def _request_missing(self) -> None:
         """
         Request the bytes that are missing, once, and append them.
         """
-        version, size = self._read_note()
-        start = self.n_bytes()
-        if start and start == size:
-            return
-        headers = {'Accept-Encoding': 'identity'}
-        if version and size and 0 < start < size:
-            headers |= {'Range': f'bytes={start}-', 'If-Range': version}
-        else:
-            self.remove()  # nothing here can be continued with certainty
-            start, size = 0, None
-        with requests.Session() as session:
-            session.max_redirects = MAX_REDIRECTS
-            with self._response(session, headers) as response:
-                if response.status_code in (206, 416):
-                    if not _continues(response, start, size, version):
-                        self.remove()
-                        raise _Interrupted(f'{self.url} has changed meanwhile')
-                else:
-                    size, version = self._size(response), _version(response.headers)
-                    self.remove()
-                    self._write_note(version, size)
-                self._append(response, size)
-        self._write_note(version, self.n_bytes())  # of chunks only the end has the size
-
-    def _read_note(self) -> tuple[str, int | None]:
-        """
-        Return version and size of the whole file as noted when its download began:
-        `''` and `None` if the note is missing or damaged.
-        """
         try:
-            noted = json.loads(self.note.read_bytes())
-            version, size = noted['version'], noted['size']
-        except (OSError, ValueError, KeyError, TypeError):
-            return '', None
-        is_valid = isinstance(version, str) and isinstance(size, int)
-        return (version, size) if is_valid else ('', None)
-
-    def _write_note(self, version: str, size: int | None) -> None:
-        write_file(self.note, json.dumps({'version': version, 'size': size}).encode())
-
-    def _response(
-        self, session: requests.Session, headers: Mapping[str, str]
-    ) -> requests.Response:
-        """
-        Return the server's response, its body unread.
-
-        :raises _Interrupted: when it may work another time.
-        :raises UserError: when it will not.
-        """
-        patience = (self.settings.connect, self.settings.stall)
-        options: dict[str, Any] = {'timeout': patience, 'stream': True}
-        try:
-            response: requests.Response = _within(
-                self.settings.connect + 2 * self.settings.stall,
-                lambda: session.get(self.url, headers=headers, **options),
-            )
+            run_in_loop(self._transfer())
         except TimeoutError:
-            raise _Interrupted(f'{self.url} does not finish its headers') from None
-        except exceptions.SSLError:
-            raise UserError(f'{self.url}: its certificate is not accepted') from None
-        except (exceptions.ConnectionError, exceptions.Timeout) as e:
-            if _never_connected(e):
-                what = f'{self.url} cannot be reached (no network?)'
-                raise Unreachable(what) from None
-            raise _Interrupted(f'{self.url} does not answer') from None
-        except exceptions.RequestException as e:  # also a redirect to no http address
-            what = f'{self.url} cannot be requested: {shown(str(e))[:200]}'
+            raise _Interrupted(f'{self.url} hardly sends anything') from None
+        except FINAL as e:
+            what = f'{self.url} cannot be requested: {printable(str(e))[:200]}'
             raise UserError(what) from None
-        for hop in (*response.history, response):
-            if self.url.startswith('https:') and not hop.url.startswith('https:'):
-                raise UserError(f'{self.url} redirects to {shown(hop.url)[:200]}')
-        return response
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as e:
+            if 'CERTIFICATE' in str(e):
+                raise UserError(f'{self.url}: {printable(str(e))[:200]}') from None
+            raise Unreachable(f'{self.url} cannot be reached (no network?)') from None
+        except httpx2.HTTPError as e:
+            raise _Interrupted(f'{self.url} breaks off ({type(e).__name__})') from None
+        self._check_kind()
+        os.replace(self.part, self.data)
 
-    def _size(self, response: requests.Response) -> int | None:
+    async def _transfer(self) -> None:
+        """
+        Make one request. Its deadline moves on with every ``least`` bytes.
+        """
+        start, version = self.n_bytes(), self._noted_version()
+        headers = {}
+        if start and version:
+            headers = {'Range': f'bytes={start}-', 'If-Range': version}
+        connect, stall = self.settings.connect, self.settings.stall
+        client = httpx2.AsyncClient(
+            headers=HEADERS,
+            verify=certificates(),
+            timeout=httpx2.Timeout(None, connect=connect),
+            follow_redirects=True,
+            max_redirects=MAX_REDIRECTS,
+            event_hooks={'request': [self._check_address]},
+        )
+        async with (
+            client,
+            asyncio.timeout(connect + stall) as deadline,
+            client.stream('GET', self.url, headers=headers) as response,
+        ):
+            size: int | None
+            if response.status_code in (206, 416):
+                size = self._whole_size(response, start, version)
+            else:
+                size = self._size(response)
+                self.remove()
+                write_file(self.note, _version(response.headers).encode())
+            await self._append(response, size, deadline)
+
+    async def _check_address(self, request: httpx2.Request) -> None:
+        """
+        Refuse, also of redirects, what is no http address, or leads from https to http.
+        """
+        schemes = ('https',) if self.url.startswith('https:') else ('https', 'http')
+        if request.url.scheme not in schemes:
+            address = printable(str(request.url))[:200]
+            raise UserError(f'{self.url} redirects to {address}')
+
+    def _noted_version(self) -> str:
+        """
+        Return the version of the part; '' when none is known.
+        """
+        noted = self.note.read_bytes() if self.note.is_file() else b''
+        version = noted.decode('ascii', 'ignore')
+        return version if version.isprintable() else ''
+
+    def _whole_size(self, response: httpx2.Response, start: int, version: str) -> int:
+        """
+        Return the size of the whole file that a response continues.
+
+        :raises _Interrupted: when it does not continue the part, which is removed.
+        """
+        sent = CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
+        same_version = _version(response.headers) in ('', version)
+        if response.status_code == 206 and sent and same_version:
+            first, size = map(int, sent.groups())
+            if first == start < size:
+                return size
+        self.remove()
+        raise _Interrupted(f'{self.url} has changed meanwhile')
+
+    def _size(self, response: httpx2.Response) -> int | None:
         """
         Return the size that a response gives; `None` when it comes in chunks.
 
@@ -216,7 +225,9 @@ class FileDownload:
         :raises UserError: for any other status, or when no size can be known.
         """
         status = response.status_code
-        answer = f'{self.url} answers {status} {shown(response.reason or "")[:200]}'
+        answer = (
+            f'{self.url} answers {status} {printable(response.reason_phrase)[:200]}'
+        )
         if status in (408, 425, 429) or status >= 500:
             raise _Interrupted(answer)
         if status != 200:
@@ -228,15 +239,43 @@ class FileDownload:
             raise UserError(f'{self.url} does not say how long it is')
         return int(length)
 
-    def _append(self, response: requests.Response, size: int | None) -> None:
+    async def _append(
+        self, response: httpx2.Response, size: int | None, deadline: asyncio.Timeout
+    ) -> None:
         """
         Append a response's body, as much as the disk has room for.
 
-        :raises _Interrupted: when it ends early, or hardly anything comes.
+        :raises _Interrupted: when it ends early.
         """
-        start = self.n_bytes()
+        start = counted = self.n_bytes()
         room = start + shutil.disk_usage(self.folder).free - SPARE_DISK
-        bar = tqdm(
+        now = asyncio.get_running_loop().time
+        deadline.reschedule(now() + self.settings.stall)
+        with open(self.part, 'ab') as file, self._bar(start, size) as bar:
+            self._check_room(start, size or 0, room)
+            async for chunk in response.aiter_raw():
+                self._check_room(start, file.tell() + len(chunk), room)
+                file.write(chunk)
+                bar.update(len(chunk))
+                if file.tell() - counted >= self.settings.least:
+                    counted = file.tell()
+                    deadline.reschedule(now() + self.settings.stall)
+            file.flush()
+            os.fsync(file.fileno())
+        if size is not None and self.n_bytes() != size:
+            what = f'ends after {self.n_bytes():,} of {size:,} bytes'
+            raise _Interrupted(f'{self.url} {what}')
+
+    def _check_room(self, start: int, needed: int, room: int) -> None:
+        if needed <= room:
+            return
+        if not start:
+            self.remove()
+        what = f'needs more than {room:,} bytes, for which {self.folder}'
+        raise UserError(f'{self.url} {what} has room')
+
+    def _bar(self, start: int, size: int | None) -> tqdm:
+        return tqdm(
             desc='/'.join(self.url.rsplit('/', 2)[1:]),
             total=size,
             initial=start,
@@ -246,40 +285,12 @@ class FileDownload:
             disable=not self.settings.progress,
             mininterval=0.5 if sys.stderr.isatty() else 10,
         )
-        # read1 returns what there is; without it (urllib3 1) a drip is not seen as one
-        read = getattr(response.raw, 'read1', response.raw.read)
-        since, before = time.monotonic(), start
-        with open(self.data, 'ab') as file, bar:
-            while max(size or 0, file.tell()) <= room:
-                try:
-                    chunk = read(CHUNK, decode_content=False)
-                except (urllib3.exceptions.HTTPError, OSError) as e:
-                    what = f'{self.url} breaks off ({type(e).__name__})'
-                    raise _Interrupted(what) from None
-                if not chunk:
-                    break
-                file.write(chunk)
-                bar.update(len(chunk))
-                if time.monotonic() - since > self.settings.stall:
-                    if file.tell() - before < self.settings.least:
-                        raise _Interrupted(f'{self.url} hardly sends anything')
-                    since, before = time.monotonic(), file.tell()
-            else:
-                if not start:
-                    self.remove()
-                what = f'needs more than {room:,} bytes, for which {self.folder}'
-                raise UserError(f'{self.url} {what} has room')
-            file.flush()
-            os.fsync(file.fileno())
-        if size is not None and self.n_bytes() != size:
-            what = f'ends after {self.n_bytes():,} of {size:,} bytes'
-            raise _Interrupted(f'{self.url} {what}')
 
     def _check_kind(self) -> None:
         """
         Remove and refuse a file that is not what its name says: mostly an error page.
         """
-        with open(self.data, 'rb') as file:
+        with open(self.part, 'rb') as file:
             head = file.read(512)
         suffix = Path(urlsplit(self.url).path.lower()).suffix
         is_page = WEB_PAGE.match(head.removeprefix(b'\xef\xbb\xbf'))
@@ -295,30 +306,6 @@ class FileDownload:
         raise UserError(f'{self.url} gives {what}, which was removed')
 
 
-def _within(seconds: float, function: Callable[[], Any]) -> Any:
-    """
-    Return what a function returns, or raise `TimeoutError` after so many seconds.
-
-    The timeouts of requests begin anew with every byte of a header.
-    """
-    future: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(function())
-        except Exception as e:  # it belongs to the caller's thread
-            future.set_exception(e)
-
-    threading.Thread(target=work, daemon=True).start()
-    return future.result(seconds)
-
-
-def _never_connected(error: Exception) -> bool:
-    reason = getattr(error.args[0] if error.args else None, 'reason', None)
-    unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ProxyError)
-    return isinstance(error, exceptions.ConnectTimeout) or isinstance(reason, unmet)
-
-
 def _version(headers: Mapping[str, str]) -> str:
     """
     Return the header that tells one version of a file from another; '' without one.
@@ -328,18 +315,3 @@ def _version(headers: Mapping[str, str]) -> str:
     etag = headers.get('ETag', '')
     is_strong = etag and not etag.startswith('W/')
     return etag if is_strong else headers.get('Last-Modified', '')
-
-
-def _continues(
-    response: requests.Response, start: int, size: int | None, version: str
-) -> bool:
-    """
-    True if a response holds the missing bytes of the file that is here in part.
-    """
-    sent = CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
-    return (
-        response.status_code == 206
-        and sent is not None
-        and [int(n) for n in sent.groups()] == [start, size]
-        and _version(response.headers) in ('', version)
-    )

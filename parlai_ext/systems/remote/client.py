@@ -17,6 +17,7 @@ import httpx2
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.remote import openai, plain
+from parlai_ext.systems.remote.event_loop import certificates
 from parlai_ext.systems.remote.patience import Transient, is_transient, seconds_to_wait
 from parlai_ext.systems.remote.replies import (
     Malformed,
@@ -45,12 +46,11 @@ class Client:
     def __init__(self, settings: Settings):
         self.settings = settings
         self.format = FORMATS[settings.format]
-        bundle = os.environ.get('REQUESTS_CA_BUNDLE')
         self._http = httpx2.AsyncClient(
             headers=HEADERS,
             # a cookie would make replies depend on who was answered before
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            verify=ssl.create_default_context(cafile=bundle) if bundle else True,
+            verify=certificates(),
             timeout=httpx2.Timeout(
                 None, connect=min(CONNECT_TIMEOUT, settings.timeout)
             ),

@@ -5,19 +5,17 @@ A remote system: conversations in, replies out, each paid for once.
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
-import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote.cache import ReplyCache, cache_key
 from parlai_ext.systems.remote.client import Client
+from parlai_ext.systems.remote.event_loop import run_in_loop
 from parlai_ext.systems.remote.patience import Pace, Transient, delay
 from parlai_ext.systems.remote.replies import RemoteReply, estimated_prompt_tokens
 from parlai_ext.systems.remote.settings import Settings
@@ -30,7 +28,6 @@ for library in ('httpx2', 'httpcore2'):  # which report every request
 PROBE = (ChatTurn(mine=False, text='Hello!'),)
 NO_STYLE = ChatStyle()
 UNTOLD = '(untold)'  # the dated name of a model that gives itself none
-T = TypeVar('T')
 # waits so many seconds; raises `Stopped` when the event is set before
 Wait = Callable[[float, asyncio.Event], Awaitable[None]]
 
@@ -246,25 +243,3 @@ def shared_endpoint(settings: Settings, style: ChatStyle) -> Endpoint:
     if key not in _endpoints:
         _endpoints[key] = Endpoint(settings, style)
     return _endpoints[key]
-
-
-def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
-    """
-    Return what a coroutine returns, run in the process's event loop for requests.
-
-    The loop has a thread of its own that ends with the program: Ctrl-C waits for no
-    answer, and a notebook's own loop is not in the way.
-    """
-    future = asyncio.run_coroutine_threadsafe(work, _event_loop())
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
-
-
-@functools.cache
-def _event_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    return loop

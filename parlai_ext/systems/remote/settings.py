@@ -19,7 +19,7 @@ from parlai_ext.core.options import (
     option,
     options_from_opt,
     options_of,
-    truth,
+    read_truth,
 )
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS
 
@@ -63,7 +63,7 @@ class Settings:
         help='NAME of the environment variable that holds the key, sent as Bearer',
     )
     insecure: bool = option(
-        False, read=truth, help='send the key over http:// to another machine'
+        False, read=read_truth, help='send the key over http:// to another machine'
     )
     temperature: float | None = option(
         None, low=0, help="0 is greedy; not given: the endpoint's own choice"

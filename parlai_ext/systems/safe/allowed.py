@@ -265,8 +265,6 @@ def _allowed_globals() -> dict[tuple[str, str], Any]:
     for name in set(torch.storage._dtype_to_storage_type_map().values()):
         for module in ('torch', 'torch.cuda'):
             table[module, name] = torch.serialization.StorageType(name)
-            tensor = name.replace('Storage', 'Tensor')
-            table[module, tensor] = f'{module}.{tensor}'  # only named, in old files
     for name in ('UntypedStorage', '_UntypedStorage'):
         table['torch', name] = table['torch.storage', name] = torch.UntypedStorage
     return table

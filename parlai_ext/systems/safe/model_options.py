@@ -2,19 +2,21 @@
 What the options that come with a model (its `.opt`) may decide.
 
 They may name agents of ParlAI and ours; to name any other would run the module that it
-is in. They may not name a server, nor read files elsewhere than beside the model and in
-ParlAI's data folder: the lines of a ranker's file become its replies. All else is for
-the roster to say, or for a user who trusts the file.
+is in. No value may be the address of a server, nor name a file elsewhere than beside
+the model and in ParlAI's data folder, whatever its key: the lines of a ranker's file
+become its replies. All else is for the roster to say, or for a user who trusts it.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import parlai.core.opt
 from parlai.core.loader import AGENT_REGISTRY, REGISTERED_REPOS
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
@@ -31,70 +33,88 @@ AGENT_MODULES = re.compile(
 ROSTER_AGENTS = re.compile(
     r'(parlai_ext\.agents\.(hf|remote)|parlai\.agents\.(safe_)?local_human)(\..*)?'
 )
-ROSTER_OPTIONS = re.compile(r'hf_trust_code|remote_\w+|search_server|model_name')
+ROSTER_OPTIONS = re.compile(r'hf_trust_code|remote_\w+|model_name')
 # repositories that ParlAI loads its own models from
 PARLAI_REPOSITORIES = [
     name for by_size in HUB_REPOSITORIES.values() for name in by_size.values()
 ]
+# ParlAI puts http:// before the value of such an option
+SERVER_OPTIONS = re.compile(r'(\w+_)?(server|host|hostname|url|endpoint|address)')
+NO_SERVER = ('', 'none', 'default')
+# manifold:// is a store inside of Facebook, which its models mention
+ADDRESS = re.compile(
+    r'(?!manifold:)\b[a-z][a-z0-9+.-]*://|^(localhost|\d+(\.\d+){3}|\[[0-9a-f:]+\])\b'
+    r'|^\w[\w-]*(\.[\w-]+)+:\d+|^\w[\w-]*:\d{4,5}(/|$)',
+    re.IGNORECASE | re.ASCII,
+)
+# a word without dot or slash is the name of a file in these options only
+FILE_OPTIONS = re.compile(r'file|path|vec|vocab|merge|arch')
 OUR_PACKAGES = ('parlai', 'parlai_ext')
 TASK_OPTIONS = ('task', 'evaltask', 'pytorch_teacher_task')
-# options of a training, and those by which BART writes other weights, converted
-TRAINING_OPTIONS = (
-    *('init_model', 'init_opt', 'init_fairseq_model', 'output_conversion_path'),
-    *('dict_initpath', 'fromfile_datapath', 'jsonfile_datapath', 'datafile'),
-    *('parlaidialogteacher_datafile', 'conversationteacher_datafile'),
-    *('cands_datafile', 'image_path'),
-)
-# options that name files which an agent reads when it talks
-READ_OPTIONS = (
-    *('fixed_candidates_path', 'fixed_candidate_vecs', 'fixed_candidates_file'),
-    *('label_candidates_file', 'classes_from_file', 'beam_block_list_filename'),
-    *('dict_file', 'bpe_vocab', 'bpe_merge', 'pretrained_path', 't5_model_arch'),
-    *('path_to_index', 'path_to_dpr_passages', 'path_to_dense_embeddings'),
-    *('dpr_model_file', 'tfidf_model_path', 'polyencoder_init_model'),
-    *('search_query_generator_model_file', 'regret_model_file', 'regret_dict_file'),
-    *('predictor_model_file', 'retriever_model_file', 'reader_model_file'),
-    *('biencoder_model_file', 'crossencoder_model_file', 'retriever_dbpath'),
+# options of a training, and those by which BART writes other weights, converted; an
+# honest model has them, and they are forgotten
+TRAINING_OPTIONS = re.compile(
+    r'init_\w+|dict_initpath|output_conversion_path|report_filename|image_path'
+    r'|\w*data(file|path)'
 )
 
 
 def check_options(path: str, opt: Options, roster_opt: Options) -> None:
     """
-    Refuse a model's stored options if they would run code or read files that a model
-    must not name.
+    Refuse a model's stored options if they would run code, ask a server or read files
+    that a model must not name; so, too, links beside the model that lead elsewhere.
 
     :param path: the model file or its ``.opt``.
     :param opt: the options stored with the model.
     :param roster_opt: the roster's entry, which the user wrote: it may name them.
-    :raises Refused: naming the agent or the option.
+    :raises Refused: naming the agent, the option or the link.
     """
-    for part in _nested_mappings(opt):
-        agent = part.get('model')
-        if agent and agent != roster_opt.get('model') and not is_our_agent(str(agent)):
-            hint = f'if you know it: `model: {agent}` in the roster entry'
-            raise Refused(path, f'the agent {agent}', hint)
-        for key, value in part.items():
-            reserved = ROSTER_OPTIONS.fullmatch(str(key)) and key not in roster_opt
-            if reserved and value and value not in PARLAI_REPOSITORIES:
-                hint = f'if you mean it: `{key}: …` in the roster entry'
-                raise Refused(path, f'with {key}, which a roster alone may set,', hint)
+    for key, value in _values(opt):
+        if key == 'model' and value and value != roster_opt.get('model'):
+            if not is_our_agent(str(value)):
+                hint = f'if you know it: `model: {value}` in the roster entry'
+                raise Refused(path, f'the agent {value}', hint)
+        elif key not in roster_opt and _is_for_the_roster(key, value):
+            hint = f'if you mean it: `{key}: …` in the roster entry'
+            raise Refused(path, f'with {key}, which a roster alone may set,', hint)
     folders = _model_folders(path, roster_opt)
-    own_dictionary = Path(f'{path.removesuffix(".opt")}.dict').is_file()
-    for key in READ_OPTIONS:
-        ignored = key == 'dict_file' and own_dictionary  # see `options_for_talking`
-        if (
-            key not in roster_opt
-            and not ignored
-            and is_elsewhere(opt.get(key), folders)
-        ):
-            raise _file_refused(path, key, os.fsdecode(opt[key]))
+    model = Path(path.removesuffix('.opt'))
+    for file in model.parent.glob(f'{glob.escape(model.name)}.*'):
+        beside = f'{os.path.realpath(model)}{file.name.removeprefix(model.name)}'
+        if os.path.realpath(file) != beside and is_elsewhere(str(file), folders):
+            what = f'{_printable(str(file))} is a link to a file that is not beside it'
+            raise Refused(path, 'a link', 'put a copy there', False, what)
+    cleaned = {*parlai.core.opt.__AUTOCLEAN_KEYS__, 'model_file', *TASK_OPTIONS}
+    if Path(f'{model}.dict').is_file():
+        cleaned.add('dict_file')  # see `options_for_talking`
+    for key, value in _values({k: v for k, v in opt.items() if k not in cleaned}):
+        if key not in roster_opt and _names_file_elsewhere(key, value, folders):
+            value = _printable(os.fsdecode(value))
+            hint = f'if you mean it: `{key}: {value}` in the roster entry'
+            what = f'its own {key} is {value}, which is not beside the model'
+            raise Refused(path, f'with {key}', hint, sentence=what)
 
 
-def _file_refused(path: str, key: str, value: str) -> Refused:
-    value = (value if value.isprintable() else repr(value))[:200]
-    hint = f'if you mean it: `{key}: {value}` in the roster entry'
-    what = f'its own {key} is {value}, which is not beside the model'
-    return Refused(path, f'with {key}', hint, sentence=what)
+def _is_for_the_roster(key: str, value: Any) -> bool:
+    if ROSTER_OPTIONS.fullmatch(key):
+        return bool(value) and value not in PARLAI_REPOSITORIES
+    if not isinstance(value, str) or TRAINING_OPTIONS.fullmatch(key):
+        return False
+    if SERVER_OPTIONS.fullmatch(key):
+        return value.strip().lower() not in NO_SERVER
+    return ADDRESS.search(value) is not None
+
+
+def _names_file_elsewhere(key: str, value: Any, folders: list[Path]) -> bool:
+    if TRAINING_OPTIONS.fullmatch(key) or not is_elsewhere(value, folders):
+        return False
+    text = os.fsdecode(value)
+    is_path = ('/' in text or '.' in text) and not os.path.isdir(text)
+    return is_path or FILE_OPTIONS.search(key) is not None
+
+
+def _printable(text: str) -> str:
+    return (text if text.isprintable() else repr(text))[:200]
 
 
 def options_for_talking(path: str, opt: Options, roster_opt: Options) -> dict[str, Any]:
@@ -105,7 +125,7 @@ def options_for_talking(path: str, opt: Options, roster_opt: Options) -> dict[st
     so tasks of other people's modules go. A dictionary elsewhere goes too: ParlAI then
     takes the model's own.
     """
-    left = {key: value for key, value in opt.items() if key not in TRAINING_OPTIONS}
+    left = {k: v for k, v in opt.items() if not TRAINING_OPTIONS.fullmatch(str(k))}
     for key in TASK_OPTIONS:
         if key in left and not all(map(_is_our_task, str(left[key]).split(','))):
             del left[key]
@@ -141,22 +161,23 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
     return True
 
 
-def _nested_mappings(opt: Options) -> Iterator[Options]:
+def _values(opt: Options) -> Iterator[tuple[str, Any]]:
     """
-    Yield options and the mappings nested in them, which may be a circle in a pickle.
+    Yield each value of options and of what is nested in them, which may be a circle in
+    a pickle, with the key that it stands under.
     """
-    left: list[Any] = [opt]
+    left: list[tuple[str, Any]] = [('', opt)]
     seen = set()
     while left:
-        value = left.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, Mapping):
-            yield value
-            left += value.values()
-        elif isinstance(value, list | tuple):
-            left += value
+        key, value = left.pop()
+        if not isinstance(value, Mapping | list | tuple | set):
+            yield key, value
+        elif id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, Mapping):
+                left += ((str(k), inner) for k, inner in value.items())
+            else:
+                left += ((key, inner) for inner in value)
 
 
 def is_our_agent(agent: str) -> bool:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pickle
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,16 +66,36 @@ def read_tensors(
     """
     Return what `torch.save` or `safetensors` wrote.
     """
+    if not mmap and isinstance(f, str | os.PathLike):
+        # torch reads a path by its ending, not its content
+        with open(os.fspath(f), 'rb') as file:
+            return read_tensors(file, map_location, **options)
     path = path_of(f)
     options |= {'mmap': mmap, 'weights_only': False}
     with _errors_named(path):
         if safetensors_file.is_safetensors(f):
             return safetensors_file.read_states(f, map_location)
-        module = pickle_module(path)
-        if mmap or not isinstance(f, str | os.PathLike):
-            return ORIGINALS.torch_load(f, map_location, module, **options)
-        with open(f, 'rb') as file:  # torch reads a path by its ending, not its content
-            return ORIGINALS.torch_load(file, map_location, module, **options)
+        if not mmap:  # by which torch reads zips only
+            _refuse_tar(f, path)
+        return ORIGINALS.torch_load(f, map_location, pickle_module(path), **options)
+
+
+def _refuse_tar(file: IO[bytes], path: str) -> None:
+    """
+    Refuse the form that torch 0.1 wrote, as torch's own `weights_only` does.
+
+    torch unpacks such a file without a look at its members, which may be links to any
+    file, pipes and devices.
+    """
+    start = file.tell()
+    try:
+        tarfile.open(fileobj=file, mode='r:').close()
+    except tarfile.TarError:
+        return
+    finally:
+        file.seek(start)
+    what = 'it is a tar (torch 0.1), whose links and devices torch would unpack'
+    raise Refused(path, 'a tar', sentence=what)
 
 
 def read_pickle(file: IO[bytes], **options: Any) -> Any:

@@ -77,7 +77,9 @@ class Refused(BadModelFile):
         """
         Return the same refusal where no trust would help.
         """
-        return Refused(self.path, self.what, 'weights as safetensors would do', False)
+        _, what, _, _, sentence = self.given
+        hint = 'weights as safetensors would do'
+        return Refused(self.path, what, hint, trustable=False, sentence=sentence)
 
     @property
     def as_option(self) -> str:
@@ -224,10 +226,8 @@ def _kind(value: Any) -> str:
 
 def _is_storage_id(pid: Any) -> bool:
     """
-    True if a persistent id is one of torch's: a tensor's memory, or its number.
+    True if a persistent id is one of torch's: a tensor's memory.
     """
-    if type(pid) in (int, str):
-        return str(pid).isdecimal()  # in tar files
     if type(pid) is not tuple or pid[:1] not in (('storage',), (b'storage',)):
         return False
     kinds: list[Any] = [torch.serialization.StorageType, (str, int), (str, bytes), int]

@@ -12,7 +12,7 @@ import pytest
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.command import fail
-from parlai_ext.core.errors import shown
+from parlai_ext.core.errors import printable
 from tests.support.tiny_models import make_generator
 
 
@@ -28,8 +28,8 @@ from tests.support.tiny_models import make_generator
         ('\x9b2J', '\\x9b2J'),  # an escape of one byte
     ],
 )
-def test_what_acts_is_spelled_out(said, spelled, capsys):
-    assert shown(said) == spelled
+def test_characters_that_a_terminal_obeys_are_spelled_out(said, spelled, capsys):
+    assert printable(said) == spelled
     with pytest.raises(SystemExit):
         fail(said)
     assert capsys.readouterr().err == f'error: {spelled}\n'
@@ -51,7 +51,7 @@ def test_a_models_own_options_do_not_reach_the_terminal(tmp_path, capsys):
 
 @pytest.mark.parametrize('module', ['parlai_ext', 'parlai'])
 @pytest.mark.parametrize('encoding', ['ascii', 'ascii:surrogateescape'])
-def test_what_the_output_cannot_encode_is_spelled_out(module, encoding):
+def test_characters_that_the_output_cannot_encode_are_spelled_out(module, encoding):
     command = [sys.executable, '-m', module, 'report_run', '--help']
     env = {**os.environ, 'PYTHONIOENCODING': encoding}
     done = subprocess.run(command, env=env, capture_output=True, text=True)

@@ -1,0 +1,338 @@
+"""
+The forecast of a run, and what the run really took.
+
+Both are in ``RUN/timing/``, the only place of a run folder with wall-clock times; what
+was really taken is kept only where there is a forecast to compare it with.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from parlai_ext.core.display import data_size, duration, money
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.records import record_from_json, record_to_json
+from parlai_ext.store import RunFolder
+from parlai_ext.store.atomic import write_file
+from parlai_ext.systems.spending import add_spendings
+
+FORECAST = 'timing/forecast.json'
+ACTUAL = 'timing/actual.json'
+SETTINGS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
+# bytes on disk, measured on the demo run; longer replies cost more
+BYTES_PER_UTTERANCE = 200
+BYTES_PER_SCORED_UTTERANCE = 700
+Clock = Callable[[], float]
+Record = TypeVar('Record')
+
+
+@dataclass(frozen=True)
+class SystemForecast:
+    """
+    The replies that one system still has to give, and what they take.
+
+    `spent` is `None` for a system that does not count what it uses; `from_cache` of its
+    replies in the pilot cost nothing because they were in a cache.
+    """
+
+    replies: int
+    reply_seconds: float
+    load_seconds: float
+    weights_bytes: int
+    spent: Mapping[str, float | None] | None = None
+    from_cache: float = 0
+
+    def line(self, name: str) -> str:
+        """
+        Return one line to print: the system's name, its replies and their speed, its
+        loading time and size, and its tokens and their cost if it counts them.
+        """
+        line = (
+            f'{name:10} {self.replies:,} replies, '
+            f'{duration(self.reply_seconds / self.replies)} each; loaded in '
+            f'{duration(self.load_seconds)}, {data_size(self.weights_bytes)}'
+        )
+        if self.spent is not None:
+            read, written = self.spent['prompt_tokens'], self.spent['completion_tokens']
+            cost = self.spent['cost']
+            line += f'; {read or 0:,.0f} + {written or 0:,.0f} tokens, '
+            line += 'price unknown' if cost is None else money(cost)
+        if self.from_cache:
+            line += f' ({self.from_cache:.0f} replies of the pilot came from its cache)'
+        return line
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """
+    What is left of a run, and what that takes: seconds, bytes and dollars.
+
+    `settings` say which run it is a forecast of; `score_seconds` is `None` when nothing
+    is scored.
+    """
+
+    protocol: str
+    settings: Mapping[str, str]
+    dialogues: int
+    utterances: int
+    judged: int
+    score_seconds: float | None
+    peak_bytes: int
+    peak_gpu_bytes: int
+    systems: Mapping[str, SystemForecast]
+    pilot_dialogues: int
+    pilot_seconds: float
+    pilot_cost: float | None
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def collect_seconds(self) -> float:
+        """
+        The seconds of all systems, each loaded once.
+        """
+        return sum(s.load_seconds + s.reply_seconds for s in self.systems.values())
+
+    @property
+    def cost(self) -> float | None:
+        """
+        The money of all systems that count it, `None` when none has a price.
+        """
+        costs = [(system.spent or {}).get('cost') for system in self.systems.values()]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known else None
+
+    def lines(self) -> list[str]:
+        """
+        Return lines to print: the pilot, each system, and the totals.
+        """
+        paid = f' and {money(self.pilot_cost)}' if self.pilot_cost else ''
+        return [
+            f'pilot of {self.protocol}: {self.pilot_dialogues} dialogues in '
+            f'{duration(self.pilot_seconds)}{paid}; none of them is kept',
+            *(forecast.line(name) for name, forecast in self.systems.items()),
+            *self.totals(),
+            *self.cautions,
+        ]
+
+    def totals(self) -> list[str]:
+        """
+        Return lines to print: what all that is left takes.
+        """
+        collect, score = self.collect_seconds, self.score_seconds
+        lines = [f'collect    {duration(collect)} for {self.dialogues:,} dialogues']
+        if score is not None:
+            judged = f'{self.judged:,} utterances'
+            lines.append(f'score      {duration(score)} for {judged}')
+            lines.append(f'together   {duration(collect + score)}')
+        weights = sum(forecast.weights_bytes for forecast in self.systems.values())
+        gpu, disk = self.peak_gpu_bytes, bytes_on_disk(self.utterances, self.judged)
+        on_gpu = f' and {data_size(gpu)} on the GPU' if gpu else ''
+        counting = any(forecast.spent is not None for forecast in self.systems.values())
+        cost = 'unknown, no prices were given' if counting else 'no system costs any'
+        cost = cost if self.cost is None else money(self.cost)
+        return [
+            *lines,
+            f'memory     {data_size(weights)} of weights; at most '
+            f'{data_size(self.peak_bytes)}{on_gpu}',
+            f'money      {cost}',
+            f'disk       about {data_size(disk)}',
+        ]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """
+    The time that a stage took, and the dialogues that it collected or scored.
+    """
+
+    seconds: float = 0.0
+    dialogues: int = 0
+
+
+@dataclass(frozen=True)
+class Actual:
+    """
+    What a run took since its pilot, its interrupted sessions included.
+    """
+
+    collect: Stage = field(default_factory=Stage)
+    score: Stage = field(default_factory=Stage)
+    peak_bytes: int = 0
+    peak_gpu_bytes: int = 0
+    spent: Mapping[str, float | None] = field(default_factory=dict)
+
+
+def bytes_on_disk(utterances: int, judged: int) -> int:
+    """
+    Return about how many bytes dialogues and scores take.
+    """
+    return utterances * BYTES_PER_UTTERANCE + judged * BYTES_PER_SCORED_UTTERANCE
+
+
+def setting_texts(settings: Any) -> dict[str, str]:
+    """
+    Return the settings by which a run is known to be the forecast one.
+
+    :param settings: a mapping or an object that has them all.
+    """
+    if not isinstance(settings, Mapping):
+        settings = vars(settings)
+    return {key: str(settings[key]) for key in SETTINGS}
+
+
+def changed_settings(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """
+    Return which settings differ: ``num_turns: 12 → 6; seed: 0 → 5``.
+    """
+    return '; '.join(f'{k}: {old[k]} → {new[k]}' for k in old if old[k] != new[k])
+
+
+def save_forecast(root: str | Path, forecast: Forecast) -> None:
+    """
+    Keep a forecast, and drop what was measured of the run under an earlier one.
+    """
+    _write_record(Path(root) / FORECAST, forecast)
+    (Path(root) / ACTUAL).unlink(missing_ok=True)
+
+
+def read_forecast(root: str | Path) -> Forecast | None:
+    """
+    Return a run's forecast, `None` when no pilot was made.
+    """
+    return _read_record(Forecast, Path(root) / FORECAST)
+
+
+@contextmanager
+def timed(
+    run: RunFolder,
+    stage: str,
+    spent: Mapping[str, Mapping[str, float | None]] | None = None,
+    clock: Clock = time.perf_counter,
+) -> Iterator[None]:
+    """
+    Add what happens inside to what the run took, whether it ends well or not. Nothing
+    is added where there is no forecast, or where nothing was left to do.
+
+    :param stage: ``collect`` or ``score``.
+    :param spent: what the systems have used by the end, filled meanwhile.
+    """
+    if not (run.root / FORECAST).is_file():
+        yield
+        return
+    before, start, interrupted = dialogues_done(run, stage), clock(), True
+    try:
+        yield
+        interrupted = False
+    finally:
+        dialogues = dialogues_done(run, stage) - before
+        if dialogues or interrupted:
+            path = run.root / ACTUAL
+            actual = _read_record(Actual, path) or Actual()
+            old, total, (peak, gpu) = getattr(actual, stage), actual.spent, peak_bytes()
+            for spending in (spent or {}).values():
+                total = add_spendings(total, spending)
+            seconds = old.seconds + clock() - start
+            now = replace(
+                actual,
+                peak_bytes=max(peak, actual.peak_bytes),
+                peak_gpu_bytes=max(gpu, actual.peak_gpu_bytes),
+                spent=total,
+                **{stage: Stage(seconds, old.dialogues + dialogues)},
+            )
+            _write_record(path, now)
+
+
+def dialogues_done(run: RunFolder, stage: str) -> int:
+    """
+    Return how many dialogues are collected, or scored (once for each scorer).
+    """
+    shards = {(s.pairing_id, s.index): s.n_dialogues for s in run.dialogue_shards()}
+    if stage == 'collect':
+        return sum(shards.values())
+    paths = run.root.glob('scores/*/*/*.jsonl')
+    keys = ((path.parent.name, path.stem) for path in paths)
+    return sum(shards.get((name, int(i)), 0) for name, i in keys if i.isdecimal())
+
+
+def peak_bytes() -> tuple[int, int]:
+    """
+    Return the most memory that this process has had, and the most on GPUs.
+    """
+    unit = 1 if sys.platform == 'darwin' else 1024
+    mine = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    torch = sys.modules.get('torch')  # where nobody loaded it, no GPU is used
+    if torch is None or not torch.cuda.is_available():
+        return mine, 0
+    devices = range(torch.cuda.device_count())
+    return mine, sum(map(torch.cuda.max_memory_allocated, devices))
+
+
+def comparison_lines(run: RunFolder) -> list[str]:
+    """
+    Return lines that compare the forecast with what was taken, none without a pilot.
+
+    Where only a part of the dialogues was made since the pilot, it is compared with the
+    same part of the forecast.
+    """
+    forecast, actual = read_forecast(run.root), _read_record(Actual, run.root / ACTUAL)
+    if forecast is None or actual is None:
+        return []
+    settings = setting_texts(run.manifest['collect'])
+    if changes := changed_settings(forecast.settings, settings):
+        return [f'forecast   not compared: it was made with other settings: {changes}']
+    collected, scored = actual.collect, actual.score
+    played = collected.dialogues / forecast.dialogues
+    judged = scored.dialogues / forecast.dialogues
+    rows: list[tuple[str, float, float, Callable[[float], str]]] = []
+    if played:
+        expected = forecast.collect_seconds * played
+        rows.append(('collect', expected, collected.seconds, duration))
+    if judged and forecast.score_seconds is not None:
+        expected = forecast.score_seconds * judged
+        rows.append(('score', expected, scored.seconds, duration))
+    if len(rows) == 2:
+        together = sum(row[1] for row in rows), sum(row[2] for row in rows)
+        rows.append(('together', *together, duration))
+    rows.append(('memory', forecast.peak_bytes, actual.peak_bytes, data_size))
+    rows.append(('GPU', forecast.peak_gpu_bytes, actual.peak_gpu_bytes, data_size))
+    cost = actual.spent.get('cost')
+    if forecast.cost is not None and cost is not None:
+        rows.append(('money', forecast.cost * played, cost, money))
+    lines = [
+        f'{name:10} forecast {text(expected)}, actual {text(taken)} '
+        f'({100 * (taken / expected - 1):+.0f} %)'
+        for name, expected, taken, text in rows
+        if expected
+    ]
+    if {played, judged} - {0, 1}:
+        lines.append(
+            f'timed were {collected.dialogues:,} dialogues collected and '
+            f'{scored.dialogues:,} scored of {forecast.dialogues:,}'
+        )
+    return lines
+
+
+def _read_record(kind: type[Record], path: Path) -> Record | None:
+    """
+    Return the record in a file, `None` when the file is not there.
+    """
+    try:
+        record: Record = record_from_json(kind, json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise UserError(f'{path}: {error}; delete the file') from None
+    return record
+
+
+def _write_record(path: Path, record: Any) -> None:
+    text = json.dumps(record_to_json(record), sort_keys=True, indent=1)
+    write_file(path, f'{text}\n'.encode())

@@ -1,0 +1,55 @@
+"""
+What agents say that they have used, and what is counted of it.
+"""
+
+from parlai_ext.systems.spending import (
+    Ledger,
+    add_spendings,
+    spending_of,
+    spending_since,
+)
+
+
+def test_an_agent_may_count_what_it_uses_in_several_ways():
+    class Plain:
+        pass
+
+    class Property:
+        usage = {'requests': 3, 'prompt_tokens': None, 'cost': None}
+
+    assert spending_of(Plain()) is None
+    found = spending_of(Property())
+    assert (found['requests'], found['prompt_tokens'], found['cost']) == (3, 0, None)
+    assert add_spendings(found, {'requests': 1, 'cost': 2.0})['cost'] == 2.0
+    before = spending_of(Property()) | {'cost': 1.0}
+    assert spending_since({**before, 'cost': 3.0}, before)['cost'] == 2.0
+
+
+class Meter:
+    """
+    Agents that share it as their `endpoint` count together.
+    """
+
+    def __init__(self, endpoint, cost=0.0):
+        self.endpoint = endpoint or self
+        self.cost = cost
+
+    def usage(self):
+        return {'requests': 1, 'cost': self.endpoint.cost}
+
+
+def test_money_of_a_shared_meter_is_counted_once():
+    meter = Meter(None, cost=5.0)  # spent before
+    one, other, ledger = Meter(meter), Meter(meter), Ledger()
+    ledger.begin('one', one)
+    meter.cost += 1
+    ledger.begin('other', other)
+    meter.cost += 2
+    ledger.end('one', one)
+    meter.cost += 4
+    ledger.end('other', other)
+    meter.cost += 8  # by nobody of these
+    ledger.begin('one', one)
+    meter.cost += 16
+    ledger.end('one', one)
+    assert sum(one['cost'] for one in ledger.spent.values()) == 1 + 2 + 4 + 16
