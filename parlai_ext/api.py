@@ -50,6 +50,7 @@ class RankOptions(TypedDict, total=False):
     bootstraps: int
     max_failed_share: float
     max_truncated_share: float
+    require_judge_check: bool
 
 
 class EvaluateOptions(TypedDict, total=False):
@@ -75,6 +76,8 @@ class EvaluateOptions(TypedDict, total=False):
     bootstraps: int
     max_failed_share: float
     max_truncated_share: float
+    check_sample: int
+    require_judge_check: bool
     preflight: bool
     batchsize: int
     datapath: str | os.PathLike[str]

@@ -31,7 +31,7 @@ FOLDERS = {
     'models': 'numpy parlai safetensors torch transformers',
     'scoring': 'nltk numpy scipy',
     'bench': 'numpy scipy',
-    'judge_check': 'numpy',
+    'judge_check': 'numpy scipy',
     'collect': 'numpy parlai torch',
     'results': 'numpy',
     'report': 'jinja2 markupsafe matplotlib pandas',

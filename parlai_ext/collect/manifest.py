@@ -17,6 +17,7 @@ from typing import Any
 from parlai_ext.collect.resolved import ResolvedProtocol, systems_of
 from parlai_ext.core.nouns import Opener, Pairing, content_id, to_json
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.records import record_to_json
 from parlai_ext.core.signature import signature_line
 from parlai_ext.store.manifest import SCHEMA
 
@@ -76,7 +77,7 @@ def build_manifest(
         },
         'systems': {s.name: dict(s.opt) for s in systems_of(protocol)},
         'pairings': [to_json(p) for p in pairings],
-        'openers': [to_json(o) for o in openers],
+        'openers': [record_to_json(o) for o in openers],
         'shard_size': shard_size,
         'batchsize': batchsize,
         'guessed': list(notes.guessed),

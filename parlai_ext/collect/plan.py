@@ -272,10 +272,7 @@ def _trusted_files(machine: Machine, old: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _old_openers(manifest: Mapping[str, Any]) -> list[Opener]:
-    return [
-        Opener(o['id'], tuple(o['utterances']), o['source'])
-        for o in manifest['openers']
-    ]
+    return [Opener.from_record(opener) for opener in manifest['openers']]
 
 
 def _draw_openers(

@@ -119,7 +119,7 @@ class Command:
         except KeyboardInterrupt:
             fail('interrupted; the same command again goes on from here', 130)
         except UserError as e:
-            fail(str(e))
+            fail(str(e), e.exit_code)
         except OSError as e:
             if e.filename is None and e.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import (
+    CHECK,
     MACHINE,
     PLAN,
     RANKING,
+    REQUIRE,
     SCORER,
     TRIALS,
     add_options,
@@ -41,7 +43,9 @@ class EvaluateSystems(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, *PLAN, *SCORER, *RANKING, *TRIALS, *MACHINE)
+        add_options(
+            parser, *PLAN, *SCORER, *CHECK, *RANKING, *REQUIRE, *TRIALS, *MACHINE
+        )
 
     def run(self) -> Ranking | DryRun | Forecast:
         """
@@ -62,6 +66,8 @@ class EvaluateSystems(Command):
         from parlai_ext.collect.trials import try_before_run
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
+        from parlai_ext.judge_check.check_run import check_run
+        from parlai_ext.judge_check.options import require_passed
         from parlai_ext.report import write as report
         from parlai_ext.report.table import terminal_report
         from parlai_ext.results.rank import rank_run
@@ -87,6 +93,8 @@ class EvaluateSystems(Command):
                     config, machine, named_by_user=bool(opt['config'])
                 )
                 scored = score_run(run, scorer, config=config)
+            with timing.timed(run, 'check'):
+                check_run(run, scorer, sample=opt['check_sample'])
             rules = flag_values(RankingOptions, opt)
             ranking = rank_run(run, scored.signature, human=human, **rules)
             write_ranking(run, ranking)
@@ -99,4 +107,6 @@ class EvaluateSystems(Command):
         print(f'report: {Path(page).resolve()}')
         if problems:
             raise UserError(f'not all could be collected: {problems[0]}')
+        if opt['require_judge_check']:
+            require_passed(ranking.leading_check)
         return ranking

@@ -14,8 +14,10 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.judge_check.options import CheckOptions, RequireCheck
 
 RANKING_TITLE = 'ranking (default: as the protocol says)'
+CHECK_TITLE = 'judge check'
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ SHARED: tuple[tuple[type, str | None, bool], ...] = (
     (ScorerFlags, 'scores (default: as the protocol says)', False),
     (RankingOptions, RANKING_TITLE, True),
     (HumanScores, RANKING_TITLE, False),
+    (CheckOptions, CHECK_TITLE, False),
+    (RequireCheck, CHECK_TITLE, False),
     (TrialOptions, None, False),
     (Machine, None, False),
 )
@@ -88,6 +92,8 @@ RANKING = (
     '--human-scores',
 )
 TRIALS = flags_of(TrialOptions)
+CHECK = flags_of(CheckOptions)
+REQUIRE = flags_of(RequireCheck)
 
 
 def add_options(parser: argparse.ArgumentParser, *names: str) -> None:

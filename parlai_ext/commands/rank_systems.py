@@ -8,7 +8,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import RANKING, add_options
+from parlai_ext.commands.options import RANKING, REQUIRE, add_options
 from parlai_ext.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class RankSystems(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir', *RANKING)
+        add_options(parser, '--run-dir', *RANKING, *REQUIRE)
         parser.add_argument(
             '--scores',
             help='hash of the scores to rank, or the name of their scorer (default: '
@@ -39,6 +39,7 @@ class RankSystems(Command):
         from parlai_ext.core.options import flag_values
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
+        from parlai_ext.judge_check.options import require_passed
         from parlai_ext.report.table import terminal_table
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
         from parlai_ext.results.rank import rank_run
@@ -59,4 +60,6 @@ class RankSystems(Command):
             ranking = rank_run(run, signature, human=human, **options)
             write_ranking(run, ranking, folder)
         print(terminal_table(ranking))
+        if opt['require_judge_check']:
+            require_passed(ranking.leading_check)
         return ranking

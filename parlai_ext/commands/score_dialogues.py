@@ -8,7 +8,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options, add_scorer_options
+from parlai_ext.commands.options import CHECK, add_options, add_scorer_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import SWITCH
@@ -38,7 +38,7 @@ class ScoreDialogues(Command):
             help='judge the given first utterances too',
         )
         add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
-        add_options(parser, '--trust-model-code')
+        add_options(parser, '--trust-model-code', *CHECK)
 
     def run(self) -> ScoreReport:
         """
@@ -54,6 +54,8 @@ class ScoreDialogues(Command):
         """
         Score the run's dialogues and print the counts and the signature.
         """
+        from parlai_ext.judge_check.check_run import check_run
+        from parlai_ext.judge_check.record import check_lines
         from parlai_ext.scoring.score_run import choose_scorer, score_run
         from parlai_ext.store import RunFolder
 
@@ -63,12 +65,19 @@ class ScoreDialogues(Command):
         with run.lock():
             recorded = run.manifest['protocol'].get('scorer') or {}
             chosen = choose_scorer(recorded, self.opt)
+            scorer = chosen.build(Machine.from_options(self.opt))
             report = score_run(
                 run,
-                chosen.build(Machine.from_options(self.opt)),
+                scorer,
                 include_given=self.opt['score_given'],
                 config=chosen.section,
                 ranking=chosen.ranking,
+            )
+            check = check_run(
+                run,
+                scorer,
+                sample=self.opt['check_sample'],
+                include_given=self.opt['score_given'],
             )
         print(
             f'scored {report.n_utterances} utterances of {report.n_dialogues} '
@@ -81,6 +90,8 @@ class ScoreDialogues(Command):
                 f'{report.n_truncated} contexts were too long for the judge, which '
                 'read a part of them'
             )
+        for line in check_lines(check) if check else ():
+            print(line)
         print(f'scorer {report.signature}')
         print(f'scores {run.scores(report.signature).root.name}')
         return report

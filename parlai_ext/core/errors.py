@@ -11,7 +11,11 @@ MAX_SHOWN = 20
 class UserError(Exception):
     """
     What is wrong, where (file, line, key), and what would be right — in one line.
+
+    :cvar exit_code: of the command that it ends.
     """
+
+    exit_code = 1
 
 
 def first_line(error: BaseException) -> str:

@@ -61,18 +61,37 @@ class Roster:
 class Opener:
     """
     The given first utterances of a dialogue; the first is the first speaker's.
+
+    `reply` is what a person said next, where the source has it: no system hears it; the
+    judge check compares with it.
     """
 
     id: str
     utterances: tuple[str, ...]
     source: str
+    reply: str | None = None
 
     @classmethod
-    def from_utterances(cls, utterances: Sequence[str], source: str) -> Opener:
+    def from_utterances(
+        cls, utterances: Sequence[str], source: str, reply: str | None = None
+    ) -> Opener:
         """
         Return the opener of these utterances; its id depends on their text alone.
         """
-        return cls(content_id('opener', list(utterances)), tuple(utterances), source)
+        id = content_id('opener', list(utterances))
+        return cls(id, tuple(utterances), source, reply)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Opener:
+        """
+        Return the opener that a manifest holds; early ones know no reply.
+        """
+        return cls(
+            record['id'],
+            tuple(record['utterances']),
+            record['source'],
+            record.get('reply'),
+        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from parlai_ext import zoo_configs
@@ -29,11 +29,13 @@ EVERYDAY = zoo_configs.HOME / 'openers' / 'everyday.csv'
 @dataclass(frozen=True)
 class OpenersFile:
     """
-    The openers of a file by dialogue, and the dialogues too short to give one.
+    The openers of a file by dialogue, the dialogues too short to give one, and what
+    people said next, where a dialogue goes on.
     """
 
     openers: dict[str, tuple[str, ...]]
     too_short: tuple[str, ...]
+    replies: dict[str, str] = field(default_factory=dict)
 
 
 def read_openers_file(path: str | Path) -> OpenersFile:
@@ -51,6 +53,7 @@ def read_openers_file(path: str | Path) -> OpenersFile:
     return OpenersFile(
         {k: tuple(v[:GIVEN]) for k, v in dialogues.items() if len(v) >= GIVEN},
         tuple(k for k, v in dialogues.items() if len(v) < GIVEN),
+        {k: v[GIVEN] for k, v in dialogues.items() if len(v) > GIVEN and v[GIVEN]},
     )
 
 

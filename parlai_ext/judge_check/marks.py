@@ -16,6 +16,7 @@ from parlai_ext.judge_check.record import (
     PASS,
     SOURCES,
     UNTESTED,
+    VERBS,
     WEAK,
     Biases,
     DimensionCheck,
@@ -117,11 +118,11 @@ def dimension_check(
 def _doubt(kind: KindResult) -> str:
     if kind.verdict == FAIL:
         return f'it scores {preferred_words(kind)}'
-    words = KIND_WORDS[kind.kind].rstrip(',')
+    words = KIND_WORDS[kind.kind]
     interval = f'{number(kind.share)} [{number(kind.low)}, {number(kind.high)}]'
     return (
-        f'it can hardly tell {words} from what {SOURCES[kind.source]} wrote: the '
-        f'original is higher in a share of {interval}'
+        f'it can hardly tell {words} from what {SOURCES[kind.source]} '
+        f'{VERBS[kind.source]}: the original is higher in a share of {interval}'
     )
 
 

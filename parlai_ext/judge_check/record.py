@@ -22,6 +22,7 @@ PASS, WEAK, FAIL = 'pass', 'weak', 'fail'
 UNTESTED = 'untested'  # a kind with too few pairs; never a verdict on a judge
 # where originals come from, and how a sentence names their authors
 SOURCES: Mapping[str, str] = {'systems': 'the systems', 'people': 'people'}
+VERBS: Mapping[str, str] = {'systems': 'said', 'people': 'wrote'}
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def preferred_words(result: KindResult) -> str:
     Return in words how often a judge puts the perturbed copy above the original.
     """
     what = KIND_WORDS.get(result.kind, result.kind.replace('_', ' '))
-    verb = 'said' if result.source == 'systems' else 'wrote'
+    verb = VERBS[result.source]
     above = 1 - (0.0 if result.share is None else result.share)
     half = ', ties counted as half' if result.n_ties else ''
     return (
@@ -191,12 +192,31 @@ def preferred_words(result: KindResult) -> str:
     )
 
 
+def check_lines(check: JudgeCheck) -> list[str]:
+    """
+    Return the verdicts as lines of text, one for each dimension that does not pass.
+    """
+    cost = f'{check.n_scored} scorings, {percent(check.cost)} of those of the run'
+    counts = [f'{check.n_responses} responses']
+    counts += [f'{check.n_people} replies of people'] if check.n_people else []
+    passed = [d for d, own in check.dimensions.items() if own.verdict == PASS]
+    return [
+        f'judge check: {" and ".join(counts)} ({cost})',
+        *([f'judge check: pass on {", ".join(passed)}'] if passed else []),
+        *(
+            f'judge check: {own.verdict} on {name}: {own.reasons[0]}'
+            for name, own in check.dimensions.items()
+            if own.reasons
+        ),
+    ]
+
+
 # what a perturbed copy of each kind is, as the object of a sentence
 KIND_WORDS: Mapping[str, str] = {
     'shuffled_words': 'shuffled words',
     'other_dialogue': 'replies from other dialogues',
-    'repeat_partner': "the partner's last turn, repeated,",
-    'repeat_self': "the speaker's own earlier turn, repeated,",
+    'repeat_partner': "repetitions of the partner's last turn",
+    'repeat_self': 'repetitions of an own earlier turn',
     'punctuation': 'punctuation alone',
     'generic': 'generic replies',
     'truncated': 'replies cut in the middle',
@@ -228,11 +248,27 @@ def check_path(store: ScoreStore) -> str:
     return f'scores/{store.root.name}/{NAME}'
 
 
-def write_check(store: ScoreStore, check: JudgeCheck) -> None:
+def write_check(store: ScoreStore, check: JudgeCheck, basis: str = '') -> None:
     """
     Write the check of a judge beside its scores.
+
+    :param basis: a hash of what the check rests on; another one asks for a new check.
     """
-    store.run.write_json(check_path(store), to_json(check))
+    store.run.write_json(check_path(store), {'basis': basis, **to_json(check)})
+
+
+def remove_check(store: ScoreStore) -> None:
+    """
+    Remove the check of a judge, if there is one.
+    """
+    store.run.remove(check_path(store))
+
+
+def check_basis(store: ScoreStore) -> str | None:
+    """
+    Return the hash of what the check that lies beside scores rests on.
+    """
+    return None if (data := _check_data(store)) is None else data.get('basis')
 
 
 def read_check(store: ScoreStore) -> JudgeCheck | None:
@@ -241,12 +277,20 @@ def read_check(store: ScoreStore) -> JudgeCheck | None:
 
     :raises UserError: when the file is damaged.
     """
-    if not (store.root / NAME).exists():
+    data = _check_data(store)
+    if data is None:
         return None
     try:
-        return from_json(store.run.read_json(check_path(store)))
+        return from_json(data)
     except WrongType as error:
         raise UserError(
             f'{store.root / NAME} is damaged: {error}; delete it and score the run '
             'again to have it remade'
         ) from None
+
+
+def _check_data(store: ScoreStore) -> dict[str, Any] | None:
+    if not (store.root / NAME).exists():
+        return None
+    data = store.run.read_json(check_path(store))
+    return data if isinstance(data, dict) else {}

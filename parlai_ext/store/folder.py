@@ -44,10 +44,7 @@ class RunFolder:
         self.root = root
         self.manifest = dict(manifest)
         self.pairings = [Pairing(**pairing) for pairing in manifest['pairings']]
-        self.openers = [
-            Opener(opener['id'], tuple(opener['utterances']), opener['source'])
-            for opener in manifest['openers']
-        ]
+        self.openers = [Opener.from_record(opener) for opener in manifest['openers']]
         self.shard_size: int = manifest.get('shard_size') or 1
         self._by_id = {pairing.id: pairing for pairing in self.pairings}
         self._depth = 0

@@ -33,7 +33,8 @@ def load_openers(
     utterance: the text behind ``say:``.
 
     The first is the last line of the first act's text (lines before it are personas
-    and the like, not said by anyone), the second its first label.
+    and the like, not said by anyone), the second its first label. Its `reply` is the
+    last line of the second act's text, or the first act's own ``reply``.
 
     :param openers_file: a CSV in place of what `ext:empathetic_openers` downloads.
     :raises UserError: for an unknown task, or one whose data cannot be had.
@@ -47,7 +48,8 @@ def load_openers(
         file = read_openers_file(openers_file)
         report_too_short(openers_file, file)
         return [
-            Opener.from_utterances(u, f'{task} {k}') for k, u in file.openers.items()
+            Opener.from_utterances(utterances, f'{task} {key}', file.replies.get(key))
+            for key, utterances in file.openers.items()
         ]
     if task.startswith(SAY):
         return [_typed_opener(task.removeprefix(SAY).strip())]
@@ -65,37 +67,51 @@ def _typed_opener(text: str) -> Opener:
     return Opener.from_utterances((text,), SAY.rstrip(':'))
 
 
-def _from_acts(acts: Iterator[Any], source: str) -> Iterator[Opener]:
+def _from_acts(pairs: Iterator[tuple[Any, Any]], source: str) -> Iterator[Opener]:
     """
     Yield the openers of first acts; those without text or label are counted.
     """
     skipped = 0
-    for i, act in enumerate(acts):
-        lines = [line.strip() for line in str(act.get('text') or '').split('\n')]
-        first = next((line for line in reversed(lines) if line), '')
+    for i, (act, following) in enumerate(pairs):
+        first = _last_line(act)
         labels = act.get('eval_labels') or act.get('labels') or ('',)
         second = ' '.join(str(labels[0]).split('\n')).strip()
         if first and second:
-            yield Opener.from_utterances(
-                (first, second), f'{source} {act.get("conv_id", i)}'
-            )
+            reply = act.get('reply') or _last_line(following or {})
+            name = f'{source} {act.get("conv_id", i)}'
+            yield Opener.from_utterances((first, second), name, reply or None)
         else:
             skipped += 1
     if skipped:
         logger.warning('%s: %d episodes have no two utterances', source, skipped)
 
 
-def _first_acts(task: str, split: str, datapath: str | None) -> Iterator[Any]:
+def _last_line(act: Any) -> str:
     """
-    Yield the first act of every episode of a task, in the order of its data.
+    Return the last line of an act's text; lines before it are personas and the like.
+    """
+    lines = [line.strip() for line in str(act.get('text') or '').split('\n')]
+    return next((line for line in reversed(lines) if line), '')
+
+
+def _first_acts(
+    task: str, split: str, datapath: str | None
+) -> Iterator[tuple[Any, Any]]:
+    """
+    Yield the first and, if there is one, the second act of every episode of a task, in
+    the order of its data.
     """
     for teacher in teachers_of(task, split, datapath):
-        first = True
+        episode: list[Any] = []
         while not teacher.epoch_done():
             act = teacher.act()
-            if first:
-                yield act
-            first = act.get('episode_done', True)
+            if len(episode) < 2:
+                episode.append(act)
+            if act.get('episode_done', True):
+                yield episode[0], episode[1] if len(episode) > 1 else None
+                episode = []
+        if episode:
+            yield episode[0], episode[1] if len(episode) > 1 else None
 
 
 def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:

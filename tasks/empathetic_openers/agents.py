@@ -53,4 +53,13 @@ class DefaultTeacher(DialogTeacher):
         openers = read_openers_file(datafile)
         report_too_short(datafile, openers)
         for conv_id, (first, second) in openers.openers.items():
-            yield {'text': first, 'labels': [second], 'conv_id': conv_id}, True
+            reply = openers.replies.get(conv_id)
+            yield (
+                {
+                    'text': first,
+                    'labels': [second],
+                    'conv_id': conv_id,
+                    **({'reply': reply} if reply else {}),
+                },
+                True,
+            )

@@ -84,8 +84,10 @@ def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path):
     found = load_openers('ext:empathetic_openers', str(tmp_path / 'mine.csv'))
     downloaded = load_openers('ext:empathetic_openers', datapath=datapath)
     assert [o.id for o in found] == [o.id for o in downloaded]
+    assert [o.reply for o in found] == [o.reply for o in downloaded]
+    name = 'ext:empathetic_openers hit:1_conv:2'
     assert found[0] == Opener.from_utterances(
-        EXPECTED[0], 'ext:empathetic_openers hit:1_conv:2'
+        EXPECTED[0], name, 'Thanks, I trained a lot'
     )
 
 
@@ -168,3 +170,11 @@ def test_only_the_last_line_of_a_text_was_said(tmp_path):
     )
     found = load_openers(f'fromfile:parlaiformat:fromfile_datapath={path}')
     assert [o.utterances for o in found] == [('hello', 'hi you')]
+
+
+def test_a_task_that_goes_on_tells_what_the_first_speaker_says_next():
+    found = load_openers('ext:smalltalk')[0]
+    acts = teacher('ext:smalltalk', datatype='test')
+    pairs = [acts.act(), acts.act()]
+    assert found.utterances == (pairs[0]['text'], pairs[0]['eval_labels'][0])
+    assert found.reply == pairs[1]['text']

@@ -1,0 +1,399 @@
+"""
+The check of a judge: its scores of originals against its scores of perturbed copies.
+
+The originals' scores are those that the run has already; copies, and people's replies,
+are scored through the scorer's own `score_dialogues`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, content_id
+from parlai_ext.core.progress import bar_of, count_reads
+from parlai_ext.judge_check.biases import biases
+from parlai_ext.judge_check.marks import dimension_check, kind_result
+from parlai_ext.judge_check.options import SAMPLE
+from parlai_ext.judge_check.people import human_anchor, people_parts
+from parlai_ext.judge_check.perturbations import (
+    OF_PROMPTED_JUDGES,
+    PERTURBATIONS,
+    Perturbation,
+    perturbed_dialogue,
+)
+from parlai_ext.judge_check.record import (
+    SOURCES,
+    DimensionCheck,
+    JudgeCheck,
+    KindResult,
+    PromptProbes,
+)
+from parlai_ext.judge_check.sample import (
+    JudgedDialogues,
+    JudgedPart,
+    Values,
+    judged_parts,
+)
+from parlai_ext.scoring.base import Scorer
+
+VERSION = 1  # raise it when the same run gives another check
+SHARE_OF_SCORING = 0.25
+MIN_SAMPLE = 40
+MIN_PEOPLE = 20
+BLOCK = 32  # scorings that are kept or lost together when a check is killed
+N_REPEATED = 20
+SAME = 1e-6  # relative difference below which two scores are a tie: noise of float32
+GAMES = 'dimensions won'  # the check behind a rating by games
+
+Pairs = dict[tuple[str, str], list[tuple[float, float]]]  # by kind and source
+
+
+@dataclass(frozen=True)
+class Copy:
+    """
+    One thing to score for the check: a perturbed copy, or an original once more.
+
+    :param kind: of perturbation; `None` for the original.
+    :param original: its place in the list of originals.
+    """
+
+    source: str
+    kind: str | None
+    original: int
+    part: JudgedPart
+
+
+class KeptScores(Protocol):
+    """
+    Where the scores of blocks are kept, so that a killed check goes on.
+    """
+
+    def get(self, key: str) -> list[dict[str, float]] | None:
+        """
+        Return the scores of a block, if it was scored before.
+        """
+        ...
+
+    def put(self, key: str, values: list[dict[str, float]]) -> None:
+        """
+        Keep the scores of a block.
+        """
+        ...
+
+
+def gather(
+    pairs: Iterable[tuple[Dialogue, ScoredDialogue | None]],
+    openers: Sequence[Opener] = (),
+    sample: int = SAMPLE,
+) -> JudgedDialogues:
+    """
+    Return what the check needs from scored dialogues.
+
+    :param openers: those of the run; some may have a person's reply.
+    :param sample: the largest sample that may be drawn.
+    """
+    replied = [opener for opener in openers if opener.reply is not None]
+    judged = JudgedDialogues(sample, replied)
+    for dialogue, scored in pairs:
+        if scored is not None:
+            judged.add(dialogue, scored)
+    return judged
+
+
+def check_judge(
+    scorer: Scorer,
+    judged: JudgedDialogues,
+    openers: Sequence[Opener] = (),
+    *,
+    signature: str | None = None,
+    people_source: str | None = None,
+    identities: Mapping[str, str] | None = None,
+    kept: KeptScores | None = None,
+    progress: bool = True,
+) -> JudgeCheck | None:
+    """
+    Return the check of a judge; `None` where it has scored nothing.
+
+    :param signature: of the scores (default: the scorer's own).
+    :param people_source: where the openers' replies come from.
+    :param identities: the ranked systems' models, to find the judge's own among them.
+    """
+    people = [] if judged.is_whole else people_parts(openers)
+    kinds = perturbations_for(scorer)
+    n, n_people = sample_sizes(judged, len(kinds), len(people))
+    originals = {'systems': judged.sample.draw(n), 'people': people[:n_people]}
+    if not judged.n_scorings:
+        return None
+    copies = list(all_copies(originals, kinds, is_prompted(scorer)))
+    values = score_copies(scorer, copies, kept, progress)
+    tables = _values_by_kind(originals, copies, values)
+    replies = {
+        part.dialogue.opener_id: tables['people', None].get(i, {})
+        for i, part in enumerate(originals['people'])
+    }
+    checks = {
+        name: dimension_check(
+            name,
+            _kind_results(pairs_of(originals, tables, name), kinds),
+            human_anchor(name, replies, judged.replies),
+            biases(judged.columns, name) if name in judged.columns.scores else None,
+        )
+        for name in scorer.dimensions
+    }
+    several = len(scorer.dimensions) > 1
+    return JudgeCheck(
+        signature=signature or scorer.signature,
+        n_responses=len(originals['systems']),
+        n_people=len(originals['people']),
+        people_source=people_source if originals['people'] else None,
+        n_scored=len(copies),
+        cost=len(copies) / judged.n_scorings,
+        dimensions=checks,
+        tournament=_games_check(originals, tables, kinds) if several else None,
+        probes=_probes(scorer, originals, tables, identities or {}),
+        notes=tuple(_notes(judged, originals, people_source)),
+    )
+
+
+def is_prompted(scorer: Scorer) -> bool:
+    """
+    True if a chat model is among the scorer's models.
+    """
+    return any(kind == 'chat' for kind, _ in scorer.models.loaded)
+
+
+def perturbations_for(scorer: Scorer) -> dict[str, Perturbation]:
+    """
+    Return the perturbations that this judge is checked with.
+    """
+    more = OF_PROMPTED_JUDGES if is_prompted(scorer) else {}
+    return {**PERTURBATIONS, **more}
+
+
+def sample_sizes(
+    judged: JudgedDialogues, n_kinds: int, n_people: int
+) -> tuple[int, int]:
+    """
+    Return how many parts of systems, and how many replies of people, are perturbed.
+
+    The check shall need about a quarter of the run's scorings. People's replies, half
+    as many as the systems', must be scored themselves, too.
+
+    :param n_people: replies of people that there are.
+    """
+    cost = n_kinds + ((n_kinds + 1) / 2 if n_people else 0)
+    affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
+    n = min(judged.sample.most, max(MIN_SAMPLE, affordable))
+    return n, min(n_people, max(MIN_PEOPLE, n // 2))
+
+
+def all_copies(
+    originals: Mapping[str, Sequence[JudgedPart]],
+    kinds: Mapping[str, Perturbation],
+    repeats: bool,
+) -> Iterator[Copy]:
+    """
+    Yield everything that must be scored, the copies of one original together: they have
+    one context, which a model need read only once.
+    """
+    for source in SOURCES:
+        parts = originals[source]
+        for i, part in enumerate(parts):
+            if not part.values or (repeats and i < N_REPEATED):
+                yield Copy(source, None, i, part)
+            others = other_replies(parts, i)
+            for kind, perturb in kinds.items():
+                dialogue = perturbed_dialogue(
+                    part.dialogue, part.places, perturb, others
+                )
+                if dialogue is not None:
+                    copy = JudgedPart(
+                        *(dialogue, part.places, part.indices, part.system),
+                        *({}, part.is_whole),
+                    )
+                    yield Copy(source, kind, i, copy)
+
+
+def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
+    """
+    Return the texts of the next part in the sample that is of the same system and of
+    another dialogue: over another opener, except where whole parts are judged, which go
+    far beyond their opener. Nothing where there is none.
+    """
+    mine = parts[i]
+    for k in range(1, len(parts)):
+        other = parts[(i + k) % len(parts)]
+        if other.system != mine.system or other.dialogue.id == mine.dialogue.id:
+            continue
+        if mine.is_whole or other.dialogue.opener_id != mine.dialogue.opener_id:
+            return other.texts
+    return []
+
+
+def score_copies(
+    scorer: Scorer,
+    copies: Sequence[Copy],
+    kept: KeptScores | None = None,
+    progress: bool = True,
+) -> list[dict[str, float]]:
+    """
+    Return the scores of copies by dimension, without missing ones.
+
+    They are scored in blocks that depend on the copies alone, so that a check which
+    goes on after it was killed gives the same numbers.
+    """
+    values: list[dict[str, float]] = []
+    with bar_of('judge check', len(copies), progress, unit='response') as bar:
+        scorer.watch(count_reads(bar))
+        for start in range(0, len(copies), BLOCK):
+            block = copies[start : start + BLOCK]
+            key = content_id([copy.part.dialogue.id for copy in block])
+            scores = kept.get(key) if kept else None
+            if scores is None:
+                scores = _score_block(scorer, block)
+                if kept:
+                    kept.put(key, scores)
+            values += scores
+            bar.update(len(block))
+    return values
+
+
+def _score_block(scorer: Scorer, block: Sequence[Copy]) -> list[dict[str, float]]:
+    scored = scorer.score_dialogues(
+        [copy.part.dialogue for copy in block], [copy.part.indices for copy in block]
+    )
+    rows = []
+    for copy, own in zip(block, scored, strict=True):
+        found = [
+            dict(part.values)
+            for part in judged_parts(copy.part.dialogue, own)
+            if part.system == copy.part.system and part.is_whole == copy.part.is_whole
+        ]
+        rows.append(found[0] if found else {})
+    return rows
+
+
+Tables = dict[tuple[str, str | None], dict[int, Values]]
+
+
+def _values_by_kind(
+    originals: Mapping[str, Sequence[JudgedPart]],
+    copies: Sequence[Copy],
+    values: Sequence[Values],
+) -> Tables:
+    """
+    Return the scores of copies by source and kind, then by the place of the original.
+    """
+    tables: Tables = {(source, None): {} for source in originals}
+    for copy, scores in zip(copies, values, strict=True):
+        tables.setdefault((copy.source, copy.kind), {})[copy.original] = scores
+    return tables
+
+
+def _original_values(
+    originals: Mapping[str, Sequence[JudgedPart]], tables: Tables, source: str, i: int
+) -> Values:
+    return originals[source][i].values or tables[source, None].get(i, {})
+
+
+def pairs_of(
+    originals: Mapping[str, Sequence[JudgedPart]], tables: Tables, dimension: str
+) -> Pairs:
+    """
+    Return the scores of original and copy in one dimension, by kind and source, where
+    both have one. Differences of float32's noise are ties.
+    """
+    pairs: Pairs = {}
+    for (source, kind), scores in tables.items():
+        if kind is None:
+            continue
+        for i, copy in scores.items():
+            original = _original_values(originals, tables, source, i)
+            if dimension in original and dimension in copy:
+                pair = levelled(original[dimension], copy[dimension])
+                pairs.setdefault((kind, source), []).append(pair)
+    return pairs
+
+
+def levelled(original: float, copy: float) -> tuple[float, float]:
+    """
+    Return two scores, made equal if they differ by rounding noise only.
+    """
+    same = math.isclose(original, copy, rel_tol=SAME)
+    return original, original if same else copy
+
+
+def _kind_results(pairs: Pairs, kinds: Mapping[str, Perturbation]) -> list[KindResult]:
+    """
+    Return a result for each kind of each source that has any pair at all.
+    """
+    present = {source for _, source in pairs} or {'systems'}
+    return [
+        kind_result(kind, source, pairs.get((kind, source), ()))
+        for source in SOURCES
+        if source in present
+        for kind in kinds
+    ]
+
+
+def _games_check(
+    originals: Mapping[str, Sequence[JudgedPart]],
+    tables: Tables,
+    kinds: Mapping[str, Perturbation],
+) -> DimensionCheck:
+    """
+    Return the check behind a rating by games, in which each dimension is a match that
+    original and copy play.
+    """
+    pairs: Pairs = {}
+    for (source, kind), scores in tables.items():
+        for i, copy in scores.items() if kind is not None else ():
+            original = _original_values(originals, tables, source, i)
+            matches = [levelled(original[d], copy[d]) for d in original if d in copy]
+            won = float(sum(mine > other for mine, other in matches))
+            lost = float(sum(mine < other for mine, other in matches))
+            if matches and kind is not None:
+                pairs.setdefault((kind, source), []).append((won, lost))
+    return dimension_check(GAMES, _kind_results(pairs, kinds))
+
+
+def _probes(
+    scorer: Scorer,
+    originals: Mapping[str, Sequence[JudgedPart]],
+    tables: Tables,
+    identities: Mapping[str, str],
+) -> PromptProbes | None:
+    """
+    Return what a prompted judge says of the same response twice, and whether it ranks
+    its own model.
+    """
+    if not is_prompted(scorer):
+        return None
+    again = tables['systems', None]
+    changed = [
+        i for i, values in again.items() if values != originals['systems'][i].values
+    ]
+    same = [
+        name
+        for name, identity in sorted(identities.items())
+        if identity in scorer.signature
+    ]
+    return PromptProbes(len(again), len(changed), tuple(same))
+
+
+def _notes(
+    judged: JudgedDialogues,
+    originals: Mapping[str, Sequence[JudgedPart]],
+    people_source: str | None,
+) -> Iterator[str]:
+    if not originals['systems']:
+        yield 'no response of a system could be perturbed: there are floors only'
+    if not originals['people'] and judged.is_whole:
+        yield 'no replies of people: whole dialogues are judged'
+    elif not originals['people']:
+        yield 'no replies of people: the source of the openers has none'
+    elif people_source and people_source.startswith('ext:smalltalk'):
+        yield 'the generator of ext:smalltalk stands for people'

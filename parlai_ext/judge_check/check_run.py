@@ -1,0 +1,130 @@
+"""
+The check of the judge of a scored run: done once, resumed when killed, renewed when the
+run has grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
+from parlai_ext.judge_check.check import VERSION, check_judge, gather
+from parlai_ext.judge_check.options import SAMPLE
+from parlai_ext.judge_check.record import (
+    JudgeCheck,
+    check_basis,
+    read_check,
+    remove_check,
+    write_check,
+)
+from parlai_ext.scoring.base import Scorer
+from parlai_ext.scoring.score_run import score_signature
+from parlai_ext.store import RunFolder, ScoreStore
+
+PARTS = 'judge_check_parts.json'
+
+
+def check_run(
+    run: RunFolder,
+    scorer: Scorer,
+    *,
+    sample: int = SAMPLE,
+    include_given: bool = False,
+    progress: bool = True,
+) -> JudgeCheck | None:
+    """
+    Check the judge of a scored run, and write the result beside its scores.
+
+    A check that is there stays if nothing it rests on has changed.
+
+    :param sample: responses at most; 0 leaves the check out and removes an old one that
+        rests on other dialogues.
+    :returns: the check; `None` where there is nothing to check.
+    """
+    store = run.scores(score_signature(scorer, include_given))
+    basis = content_id('judge check', VERSION, sample, _shards(run, store))
+    if check_basis(store) == basis:
+        return read_check(store)
+    if sample == 0:
+        remove_check(store)
+        return None
+    targets = run.manifest['targets']
+    source = (run.manifest.get('protocol') or {}).get('openers')
+    kept = KeptInRun(store)
+    check = check_judge(
+        scorer,
+        gather(scored_dialogues(run, store), run.openers, sample),
+        run.openers,
+        signature=store.signature,
+        people_source=source,
+        identities={name: own['identity'] for name, own in targets.items()},
+        kept=kept,
+        progress=progress,
+    )
+    if check is None:
+        remove_check(store)
+        return None
+    write_check(store, check, basis)
+    kept.remove()
+    return check
+
+
+def scored_dialogues(
+    run: RunFolder, store: ScoreStore
+) -> Iterator[tuple[Dialogue, ScoredDialogue | None]]:
+    """
+    Yield every collected dialogue with its scores.
+    """
+    for shard in run.dialogue_shards():
+        scored = store.by_dialogue(shard.pairing_id, shard.index)
+        for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+            yield dialogue, scored.get(dialogue.id)
+
+
+def _shards(run: RunFolder, store: ScoreStore) -> list[Any]:
+    """
+    Return what the check rests on: the scored shards and people's replies.
+    """
+    return [
+        [opener.reply for opener in run.openers],
+        *(
+            [shard.pairing_id, shard.index]
+            + [run.dialogues_checksum(shard.pairing_id, shard.index)]
+            for shard in run.dialogue_shards()
+            if store.has(shard.pairing_id, shard.index)
+        ),
+    ]
+
+
+class KeptInRun:
+    """
+    The scores of finished blocks, in a file beside the scores until the check is done.
+    """
+
+    def __init__(self, store: ScoreStore):
+        self.run = store.run
+        self.name = f'scores/{store.root.name}/{PARTS}'
+        path = store.root / PARTS
+        self.blocks: dict[str, Any] = (
+            self.run.read_json(self.name) if path.exists() else {}
+        )
+
+    def get(self, key: str) -> list[dict[str, float]] | None:
+        """
+        Return the scores of a block, if it was scored before.
+        """
+        return self.blocks.get(key)
+
+    def put(self, key: str, values: list[dict[str, float]]) -> None:
+        """
+        Keep the scores of a block.
+        """
+        self.blocks[key] = values
+        self.run.write_json(self.name, self.blocks)
+
+    def remove(self) -> None:
+        """
+        Remove the file, once the check is written.
+        """
+        self.run.remove(self.name)

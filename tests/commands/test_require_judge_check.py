@@ -1,0 +1,56 @@
+"""
+A failed check leaves exit code 0, unless a check is required.
+"""
+
+import pytest
+
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.judge_check.marks import dimension_check, kind_result
+from parlai_ext.judge_check.record import JudgeCheck, write_check
+from parlai_ext.results.ranking import read_ranking
+from tests.support.report_example import SCORER, example_run
+
+NEEDED = ('shuffled_words', 'other_dialogue', 'punctuation')
+
+
+def checked_run(folder, pair, dimensions=('Overall', 'Fluency')):
+    """
+    Return a run whose judge gave these scores to original and copy, 40 times.
+    """
+    run = example_run(folder)
+    kinds = [kind_result(kind, 'systems', [pair] * 40) for kind in NEEDED]
+    checks = {name: dimension_check(name, kinds) for name in dimensions}
+    check = JudgeCheck(SCORER, 40, 0, None, 120, 0.25, checks)
+    write_check(run.scores(SCORER), check)
+    return run
+
+
+def rank(run, **options):
+    known = {action.dest: action.default for action in RankSystems.parser()._actions}
+    opt = {**known, 'run_dir': str(run.root), 'bootstraps': 20, **options}
+    return RankSystems.execute(opt)
+
+
+def test_a_judge_that_passed_is_in_the_ranking(tmp_path):
+    run = checked_run(tmp_path / 'r', (1.0, 0.0))
+    rank(run, require_judge_check=True)
+    ranking = read_ranking(run)
+    assert ranking.leading_check.dimension == 'Overall'
+    assert ranking.judge_check.dimensions['Fluency'].verdict == 'pass'
+
+
+def test_a_failed_check_ends_as_usual_unless_one_is_required(tmp_path, capsys):
+    run = checked_run(tmp_path / 'r', (0.0, 1.0))
+    assert rank(run).leading_check.failed
+    with pytest.raises(SystemExit) as end:
+        rank(run, require_judge_check=True)
+    assert end.value.code == 3
+    assert '--require-judge-check' in capsys.readouterr().err
+
+
+def test_a_judge_without_a_check_is_refused_where_one_is_required(tmp_path):
+    run = example_run(tmp_path / 'r')
+    assert rank(run).judge_check is None
+    with pytest.raises(SystemExit) as end:
+        rank(run, require_judge_check=True)
+    assert end.value.code == 3

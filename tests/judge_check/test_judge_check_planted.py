@@ -1,0 +1,95 @@
+"""
+Scorers whose check is known beforehand: one that sees sense, its mirror image, length.
+"""
+
+import pytest
+
+from parlai_ext.judge_check.check import check_judge, gather
+from parlai_ext.scoring.score_run import score_dialogues
+from tests.support import planted_judges as planted
+
+N = 12
+
+
+def check_of(scorer, n_openers=N, reply=True, systems=planted.SYSTEMS, sample=200):
+    talks = [planted.dialogue(name, j) for name in systems for j in range(n_openers)]
+    scored = score_dialogues(talks, scorer, first_speaker_only=True)
+    openers = [planted.opener(j, reply) for j in range(n_openers)]
+    judged = gather(zip(talks, scored, strict=True), openers, sample)
+    return check_judge(scorer, judged, openers, progress=False)
+
+
+def shares(check):
+    kinds = check.dimensions['Quality'].kinds
+    return {(kind.source, kind.kind): kind.share for kind in kinds}
+
+
+def test_a_scorer_that_sees_sense_passes_everything():
+    check = check_of(planted.Sense())
+    assert check.dimensions['Quality'].verdict == 'pass'
+    assert set(shares(check).values()) == {1.0}
+
+
+def test_its_mirror_image_fails_everything():
+    check = check_of(planted.Nonsense())
+    assert check.dimensions['Quality'].verdict == 'fail'
+    assert set(shares(check).values()) == {0.0}
+
+
+def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
+    check = check_of(planted.Length())
+    own = shares(check)
+    # copies of eight words have eight words again; the other kinds have fewer
+    assert own['systems', 'shuffled_words'] == own['systems', 'repeat_self'] == 0.5
+    assert own['systems', 'truncated'] == own['systems', 'punctuation'] == 1.0
+    assert check.dimensions['Quality'].verdict == 'weak'
+
+
+def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
+    check = check_of(planted.WholeSense(), n_openers=20)
+    assert set(shares(check).values()) == {1.0}
+    assert check.n_responses == 40  # one part in each dialogue of two systems
+    assert check.n_people == 0
+
+
+def test_originals_of_systems_are_not_scored_again():
+    scorer = planted.Sense()
+    check = check_of(scorer, reply=False)
+    # two systems, 12 dialogues, 2 replies each: 48; 40 of them in 7 kinds
+    assert check.n_responses == 40
+    assert check.n_scored == 40 * 7
+    assert scorer.n_scored == 48 + 40 * 7
+    assert check.cost == pytest.approx(280 / 48)
+
+
+def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
+    systems = ('plain', 'other', 'floor-bad')
+    check = check_of(planted.Sense(), systems=systems, reply=False, sample=10)
+    assert check.n_responses == 10
+    judged = gather([], (), 10)
+    scorer = planted.Sense()
+    for name in systems:
+        for j in range(N):
+            talk = planted.dialogue(name, j)
+            [scored] = score_dialogues([talk], scorer, first_speaker_only=True)
+            judged.add(talk, scored)
+    drawn = judged.sample.draw(10)
+    assert [part.system for part in drawn].count('plain') == 5
+    assert [part.system for part in drawn].count('other') == 5
+    # 12 dialogues of each: none comes twice
+    assert len({part.dialogue.id for part in drawn}) == 10
+
+
+def test_people_are_checked_and_compared_where_the_openers_have_replies():
+    check = check_of(planted.Sense())
+    assert check.n_people == N
+    anchor = check.dimensions['Quality'].human_anchor
+    # everything that was really said has score 1, whoever said it
+    assert (anchor.n, anchor.people_mean, anchor.systems_mean) == (N, 1.0, 1.0)
+    assert anchor.warning is None
+
+
+def test_without_replies_there_is_no_anchor_and_a_note():
+    check = check_of(planted.Sense(), reply=False)
+    assert check.dimensions['Quality'].human_anchor is None
+    assert any('people' in note for note in check.notes)

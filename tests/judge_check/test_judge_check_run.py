@@ -1,0 +1,73 @@
+"""
+The check of a run: kept, resumed after a kill, renewed when the run has grown.
+"""
+
+import pytest
+
+from parlai_ext.judge_check.check import BLOCK
+from parlai_ext.judge_check.check_run import PARTS, check_run
+from parlai_ext.judge_check.record import NAME
+from parlai_ext.scoring.score_run import score_run
+from tests.support.planted_judges import SYSTEMS, Sense, planted_run
+
+
+def scored_run(root, **options):
+    run = planted_run(root, **options)
+    scorer = Sense()
+    score_run(run, scorer, progress=False)
+    return run, scorer
+
+
+def check_file(run, scorer):
+    return run.scores(scorer.signature).root / NAME
+
+
+def test_a_check_that_is_done_is_not_done_again(tmp_path):
+    run, scorer = scored_run(tmp_path / 'run')
+    first = check_run(run, scorer, progress=False)
+    before = scorer.n_scored
+    assert check_run(run, scorer, progress=False) == first
+    assert scorer.n_scored == before
+
+
+def test_a_killed_check_goes_on_and_gives_the_same_bytes(tmp_path):
+    run, scorer = scored_run(tmp_path / 'run')
+    scorer.fails_after = scorer.n_scored + 3 * BLOCK
+    with pytest.raises(KeyboardInterrupt):
+        check_run(run, scorer, progress=False)
+    assert not check_file(run, scorer).exists()
+    scorer = Sense()
+    check = check_run(run, scorer, progress=False)
+    assert scorer.n_scored == check.n_scored - 3 * BLOCK
+    whole, other = scored_run(tmp_path / 'whole')
+    check_run(whole, other, progress=False)
+    there = check_file(whole, other).read_bytes()
+    assert check_file(run, scorer).read_bytes() == there
+    assert not (check_file(run, scorer).parent / PARTS).exists()
+
+
+def test_a_run_that_has_grown_is_checked_anew(tmp_path):
+    run, scorer = scored_run(tmp_path / 'run', systems=SYSTEMS[:1])
+    first = check_run(run, scorer, progress=False)
+    grown, scorer = scored_run(tmp_path / 'run')
+    second = check_run(grown, scorer, progress=False)
+    # one system has 24 responses, two have 48, of which a small run has 40 checked
+    assert (first.n_responses, second.n_responses) == (24, 40)
+
+
+def test_another_sample_is_another_check(tmp_path):
+    run, scorer = scored_run(tmp_path / 'run')
+    assert check_run(run, scorer, sample=200, progress=False).n_responses == 40
+    assert check_run(run, scorer, sample=12, progress=False).n_responses == 12
+
+
+def test_no_sample_is_no_check_and_removes_an_old_one(tmp_path):
+    run, scorer = scored_run(tmp_path / 'run')
+    check_run(run, scorer, progress=False)
+    assert check_run(run, scorer, sample=0, progress=False) is None
+    assert not check_file(run, scorer).exists()
+
+
+def test_an_empty_run_has_no_check(tmp_path):
+    run = planted_run(tmp_path / 'run', systems=())
+    assert check_run(run, Sense(), progress=False) is None

@@ -1,0 +1,146 @@
+"""
+Dialogues with known replies, and scorers whose check has a known result.
+"""
+
+from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance, to_json
+from parlai_ext.core.records import record_to_json
+from parlai_ext.scoring.base import ItemScore, Scorer
+from parlai_ext.store import RunFolder
+
+SYSTEMS = ('plain', 'other')
+PARTNER = 'partner'
+
+
+def words(*numbers):
+    """
+    Return a text of eight words that no other numbers give.
+    """
+    name = '-'.join(map(str, numbers))
+    return ' '.join(f'{letter}{name}' for letter in 'abcdefgh')
+
+
+def opener(j, reply=True):
+    """
+    Return the opener of a number, with or without a person's reply.
+    """
+    texts = (words('opener', j), words('answer', j))
+    return Opener.from_utterances(
+        texts, 'planted', words('person', j) if reply else None
+    )
+
+
+def dialogue(system, j, pairing='p', n_turns=6):
+    """
+    Return a dialogue of six turns in which a system speaks first.
+    """
+    texts = list(opener(j).utterances)
+    texts += [words(system, j, i) for i in range(2, n_turns)]
+    turns = (
+        Utterance((system, PARTNER)[i % 2], text, i < 2) for i, text in enumerate(texts)
+    )
+    return Dialogue(f'{system}{j}', pairing, opener(j).id, tuple(turns))
+
+
+class Sense(Scorer):
+    """
+    Scores 1 for a response that was really said after its context, else 0.
+    """
+
+    name = 'sense'
+    dimensions = ('Quality',)
+    sign = 1.0
+
+    def prepare(self):
+        """
+        Begin to count the items.
+        """
+        self.n_scored = 0
+        self.fails_after = None
+
+    def score(self, items):
+        """
+        Return 1 or 0 for each item; break off after so many items, if asked to.
+        """
+        self.n_scored += len(items)
+        if self.fails_after is not None and self.n_scored > self.fails_after:
+            raise KeyboardInterrupt
+        return [ItemScore({'Quality': self.sign * self.fits(item)}) for item in items]
+
+    def fits(self, item):
+        """
+        True if all words of the response are in order and of the context's dialogue.
+        """
+        first = item.context[0].split()[0].rpartition('-')[2]
+        response = item.response.split()
+        if len({word[1:] for word in response}) != 1:
+            return False
+        new = all(response != text.split() for text in item.context)
+        letters = ''.join(word[0] for word in response)
+        same = response[0][1:].split('-')[1:2] == [first]
+        return letters == 'abcdefgh' and new and same
+
+
+class Nonsense(Sense):
+    """
+    The mirror image: 0 for what was really said, −1 … for anything else, reversed.
+    """
+
+    name = 'nonsense'
+    sign = -1.0
+
+
+class Length(Scorer):
+    """
+    Scores the number of words.
+    """
+
+    name = 'length'
+    dimensions = ('Quality',)
+
+    def score(self, items):
+        """
+        Return the number of words of each response.
+        """
+        return [ItemScore({'Quality': len(i.response.split())}) for i in items]
+
+
+class WholeSense(Sense):
+    """
+    The share of a speaker's turns that were really said there.
+    """
+
+    name = 'whole_sense'
+    level = 'dialogue'
+
+    def fits(self, item):
+        """
+        Return the share of fitting turns among those of the speaker, the opener aside.
+        """
+        speakers = item.extras['speakers']
+        turns = [i for i, who in enumerate(speakers) if who == item.speaker and i > 1]
+        judged = [
+            super(WholeSense, self).fits(
+                type(item)(item.context[:i], item.context[i], item.speaker)
+            )
+            for i in turns
+        ]
+        return sum(judged) / len(judged)
+
+
+def planted_run(root, n_openers=12, systems=SYSTEMS, reply=True):
+    """
+    Write a run in which each system has a dialogue over each opener.
+    """
+    pairings = [Pairing(f'{name}-p', name, PARTNER, 'bipartite') for name in systems]
+    manifest = {
+        'protocol': {'score': 'target', 'scorer': {}, 'openers': 'planted'},
+        'pairings': [to_json(pairing) for pairing in pairings],
+        'openers': [record_to_json(opener(j, reply)) for j in range(n_openers)],
+        'targets': {name: {'identity': name} for name in systems},
+        'shard_size': n_openers,
+    }
+    run = RunFolder.open(root, manifest)
+    for pairing in pairings:
+        made = [dialogue(pairing.first, j, pairing.id) for j in range(n_openers)]
+        run.write_dialogues(pairing.id, 0, made)
+    return run
