@@ -93,8 +93,7 @@ class EvaluateSystems(Command):
                     config, machine, named_by_user=bool(opt['config'])
                 )
                 scored = score_run(run, scorer, config=config)
-            with timing.timed(run, 'check'):
-                check_run(run, scorer, sample=opt['check_sample'])
+            check_run(run, scorer, sample=opt['check_sample'])
             rules = flag_values(RankingOptions, opt)
             ranking = rank_run(run, scored.signature, human=human, **rules)
             write_ranking(run, ranking)
