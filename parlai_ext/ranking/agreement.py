@@ -38,7 +38,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.ranking.intervals import draw_counts, draw_means
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, draw_counts, draw_means
 from parlai_ext.ranking.table import (
     Floats,
     check_table,
@@ -317,6 +317,7 @@ def correlate_with_reference(
     coefficients: Sequence[str] = ('spearman', 'kendall'),
     bootstraps: int,
     seed: int,
+    games_per_opener: int = 1,
 ) -> dict[str, Correlation]:
     """
     Correlate the mean scores of systems with a reference.
@@ -324,7 +325,10 @@ def correlate_with_reference(
     Mean scores are correlated, not the ranks of a leaderboard (which tie). A system
     without a score or without a reference value is left out.
 
+    There is no interval with fewer than three distinct openers.
+
     :param values: ``[system, partner, opener]`` dialogue means, NaN for no score.
+    :param games_per_opener: see `draw_means`.
     """
     table = check_table(values, systems)
     chosen = _systems_with_both(system_means(table), systems, reference)
@@ -339,14 +343,22 @@ def correlate_with_reference(
 
     def resamples() -> Iterator[tuple[Floats, Floats]]:
         rng = np.random.default_rng([seed, 2])
-        draws = draw_means(table[chosen], bootstraps, seed)
+        draws = draw_means(table[chosen], bootstraps, seed, games_per_opener)
         left = round_off_noise(draws.means + draws.fixed)
         right = np.broadcast_to(target, left.shape)
         if panel is not None:
             right = round_off_noise(panel.draw(bootstraps, rng))
         yield _resampled_systems(left, right, rng)
 
-    return correlate(means, target, MEANS, coefficients, resamples(), bootstraps)
+    seen = ~np.isnan(table[chosen]).all(axis=(0, 1))
+    n_openers = int(seen.reshape(games_per_opener, -1).any(axis=0).sum())
+    if n_openers >= FEWEST_OPENERS:
+        return correlate(means, target, MEANS, coefficients, resamples(), bootstraps)
+    reason = f'no interval: distinct openers: {n_openers}; {FEWEST_OPENERS} are needed'
+    return {
+        name: replace(correlation, reason=correlation.reason or reason)
+        for name, correlation in correlate(means, target, MEANS, coefficients).items()
+    }
 
 
 def _systems_with_both(

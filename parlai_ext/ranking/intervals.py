@@ -8,8 +8,11 @@ a cell counts as often as its opener times its partner was drawn. What it covers
 mean over all partners like these as well. That is the pigeonhole bootstrap (Owen 2007,
 "The pigeonhole bootstrap", Annals of Applied Statistics 1(2)); it counts the variance
 of single dialogues up to three times and so errs on the wide side, least when openers
-and partners differ much. A system with one partner (self-play) has nothing to say of
-other partners: both intervals are then the one with partners fixed.
+and partners differ much.
+
+**Fewest units.** Below three distinct openers there is no interval at all, and below
+two partners none for partners sampled. A variance that was never seen cannot be
+bootstrapped: one opener gives the same mean in every draw, which looks like certainty.
 
 Percentile intervals of few units are too narrow. The tails are therefore moved out as
 Hesterberg does ("What teachers should know about the bootstrap", The American
@@ -22,6 +25,7 @@ It is no cure: where partners are the main source of variance, four of them cove
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +35,8 @@ from parlai_ext.ranking.table import Floats, system_means
 
 CHUNK = 512
 LEVEL = 0.95
+# distinct openers, and partners for the interval that speaks of partners like these
+FEWEST_OPENERS, FEWEST_PARTNERS = 3, 2
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,8 @@ class Draws:
     Bootstrap draws of every system's mean, as deviations from the mean itself.
 
     `fixed` and `sampled` are ``[draw, system]``, NaN where a draw holds no dialogue of
-    that system. `num_openers`, `num_partners` count those with a score, per system.
+    that system. `num_openers`, `num_partners` count those with a score, per system;
+    where it has one partner, `sampled` is `fixed`.
     """
 
     means: Floats
@@ -48,9 +55,9 @@ class Draws:
     num_openers: NDArray[np.int64]
     num_partners: NDArray[np.int64]
 
-    def select(self, systems: NDArray[np.bool_]) -> Draws:
+    def select(self, systems: NDArray[Any]) -> Draws:
         """
-        Return the draws of these systems alone.
+        Return the draws of these systems (a mask, or places in the new order) alone.
         """
         return Draws(
             self.means[systems],
@@ -59,6 +66,13 @@ class Draws:
             self.num_openers[systems],
             self.num_partners[systems],
         )
+
+    @property
+    def has_interval(self) -> NDArray[np.bool_]:
+        """
+        True for each system with enough distinct openers for an interval.
+        """
+        return self.num_openers >= FEWEST_OPENERS
 
 
 def draw_counts(units: int, draws: int, rng: np.random.Generator) -> Floats:
@@ -71,16 +85,22 @@ def draw_counts(units: int, draws: int, rng: np.random.Generator) -> Floats:
     return counts.reshape(draws, units).astype(np.float64)
 
 
-def draw_means(values: Floats, bootstraps: int, seed: int) -> Draws:
+def draw_means(
+    values: Floats, bootstraps: int, seed: int, games_per_opener: int = 1
+) -> Draws:
     """
     Bootstrap the means of all systems on common draws of openers and of partners.
 
     The draws depend on the seed and on the numbers of openers and partners alone, and
     each system is computed by itself: adding a system leaves the others' draws alone.
+
+    :param games_per_opener: how often a pair plays over one opener; its games are drawn
+        together. The table has all first games, then all second games.
     """
     means = system_means(values)
     scored = ~np.isnan(values)
-    num_systems, num_partners, num_openers = values.shape
+    num_systems, num_partners, num_games = values.shape
+    num_openers = num_games // games_per_opener
     opener_rng, partner_rng = (np.random.default_rng([seed, k]) for k in (0, 1))
     fixed = np.full((bootstraps, num_systems), np.nan)
     sampled = np.full((bootstraps, num_systems), np.nan)
@@ -88,15 +108,17 @@ def draw_means(values: Floats, bootstraps: int, seed: int) -> Draws:
         rows = slice(start, min(start + CHUNK, bootstraps))
         size = rows.stop - rows.start
         openers = draw_counts(num_openers, size, opener_rng)
+        openers = np.tile(openers, games_per_opener)
         partners = draw_counts(num_partners, size, partner_rng)
         for t in range(num_systems):
             cells = np.where(scored[t], values[t] - means[t], 0.0)
             fixed[rows, t], sampled[rows, t] = _weighted_means(
                 cells, scored[t], openers, partners
             )
-    openers_seen = scored.any(axis=1).sum(axis=1)
+    by_game = scored.any(axis=1).reshape(num_systems, games_per_opener, num_openers)
+    openers_seen = by_game.any(axis=1).sum(axis=1)
     partners_seen = scored.any(axis=2).sum(axis=1)
-    single = partners_seen < 2
+    single = partners_seen < FEWEST_PARTNERS
     sampled[:, single] = fixed[:, single]
     return Draws(means, fixed, sampled, openers_seen, partners_seen)
 
@@ -157,19 +179,21 @@ def student_bound(normal: Floats | float, freedom: Floats) -> Floats:
 
 def fixed_intervals(draws: Draws) -> list[tuple[float, float]]:
     """
-    Return each system's interval with partners fixed; NaN with fewer than two openers.
+    Return each system's interval with partners fixed; NaN with fewer than three
+    openers.
     """
     variance = variances(draws.fixed)
     freedom = degrees_of_freedom(
         variance, variance, draws.num_openers, draws.num_partners
     )
-    freedom = np.where(draws.num_openers > 1, freedom, 0.0)
+    freedom = np.where(draws.has_interval, freedom, 0.0)
     return _percentiles(draws.means, draws.fixed, freedom)
 
 
 def sampled_intervals(draws: Draws) -> list[tuple[float, float]]:
     """
-    Return each system's interval with partners sampled (fixed, if it has but one).
+    Return each system's interval with partners sampled; NaN with fewer than three
+    openers or two partners.
     """
     freedom = degrees_of_freedom(
         variances(draws.fixed),
@@ -177,7 +201,8 @@ def sampled_intervals(draws: Draws) -> list[tuple[float, float]]:
         draws.num_openers,
         draws.num_partners,
     )
-    return _percentiles(draws.means, draws.sampled, freedom)
+    defined = draws.has_interval & (draws.num_partners >= FEWEST_PARTNERS)
+    return _percentiles(draws.means, draws.sampled, np.where(defined, freedom, 0.0))
 
 
 def variances(deviations: Floats) -> Floats:

@@ -1,18 +1,30 @@
 """
-Standings from dialogue means: score, two intervals and a rank for each system; and what
-its unscored dialogues could change.
+Standings from dialogue means: score, two intervals, rank, rank interval and tied group
+for each system; and what its unscored dialogues could change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from parlai_ext.ranking.intervals import draw_means, fixed_intervals, sampled_intervals
-from parlai_ext.ranking.ranks import RankRange, simultaneous_ranks
+from parlai_ext.ranking.intervals import (
+    Draws,
+    draw_means,
+    fixed_intervals,
+    sampled_intervals,
+)
+from parlai_ext.ranking.ranks import (
+    rank_ranges,
+    ranks_by_score,
+    significantly_better,
+    tied_groups,
+)
+from parlai_ext.ranking.separation import Separation, separation
 from parlai_ext.ranking.table import Floats, check_table, json_number
 
 
@@ -23,6 +35,9 @@ class Standing:
 
     `low`, `high`: partners are a sample (two-way bootstrap over openers and
     partners). `low_fixed`, `high_fixed`: partners are fixed (bootstrap over openers).
+    `rank` counts the better scores, `rank_low` and `rank_high` are the ranks that the
+    data leave open, and systems of one `group` are not all told apart from each other;
+    below three distinct openers these three, and both intervals, are undefined.
     `rank` is `None` for a system that is listed but not ranked. `why_unranked` then
     says why, unless it failed or lacks scores. `None` is "undefined" elsewhere.
     """
@@ -40,9 +55,22 @@ class Standing:
     n_dialogues: int
     n_unscored: int
     why_unranked: str | None = field(default=None, metadata={'key': 'why'})
+    group: int | None = None
+    n_openers: int | None = None
+    n_partners: int | None = None
 
 
-def standings(
+@dataclass(frozen=True)
+class DimensionResult:
+    """
+    The standings on one dimension, and what can be told apart there.
+    """
+
+    standings: tuple[Standing, ...]
+    separation: Separation | None
+
+
+def rank_dimension(
     values: Floats,
     systems: Sequence[str],
     dimension: str,
@@ -54,7 +82,8 @@ def standings(
     seed: int,
     higher_is_better: bool = True,
     partners: str = 'sampled',
-) -> list[Standing]:
+    games_per_opener: int = 1,
+) -> DimensionResult:
     """
     Return one standing for each system, in the order of ``systems``.
 
@@ -62,62 +91,95 @@ def standings(
     :param ranked: which systems take part in the ranking (`None`: all). The others have
         score and intervals, but no rank, and do not change the ranks of others.
     :param partners: ``sampled`` or ``fixed``: what ranks are about, see `ranks`.
+    :param games_per_opener: see `draw_means`.
     """
     table = check_table(values, systems)
     # by name, so that the result does not depend on the order it came in
-    order = sorted(range(len(systems)), key=lambda i: systems[i])
-    takes_part = np.ones(len(systems), bool) if ranked is None else np.array(ranked)
-    draws = draw_means(table[order], bootstraps, seed)
-    takes_part = takes_part[order].astype(bool) & ~np.isnan(draws.means)
-    ranges = iter(
-        simultaneous_ranks(
-            draws.select(takes_part),
-            partners=partners,
-            higher_is_better=higher_is_better,
-        )
+    order = np.array(sorted(range(len(systems)), key=lambda i: systems[i]), np.int64)
+    table, names = table[order], [systems[i] for i in order]
+    wanted = np.ones(len(systems), bool) if ranked is None else np.array(ranked, bool)
+    draws = draw_means(table, bootstraps, seed, games_per_opener)
+    chosen = np.flatnonzero(wanted[order] & ~np.isnan(draws.means))
+    of_chosen = draws.select(chosen)
+    better = significantly_better(
+        of_chosen, partners=partners, higher_is_better=higher_is_better
     )
+    scores = [json_number(float(mean)) for mean in of_chosen.means]
+    ranks = ranks_by_score(scores, higher_is_better)
+    found = _places(ranks, better, of_chosen.has_interval)
+    places = dict(zip(chosen.tolist(), found, strict=True))
+    counts = [(int(n_dialogues[i]), int(n_unscored[i])) for i in order]
+    rows = _standings(draws, names, dimension, places, counts)
+    best_first = np.argsort(ranks, kind='stable')
+    apart = separation(
+        table[chosen[best_first]],
+        [names[k] for k in chosen[best_first]],
+        better[np.ix_(best_first, best_first)],
+        partners=partners,
+        games_per_opener=games_per_opener,
+    )
+    return DimensionResult(tuple(rows[k] for k in np.argsort(order)), apart)
+
+
+@dataclass(frozen=True)
+class Place:
+    """
+    The rank of a system by score, and what the data leave open.
+    """
+
+    rank: int | None = None
+    rank_low: int | None = None
+    rank_high: int | None = None
+    group: int | None = None
+
+
+def _places(
+    ranks: Sequence[int],
+    better: NDArray[np.bool_],
+    has_interval: NDArray[np.bool_],
+) -> list[Place]:
+    """
+    Return the places of the ranked systems.
+    """
+    ranges, groups = rank_ranges(better), tied_groups(better, ranks)
+    return [
+        Place(rank, one.low, one.high, group) if known else Place(rank)
+        for rank, one, group, known in zip(
+            ranks, ranges, groups, has_interval.tolist(), strict=True
+        )
+    ]
+
+
+def _standings(
+    draws: Draws,
+    names: Sequence[str],
+    dimension: str,
+    places: Mapping[int, Place],
+    counts: Sequence[tuple[int, int]],
+) -> list[Standing]:
+    """
+    Return the standings of the systems of ``draws``.
+
+    :param counts: of each system its dialogues, and those without a score.
+    """
     sampled, fixed = sampled_intervals(draws), fixed_intervals(draws)
-    by_place = {}
-    for k, i in enumerate(order):
-        by_place[i] = _standing(
-            (systems[i], dimension),
-            next(ranges) if takes_part[k] else None,
-            [float(draws.means[k]), *sampled[k], *fixed[k]],
-            (n_dialogues[i], n_unscored[i]),
+    rows = []
+    for k, name in enumerate(names):
+        place = places.get(k, Place())
+        numbers = [float(draws.means[k]), *sampled[k], *fixed[k]]
+        score, low, high, low_fixed, high_fixed = map(json_number, numbers)
+        rows.append(
+            Standing(
+                *(name, dimension, place.rank, place.rank_low, place.rank_high),
+                *(score, low, high, low_fixed, high_fixed),
+                n_dialogues=counts[k][0],
+                n_unscored=counts[k][1],
+                group=place.group,
+                n_openers=int(draws.num_openers[k]),
+                n_partners=int(draws.num_partners[k]),
+            )
         )
-    return [by_place[i] for i in range(len(systems))]
-
-
-def _standing(
-    names: tuple[str, str],
-    rank_range: RankRange | None,
-    numbers: Sequence[float],
-    counts: tuple[int, int],
-) -> Standing:
-    """
-    Return the standing made of these values.
-
-    :param names: system and dimension.
-    :param numbers: score, low, high, low_fixed, high_fixed; NaN becomes `None`.
-    :param counts: dialogues, and those of them without a score.
-    """
-    score, low, high, low_fixed, high_fixed = (
-        json_number(number) for number in numbers
-    )
-    return Standing(
-        system=names[0],
-        dimension=names[1],
-        rank=rank_range.low if rank_range else None,
-        rank_low=rank_range.low if rank_range else None,
-        rank_high=rank_range.high if rank_range else None,
-        score=score,
-        low=low,
-        high=high,
-        low_fixed=low_fixed,
-        high_fixed=high_fixed,
-        n_dialogues=int(counts[0]),
-        n_unscored=int(counts[1]),
-    )
+    return rows
 
 
 def best_first(standings: Sequence[Standing]) -> list[Standing]:

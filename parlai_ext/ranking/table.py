@@ -4,6 +4,8 @@ The table that every statistic starts from: dialogue means by target, partner, o
 ``values[t, p, j]`` is the mean score of target ``t`` in its dialogue with partner ``p``
 over opener ``j``; NaN where there is no such dialogue or it has no score. Self-play has
 one partner; in all-play-all the partners are the opponents and the diagonal is NaN.
+Where a pair plays several games over one opener, ``j`` runs over all first games, then
+over all second games.
 """
 
 from __future__ import annotations

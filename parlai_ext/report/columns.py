@@ -161,9 +161,12 @@ def documented_columns() -> str:
 
 def _rank_range(row: LeaderboardRow) -> str:
     """
-    Return the ranks that the data leave open, where there is more than one.
+    Return the ranks that the data leave open, where there is more than one; ``(?)``
+    where that is not known.
     """
     standing = row.standing
+    if standing.rank_low is None or standing.rank_high is None:
+        return '(?)'
     if (standing.rank_low, standing.rank_high) == (standing.rank, standing.rank):
         return ''
     return f'({standing.rank_low}–{standing.rank_high})'
@@ -176,9 +179,12 @@ def _terminal_system(row: LeaderboardRow) -> str:
 
 def _terminal_interval(row: LeaderboardRow) -> str:
     standing = row.standing
-    if standing.low is None or standing.high is None:
+    low, high = standing.low, standing.high
+    if low is None or high is None:  # one partner: the one for these partners only
+        low, high = standing.low_fixed, standing.high_fixed
+    if low is None or high is None:
         return 'no interval'
-    return f'[{number(standing.low, row.digits)}, {number(standing.high, row.digits)}]'
+    return f'[{number(low, row.digits)}, {number(high, row.digits)}]'
 
 
 def _page_rank(row: LeaderboardRow) -> Cell:
@@ -241,8 +247,7 @@ COLUMNS = (
     Column(
         'rank',
         'count',
-        'one more than the number of systems that are significantly better; of a '
-        'rating, the place',
+        'one more than the number of ranked systems with a better score or rating',
         terminal=TerminalColumn(
             'rank', lambda row: f'{row.standing.rank} {_rank_range(row)}', width=10
         ),
@@ -250,6 +255,21 @@ COLUMNS = (
     ),
     Column('rank_low', 'count', 'the best rank that the data leave open'),
     Column('rank_high', 'count', 'the worst rank that the data leave open'),
+    Column(
+        'group',
+        'count',
+        'tied group, from 1: each system of a group is significantly better than each '
+        'of the groups after it',
+        terminal=TerminalColumn(
+            'tied', lambda row: str(row.standing.group or ''), width=4, right=True
+        ),
+        page=PageColumn(
+            'Tied group',
+            lambda row: Cell(number(row.standing.group, 0)),
+            'num wideonly',
+            rating_title='',
+        ),
+    ),
     Column(
         'system',
         'text',
@@ -278,8 +298,8 @@ COLUMNS = (
     Column(
         'low',
         'number',
-        'lower end of the 95 % interval for partners like these; of a rating, 1.96 '
-        'standard deviations below',
+        'lower end of the 95 % interval for partners like these, where it has two or '
+        'more; of a rating, 1.96 standard deviations below',
         terminal=TerminalColumn('95 % interval', _terminal_interval),
         page=PageColumn(
             '95 %, any partners',
@@ -310,6 +330,8 @@ COLUMNS = (
         page=PageColumn('Dialogues', _page_dialogues, 'num'),
     ),
     Column('n_unscored', 'count', 'those of them without a score'),
+    Column('n_openers', 'count', 'distinct openers over which it has a score'),
+    Column('n_partners', 'count', 'partners with which it has a score'),
     Column('n_unplayed', 'count', 'dialogues that it lacks', _n_unplayed),
     Column(
         'guessed',

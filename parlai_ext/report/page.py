@@ -213,14 +213,24 @@ def _board(
             {
                 'standing': row.standing,
                 'floor': row.floor,
+                'begins_group': _begins_group(rows, k),
                 'mark': mark(axis, row.standing),
                 'cells': [
                     column.cell(row) if column.cell else None for column, _ in columns
                 ],
             }
-            for row in rows
+            for k, row in enumerate(rows)
         ],
     }
+
+
+def _begins_group(rows: Sequence[Row], k: int) -> bool:
+    """
+    True if the system of row ``k`` is in another tied group than the one above it.
+    """
+    if k == 0 or rows[k].standing.group is None:
+        return False
+    return rows[k].standing.group != rows[k - 1].standing.group
 
 
 def _title(column: PageColumn, is_rating: bool) -> str | None:

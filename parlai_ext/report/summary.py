@@ -11,9 +11,14 @@ from collections.abc import Sequence
 
 from parlai_ext.core.display import join_names, number, percent
 from parlai_ext.core.floors import is_floor
+from parlai_ext.ranking.intervals import FEWEST_OPENERS
+from parlai_ext.ranking.separation import DialoguesNeeded, Separation
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import tournament
 from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
+
+# systems that a sentence names; it counts the others
+MOST_NAMES = 4
 
 
 def sentences(ranking: Ranking) -> list[str]:
@@ -23,53 +28,172 @@ def sentences(ranking: Ranking) -> list[str]:
     if not ranking.dimensions:
         return ['No dialogue has a score, so there is no ranking.']
     main, *others = ranking.dimensions
-    if ranking.tournament is not None:
-        lines = [tournament.leader_sentence(ranking.tournament)]
-    else:
-        lines = [leader_sentence(ranking.standings[main], main)]
+    lines = [headline(ranking)]
     if others:
-        lines.append(_other_dimensions_sentence(ranking, others))
+        lines += _other_dimensions_sentences(ranking, others)
     if agreement := ranking.reference.get(main):
         lines.append(f'{main}: {agreement_text(agreement)}.')
     return lines
 
 
-def leader_sentence(standings: Sequence[Standing], dimension: str) -> str:
+def headline(ranking: Ranking) -> str:
     """
-    Return which system is first on a dimension and which cannot be told apart from it.
+    Return the most important finding: what the main dimension says of the first.
     """
-    ranked = [
-        standing for standing in best_first(standings) if standing.rank is not None
-    ]
+    main = ranking.dimensions[0]
+    standings = ranking.standings[main]
+    if ranking.tournament is not None:
+        n_openers = [standing.n_openers for standing in standings]
+        return tournament.leader_sentence(ranking.tournament, _most(n_openers))
+    return leader_sentence(standings, main, separation_on(ranking, main))
+
+
+def separation_on(ranking: Ranking, dimension: str) -> Separation | None:
+    """
+    Return what can be told apart on a dimension; `None` with fewer than two systems.
+
+    Of rankings of early versions it follows from the rank intervals.
+    """
+    if ranking.separation is not None:
+        return ranking.separation.get(dimension)
+    ranked = _ranked(ranking.standings[dimension])
+    if len(ranked) < 2:
+        return None
+    beaten = [(standing.rank_low or 1) - 1 for standing in ranked]
+    return Separation(
+        n_pairs=len(ranked) * (len(ranked) - 1) // 2,
+        n_apart=sum(beaten),
+        first=ranked[0].system,
+        not_apart=tuple(
+            standing.system
+            for standing, n_better in zip(ranked[1:], beaten[1:], strict=True)
+            if not n_better
+        ),
+    )
+
+
+def _ranked(standings: Sequence[Standing]) -> list[Standing]:
+    """
+    Return the ranked standings, best first.
+    """
+    return [one for one in best_first(standings) if one.rank is not None]
+
+
+def _most(n_openers: Sequence[int | None]) -> int:
+    """
+    Return the largest number; early versions did not record them, and had enough.
+    """
+    known = [n for n in n_openers if n is not None]
+    return max(known, default=FEWEST_OPENERS)
+
+
+def leader_sentence(
+    standings: Sequence[Standing], dimension: str, separation: Separation | None
+) -> str:
+    """
+    Return which system is first on a dimension, if any is, and which cannot be told
+    apart from it; and how many dialogues would settle what is open.
+    """
+    ranked = _ranked(standings)
     if not ranked:
         return f'On {dimension} no system could be ranked.'
-    top, *others = ranked
-    if not others:
-        return f'On {dimension}, {top.system} is the only ranked system.'
-    start = f'On {dimension}, {top.system} comes first of {len(ranked)} systems'
-    tied = [standing.system for standing in others if standing.rank == top.rank]
-    if tied:
-        return f'{start}; this run cannot tell it apart from {join_names(tied, "or")}.'
-    if top.rank_high == top.rank:
-        return f'{start}, and its lead over every other is more than chance explains.'
-    return f'{start}, and no other shares its rank.'
+    if separation is None:
+        return f'On {dimension}, {ranked[0].system} is the only ranked system.'
+    n_openers = _most([standing.n_openers for standing in ranked])
+    lines = [_finding(ranked, dimension, separation, n_openers)]
+    counted = [one for one in separation.needed if one.reason is None]
+    lines += [needed_sentence(one) for one in counted or separation.needed[-1:]]
+    return ' '.join(lines)
 
 
-def _other_dimensions_sentence(ranking: Ranking, dimensions: Sequence[str]) -> str:
+def _finding(
+    ranked: Sequence[Standing], dimension: str, separation: Separation, n_openers: int
+) -> str:
     """
-    Return which system is first on each of the other dimensions.
+    Return what the data say of the first of these systems.
+    """
+    top, n_ranked = separation.first, len(ranked)
+    if n_openers < FEWEST_OPENERS:
+        return (
+            f'On {dimension}, nothing can be told apart: {too_few_openers(n_openers)}.'
+        )
+    if not separation.n_apart:
+        return (
+            f'On {dimension}, nothing can be told apart: the scores of the {n_ranked} '
+            'systems differ by no more than chance explains.'
+        )
+    systems = [row.system for row in ranked[1:] if not is_floor(row.system)]
+    if systems and set(systems) <= set(separation.not_apart):
+        floors = ' but floors' if len(systems) < n_ranked - 1 else ''
+        return (
+            f'On {dimension}, {top} scores highest of {n_ranked} systems, but cannot '
+            f'be told apart from any other{floors}.'
+        )
+    start = f'On {dimension}, {top} comes first of {n_ranked} systems'
+    if separation.not_apart:
+        tied = _few_names(separation.not_apart, 'or')
+        return f'{start}; this run cannot tell it apart from {tied}.'
+    return f'{start}, and its lead over every other is more than chance explains.'
+
+
+def too_few_openers(n_openers: int) -> str:
+    """
+    Return why there is no interval, as half a sentence.
+    """
+    openers = 'opener has' if n_openers == 1 else 'openers have'
+    return f'{n_openers} {openers} scores, and intervals need {FEWEST_OPENERS} or more'
+
+
+def needed_sentence(needed: DialoguesNeeded) -> str:
+    """
+    Return how many dialogues would tell two systems apart.
+    """
+    pair = f'{needed.better} from {needed.worse}'
+    if needed.n_dialogues is None:
+        return f'What would tell {pair} is not known: {needed.reason}.'
+    return (
+        f'To tell {pair} would take about {needed.n_openers:,} openers with '
+        f'{needed.n_partners} partner{"s" if needed.n_partners != 1 else ""} '
+        f'({needed.n_dialogues:,} dialogues of each system), if they go on to differ '
+        'as they do now.'
+    )
+
+
+def _few_names(names: Sequence[str], word: str) -> str:
+    """
+    Return names as an English list, long lists cut.
+    """
+    if len(names) <= MOST_NAMES:
+        return join_names(names, word)
+    others = len(names) - MOST_NAMES + 1
+    return join_names([*names[: MOST_NAMES - 1], f'{others} others'], word)
+
+
+def _other_dimensions_sentences(
+    ranking: Ranking, dimensions: Sequence[str]
+) -> list[str]:
+    """
+    Return which system is first on each of the other dimensions, and on which of them
+    nothing can be told apart.
     """
     firsts: dict[str, list[str]] = {}
+    unclear = []
     for dimension in dimensions:
-        ranked = [
-            standing
-            for standing in best_first(ranking.standings[dimension])
-            if standing.rank
-        ]
+        separation = separation_on(ranking, dimension)
+        if separation is not None and not separation.n_apart:
+            unclear.append(dimension)
+            continue
+        ranked = _ranked(ranking.standings[dimension])
         name = ranked[0].system if ranked else 'nobody'
         firsts.setdefault(name, []).append(dimension)
-    parts = [f'{name} on {join_names(where)}' for name, where in firsts.items()]
-    return f'First on the other dimensions, alone or tied: {"; ".join(parts)}.'
+    lines = []
+    if firsts:
+        parts = [f'{name} on {join_names(where)}' for name, where in firsts.items()]
+        start = 'Highest on the other dimensions, alone or tied'
+        lines.append(f'{start}: {"; ".join(parts)}.')
+    if unclear:
+        lines.append(f'Nothing can be told apart on {join_names(unclear)}.')
+    return lines
 
 
 def warnings(ranking: Ranking) -> list[str]:

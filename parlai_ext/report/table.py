@@ -89,7 +89,11 @@ def _table_lines(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """
     Yield the head of the table and a line for each ranked system.
     """
-    columns = [column.terminal for column in COLUMNS if column.terminal]
+    columns = [
+        column.terminal
+        for column in COLUMNS
+        if column.terminal and any(column.terminal.text(row).strip() for row in rows)
+    ]
     widths = [_column_width(column, rows) for column in columns]
 
     def line(texts: Iterator[str]) -> str:

@@ -15,6 +15,7 @@ from parlai_ext.core.display import (
     pad_cell,
     wrap_lines,
 )
+from parlai_ext.ranking.intervals import FEWEST_OPENERS
 from parlai_ext.ranking.ratings import NORMAL_BOUND
 from parlai_ext.ranking.tournament import ENDS, UNITS
 from parlai_ext.results.ranking import TournamentResult
@@ -65,9 +66,11 @@ def size_and_rule(result: TournamentResult) -> str:
     return f'{text}: undefined: {reason}.' if reason else f'{text}.'
 
 
-def leader_sentence(result: TournamentResult) -> str:
+def leader_sentence(result: TournamentResult, n_openers: int) -> str:
     """
     Return which system is first by the rating, and whose ratings are near to it.
+
+    :param n_openers: over how many distinct openers games were played.
     """
     names = systems_by_rating(result)
     rating = result.chosen_rating
@@ -80,14 +83,29 @@ def leader_sentence(result: TournamentResult) -> str:
     field = f'{len(names)} systems{games}'
     if len(first) == len(names):
         return f'By {result.rating} the {field} are all equal.'
+    has_intervals = n_openers >= FEWEST_OPENERS
+    many = '' if has_intervals else f' {_one_tournament(n_openers)}'
     if len(first) > 1:
-        return f'By {result.rating}, {" and ".join(first)} share the lead of {field}.'
+        leaders = join_names(first)
+        return f'By {result.rating}, {leaders} share the lead of {field}.{many}'
     shown = rating_text(result, names[0])
-    text = f'By {result.rating}, {names[0]} comes first of {field} ({shown})'
+    place = 'comes first' if has_intervals else 'is rated highest'
+    text = f'By {result.rating}, {names[0]} {place} of {field} ({shown})'
     near = [name for name in names[1:] if _is_close_behind(result, names[0], name)]
-    within = 'within 1.96 standard deviations'
+    if near and has_intervals:
+        within = 'within 1.96 standard deviations'
+        return f'{text}; its lead over {join_names(near)} is {within}.'
+    return f'{text}.{many}'
+
+
+def _one_tournament(n_openers: int) -> str:
+    """
+    Return that games over few openers say nothing of other openers.
+    """
+    openers = 'one opener' if n_openers == 1 else f'{n_openers} openers'
     return (
-        f'{text}; its lead over {join_names(near)} is {within}.' if near else f'{text}.'
+        f'All games are over {openers}: what holds over others is not known, and '
+        f'intervals need {FEWEST_OPENERS} or more.'
     )
 
 

@@ -21,9 +21,9 @@ from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.standings import (
+    DimensionResult,
     ScoreBounds,
-    Standing,
-    standings,
+    rank_dimension,
     unscored_bounds,
 )
 from parlai_ext.results.ranking import (
@@ -79,6 +79,11 @@ def rank_run(
     if options.is_tournament:
         result = play_tournament(tables, options, reference, seed)
     truncated = count_truncated(tables, options.max_truncated_share)
+    scored = all_results(tables, tables.scores, ranked, options, seed)
+    trivial = all_results(
+        tables, tables.baselines, ranked, options, seed, HIGHER_IS_BETTER
+    )
+    ratings = rating_standings(result, tables, ranked.tolist()) if result else ()
     signature = [not_run.played_signature(run), scorer_signature]
     signature += [result.chosen_rating.signature] if result else []
     return Ranking(
@@ -86,10 +91,11 @@ def rank_run(
         protocol=plan.protocol.name,
         partners=options.partners,
         guessed=tuple(plan.manifest.get('guessed') or ()),
-        standings=score_standings(tables, ranked, options, seed, result),
-        baselines=all_standings(
-            tables, tables.baselines, ranked, options, seed, HIGHER_IS_BETTER
-        ),
+        standings={
+            **({result.name: ratings} if result else {}),
+            **{name: one.standings for name, one in scored.items()},
+        },
+        baselines={name: one.standings for name, one in trivial.items()},
         **agreements(tables, ranked, reference, matching, options, seed, result),
         tournament=result,
         bounds=score_bounds(tables),
@@ -97,6 +103,9 @@ def rank_run(
         truncated=truncated,
         unplayed=not_run.missing_by_target(run, plan),
         judge_check=read_check(run.scores(scorer_signature)),
+        separation={
+            name: one.separation for name, one in scored.items() if one.separation
+        },
         notes=(
             *notes(run, plan, tables),
             *truncation_notes(truncated),
@@ -180,47 +189,31 @@ def notes(run: RunFolder, plan: Plan, tables: ScoreTables) -> list[str]:
     return lines
 
 
-def score_standings(
-    tables: ScoreTables,
-    ranked: np.ndarray,
-    options: RankingOptions,
-    seed: int,
-    result: TournamentResult | None,
-) -> dict[str, tuple[Standing, ...]]:
-    """
-    Return the standings by mean score, and before them those by a tournament's rating.
-    """
-    scored = all_standings(tables, tables.scores, ranked, options, seed)
-    if result is None:
-        return scored
-    return {result.name: rating_standings(result, tables, ranked.tolist()), **scored}
-
-
-def all_standings(
+def all_results(
     tables: ScoreTables,
     arrays: Mapping[str, np.ndarray],
     ranked: np.ndarray,
     options: RankingOptions,
     seed: int,
     higher_is_better: Mapping[str, bool] | None = None,
-) -> dict[str, tuple[Standing, ...]]:
+) -> dict[str, DimensionResult]:
     """
-    Return the standings by each of these ``[target, opponent, opener]`` arrays.
+    Return the standings by each of these ``[target, opponent, opener]`` arrays, and
+    what they can tell apart.
     """
     return {
-        name: tuple(
-            standings(
-                values,
-                tables.systems,
-                name,
-                ranked=ranked.tolist(),
-                n_dialogues=[tables.n_dialogues[system] for system in tables.systems],
-                n_unscored=tables.unscored(values),
-                higher_is_better=(higher_is_better or {}).get(name, True),
-                partners=options.partners,
-                bootstraps=options.bootstraps,
-                seed=seed,
-            )
+        name: rank_dimension(
+            values,
+            tables.systems,
+            name,
+            ranked=ranked.tolist(),
+            n_dialogues=[tables.n_dialogues[system] for system in tables.systems],
+            n_unscored=tables.unscored(values),
+            higher_is_better=(higher_is_better or {}).get(name, True),
+            partners=options.partners,
+            bootstraps=options.bootstraps,
+            seed=seed,
+            games_per_opener=tables.games_per_opener,
         )
         for name, values in arrays.items()
     }
@@ -251,6 +244,7 @@ def agreements(
             matching[dimension],
             bootstraps=options.bootstraps,
             seed=seed,
+            games_per_opener=tables.games_per_opener,
         )
         return agreement_record(correlations, reference.kind)
 

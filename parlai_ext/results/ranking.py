@@ -8,17 +8,21 @@ field's default, "absent".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
+from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
+from parlai_ext.ranking.ranks import ranks_by_score
+from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import ScoreBounds, Standing
 from parlai_ext.store import RunFolder
 
-SCHEMA = 1
+# 2: `rank` is by score; before, it counted the systems that are significantly better
+SCHEMA = 2
 NAME = 'ranking.json'
 # the keys under which standings lie by dimension, which their rows do not repeat
 BY_DIMENSION = ('dimensions', 'baselines')
@@ -157,8 +161,9 @@ class Ranking:
     `standings` and `baselines` map a dimension, or a trivial baseline, to one standing
     for each system. `reference` and `baseline_reference` hold their agreement with the
     reference. `bounds` maps dimension -> system, `unplayed` a target to the number of
-    dialogues that it lacks. Rankings of early versions have no `truncated`,
-    `unplayed` and `judge_check`: there they are `None`.
+    dialogues that it lacks. `separation` maps a dimension to what can be told apart on
+    it. Rankings of early versions have no `truncated`, `unplayed`, `judge_check` and
+    `separation`: there they are `None`.
     """
 
     signature: str
@@ -179,6 +184,7 @@ class Ranking:
     truncated: Mapping[str, CutContexts] | None = None
     unplayed: Mapping[str, int] | None = None
     judge_check: JudgeCheck | None = None
+    separation: Mapping[str, Separation] | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -253,7 +259,8 @@ def to_json(ranking: Ranking) -> dict[str, Any]:
 
 def from_json(data: Any) -> Ranking:
     """
-    Return the ranking that `to_json` wrote.
+    Return the ranking that `to_json` wrote; ranks of early versions become ranks by
+    score.
 
     :raises WrongType: for data that is no ranking; it names the place.
     """
@@ -265,7 +272,31 @@ def from_json(data: Any) -> Ranking:
                 for dimension, rows in data[key].items()
             }
     ranking: Ranking = record_from_json(Ranking, data)
-    return ranking
+    return ranking if data.get('schema') == SCHEMA else _ranked_by_score(ranking)
+
+
+def _ranked_by_score(ranking: Ranking) -> Ranking:
+    """
+    Return a ranking of schema 1 with the ranks of schema 2.
+    """
+    return replace(
+        ranking,
+        standings={d: _by_score(rows, True) for d, rows in ranking.standings.items()},
+        baselines={
+            name: _by_score(rows, HIGHER_IS_BETTER.get(name, True))
+            for name, rows in ranking.baselines.items()
+        },
+    )
+
+
+def _by_score(
+    rows: tuple[Standing, ...], higher_is_better: bool
+) -> tuple[Standing, ...]:
+    ranked = [row for row in rows if row.rank is not None]
+    ranks = iter(ranks_by_score([row.score for row in ranked], higher_is_better))
+    return tuple(
+        row if row.rank is None else replace(row, rank=next(ranks)) for row in rows
+    )
 
 
 def _with_dimension(rows: Any, dimension: str) -> Any:

@@ -25,11 +25,13 @@ class ScoreTables:
     The dialogue means of a run by dimension and by trivial baseline.
 
     Each is a dense array ``[target, opponent, opener]``, NaN where there is no dialogue
-    or no score. `n_dialogues` counts a target's collected dialogues, `n_played` those
-    in which a system took part and `failures` why those that it broke off ended.
-    `n_contexts` counts the judged utterances of a target, `n_cut` those whose context
-    was too long for the judge. `games` has every scored dialogue, self-chats among
-    them, where they were asked for.
+    or no score. With two `games_per_opener`, the openers are there twice: first for the
+    games that the target began, then for those that its opponent began.
+    `n_dialogues` counts a target's collected dialogues, `n_played` those in which a
+    system took part and `failures` why those that it broke off ended. `n_contexts`
+    counts the judged utterances of a target, `n_cut` those whose context was too long
+    for the judge. `games` has every scored dialogue, self-chats among them, where they
+    were asked for.
     """
 
     systems: tuple[str, ...]
@@ -42,6 +44,7 @@ class ScoreTables:
     n_contexts: Counter[str] = field(default_factory=Counter)
     n_cut: Counter[str] = field(default_factory=Counter)
     games: list[Game] = field(default_factory=list)
+    games_per_opener: int = 1
 
     def unscored(self, values: np.ndarray) -> list[int]:
         """
@@ -50,6 +53,17 @@ class ScoreTables:
         scored = np.isfinite(values).sum(axis=(1, 2))
         counts = [self.n_dialogues[name] for name in self.systems]
         return [n - int(k) for n, k in zip(counts, scored, strict=True)]
+
+    def distinct_openers(self) -> dict[str, int]:
+        """
+        Return, for each target, over how many openers it has a score.
+        """
+        counts = dict.fromkeys(self.systems, 0)
+        arrays = [np.isfinite(values).any(axis=1) for values in self.scores.values()]
+        games = np.any(arrays, axis=0) if arrays else np.zeros((len(counts), 0), bool)
+        by_game = games.reshape(len(counts), self.games_per_opener, -1)
+        seen = by_game.any(axis=1).sum(axis=1)
+        return dict(zip(self.systems, seen.tolist(), strict=True))
 
 
 def read_tables(
@@ -110,14 +124,15 @@ def _empty_tables(plan: Plan) -> ScoreTables:
     opponents = plan.opponents
     # with both speakers judged, a target begins one dialogue over an opener and
     # its opponent the other
-    games = len(plan.openers) * (2 if plan.both_judged else 1)
-    shape = (len(systems), len(opponents), games)
+    games_per_opener = 2 if plan.both_judged else 1
+    shape = (len(systems), len(opponents), len(plan.openers) * games_per_opener)
     return ScoreTables(
         systems,
         opponents,
         scores={},
         baselines={name: np.full(shape, np.nan) for name in BASELINES},
         n_dialogues=dict.fromkeys(systems, 0),
+        games_per_opener=games_per_opener,
     )
 
 

@@ -23,6 +23,7 @@ from parlai_ext.ranking.agreement import (
     correlate_with_ranks,
 )
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
+from parlai_ext.ranking.intervals import FEWEST_OPENERS
 from parlai_ext.ranking.ratings import (
     FOOTBALL,
     NORMAL_BOUND,
@@ -151,7 +152,8 @@ def rating_standings(
     Return the standings by the rating that was chosen to rank the systems.
 
     The interval is 1.96 standard deviations to each side, where the rating knows them;
-    the ranks left open are those that such differences leave open.
+    the ranks left open are those that such differences leave open. With fewer than
+    three distinct openers there are neither.
 
     :param takes_part: which of the targets are ranked.
     """
@@ -161,14 +163,19 @@ def rating_standings(
         for name, part in zip(tables.systems, takes_part, strict=True)
         if part and (value := rating.values.get(name)) is not None
     }
+    n_openers = tables.distinct_openers()
     return tuple(
-        _standing(name, result, ranked, tables.n_dialogues[name])
+        _standing(name, result, ranked, tables.n_dialogues[name], n_openers[name])
         for name in tables.systems
     )
 
 
 def _standing(
-    name: str, result: TournamentResult, ranked: Values, n_dialogues: int
+    name: str,
+    result: TournamentResult,
+    ranked: Values,
+    n_dialogues: int,
+    n_openers: int,
 ) -> Standing:
     """
     Return a system's standing by the rating that ranks.
@@ -177,13 +184,14 @@ def _standing(
     """
     rating = result.chosen_rating
     value = rating.values.get(name)
+    has_interval = n_openers >= FEWEST_OPENERS
     rank = rank_low = rank_high = None
     if name in ranked:
         rank = 1 + sum(other > ranked[name] for other in ranked.values())
-        open_ranks = _open_ranks(name, ranked, rating.spreads)
-        rank_low, rank_high = open_ranks or (rank, rank)
+        if has_interval:
+            rank_low, rank_high = _open_ranks(name, ranked, rating.spreads)
     low = high = None
-    if value is not None and name in rating.spreads:
+    if has_interval and value is not None and name in rating.spreads:
         reach = NORMAL_BOUND * rating.spreads[name]
         low, high = json_number(value - reach), json_number(value + reach)
     records = result.records.get(name, {})
@@ -205,15 +213,19 @@ def _standing(
         n_dialogues=n_dialogues,
         n_unscored=max(0, n_dialogues - played),
         why_unranked=reason,
+        n_openers=n_openers,
     )
 
 
-def _open_ranks(name: str, ranked: Values, spreads: Values) -> tuple[int, int] | None:
+def _open_ranks(
+    name: str, ranked: Values, spreads: Values
+) -> tuple[int, int] | tuple[None, None]:
     """
-    Return the best and worst rank that the uncertainty of the ratings leaves open.
+    Return the best and worst rank that the uncertainty of the ratings leaves open;
+    `None`s where a rating does not know its uncertainty.
     """
     if not set(ranked) <= set(spreads):
-        return None
+        return None, None
     far = [
         math.copysign(1, value - ranked[name])
         for other, value in ranked.items()

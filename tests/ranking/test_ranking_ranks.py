@@ -8,13 +8,15 @@ import pytest
 from parlai_ext.ranking.intervals import draw_means
 from parlai_ext.ranking.ranks import (
     RankRange,
+    rank_ranges,
+    ranks_by_score,
     significantly_better,
-    simultaneous_ranks,
+    tied_groups,
 )
 
 
 def ranks_of(values, **options):
-    return simultaneous_ranks(draw_means(values, 300, seed=0), **options)
+    return rank_ranges(significantly_better(draw_means(values, 300, seed=0), **options))
 
 
 def noise(*shape, seed=0):
@@ -70,9 +72,10 @@ def test_one_constant_gap_does_not_stop_other_comparisons():
     assert [one.low for one in ranks_of(values)] == [3, 2, 1]
 
 
-@pytest.mark.parametrize('openers', [0, 1])
-def test_one_dialogue_each_proves_nothing(openers):
-    values = np.ones((2, 1, openers)) * np.array([1.0, 9.0])[:, None, None]
+@pytest.mark.parametrize('partners', [1, 4])
+@pytest.mark.parametrize('openers', [0, 1, 2])
+def test_fewer_than_three_openers_prove_nothing(openers, partners):
+    values = far_apart([1, 9], partners, openers)
     draws = draw_means(values, 50, seed=0)
     assert not significantly_better(draws).any()
 
@@ -83,8 +86,12 @@ def test_a_system_with_one_dialogue_is_not_beaten_on_it():
     assert ranks_of(values) == [RankRange(1, 2)] * 2
 
 
-def test_two_openers_give_ranks_without_a_crash():
-    assert [one.low for one in ranks_of(noise(3, 1, 2))] == [1, 1, 1]
+def test_two_games_over_one_opener_are_no_second_opener():
+    # three openers, six games: claims; two openers, four games: none
+    for openers, claims in ((3, True), (2, False)):
+        draws = draw_means(far_apart([1, 9], 3, 2 * openers), 50, 0, 2)
+        assert draws.num_openers.tolist() == [openers, openers]
+        assert significantly_better(draws).any() == claims
 
 
 def test_a_single_system_is_first():
@@ -113,3 +120,18 @@ def test_all_play_all_with_an_empty_diagonal_ranks():
     values = far_apart([0, 1, 2], partners=3)
     values[np.arange(3), np.arange(3)] = np.nan
     assert [one.low for one in ranks_of(values)] == [3, 2, 1]
+
+
+def test_equal_scores_share_a_rank_and_the_next_is_counted():
+    assert ranks_by_score([2.0, 5.0, 2.0, 1.0]) == [2, 1, 2, 4]
+    assert ranks_by_score([2.0, 5.0, 2.0, 1.0], higher_is_better=False) == [2, 4, 2, 1]
+
+
+def test_a_group_ends_where_all_above_are_better_than_all_below():
+    # 0 > 2, 0 > 3, 1 > 3, 2 > 3, in this order of scores: 1 and 2 tie, so 0 1 2 is one
+    # group, although 0 and 2 differ
+    better = np.zeros((4, 4), bool)
+    better[[0, 0, 1, 2], [2, 3, 3, 3]] = True
+    assert tied_groups(better, [1, 2, 3, 4]) == [1, 1, 1, 2]
+    better[0, 1] = True
+    assert tied_groups(better, [1, 2, 3, 4]) == [1, 2, 2, 3]

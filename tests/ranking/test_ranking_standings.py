@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parlai_ext.ranking.standings import standings
+from parlai_ext.ranking.standings import rank_dimension
 
 NAMES = ['a', 'b', 'c', 'floor-x']
 
@@ -23,7 +23,7 @@ def made(seed=0, spread=0.5, shape=(4, 3, 10)):
 
 
 def rank(values, names=NAMES, ranked=None, **options):
-    return standings(
+    found = rank_dimension(
         values,
         names,
         'interesting',
@@ -34,6 +34,7 @@ def rank(values, names=NAMES, ranked=None, **options):
         seed=0,
         **options,
     )
+    return list(found.standings)
 
 
 def places(found):
@@ -99,15 +100,26 @@ def test_a_clone_shares_everything_with_its_original(case):
 
 @quick
 @given(cases)
-def test_rank_is_the_low_end_of_the_rank_interval(case):
+def test_rank_is_in_the_rank_interval(case):
     for one in rank(made(*case)):
-        assert 1 <= one.rank == one.rank_low <= one.rank_high <= 4
+        assert 1 <= one.rank_low <= one.rank <= one.rank_high <= 4
+
+
+@quick
+@given(cases, st.booleans())
+def test_ranks_and_groups_never_contradict_the_scores(case, higher_is_better):
+    rows = rank(made(*case), higher_is_better=higher_is_better)
+    rows.sort(key=lambda one: one.score, reverse=higher_is_better)
+    assert [one.rank for one in rows] == [1, 2, 3, 4]
+    groups = [one.group for one in rows]
+    assert groups == sorted(groups) and groups[0] == 1
 
 
 def test_a_system_that_is_not_ranked_keeps_score_intervals_and_counts():
     found = rank(made(), ranked=[True, False, True, True])[1]
     kept = rank(made())[1]
-    assert found == replace(kept, rank=None, rank_low=None, rank_high=None)
+    no_place = dict.fromkeys(('rank', 'rank_low', 'rank_high', 'group'))
+    assert found == replace(kept, **no_place)
 
 
 def test_a_system_that_is_not_ranked_touches_no_other_rank():

@@ -78,7 +78,7 @@ def test_the_leader_sentence_names_the_system_whose_rating_is_near():
     result = tournament_result(
         {'a': 30.0, 'b': 20.3, 'c': 20.1}, {'a': 3.0, 'b': 4.0, 'c': 4.0}
     )
-    first, near = leader_sentence(result).split('; ')
+    first, near = leader_sentence(result, n_openers=3).split('; ')
     assert all(
         part in first for part in ('openskill', ' a ', '3 systems', '30.0 ± 3.0')
     )
@@ -87,7 +87,13 @@ def test_the_leader_sentence_names_the_system_whose_rating_is_near():
 
 def test_a_rating_without_deviations_says_nothing_of_them():
     result = tournament_result({'a': 6.0, 'b': 1.0}, rating='3-1-0')
-    assert leader_sentence(result).endswith('(6.0).')
+    assert leader_sentence(result, n_openers=3).endswith('(6.0).')
+
+
+def test_games_over_one_opener_make_nobody_first():
+    result = tournament_result({'a': 6.0, 'b': 1.0}, rating='3-1-0')
+    found = leader_sentence(result, n_openers=1)
+    assert 'first' not in found and 'one opener' in found
 
 
 def test_whole_points_are_shown_whole(tmp_path):

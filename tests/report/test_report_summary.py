@@ -2,7 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.report.summary import leader_sentence, sentences, warnings
+from parlai_ext.ranking.separation import DialoguesNeeded, Separation
+from parlai_ext.report.summary import (
+    leader_sentence,
+    sentences,
+    separation_on,
+    warnings,
+)
 from parlai_ext.results.ranking import Coefficient
 from tests.support.report_example import (
     agreement,
@@ -11,27 +17,99 @@ from tests.support.report_example import (
     tournament_result,
 )
 
+NAMES = ('a', 'b', 'c', 'd', 'e', 'f')
+NEEDED = DialoguesNeeded('a', 'b', 4, 40, 160)
 
-def row(name, rank, rank_high, score):
-    return replace(standing(name, rank, score), rank_high=rank_high)
+
+def rows(names=NAMES, n_openers=20):
+    """
+    Return standings of which the first is the best.
+    """
+    return [
+        replace(standing(name, k + 1, -1.0 * k), n_openers=n_openers)
+        for k, name in enumerate(names)
+    ]
+
+
+def finding(not_apart=(), n_apart=3, names=NAMES, n_openers=20, needed=()):
+    """
+    Return the sentence on systems of which some cannot be told from the first.
+    """
+    n_pairs = len(names) * (len(names) - 1) // 2
+    one = Separation(n_pairs, n_apart, names[0], tuple(not_apart), tuple(needed))
+    return leader_sentence(rows(names, n_openers), 'Overall', one)
 
 
 def test_systems_tied_with_the_first_are_named():
-    rows = [row('a', 1, 2, 3.0), row('b', 1, 3, 2.0), row('c', 2, 3, 1.0)]
-    sentence = leader_sentence(rows, 'Overall')
-    assert 'Overall, a comes first of 3' in sentence and sentence.endswith(' b.')
+    found = finding(['b', 'c'])
+    assert 'a comes first of 6 systems' in found and 'apart from b or c' in found
 
 
-def test_lead_over_all_is_claimed_only_when_the_ranks_say_so():
-    clear = [row('a', 1, 1, 3.0), row('b', 2, 2, 2.0)]
-    assert 'more than chance explains' in leader_sentence(clear, 'Overall')
-    unclear = [row('a', 1, 2, 3.0), row('b', 2, 3, 2.0), row('c', 3, 3, 1.0)]
-    assert 'more than chance explains' not in leader_sentence(unclear, 'Overall')
+def test_many_tied_systems_are_counted():
+    found = finding(['b', 'c', 'd', 'e', 'f'][:4] + ['x', 'y'])
+    assert 'b, c, d or 3 others' in found
+
+
+def test_lead_over_all_is_claimed_only_when_no_system_is_tied():
+    assert 'more than chance explains' in finding()
+    assert 'more than chance explains' not in finding(['b'])
+
+
+def test_where_no_pair_is_told_apart_nobody_comes_first():
+    found = finding(NAMES[1:], n_apart=0)
+    assert 'nothing can be told apart' in found and 'first' not in found
+
+
+@pytest.mark.parametrize('floor', [(), ('floor-x',)])
+def test_one_that_is_told_from_no_system_does_not_come_first(floor):
+    # others may differ from each other, and floors from all
+    found = finding(NAMES[1:], names=(*NAMES, *floor))
+    assert 'first' not in found and 'a scores highest' in found
+    assert ('but floors' in found) == bool(floor)
+
+
+@pytest.mark.parametrize('n_openers', [0, 1, 2])
+def test_fewer_than_three_openers_are_the_reason(n_openers):
+    found = finding(NAMES[1:], n_apart=0, n_openers=n_openers)
+    assert 'nothing can be told apart' in found
+    assert f'{n_openers} opener' in found and 'need 3' in found
+
+
+def test_headline_says_how_many_dialogues_would_settle_it():
+    found = finding(['b'], needed=[NEEDED])
+    for part in ('a from b', '40 openers', '4 partners', '160 dialogues'):
+        assert part in found
+
+
+def test_headline_says_why_no_number_is_known():
+    needed = DialoguesNeeded('a', 'b', reason='equal scores')
+    assert 'equal scores' in finding(['b'], needed=[needed])
 
 
 def test_unranked_systems_do_not_come_first():
-    rows = [row('a', None, None, 9.0), row('b', 1, 1, 2.0)]
-    assert 'Overall, b is the only' in leader_sentence(rows, 'Overall')
+    both = [standing('a', None, 9.0), standing('b', 1, 2.0)]
+    found = leader_sentence(both, 'Overall', None)
+    assert found == 'On Overall, b is the only ranked system.'
+
+
+def test_early_versions_tell_by_their_rank_intervals():
+    # rank_low: one more than the systems that are significantly better
+    by_low = {'a': 1, 'b': 1, 'c': 2, 'd': 3}
+    standings = tuple(
+        replace(standing(name, k + 1, -1.0 * k), rank_low=low)
+        for k, (name, low) in enumerate(by_low.items())
+    )
+    ranking = example_ranking(standings={'Overall': standings})
+    found = separation_on(ranking, 'Overall')
+    assert (found.first, found.not_apart) == ('a', ('b',))
+    assert (found.n_apart, found.n_pairs) == (3, 6)
+
+
+def test_a_dimension_on_which_nothing_is_apart_has_no_first():
+    none = Separation(1, 0, 'beta', ('alpha',))
+    ranking = example_ranking(separation={d: none for d in ('Fluency', 'Overall')})
+    assert 'Highest' not in ' '.join(sentences(ranking))
+    assert 'Nothing can be told apart on Fluency.' in sentences(ranking)
 
 
 def test_a_ranking_without_dimensions_is_one_sentence():

@@ -10,8 +10,9 @@ from parlai_ext.report.table import leaderboard_csv, terminal_table
 from tests.support.report_example import agreement, example_ranking
 
 HEADER = (
-    'dimension,system,rank,rank_low,rank_high,score,low,high,low_fixed,high_fixed,'
-    'n_dialogues,n_unscored,n_unplayed,guessed,truncated_share,not_comparable'
+    'dimension,system,rank,rank_low,rank_high,group,score,low,high,low_fixed,high_fixed,'
+    'n_dialogues,n_unscored,n_openers,n_partners,n_unplayed,guessed,truncated_share,'
+    'not_comparable'
 )
 HOSTILE = [
     'a' * 500,

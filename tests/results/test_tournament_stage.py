@@ -38,6 +38,9 @@ from tests.support.plans import open_run
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
 OPENER = Opener.from_utterances(['How are you?'], 'test')
+THREE_OPENERS = [
+    Opener.from_utterances([text], 'test') for text in ('Hi.', 'Hello.', 'Hey.')
+]
 RULE = {'rule': 'tournament', 'rating': '3-1-0'}
 # what each is worth on each dimension, in every game: a beats b beats c on wit, c beats
 # b on joy, and a and c are equal there
@@ -47,9 +50,18 @@ WORTH = {
 }
 
 
-def played(root, *, rule=RULE, worth=WORTH, names=NAMES, silent=(), reference=None):
+def played(
+    root,
+    *,
+    rule=RULE,
+    worth=WORTH,
+    names=NAMES,
+    silent=(),
+    reference=None,
+    openers=(OPENER,),
+):
     """
-    Write a run in which every ordered pair has one scored game.
+    Write a run in which every ordered pair has one scored game over each opener.
 
     :param silent: pairs whose games were not scored.
     """
@@ -57,8 +69,8 @@ def played(root, *, rule=RULE, worth=WORTH, names=NAMES, silent=(), reference=No
     run = open_run(
         root,
         roster,
-        [OPENER],
-        1,
+        list(openers),
+        len(openers),
         pairing='all_play_all',
         num_turns=3,
         score='both',
@@ -72,10 +84,14 @@ def played(root, *, rule=RULE, worth=WORTH, names=NAMES, silent=(), reference=No
             Utterance((pair.first, pair.second)[i % 2], text, i == 0)
             for i, text in enumerate(said)
         )
-        one = Dialogue(dialogue_id(pair.id, OPENER.id), pair.id, OPENER.id, turns)
-        run.write_dialogues(pair.id, 0, [one])
+        games = [
+            Dialogue(dialogue_id(pair.id, one.id), pair.id, one.id, turns)
+            for one in openers
+        ]
+        run.write_dialogues(pair.id, 0, games)
         if (pair.first, pair.second) not in silent:
-            run.scores(SCORER).write(pair.id, 0, [judged(one, pair, worth)])
+            scores = [judged(one, pair, worth) for one in games]
+            run.scores(SCORER).write(pair.id, 0, scores)
     return run
 
 
@@ -148,11 +164,28 @@ def test_scorer_is_found_in_either_signature(tmp_path):
 
 
 def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
-    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating='openskill')
+    run = played(tmp_path, openers=THREE_OPENERS)
+    ranking = rank_run(run, SCORER, bootstraps=20, rating='openskill')
     row = overall(ranking)['a']
     spread = ranking.tournament.ratings['openskill'].spreads['a']
     assert row.high - row.score == pytest.approx(1.96 * spread)
     assert row.rank_low <= row.rank <= row.rank_high
+
+
+@pytest.mark.parametrize('rating', ['openskill', '3-1-0'])
+def test_games_over_one_opener_leave_ranks_and_intervals_unknown(tmp_path, rating):
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating=rating)
+    for rows in ranking.standings.values():
+        for row in rows:
+            assert row.n_openers == 1  # two games over it, one begun by each
+            assert (row.low, row.rank_low, row.rank_high) == (None, None, None)
+    assert 'first' not in sentences(ranking)[0]
+
+
+def test_a_rating_without_deviations_leaves_rank_intervals_unknown(tmp_path):
+    run = played(tmp_path, openers=THREE_OPENERS)
+    row = overall(rank_run(run, SCORER, bootstraps=20))['a']
+    assert (row.rank, row.rank_low, row.rank_high) == (1, None, None)
 
 
 def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):

@@ -1,0 +1,187 @@
+"""
+How many dialogues would settle it: the formula against pencil and against simulation.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from parlai_ext.ranking.intervals import draw_means
+from parlai_ext.ranking.ranks import significantly_better
+from parlai_ext.ranking.separation import (
+    Components,
+    detectable_difference,
+    dialogues_needed,
+    variance_components,
+)
+from parlai_ext.ranking.standings import rank_dimension
+
+PAIR = ('a', 'b')
+REAL = Components(partner=0.05, opener=0.3, dialogue=1.0)
+
+
+def differences(rng, components, partners, openers, mean=0.0):
+    """
+    Draw the differences of two systems after the model of `separation`.
+    """
+    a = rng.normal(size=(partners, 1)) * components.partner**0.5
+    b = rng.normal(size=(1, openers)) * components.opener**0.5
+    e = rng.normal(size=(partners, openers)) * components.dialogue**0.5
+    return mean + a + b + e
+
+
+def test_components_of_four_differences():
+    # means of rows 1.5, 4.5, of columns 2, 4, of all 3; residuals +-0.5: e = 1 with one
+    # degree of freedom; 4.5 - 1/2 between partners, 2 - 1/2 between openers
+    found = variance_components(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    assert found == Components(pytest.approx(4.0), pytest.approx(1.5), pytest.approx(1))
+
+
+def test_components_are_right_on_average():
+    rng = np.random.default_rng(0)
+    found = [variance_components(differences(rng, REAL, 12, 30)) for _ in range(400)]
+    means = [np.mean([getattr(c, n) for c in found]) for n in vars(REAL)]
+    assert means == pytest.approx(list(vars(REAL).values()), rel=0.1)
+
+
+def test_one_partner_leaves_the_variance_over_openers():
+    # variance of 1, 2, 6 with divisor 2: 7
+    assert variance_components(np.array([[1.0, 2.0, 6.0]])) == Components(0, 7.0, 0)
+
+
+@pytest.mark.parametrize('table', [np.zeros((0, 0)), [[1.0]], [[1.0], [1.0]]])
+def test_one_opener_that_does_not_vary_says_nothing_of_openers(table):
+    assert variance_components(np.array(table)) is None
+
+
+def test_difference_that_sixteen_openers_find():
+    # t(.975, 15) = 2.13145 from the tables, normal 80 % = 0.84162, error 2 / sqrt(16)
+    found = detectable_difference(Components(0, 4.0, 0), 1, 16, 1, 'fixed')
+    assert found == pytest.approx(
+        (2.13145 * (16 / 15) ** 0.5 + 0.84162) * 0.5, rel=1e-4
+    )
+
+
+def share_of_claims(components, partners, openers, kind, difference, worlds=400):
+    rng, claims = np.random.default_rng(3), 0
+    for world in range(worlds):
+        one = differences(rng, components, partners, openers, difference)
+        values = np.stack([one, np.zeros_like(one)])
+        better = significantly_better(draw_means(values, 300, world), partners=kind)
+        claims += better[0, 1]
+    return claims / worlds
+
+
+@pytest.mark.parametrize(
+    'components, partners, openers, kind',
+    [
+        (replace(REAL, partner=0.0), 4, 40, 'fixed'),
+        (replace(REAL, dialogue=0.1), 12, 40, 'sampled'),
+        (REAL, 12, 40, 'sampled'),
+    ],
+)
+def test_the_difference_is_found_in_four_of_five_worlds(
+    components, partners, openers, kind
+):
+    difference = detectable_difference(components, partners, openers, 1, kind)
+    found = share_of_claims(components, partners, openers, kind, difference)
+    # three binomial errors of 400 worlds are 0.06; Student's t widens for both effects
+    assert found == pytest.approx(0.8, abs=0.08)
+
+
+def test_the_number_from_a_pilot_finds_the_difference_again():
+    pilot = differences(np.random.default_rng(1), REAL, 8, 400, 0.2)
+    pilot += 0.2 - pilot.mean()
+    needed = dialogues_needed(PAIR, pilot, 1, partners='fixed')
+    assert (needed.n_partners, needed.n_dialogues) == (8, 8 * needed.n_openers)
+    real = replace(REAL, partner=0.0)
+    found = share_of_claims(real, 8, needed.n_openers, 'fixed', 0.2)
+    assert found == pytest.approx(0.8, abs=0.12)
+
+
+def test_twice_the_noise_takes_four_times_the_openers():
+    table = differences(np.random.default_rng(2), REAL, 1, 50)
+    table -= table.mean()
+    once = dialogues_needed(PAIR, table + 0.1, 1)
+    twice = dialogues_needed(PAIR, 2 * table + 0.1, 1)
+    assert twice.n_openers == pytest.approx(4 * once.n_openers, rel=0.1)
+
+
+def test_where_partners_decide_more_partners_are_asked_for():
+    partners = np.array([0.5, -0.3, 0.9, -0.1])[:, None]
+    table = partners + 0.01 * np.random.default_rng(0).normal(size=(4, 50))
+    needed = dialogues_needed(PAIR, table, 1)
+    assert needed.n_partners > 4
+    these = dialogues_needed(PAIR, table, 1, partners='fixed')
+    assert (these.n_partners, these.n_openers, these.n_dialogues) == (4, 3, 12)
+
+
+def test_equal_scores_need_no_number():
+    needed = dialogues_needed(PAIR, np.array([[1.0, -1.0, 0.0]]), 1)
+    assert needed.n_dialogues is None and needed.reason
+
+
+def test_two_games_over_an_opener_are_two_dialogues():
+    table = differences(np.random.default_rng(2), REAL, 3, 20, 0.3)
+    values = np.stack([np.tile(table, 2), np.zeros((3, 40))])
+    once = ranked(np.stack([table, 0 * table])).separation.needed[-1]
+    twice = ranked(values, games_per_opener=2).separation.needed[-1]
+    assert twice.n_openers == once.n_openers
+    assert twice.n_dialogues == 2 * once.n_dialogues
+
+
+def ranked(values, names=None, **options):
+    names = names or [f's{i}' for i in range(len(values))]
+    counts = [values[0].size] * len(names)
+    return rank_dimension(
+        *(values, names, 'Overall'),
+        ranked=None,
+        n_dialogues=counts,
+        n_unscored=[0] * len(names),
+        bootstraps=200,
+        seed=0,
+        **options,
+    )
+
+
+def test_separation_names_the_first_and_those_it_is_not_told_from():
+    noise = 0.1 * np.random.default_rng(0).normal(size=(3, 4, 20))
+    values = noise + np.array([1.0, 5.0, 5.0])[:, None, None]
+    found = ranked(values).separation
+    ahead, second = (
+        ('s1', 's2') if values[1].mean() > values[2].mean() else ('s2', 's1')
+    )
+    assert (found.first, found.not_apart) == (ahead, (second,))
+    assert (found.n_apart, found.n_pairs) == (2, 3)
+    assert [(n.better, n.worse) for n in found.needed] == [(ahead, second)]
+
+
+def test_where_nothing_is_apart_the_last_is_compared_too():
+    values = np.random.default_rng(0).normal(size=(3, 4, 20))
+    found = ranked(values).separation
+    order = [f's{i}' for i in np.argsort(-values.mean(axis=(1, 2)))]
+    assert found.n_apart == 0 and found.not_apart == tuple(order[1:])
+    assert [n.worse for n in found.needed] == [order[2], order[1]]
+
+
+def test_no_number_is_for_a_floor():
+    values = np.random.default_rng(0).normal(size=(3, 1, 20))
+    names = [f'floor-{i}' for i in range(2)] + ['a']
+    found = ranked(values[np.argsort(-values.mean(axis=(1, 2)))[::-1]], names=names)
+    assert found.separation.needed == ()
+
+
+def test_one_opener_tells_nothing_apart():
+    values = np.array([1.0, 2.0, 9.0])[:, None, None] + np.zeros((3, 4, 1))
+    found = ranked(values)
+    assert found.separation.n_apart == 0
+    for row in found.standings:
+        assert (row.n_openers, row.n_partners) == (1, 4)
+        numbers = (row.low, row.high, row.low_fixed, row.high_fixed)
+        assert numbers + (row.rank_low, row.rank_high, row.group) == (None,) * 7
+    assert [row.rank for row in found.standings] == [3, 2, 1]
+
+
+def test_one_system_has_nothing_to_be_told_from():
+    assert ranked(np.zeros((1, 2, 5))).separation is None
