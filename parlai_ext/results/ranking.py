@@ -272,7 +272,7 @@ def from_json(data: Any) -> Ranking:
                 for dimension, rows in data[key].items()
             }
     ranking: Ranking = record_from_json(Ranking, data)
-    return ranking if data.get('schema') == SCHEMA else _ranked_by_score(ranking)
+    return _ranked_by_score(ranking) if data.get('schema') == 1 else ranking
 
 
 def _ranked_by_score(ranking: Ranking) -> Ranking:

@@ -49,7 +49,9 @@ def test_ranking_json_has_the_documented_shape(finished):
         'high_fixed',
         'n_dialogues',
         'n_unscored',
-    }
+        'n_openers',
+        'n_partners',
+    }  # two openers: no `group`
     for rows in (*written['dimensions'].values(), *written['baselines'].values()):
         assert {frozenset(row) for row in rows} == {frozenset(columns)}
 

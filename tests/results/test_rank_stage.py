@@ -18,6 +18,7 @@ from parlai_ext.core.nouns import (
     Utterance,
 )
 from parlai_ext.core.schedule import dialogue_id
+from parlai_ext.report.summary import sentences
 from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import read_ranking
@@ -34,7 +35,9 @@ WORTH = {'a': 1.0, 'b': 2.0, 'c': 4.0, 'd': 3.0}
 ADDS = {'p': 0.0, 'q': 0.5}
 
 
-def scored_run(root, *, silent: str | None = None, silences: int = 0) -> RunFolder:
+def scored_run(
+    root, *, silent: str | None = None, silences: int = 0, openers=OPENERS
+) -> RunFolder:
     """
     Write a run whose dialogues score WORTH + ADDS on their two utterances, -1 and +1
     around it; ``silent`` breaks off its first ``silences`` dialogues with each partner.
@@ -43,10 +46,10 @@ def scored_run(root, *, silent: str | None = None, silences: int = 0) -> RunFold
         tuple(System(n, {'model': n}) for n in TARGETS),
         tuple(System(n, {'model': n}) for n in PARTNERS),
     )
-    run = open_run(root, roster, OPENERS, 4, num_turns=6)
+    run = open_run(root, roster, openers, len(openers), num_turns=6)
     for pairing in run.pairings:
         dialogues, scores = [], []
-        for j, opener in enumerate(OPENERS):
+        for j, opener in enumerate(openers):
             broken = pairing.first == silent and j < silences
             dialogues.append(talk(pairing, opener, broken))
             scores.append(judged(pairing, dialogues[-1]))
@@ -96,6 +99,28 @@ def test_the_same_difference_everywhere_is_significant(tmp_path):
     ranking = rank_run(scored_run(tmp_path), SCORER, bootstraps=50)
     found = by_system(ranking.standings['Overall'])
     assert {n: r.rank for n, r in found.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
+
+
+def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
+    # the reported failure: one judged reply for each partner, which all score the same
+    run = scored_run(tmp_path, openers=OPENERS[:1])
+    ranking = rank_run(run, SCORER, bootstraps=50)
+    rows = by_system(ranking.standings['Overall'])
+    assert {n: r.rank for n, r in rows.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
+    for row in rows.values():
+        assert (row.rank_low, row.rank_high, row.group) == (None, None, None)
+        assert (row.low, row.high, row.low_fixed, row.high_fixed) == (None,) * 4
+    said = ' '.join(sentences(ranking))
+    assert 'nothing can be told apart' in said
+    assert 'first' not in said and 'chance explains' not in said
+
+
+def test_a_correlation_over_one_opener_has_no_interval(tmp_path):
+    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
+    run = scored_run(tmp_path, openers=OPENERS[:1])
+    found = rank_run(run, SCORER, human=human, bootstraps=50).reference['Overall']
+    assert found.spearman.value == pytest.approx(1.0)
+    assert found.spearman.low is None and 'openers: 1' in found.reason
 
 
 def test_the_trivial_baselines_are_ranked_beside(tmp_path):
