@@ -224,7 +224,7 @@ def _board(
     }
 
 
-def _begins_group(rows: Sequence[Row], k: int) -> bool:
+def _begins_group(rows: Sequence[LeaderboardRow], k: int) -> bool:
     """
     True if the system of row ``k`` is in another tied group than the one above it.
     """
