@@ -6,14 +6,15 @@ Automatic evaluation of open-domain dialogue systems, as an extension of ParlAI.
     run = parlai_ext.evaluate('demo', 'runs/demo')
     print(run.to_pandas())
 
-`evaluate`, `score`, `rank`, `load_run` and `plot` are in docs/python.md. Importing this
-package imports nothing heavy: no parlai, no torch, no numpy.
+`evaluate`, `score`, `check_judge`, `rank`, `load_run` and `plot` are in docs/python.md.
+Importing this package imports nothing heavy: no parlai, no torch, no numpy.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parlai_ext.api import Run as Run
+    from parlai_ext.api import check_judge as check_judge
     from parlai_ext.api import evaluate as evaluate
     from parlai_ext.api import load_run as load_run
     from parlai_ext.api import plot as plot
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from parlai_ext.core.errors import UserError as UserError
 
 __version__ = '0.1.0'
-__all__ = ['Run', 'UserError', 'evaluate', 'load_run', 'plot', 'rank', 'score']
+__all__ = ['Run', 'UserError', 'check_judge', 'evaluate', 'load_run', 'plot', 'rank']
+__all__ += ['score']
 
 
 def __getattr__(name: str) -> Any:

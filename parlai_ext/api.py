@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue, Utterance
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
+    from parlai_ext.judge_check.record import JudgeCheck
     from parlai_ext.results.ranking import Ranking
     from parlai_ext.scoring.base import Scorer
     from parlai_ext.store import RunFolder
@@ -297,25 +298,77 @@ def score(
     :raises TypeError: for an unknown argument or option; it names the nearest one.
     """
     from parlai_ext.report.frames import score_frame
-    from parlai_ext.scoring.base import judged_indices
 
     machine = Machine(
         datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
     )
     given = _read_dialogues(dialogues)
     with _printing(verbose):
-        judging = _build_scorer(scorer, options, machine)
-        indices = [
-            [
-                i
-                for i in judged_indices(dialogue, first_speaker_only=False)
-                if speakers is None or dialogue.utterances[i].speaker in speakers
-            ]
-            for dialogue in given
-        ]
-        judging.load_models()
-        scored = judging.score_dialogues(given, indices)
+        judging = _build_scorer(score, scorer, options, machine)
+        scored = _score_spoken(judging, given, speakers)
     return score_frame(given, scored, judging.dimensions)
+
+
+def check_judge(
+    dialogues: Sequence[Turn]
+    | Sequence[Sequence[Turn]]
+    | Sequence[Dialogue]
+    | Dialogue
+    | pandas.DataFrame,
+    scorer: str | type[Scorer] | Scorer = 'fed',
+    *,
+    sample: int = 200,
+    speakers: Sequence[str] | None = None,
+    batchsize: int = 64,
+    no_cuda: bool = False,
+    fp16: bool | None = None,
+    datapath: str | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> JudgeCheck | None:
+    """
+    Try a scorer on perturbed copies of what was said in dialogues (docs/judges.md).
+
+    The dialogues and the other arguments are those of `score`. Dialogues with one
+    opening should not be told apart by it: a reply "of another dialogue" must not fit.
+
+    :param sample: responses that are perturbed, at most.
+    :returns: the check: `dimensions` maps each dimension to its verdict, reasons, and
+        results by kind. `None` where there is nothing to judge.
+    :raises UserError: for a turn that cannot be read or a wrong value of an option.
+    :raises TypeError: for an unknown argument or option; it names the nearest one.
+    """
+    from parlai_ext.judge_check import check
+
+    machine = Machine(
+        datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
+    )
+    given = _read_dialogues(dialogues)
+    with _printing(verbose):
+        judging = _build_scorer(check_judge, scorer, options, machine)
+        scored = _score_spoken(judging, given, speakers)
+        judged = check.gather(zip(given, scored, strict=True), (), sample)
+        return check.check_judge(judging, judged, progress=verbose)
+
+
+def _score_spoken(
+    scorer: Scorer, dialogues: Sequence[Dialogue], speakers: Sequence[str] | None
+) -> list[ScoredDialogue]:
+    """
+    Return the scores of what these speakers (`None`: all) said and was not given.
+    """
+    from parlai_ext.scoring.base import judged_indices
+
+    indices = [
+        [
+            i
+            for i in judged_indices(dialogue, first_speaker_only=False)
+            if speakers is None or dialogue.utterances[i].speaker in speakers
+        ]
+        for dialogue in dialogues
+    ]
+    scorer.load_models()
+    return scorer.score_dialogues(dialogues, indices)
 
 
 @_checks_names()
@@ -352,7 +405,10 @@ def _plain_path(value: Any) -> Any:
 
 
 def _build_scorer(
-    scorer: str | type[Scorer] | Scorer, options: Mapping[str, Any], machine: Machine
+    function: Callable[..., Any],
+    scorer: str | type[Scorer] | Scorer,
+    options: Mapping[str, Any],
+    machine: Machine,
 ) -> Scorer:
     """
     Return the scorer, with its options, for one machine.
@@ -366,8 +422,8 @@ def _build_scorer(
     known = {} if built else options_of(cls.options_class)
     for name in options:
         if name not in known:
-            own = inspect.signature(score).parameters.keys() - {'options'}
-            raise TypeError(_no_argument('score', name, {*known, *own}))
+            own = inspect.signature(function).parameters.keys() - {'options'}
+            raise TypeError(_no_argument(function.__name__, name, {*known, *own}))
     if isinstance(cls, type):
         plain = {name: _plain_path(value) for name, value in options.items()}
         return cls.from_section(plain, ModelHandle(machine))

@@ -1,5 +1,5 @@
 """
-The Python interface: `import parlai_ext` and its five functions.
+The Python interface: `import parlai_ext` and its functions.
 """
 
 import subprocess
@@ -172,3 +172,15 @@ def test_a_plot_is_that_of_the_runs_ranking(run):
     names = [label.get_text() for label in axes.get_yticklabels()]
     leaders = run.to_pandas().query('dimension == "Overall"')
     assert names == list(leaders.system)
+
+
+def test_a_scorer_is_checked_on_dialogues_without_a_run():
+    # eight dialogues of a plain bot: the length of a reply is blind for word order
+    talks = [
+        [('man', f'tell me of {n}'), ('bot', f'well {n} is a thing that I like {n}')]
+        for n in ('tea', 'rain', 'bread', 'trams', 'moths', 'chess', 'glue', 'jazz')
+    ] * 2
+    check = parlai_ext.check_judge(talks, WordCount, speakers=['bot'])
+    kinds = {kind.kind: kind.share for kind in check.dimensions['Words'].kinds}
+    assert check.n_responses == 16
+    assert (kinds['shuffled_words'], kinds['truncated']) == (0.5, 1.0)

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, PLAN, add_options, add_scorer_options
+from parlai_ext.commands.options import (
+    CHECK,
+    MACHINE,
+    PLAN,
+    add_options,
+    add_scorer_options,
+)
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import read_positive
@@ -20,6 +26,7 @@ from parlai_ext.core.options import read_positive
 if TYPE_CHECKING:
     from parlai_ext.bench.agreement import MeanScores
     from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
+    from parlai_ext.judge_check.record import JudgeCheck
     from parlai_ext.scoring.base import Scorer
     from parlai_ext.scoring.score_run import ChosenScorer
     from parlai_ext.store import RunFolder
@@ -57,7 +64,7 @@ class ValidateScorer(Command):
             'nothing is collected then',
         )
         parser.add_argument('--out', help='CSV file for the table')
-        add_options(parser, *MACHINE)
+        add_options(parser, *CHECK, *MACHINE)
 
     def run(self) -> dict[str, Any]:
         """
@@ -76,6 +83,7 @@ class ValidateScorer(Command):
         from parlai_ext.bench.agreement import agreement
         from parlai_ext.bench.agreement_table import agreement_csv, agreement_table
         from parlai_ext.files.human_scores import read_human_scores
+        from parlai_ext.judge_check.record import check_lines, to_json
 
         opt = self.opt
         if not opt['human_scores']:
@@ -89,7 +97,7 @@ class ValidateScorer(Command):
             )
         if opt['out'] and not Path(opt['out']).resolve().parent.is_dir():
             raise UserError(f'--out {opt["out"]}: there is no such folder')
-        scores, signature = (
+        scores, signature, check = (
             self.scores_of_file(human) if from_file else self.scores_of_run(human)
         )
         result = agreement(
@@ -99,6 +107,8 @@ class ValidateScorer(Command):
             bootstraps=opt['bootstraps'] or BOOTSTRAPS,
         )
         result = {**result, 'signature': signature}
+        if check is not None:
+            result['judge_check'] = to_json(check)
         if opt['run_dir']:
             from parlai_ext.store import RunFolder
 
@@ -108,6 +118,8 @@ class ValidateScorer(Command):
         if opt['out']:
             write(opt['out'], agreement_csv(result))
         print(agreement_table(result))
+        for line in check_lines(check) if check else ():
+            print(line)
         print(f'scorer {signature}')
         return result
 
@@ -118,13 +130,16 @@ class ValidateScorer(Command):
         """
         return f'--human-scores {self.opt["human_scores"]}'
 
-    def scores_of_run(self, human: Sequence[HumanJudgement]) -> tuple[MeanScores, str]:
+    def scores_of_run(
+        self, human: Sequence[HumanJudgement]
+    ) -> tuple[MeanScores, str, JudgeCheck | None]:
         """
-        Collect the missing dialogues of a run, score it, and return the mean scores and
-        the signature of the scorer.
+        Collect the missing dialogues of a run, score it, and return the mean scores,
+        the signature of the scorer and its check.
         """
         from parlai_ext.bench.agreement import mean_scores
         from parlai_ext.collect import plan
+        from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.results.tables import scored_dialogues
         from parlai_ext.scoring.score_run import score_run
         from parlai_ext.store import imported
@@ -147,9 +162,10 @@ class ValidateScorer(Command):
                 self.collect(run, left_out)
             scorer = chosen.build(Machine.from_options(self.opt))
             report = score_run(run, scorer, config=chosen.section)
+            check = check_run(run, scorer, sample=self.opt['check_sample'])
             read = scored_dialogues(run, plan.plan_of_run(run), report.signature)
             pairs = ((dialogue, scored) for _, dialogue, scored in read if scored)
-            return mean_scores(pairs, scorer), report.signature
+            return mean_scores(pairs, scorer), report.signature, check
 
     def collect(self, run: RunFolder, left_out: Sequence[str]) -> None:
         """
@@ -163,13 +179,16 @@ class ValidateScorer(Command):
         if not run.dialogue_shards():
             raise UserError('no dialogues: ' + '; '.join(problems or ['none yet']))
 
-    def scores_of_file(self, human: Sequence[HumanJudgement]) -> tuple[MeanScores, str]:
+    def scores_of_file(
+        self, human: Sequence[HumanJudgement]
+    ) -> tuple[MeanScores, str, JudgeCheck | None]:
         """
         Score the utterances of the judged systems in a file of dialogues. Return the
-        mean scores and the signature of the scorer.
+        mean scores, the signature of the scorer and its check.
         """
         from parlai_ext.bench.agreement import mean_scores
         from parlai_ext.data.parlai_conversations import read_dialogues
+        from parlai_ext.judge_check.check import check_judge, gather
         from parlai_ext.scoring.registry import load_protocol_file
 
         config = self.opt['config']
@@ -194,8 +213,10 @@ class ValidateScorer(Command):
                 f'--dialogues-file; there: {", ".join(there)}'
             )
         scorer = chosen.build(Machine.from_options(self.opt))
-        pairs = scored_pairs(scorer, dialogues, indices)
-        return mean_scores(pairs, scorer), scorer.signature
+        pairs = list(scored_pairs(scorer, dialogues, indices))
+        sample = self.opt['check_sample']
+        check = check_judge(scorer, gather(pairs, (), sample)) if sample else None
+        return mean_scores(pairs, scorer), scorer.signature, check
 
     def choose(self, recorded: Mapping[str, Any]) -> ChosenScorer:
         """

@@ -220,15 +220,16 @@ def all_copies(
 def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
     """
     Return the texts of the next part in the sample that is of the same system and of
-    another dialogue: over another opener, except where whole parts are judged, which go
-    far beyond their opener. Nothing where there is none.
+    another dialogue: over another opener, if openers are known, except where whole
+    parts are judged, which go far beyond their opener. Nothing where there is none.
     """
     mine = parts[i]
+    opener = mine.dialogue.opener_id
     for k in range(1, len(parts)):
         other = parts[(i + k) % len(parts)]
         if other.system != mine.system or other.dialogue.id == mine.dialogue.id:
             continue
-        if mine.is_whole or other.dialogue.opener_id != mine.dialogue.opener_id:
+        if mine.is_whole or not opener or other.dialogue.opener_id != opener:
             return other.texts
     return []
 

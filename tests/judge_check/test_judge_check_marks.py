@@ -2,9 +2,12 @@
 The verdict on a kind and on a dimension, by hand.
 """
 
+import re
+from pathlib import Path
+
 import pytest
 
-from parlai_ext.judge_check.marks import dimension_check, kind_result
+from parlai_ext.judge_check.marks import KINDS, dimension_check, kind_result
 from parlai_ext.judge_check.record import (
     Biases,
     DimensionCheck,
@@ -117,3 +120,12 @@ def test_a_rating_by_games_has_the_check_of_games():
     check = JudgeCheck('s', 0, 0, None, 0, 0.0, {'D': one}, tournament=games)
     assert check.check_of('D') is one
     assert check.check_of('Overall') is games
+
+
+def test_the_docs_show_the_pass_mark_of_every_kind():
+    page = (Path(__file__).parents[2] / 'docs' / 'judges.md').read_text()
+    words = {'must pass': (True, True), 'must not fail': (True, False)}
+    words['makes a judge weak at most'] = (False, False)
+    rows = re.findall(r'^\| `(\w+)` \|[^|]*\| ([^|]*) \|', page, re.MULTILINE)
+    marks = {kind: (mark.required, mark.needed) for kind, mark in KINDS.items()}
+    assert {kind: words[mark] for kind, mark in rows} == marks
