@@ -12,13 +12,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from parlai_ext.core.display import (
     digits_for,
@@ -41,14 +42,21 @@ FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
 )
 OTHER_EVIDENCE = 'The numbers from which the scorer made its scores.'
+# no text of a system can hold this: there < is escaped
+LINKS = re.compile('<!-- pages -->.*?<!-- /pages -->')
 TEMPLATES = files('parlai_ext.report') / 'templates'
 
 
 def render_page(
-    ranking: Ranking, manifest: Mapping[str, Any], shown: PageDialogues
+    ranking: Ranking,
+    manifest: Mapping[str, Any],
+    shown: PageDialogues,
+    scorer: Mapping[str, Any] | None = None,
 ) -> str:
     """
     Return the report of a run as one HTML file.
+
+    :param scorer: the record of another scorer than the protocol's (see `recipe`).
     """
     style, script = _source('report.css'), _source('report.js')
     guessed = guessed_names(ranking.guessed, manifest)
@@ -81,9 +89,23 @@ def render_page(
             chosen_by='points' if result else main,
             both_judged=any(dialogue['both'] for dialogue in shown.dialogues),
             tournament=tournament.page_data(result) if result else None,
-            recipe=recipe(ranking, manifest, guessed),
+            recipe=recipe(ranking, manifest, guessed, scorer),
         )
     )
+
+
+def with_links(text: str, links: Mapping[str, str]) -> str:
+    """
+    Return a page with links to the pages of the run's other scorers in their place.
+
+    :param links: the scorer of each other page by the page's relative address.
+    """
+    items = ', '.join(
+        f'<a href="{escape(address)}" dir="auto">{escape(one_line(name))}</a>'
+        for address, name in links.items()
+    )
+    line = f'<p class="more">Other scorers of this run: {items}</p>' if items else ''
+    return LINKS.sub(lambda _: f'<!-- pages -->{line}<!-- /pages -->', text, count=1)
 
 
 def content_policy(style: str, script: str) -> str:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.results.ranking import Ranking
 
@@ -19,14 +20,24 @@ LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
 
 
 def recipe(
-    ranking: Ranking, manifest: Mapping[str, Any], guessed: Collection[str]
+    ranking: Ranking,
+    manifest: Mapping[str, Any],
+    guessed: Collection[str],
+    scorer: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
-    Return protocol, roster, signature, versions and the command of a run.
+    Return protocol, roster, signature, versions and the commands of a run.
 
     :param guessed: the systems whose model files are guesses.
+    :param scorer: the record beside the scores of another scorer than the protocol's;
+        `None`: they are the protocol's own.
     """
-    protocol = manifest['protocol']
+    protocol = {**manifest['protocol']}
+    commands = [command(ranking.protocol, manifest)]
+    if scorer is not None:
+        protocol['scorer'] = scorer.get('config')
+        protocol['ranking'] = scorer.get('ranking') or protocol.get('ranking')
+        commands += _scorer_commands(ranking, scorer)
     return {
         'protocol': [
             (key.replace('_', ' '), value_text(value))
@@ -36,7 +47,7 @@ def recipe(
         'roster': _roster(manifest, guessed),
         'signature': ranking.signature.split(PART_SEPARATOR, 2),
         'versions': dict(manifest.get('versions', {})),
-        'command': command(ranking.protocol, manifest),
+        'commands': commands,
     }
 
 
@@ -66,6 +77,46 @@ def command(protocol: str, manifest: Mapping[str, Any]) -> str:
             shown = shlex.quote(without_folders(str(value)))
             words.append(f'--{option.replace("_", "-")} {shown}')
     return ' '.join(words)
+
+
+def scorer_name(signature: str) -> str:
+    """
+    Return the name of a scorer, with which its signature begins.
+    """
+    return signature.partition('|')[0].removeprefix('scorer:')
+
+
+def _scorer_commands(ranking: Ranking, scorer: Mapping[str, Any]) -> list[str]:
+    """
+    Return the commands that score a run by another scorer than its protocol's, and rank
+    and show what that gives.
+    """
+    section = dict(scorer.get('config') or {})
+    words = ['--scorer', section.pop('name', scorer_name(ranking.scorer_signature))]
+    for key, value in section.items():
+        words += ['--scorer-option', f'{key}={_option_text(value)}']
+    words += ['--score-given'] if scorer.get('given') else []
+    rules = [
+        word
+        for key, value in (scorer.get('ranking') or {}).items()
+        for word in (f'--{key.replace("_", "-")}', _option_text(value))
+    ]
+    scores = ['--scores', content_id(ranking.scorer_signature)]
+    return [
+        shlex.join(['parlai', name, '--run-dir', 'NEW_FOLDER', *map(str, options)])
+        for name, options in (
+            ('score_dialogues', words),
+            ('rank_systems', [*scores, *rules]),
+            ('report_run', scores),
+        )
+    ]
+
+
+def _option_text(value: Any) -> str:
+    """
+    Return an option's value as a command line takes it, without folders.
+    """
+    return without_folders(value) if isinstance(value, str) else json.dumps(value)
 
 
 def value_text(value: Any) -> str:

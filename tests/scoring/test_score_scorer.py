@@ -3,14 +3,21 @@ One run, several scorers: each has its own scores and its own ranking.
 """
 
 import json
+import re
+import shlex
+from html import unescape
 
 import pytest
 
+from parlai_ext.commands.command import find_command
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import content_id
+from parlai_ext.results.ranking import read_ranking
+from parlai_ext.store import RunFolder
 
 GAMES = {
     'A_B': 'A: do you like tea ?\nB: i like tea\nA: why ?\nB: it is hot\n',
@@ -63,6 +70,46 @@ def test_fed_and_then_chatmatch_lie_side_by_side(tmp_path, chatmatch):
     # the protocol's rule came with its scorer
     assert ranking['tournament']['rating'] == '3-1-0'
     assert '<h2>Tournament</h2>' in page.read_text()
+
+
+def test_a_page_names_its_own_scorer_and_commands_and_links_to_the_others(tmp_path):
+    run = imported(tmp_path, GAMES)
+    ScoreDialogues.main(run_dir=str(run))
+    RankSystems.main(run_dir=str(run), bootstraps=20)
+    own = ReportRun.main(run_dir=str(run))
+    ScoreDialogues.main(run_dir=str(run), scorer='chatmatch', judge_model_file='none')
+    (other,) = (
+        path.name
+        for path in run.glob('scores/*')
+        if path.name
+        != content_id(read_ranking(RunFolder.existing(run)).scorer_signature)
+    )
+    RankSystems.main(run_dir=str(run), scores=other, bootstraps=20)
+    page = ReportRun.main(run_dir=str(run), scores=other)
+    text, first = page.read_text(), own.read_text()
+    assert f'href="rankings/{other}/report.html"' in first
+    assert 'href="../../report.html"' in text and 'name: chatmatch' in text
+    commands = [unescape(line) for line in re.findall('<code>(parlai .*)</code>', text)]
+    assert [shlex.split(line)[1] for line in commands] == [
+        'import_dialogues',
+        'score_dialogues',
+        'rank_systems',
+        'report_run',
+    ]
+    # the commands on the page make the same page from the same files
+    again = tmp_path / 'again'
+    for line in commands:
+        _, name, *words = shlex.split(line)
+        words = [
+            {'NEW_FOLDER': str(again), 'games': str(tmp_path / 'games')}.get(w, w)
+            for w in words
+        ]
+        words += ['--bootstraps', '20'] if name == 'rank_systems' else []
+        find_command(name).main(*words)
+    made = (again / 'rankings' / other / 'report.html').read_text()
+    assert re.sub('<!-- pages -->.*<!-- /pages -->', '', text) == made.replace(
+        '<!-- pages --><!-- /pages -->', ''
+    )
 
 
 def test_a_scorer_by_its_name_alone(tmp_path):
