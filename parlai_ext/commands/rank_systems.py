@@ -34,16 +34,17 @@ class RankSystems(Command):
 
     def run(self) -> Ranking:
         """
-        Rank, write `ranking.json`, and return the ranking.
+        Rank, write `ranking.json` and the leaderboard, and return the ranking. A page
+        of another ranking is removed.
         """
         from parlai_ext.core.options import flag_values
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.options import require_passed
-        from parlai_ext.report.table import terminal_table
+        from parlai_ext.report.table import leaderboard_csv, terminal_table
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
         from parlai_ext.results.rank import rank_run
-        from parlai_ext.results.ranking import write_ranking
+        from parlai_ext.results.ranking import NAME, write_ranking
         from parlai_ext.store import RunFolder
 
         opt = self.opt
@@ -58,8 +59,16 @@ class RankSystems(Command):
                 **flag_values(RankingOptions, opt),
             }
             ranking = rank_run(run, signature, human=human, **options)
+            path, page = (run.root / f'{folder}{n}' for n in (NAME, 'report.html'))
+            before = path.read_bytes() if path.exists() else b''
             write_ranking(run, ranking, folder)
+            run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
+            is_stale = page.exists() and path.read_bytes() != before
+            if is_stale:
+                run.remove(f'{folder}report.html')
         print(terminal_table(ranking))
+        if is_stale:
+            print(f'removed {page}, which showed another ranking; report_run writes it')
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

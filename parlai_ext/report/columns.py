@@ -61,6 +61,11 @@ class LeaderboardRow:
         standing = self.standing
         if standing.rank is not None or standing.why_unranked:
             return standing.why_unranked
+        missing = self.ranking.missing_scores
+        if missing is not None and standing.system in missing.not_ranked:
+            n_missing = missing.n_dialogues[standing.system]
+            of_all = f'{n_missing} of its {standing.n_dialogues} dialogues'
+            return f'the scores of {of_all} are missing'
         failures = self.ranking.failures.get(standing.system)
         if failures is not None and failures.ranked is False:
             return f'{failures.n_failed} of its {failures.n_dialogues} dialogues failed'

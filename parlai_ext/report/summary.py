@@ -217,8 +217,11 @@ def warnings(ranking: Ranking) -> list[str]:
             'Something trivial agrees with the reference as well as the scorer does: '
             f'{"; ".join(filter(None, as_good))}.'
         )
+    missing = ranking.missing_scores
+    not_scored = missing.not_ranked if missing else ()
+    lines += [f'{name} is not ranked: scores are missing.' for name in not_scored]
     for name, failures in ranking.failures.items():
-        if failures.ranked is False:
+        if failures.ranked is False and name not in not_scored:
             share = percent(failures.share)
             lines.append(f'{name} is not ranked: {share} of its dialogues failed.')
     for name, cut in sorted((ranking.truncated or {}).items()):

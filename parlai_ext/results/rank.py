@@ -4,6 +4,7 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ from parlai_ext.results.ranking import (
     Agreement,
     CutContexts,
     Failures,
+    MissingScores,
     Ranking,
     TournamentResult,
 )
@@ -48,6 +50,8 @@ from parlai_ext.results.tournament import (
     rating_standings,
 )
 from parlai_ext.store import RunFolder, imported
+
+LISTED = 10  # missing files that are named
 
 
 def rank_run(
@@ -71,7 +75,8 @@ def rank_run(
     tables = read_tables(run, scorer_signature, options.is_tournament)
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
-    ranked = ranked_mask(tables, options.max_failed_share)
+    missing = missing_scores(run, plan, tables, scorer_signature, options)
+    ranked = ranked_mask(tables, options.max_failed_share, missing)
     seed = plan.protocol.seed
     reference = read_reference(plan.protocol, human, options.is_tournament)
     matching, reference_notes = match_reference(reference, tables)
@@ -106,21 +111,75 @@ def rank_run(
         separation={
             name: one.separation for name, one in scored.items() if one.separation
         },
+        missing_scores=missing,
         notes=(
             *notes(run, plan, tables),
+            *missing_scores_notes(run, missing),
             *truncation_notes(truncated),
             *reference_notes,
         ),
     )
 
 
-def ranked_mask(tables: ScoreTables, max_failed_share: float) -> np.ndarray:
+def missing_scores(
+    run: RunFolder,
+    plan: Plan,
+    tables: ScoreTables,
+    scorer_signature: str,
+    options: RankingOptions,
+) -> MissingScores | None:
     """
-    Return which targets are ranked: those that broke off few enough dialogues.
+    Return which files of scores are missing, and which targets have no rank because too
+    many of their dialogues are in them; `None` where all files are there.
     """
+    store = run.scores(scorer_signature)
+    counts: Counter[str] = Counter()
+    files = []
+    for shard in run.dialogue_shards():
+        if not store.has(shard.pairing_id, shard.index):
+            path = store.path(shard.pairing_id, shard.index)
+            files.append(str(path.relative_to(run.root)))
+            for judged in plan.judged_sides(run.pairing(shard.pairing_id)):
+                counts[judged.first] += shard.n_dialogues
+    if not files:
+        return None
+    n_dialogues = {name: counts[name] for name in tables.systems if counts[name]}
+    not_ranked = [
+        name
+        for name, n in n_dialogues.items()
+        if n > options.max_failed_share * tables.n_dialogues[name]
+    ]
+    return MissingScores(tuple(files), n_dialogues, tuple(not_ranked))
+
+
+def missing_scores_notes(run: RunFolder, missing: MissingScores | None) -> list[str]:
+    """
+    Return a note that counts and names the missing files of scores, if there are any.
+    """
+    if missing is None:
+        return []
+    n_files = len(missing.files)
+    more = f' and {n_files - LISTED} more' if n_files > LISTED else ''
+    counts = ', '.join(f'{name} {n}' for name, n in missing.n_dialogues.items())
+    return [
+        f'{n_files} files of scores are missing (dialogues without scores: {counts}): '
+        f'{", ".join(missing.files[:LISTED])}{more}; `parlai score_dialogues --run-dir '
+        f'{run.root}` writes them'
+    ]
+
+
+def ranked_mask(
+    tables: ScoreTables, max_failed_share: float, missing: MissingScores | None = None
+) -> np.ndarray:
+    """
+    Return which targets are ranked: those that broke off few enough dialogues, and lack
+    the scores of few enough.
+    """
+    unscored = missing.not_ranked if missing else ()
     failed = [sum(tables.failures.get(n, {}).values()) for n in tables.systems]
     played = [max(1, tables.n_played[name]) for name in tables.systems]
-    return np.array(failed) / np.array(played) <= max_failed_share
+    few = np.array(failed) / np.array(played) <= max_failed_share
+    return few & ~np.isin(tables.systems, unscored)
 
 
 def count_failures(tables: ScoreTables, ranked: np.ndarray) -> dict[str, Failures]:

@@ -7,6 +7,7 @@ field's default, "absent".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,7 @@ from parlai_ext.ranking.ranks import ranks_by_score
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import ScoreBounds, Standing
 from parlai_ext.store import RunFolder
+from parlai_ext.store.lines import checksum, dumps
 
 # 2: `rank` is by score; before, it counted the systems that are significantly better
 SCHEMA = 2
@@ -68,6 +70,21 @@ class Failures:
     share: float
     ranked: bool | None
     reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class MissingScores:
+    """
+    Collected dialogues whose scores are not there, because a file of scores is missing.
+
+    `files` are the names of these files in the run folder; `n_dialogues` maps a target
+    to how many of its judged dialogues they would hold, and `not_ranked` names those
+    that have no rank because of it.
+    """
+
+    files: tuple[str, ...]
+    n_dialogues: Mapping[str, int]
+    not_ranked: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -185,6 +202,7 @@ class Ranking:
     unplayed: Mapping[str, int] | None = None
     judge_check: JudgeCheck | None = None
     separation: Mapping[str, Separation] | None = None
+    missing_scores: MissingScores | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -313,9 +331,11 @@ def _with_dimension(rows: Any, dimension: str) -> Any:
 
 def write_ranking(run: RunFolder, ranking: Ranking, folder: str = '') -> None:
     """
-    Write `ranking.json` into a folder of the run (``''`` or ending in ``/``).
+    Write `ranking.json` with its checksum into a folder of the run (``''`` or ending in
+    ``/``).
     """
-    run.write_json(f'{folder}{NAME}', to_json(ranking))
+    data = json.loads(dumps(to_json(ranking)))  # as it will be read
+    run.write_json(f'{folder}{NAME}', {**data, 'checksum': checksum(data)})
 
 
 def read_ranking(
@@ -331,10 +351,15 @@ def read_ranking(
     again += f' --scores {scores}' if scores else ''
     if not (run.root / f'{folder}{NAME}').exists():
         raise UserError(f'{run.root} has no {folder}{NAME}: rank it first: {again}')
+    data = run.read_json(f'{folder}{NAME}')
     try:
-        return from_json(run.read_json(f'{folder}{NAME}'))
+        ranking = from_json(data)
+        # files of early versions have none
+        if 'checksum' in data and data['checksum'] != checksum(data):
+            raise WrongType('its checksum does not fit; it may have been edited')
     except WrongType as error:
         path = run.root / f'{folder}{NAME}'
         raise UserError(
             f'{path} is damaged: {error}; rank the run again: {again}'
         ) from None
+    return ranking

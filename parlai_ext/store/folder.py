@@ -284,7 +284,7 @@ class ScoreStore:
         """
         True if this shard is scored.
         """
-        return self._path(pairing_id, index).exists()
+        return self.path(pairing_id, index).exists()
 
     def write(
         self, pairing_id: str, index: int, scored: Sequence[ScoredDialogue]
@@ -301,7 +301,7 @@ class ScoreStore:
         records = [scored_record(scored_dialogue, source) for scored_dialogue in scored]
         data = encode_shard(records, index)
         self._write_signature()
-        write_file(self._path(pairing_id, index), data)
+        write_file(self.path(pairing_id, index), data)
 
     def read(self, pairing_id: str, index: int) -> list[ScoredDialogue]:
         """
@@ -309,7 +309,7 @@ class ScoreStore:
 
         :raises UserError: when they are damaged, or of dialogues that have changed.
         """
-        path = self._path(pairing_id, index)
+        path = self.path(pairing_id, index)
         records = decode_shard(_read_bytes(path, 'have it scored'), index, path)
         source = self.run.dialogues_checksum(pairing_id, index)
         if any(record['dialogues'] != source for record in records):
@@ -348,7 +348,10 @@ class ScoreStore:
     def _name(self) -> str:
         return f'scores/{self.root.name}/{SCORER_FILE}'
 
-    def _path(self, pairing_id: str, index: int) -> Path:
+    def path(self, pairing_id: str, index: int) -> Path:
+        """
+        Return the path of the scores of one shard.
+        """
         return self.root / self.run.pairing(pairing_id).id / f'{index:05d}.jsonl'
 
     def _write_signature(self) -> None:

@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -152,6 +153,67 @@ def test_a_target_that_fails_too_often_is_listed_and_not_ranked(tmp_path):
     failed = ranking.failures['a']
     assert (failed.n_failed, failed.n_dialogues) == (2, 8)
     assert failed.ranked is False and failed.reasons == {'empty reply': 2}
+
+
+def without_scores(run, *pairs):
+    """
+    Delete the score files of these pairs; return their names in the run folder.
+    """
+    files = []
+    for pairing in run.pairings:
+        if (pairing.first, pairing.second) in pairs:
+            path = run.scores(SCORER).path(pairing.id, 0)
+            path.unlink()
+            files.append(str(path.relative_to(run.root)))
+    return files
+
+
+def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, capsys):
+    run = scored_run(tmp_path)
+    # p adds nothing, so that without the scores with q both would seem worse
+    [file_of_c, file_of_d] = without_scores(run, ('c', 'q'), ('d', 'q'))
+    ranking = RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    standings = by_system(ranking.standings['Overall'])
+    assert {n: row.rank for n, row in standings.items()} == {
+        **{'b': 1, 'a': 2},
+        **{'c': None, 'd': None},
+    }
+    missing = ranking.missing_scores
+    assert missing.files == (file_of_c, file_of_d)
+    assert missing.n_dialogues == {'c': 4, 'd': 4}
+    words = ' '.join(capsys.readouterr().out.split())
+    for system in 'cd':
+        assert f'not ranked: {system} (the scores of 4 of its 8 dialogues' in words
+    page = ReportRun.main(run_dir=str(tmp_path)).read_text()
+    for file in missing.files:
+        assert file.rpartition('/')[0] in words.replace(' ', '') and file in page
+
+
+def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
+    run = scored_run(tmp_path)
+    without_scores(run, ('c', 'q'))
+    ranking = rank_run(run, SCORER, bootstraps=20, max_failed_share=0.5)
+    row = by_system(ranking.standings['Overall'])['c']
+    assert (row.rank, row.n_dialogues, row.n_unscored) == (1, 8, 4)
+    assert ranking.missing_scores.not_ranked == ()
+    assert any('1 files of scores are missing' in note for note in ranking.notes)
+
+
+def test_a_run_with_all_scores_misses_none(tmp_path):
+    assert rank_run(scored_run(tmp_path), SCORER, bootstraps=5).missing_scores is None
+
+
+def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
+    run = scored_run(tmp_path)
+    RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    page = ReportRun.main(run_dir=str(tmp_path))
+    leaderboard = (tmp_path / 'leaderboard.csv').read_text()
+    RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    assert page.exists()  # it shows this ranking
+    without_scores(run, ('c', 'q'))
+    RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    assert not page.exists()
+    assert (tmp_path / 'leaderboard.csv').read_text() != leaderboard
 
 
 def test_human_scores_replace_the_reference(tmp_path):

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import from_json, read_ranking, to_json, write_ranking
@@ -48,6 +49,20 @@ def test_a_damaged_place_is_named_with_the_command_that_mends_it(tmp_path):
     place = r'dimensions\.Overall\[1\]\.rank: .*parlai rank_systems --run-dir'
     with pytest.raises(UserError, match=place):
         read_ranking(run)
+
+
+def test_a_ranking_that_was_edited_is_refused_and_an_early_one_is_read(tmp_path):
+    run = played(tmp_path)
+    write_ranking(run, example_ranking())
+    path = tmp_path / 'ranking.json'
+    data = json.loads(path.read_text())
+    data['dimensions']['Overall'][0]['score'] += 0.5
+    path.write_text(json.dumps(data))
+    with pytest.raises(UserError, match=r'checksum.*parlai rank_systems --run-dir'):
+        ReportRun.main(run_dir=str(tmp_path))
+    del data['checksum']  # early versions wrote none
+    path.write_text(json.dumps(data))
+    assert read_ranking(run).standings['Overall'][0].score is not None
 
 
 def test_whatever_is_damaged_is_a_clear_line(tmp_path):
