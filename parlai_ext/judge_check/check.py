@@ -42,6 +42,7 @@ from parlai_ext.scoring.base import Scorer
 VERSION = 1  # raise it when the same run gives another check
 SHARE_OF_SCORING = 0.25
 MIN_SAMPLE = 40
+MIN_WHOLE = 20  # whole parts, each of which has several responses
 MIN_PEOPLE = 20
 BLOCK = 32  # scorings that are kept or lost together when a check is killed
 N_REPEATED = 20
@@ -186,7 +187,8 @@ def sample_sizes(
     """
     cost = n_kinds + ((n_kinds + 1) / 2 if n_people else 0)
     affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
-    n = min(judged.sample.most, max(MIN_SAMPLE, affordable))
+    least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
+    n = min(judged.sample.most, max(least, affordable))
     return n, min(n_people, max(MIN_PEOPLE, n // 2))
 
 

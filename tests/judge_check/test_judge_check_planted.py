@@ -48,7 +48,7 @@ def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
 def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
     check = check_of(planted.WholeSense(), n_openers=20)
     assert set(shares(check).values()) == {1.0}
-    assert check.n_responses == 40  # one part in each dialogue of two systems
+    assert check.n_responses == 20  # of 40, one part in each dialogue of two systems
     assert check.n_people == 0
 
 
