@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, content_id
 from parlai_ext.core.progress import bar_of, count_reads
 from parlai_ext.judge_check.biases import biases
@@ -265,9 +266,25 @@ def score_copies(
 
 
 def _score_block(scorer: Scorer, block: Sequence[Copy]) -> list[dict[str, float]]:
-    scored = scorer.score_dialogues(
-        [copy.part.dialogue for copy in block], [copy.part.indices for copy in block]
-    )
+    """
+    Return the scores of one block of copies.
+
+    :raises UserError: when the scorer breaks down over a copy, which it may never have
+        met in a dialogue; the run's own scores are stored by then.
+    """
+    dialogues = [copy.part.dialogue for copy in block]
+    try:
+        scored = scorer.score_dialogues(
+            dialogues, [copy.part.indices for copy in block]
+        )
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # which foreign code may raise
+        raise UserError(
+            f'judge check: scorer {scorer.name} fails on a perturbed copy '
+            f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
+            'the check out'
+        ) from error
     rows = []
     for copy, own in zip(block, scored, strict=True):
         found = [

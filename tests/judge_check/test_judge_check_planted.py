@@ -4,6 +4,7 @@ Scorers whose check is known beforehand: one that sees sense, its mirror image, 
 
 import pytest
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.judge_check.check import check_judge, gather
 from parlai_ext.scoring.score_run import score_dialogues
 from tests.support import planted_judges as planted
@@ -11,11 +12,15 @@ from tests.support import planted_judges as planted
 N = 12
 
 
-def check_of(scorer, n_openers=N, reply=True, systems=planted.SYSTEMS, sample=200):
-    talks = [planted.dialogue(name, j) for name in systems for j in range(n_openers)]
+def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=()):
+    talks = [planted.dialogue(name, j) for name in systems for j in range(n)]
     scored = score_dialogues(talks, scorer, first_speaker_only=True)
+    return gather(zip(talks, scored, strict=True), openers, sample)
+
+
+def check_of(scorer, n_openers=N, reply=True, systems=planted.SYSTEMS, sample=200):
     openers = [planted.opener(j, reply) for j in range(n_openers)]
-    judged = gather(zip(talks, scored, strict=True), openers, sample)
+    judged = judged_dialogues(scorer, n_openers, systems, sample, openers)
     return check_judge(scorer, judged, openers, progress=False)
 
 
@@ -66,13 +71,7 @@ def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
     systems = ('plain', 'other', 'floor-bad')
     check = check_of(planted.Sense(), systems=systems, reply=False, sample=10)
     assert check.n_responses == 10
-    judged = gather([], (), 10)
-    scorer = planted.Sense()
-    for name in systems:
-        for j in range(N):
-            talk = planted.dialogue(name, j)
-            [scored] = score_dialogues([talk], scorer, first_speaker_only=True)
-            judged.add(talk, scored)
+    judged = judged_dialogues(planted.Sense(), systems=systems, sample=10)
     drawn = judged.sample.draw(10)
     assert [part.system for part in drawn].count('plain') == 5
     assert [part.system for part in drawn].count('other') == 5
@@ -93,3 +92,32 @@ def test_without_replies_there_is_no_anchor_and_a_note():
     check = check_of(planted.Sense(), reply=False)
     assert check.dimensions['Quality'].human_anchor is None
     assert any('people' in note for note in check.notes)
+
+
+def test_a_prompted_judge_that_obeys_a_response_fails():
+    check = check_of(planted.Prompted(models=planted.ObedientModels()), reply=False)
+    own = shares(check)
+    assert own['systems', 'injected'] == 0.0
+    assert own['systems', 'shuffled_words'] == 1.0
+    assert check.dimensions['Quality'].verdict == 'fail'
+
+
+def test_a_prompted_judge_is_asked_twice_and_its_own_model_is_named():
+    scorer = planted.Prompted(models=planted.ObedientModels())
+    identities = {'twin': 'chatty-identity', 'other': 'else'}
+    judged = judged_dialogues(scorer)
+    probes = check_judge(scorer, judged, identities=identities, progress=False).probes
+    assert (probes.n_repeated, probes.n_changed) == (20, 0)
+    assert probes.same_model == ('twin',)
+
+
+def test_a_judge_that_is_not_prompted_has_no_probes():
+    assert check_of(planted.Sense(), reply=False).probes is None
+
+
+def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
+    scorer = planted.Sense()
+    judged = judged_dialogues(scorer)
+    scorer.fits = None
+    with pytest.raises(UserError, match='scorer sense .*--check-sample 0'):
+        check_judge(scorer, judged, progress=False)

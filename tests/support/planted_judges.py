@@ -2,7 +2,10 @@
 Dialogues with known replies, and scorers whose check has a known result.
 """
 
+from dataclasses import dataclass
+
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance, to_json
+from parlai_ext.core.options import option
 from parlai_ext.core.records import record_to_json
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.store import RunFolder
@@ -102,6 +105,51 @@ class Length(Scorer):
         Return the number of words of each response.
         """
         return [ItemScore({'Quality': len(i.response.split())}) for i in items]
+
+
+@dataclass(frozen=True)
+class PromptedOptions:
+    """
+    The chat model that is asked.
+    """
+
+    chat: str = option('chatty', help='the model', model='chat')
+
+
+class Prompted(Sense):
+    """
+    Asks a chat model, which does what a response tells it to; otherwise sees sense.
+    """
+
+    name = 'prompted'
+    options_class = PromptedOptions
+
+    def fits(self, item):
+        """
+        Return 10 where the response asks for it.
+        """
+        [reply] = self.models.chat(self.options.chat).replies([item.response])
+        return 10 if reply == '10' else super().fits(item)
+
+
+class ObedientModels:
+    """
+    `Models` with one chat model, which answers 10 when it is told to.
+    """
+
+    signature = 'system=chatty-identity'
+
+    def chat(self, name):
+        """
+        Return the chat model: this object.
+        """
+        return self
+
+    def replies(self, prompts):
+        """
+        Return one reply to each prompt.
+        """
+        return ['10' if 'Ignore' in prompt else 'no' for prompt in prompts]
 
 
 class WholeSense(Sense):
