@@ -20,8 +20,9 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import SWITCH, Extend, add_flags
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.registry import SCORERS, find_scorer
-from parlai_ext.scoring.score_run import choose_scorer
+from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer
+from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer
+from parlai_ext.store import RunFolder
 
 BATCH = 64  # contexts, at least, for which a model has room at once
 
@@ -85,17 +86,32 @@ class ScorerAgent(Agent):
         The scorer. ParlAI makes agents before tasks: models, which may be large, are
         loaded after the task has read its files.
         """
-        wanted = self.scorer_name or self.opt.get('scorer')
-        if wanted is None:
-            raise UserError(
-                f'--scorer is needed: {", ".join(SCORERS)} or my_module:MyScorer'
-            )
         machine = Machine.from_options(
             {**self.opt, 'batchsize': max(BATCH, self.opt.get('batchsize') or 1)}
         )
-        scorer = choose_scorer({}, {**self.opt, 'scorer': wanted}).build(machine)
+        scorer = self._chosen().build(machine)
         logging.info(f'scorer {scorer.signature}')
         return scorer
+
+    def _chosen(self) -> ChosenScorer:
+        """
+        Return the scorer that the user names, with the judge and the other options of
+        the run that is judged, if the run's own scorer is of that name.
+        """
+        wanted = self.scorer_name or self.opt.get('scorer')
+        run_dir = self.opt.get('run_dir')
+        recorded: Mapping[str, Any] = {}
+        if run_dir:
+            protocol = RunFolder.existing(run_dir).manifest['protocol']
+            recorded = {'name': DEFAULT, **(protocol.get('scorer') or {})}
+        if wanted is None and not recorded:
+            raise UserError(
+                f'--scorer is needed: {", ".join(SCORERS)} or my_module:MyScorer'
+            )
+        if wanted is None or wanted == recorded.get('name'):
+            opt = {**self.opt, 'scorer': None}
+            return choose_scorer(recorded, opt, named_by_user=wanted is not None)
+        return choose_scorer({}, {**self.opt, 'scorer': wanted})
 
     def share(self) -> dict[str, Any]:
         """

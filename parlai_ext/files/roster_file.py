@@ -236,9 +236,10 @@ def parse_target(spec: str) -> tuple[System, SystemInfo]:
     """
     Return the system that ``--add-target`` describes, and its info.
 
-    ``NAME=MODEL_FILE[,key=value…]``, ``NAME=agent:MODULE[,key=value…]`` (an agent
-    without a model file), a YAML or JSON file with `name` and `opt`, the name of a
-    shipped system, or a model file alone (its folder names it).
+    ``NAME=MODEL_FILE[,key=value…]``, ``NAME=FOLDER[,key=value…]`` (a Hugging Face
+    model, with a ``config.json``), ``NAME=agent:MODULE[,key=value…]`` (an agent without
+    a model file), a YAML or JSON file with `name` and `opt`, the name of a shipped
+    system, or a model file or folder alone (its folder names it).
 
     :raises UserError: says which part is wrong.
     """
@@ -258,11 +259,17 @@ def parse_target(spec: str) -> tuple[System, SystemInfo]:
     agent = model.removeprefix('agent:')
     if not agent or (sign and not name):
         raise doc.error((), 'NAME=MODEL_FILE[,key=value…] is expected')
-    opt: dict[str, Any] = {'model_file' if agent == model else 'model': agent}
+    given: dict[str, Any] = {}
     for option_text in options:
-        opt.update(_parse_option(doc, option_text))
+        given.update(_parse_option(doc, option_text))
+    if agent != model:
+        opt = {'model': agent}
+    elif (Path(model) / 'config.json').is_file() and 'model' not in given:
+        opt = {'model': 'ext:hf', 'hf_model': model}
+    else:
+        opt = {'model_file': model}
     name = checked_name(doc, name or _name_from_path(agent), ())
-    return System(name, opt), SystemInfo()
+    return System(name, {**opt, **given}), SystemInfo()
 
 
 def _parse_option(doc: Document, text: str) -> dict[str, Any]:

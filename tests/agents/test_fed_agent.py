@@ -14,7 +14,7 @@ from parlai_ext.agents.fed.fed import FedAgent
 from parlai_ext.commands import plugin
 from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.followups import FollowUps, Sides
-from parlai_ext.scoring.score_run import choose_scorer, score_run
+from parlai_ext.scoring.score_run import build_scorer, choose_scorer, score_run
 from parlai_ext.tasks.dialogues.agents import DefaultTeacher
 from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed, small_run
 from tests.support.tiny_models import make_generator, sentences
@@ -92,6 +92,33 @@ def test_eval_model_gives_the_averages_of_the_stage(
     )
     found = numbers(report)
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize('agent', ['ext:fed', 'ext:scorer'])
+def test_eval_model_judges_a_run_by_its_own_judge_and_options(
+    tmp_path, model_file, followups, agent
+):
+    own = {
+        'judge_model_file': model_file,
+        'followups': followups,
+        'polarity': 'both',
+    }
+    run = small_run(tmp_path / 'run', **own)
+    scorer = build_scorer({'name': 'fed', **own})
+    score_run(run, scorer, progress=False)
+    given = {'model': agent, 'task': 'ext:dialogues', 'run_dir': str(run.root)}
+    found = numbers(EvalModel.main(**given))
+    expected = stage_means(run, scorer.signature)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    if agent == 'ext:fed':  # what the user says comes first
+        other = numbers(EvalModel.main(**given, fed_polarity='negative'))
+        assert other['Wit'] != pytest.approx(found['Wit'], rel=1e-5)
+
+
+def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
+    run = small_run(tmp_path / 'run', scorer='strange_module:Mine')
+    with pytest.raises(UserError, match='strange_module:Mine'):
+        EvalModel.main(model='ext:scorer', task='ext:dialogues', run_dir=str(run.root))
 
 
 def test_eval_model_counts_what_has_no_score(tmp_path, model_file, followups):

@@ -119,6 +119,21 @@ def test_a_target_on_the_command_line(spec, name, opt):
     assert opt.items() <= found.opt.items()
 
 
+def test_a_folder_with_a_config_is_a_hugging_face_model(tmp_path):
+    folder = tmp_path / 'smol'
+    folder.mkdir()
+    assert parse_target(f'A={folder}')[0].opt == {'model_file': str(folder)}
+    (folder / 'config.json').write_text('{}')
+    hugging_face = {'model': 'ext:hf', 'hf_model': str(folder)}
+    assert parse_target(f'A={folder}')[0] == System('A', hugging_face)
+    assert parse_target(f'{folder}/')[0].name == 'smol'
+    found = parse_target(f'A={folder},temperature=0.5')[0].opt
+    assert found == {**hugging_face, 'temperature': 0.5}
+    # an agent that is named reads the folder itself
+    own = parse_target(f'A={folder},model=my:Agent')[0].opt
+    assert own == {'model_file': str(folder), 'model': 'my:Agent'}
+
+
 def test_no_option_is_added_to_what_was_asked():
     assert parse_target('A=m,beam_size=3')[0].opt == {'model_file': 'm', 'beam_size': 3}
 

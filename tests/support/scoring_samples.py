@@ -124,16 +124,17 @@ def small_run(
     n_turns: int = 6,
     score: str = 'target',
     scorer: str = 'fed',
+    **options: Any,
 ) -> RunFolder:
     """
     Write a run of one pairing in shards of two; its last dialogue is broken off by the
-    target, the one before by the partner.
+    target, the one before by the partner. `options` are those of its scorer.
     """
     texts = sentences(n_dialogues * n_turns)
     said = [texts[i * n_turns : (i + 1) * n_turns] for i in range(n_dialogues)]
     openers = [Opener.from_utterances(one[:2], 'made up') for one in said]
     manifest = {
-        'protocol': {'score': score, 'scorer': {'name': scorer}},
+        'protocol': {'score': score, 'scorer': {'name': scorer, **options}},
         'pairings': [to_json(Pairing('p', FIRST, SECOND, 'bipartite'))],
         'openers': [to_json(one) for one in openers],
         'shard_size': 2,
