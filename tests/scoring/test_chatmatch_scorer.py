@@ -90,16 +90,16 @@ def test_a_wrong_option_is_one_line_before_a_model_is_loaded(config, hint):
     assert hint in message and '\n' not in message
 
 
-def test_perplexity_by_token_is_that_on_paper():
-    # two tokens and the end: exp((1 + 2 + 6) / 3)
-    known = KnownJudge(lambda *_: (-1.0, -2.0, -6.0))
-    assert perplexities(known, ['hi you'], 'token') == [pytest.approx(math.e**3)]
-
-
-def test_perplexity_by_character_is_that_on_paper():
-    # two characters and the end: exp((1 + 5) / 3)
-    known = KnownJudge(lambda *_: (-1.0, -5.0))
-    assert perplexities(known, ['hi'], 'character') == [pytest.approx(math.e**2)]
+@pytest.mark.parametrize(
+    'unit, text, logprobs, mean',
+    [
+        ('token', 'hi you', (-1.0, -2.0, -6.0), 3),  # two tokens and the end
+        ('character', 'hi', (-1.0, -5.0), 2),  # two characters and the end
+    ],
+)
+def test_a_perplexity_is_that_on_paper(unit, text, logprobs, mean):
+    known = KnownJudge(lambda *_: logprobs)
+    assert perplexities(known, [text], unit) == [pytest.approx(math.e**mean)]
 
 
 def test_an_empty_text_has_no_perplexity():
