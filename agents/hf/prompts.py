@@ -55,7 +55,8 @@ class ChatForm:
 
     def parts(self, conversation: Conversation) -> Messages:
         """
-        Return the messages, oldest first; a system prompt is the first.
+        Return the messages, oldest first, without control tokens; the system prompt, if
+        there is one, comes first.
         """
         return messages(without_control_tokens(conversation, self.control), self.style)
 
@@ -119,7 +120,7 @@ class PlainForm:
 
     def parts(self, conversation: Conversation) -> Messages:
         """
-        Return every turn as a message; a system prompt is the first.
+        Return every turn as a message; the system prompt, if there is one, comes first.
         """
         head = [{'role': 'system', 'content': self.style.system_prompt}]
         turns = without_control_tokens(conversation, self.control)
@@ -216,15 +217,15 @@ def merge_system_prompt(parts: Sequence[dict[str, str]]) -> Messages:
     ]
 
 
-def fix_date(template: str, today: date) -> str:
+def fix_date(template: str, day: date) -> str:
     """
-    Return a template with a fixed day in place of today's: otherwise the same run
+    Return a chat template that always takes ``day`` for today: otherwise the same run
     would give other replies tomorrow.
     """
     if 'strftime_now' not in template:
         return template
     parts = ''.join(
-        f"|replace('{part}', '{today.strftime(part)}')" for part in DATE_PARTS
+        f"|replace('{part}', '{day.strftime(part)}')" for part in DATE_PARTS
     )
     macro = f'{{% macro strftime_now(format) %}}{{{{ format{parts} }}}}'
     return f'{macro}{{% endmacro +%}}{template}'

@@ -76,7 +76,8 @@ class ConversationAgent(Agent):
 
     def batch_act(self, observations: Sequence[Message]) -> list[Message]:
         """
-        Reply to many conversations at once; no reply comes with a ``reason``.
+        Reply to many conversations at once. Where there is no reply, the message has a
+        ``reason`` that says why.
         """
         replies = self.replies([seen['turns'] for seen in observations])
         return [self._act(reply) for reply in replies]
