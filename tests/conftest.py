@@ -6,6 +6,11 @@ import gc
 import os
 
 import pytest
+from hypothesis import settings
+
+# a busy machine is no failure
+settings.register_profile('no_deadline', deadline=None)
+settings.load_profile('no_deadline')
 
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 os.environ.setdefault('HF_HUB_OFFLINE', '1')

@@ -53,8 +53,8 @@ def test_commands_of_a_page_exist(page):
     names = set(re.findall(r'(?:`|^    )parlai (\w+)', text, re.MULTILINE))
     assert names - {*COMMANDS} - PARLAI == set()
     benchmarks = set(re.findall(r'python -m benchmarks\.(\w+)', text))
-    known = {path.stem for path in (ROOT / 'benchmarks').iterdir()}
-    assert benchmarks - known == {'NAME'} & benchmarks
+    there = {path.stem for path in (ROOT / 'benchmarks').iterdir()}
+    assert benchmarks - there == {'NAME'} & benchmarks
 
 
 @pytest.mark.parametrize('name', ['README.md', 'docs/python.md'])

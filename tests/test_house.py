@@ -159,8 +159,8 @@ def trespasses(root):
             continue
         for imported in imported_names(name, path):
             top = imported.partition('.')[0]
-            known = top in sys.stdlib_module_names or top in FOLDERS[folder].split()
-            if top != 'parlai_ext' and not known:
+            allowed = top in sys.stdlib_module_names or top in FOLDERS[folder].split()
+            if top != 'parlai_ext' and not allowed:
                 lines.append(f'{name} imports {imported}')
         for target in sorted(graph[name]):
             if rows.index(target.split('.')[0]) > rows.index(folder):

@@ -53,7 +53,8 @@ class ChatForm:
 
     def parts(self, conversation: Conversation) -> Messages:
         """
-        Return the messages, oldest first; a system prompt is the first.
+        Return the messages, oldest first, without control tokens; the system prompt, if
+        there is one, comes first.
         """
         return messages(without_control_tokens(conversation, self.control), self.style)
 
@@ -117,7 +118,7 @@ class PlainForm:
 
     def parts(self, conversation: Conversation) -> Messages:
         """
-        Return every turn as a message; a system prompt is the first.
+        Return every turn as a message; the system prompt, if there is one, comes first.
         """
         head = [{'role': 'system', 'content': self.style.system_prompt}]
         turns = without_control_tokens(conversation, self.control)

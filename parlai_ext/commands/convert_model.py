@@ -190,22 +190,25 @@ def companions(
 
 
 def moved_options(
-    opt: Mapping[str, Any], source: Path, output: Path, copied: set[str]
+    opt: Mapping[str, Any], source: Path, output: Path, suffixes: set[str]
 ) -> dict[str, Any]:
     """
-    Return the model's options with the paths of the new place.
+    Return the model's options with paths of copied files changed to the new place.
 
     ParlAI looks for a dictionary under the model's own name when the options name none.
+
+    :param suffixes: of the copied files, what follows the model's path in their names
+        (``.dict``).
     """
-    dropped = {'model_file', 'dict_file'} if '.dict' in copied else {'model_file'}
-    left = {key: value for key, value in opt.items() if key not in dropped}
+    dropped = {'model_file', 'dict_file'} if '.dict' in suffixes else {'model_file'}
+    kept = {key: value for key, value in opt.items() if key not in dropped}
     old_paths = {str(opt.get('model_file') or source), str(source)}
     old_paths |= {str(source.absolute()), str(source.resolve())}
-    for key, value in left.items():
+    for key, value in kept.items():
         for old_path in old_paths:
-            if isinstance(value, str) and value.removeprefix(old_path) in copied:
-                left[key] = f'{output.absolute()}{value.removeprefix(old_path)}'
-    return left
+            if isinstance(value, str) and value.removeprefix(old_path) in suffixes:
+                kept[key] = f'{output.absolute()}{value.removeprefix(old_path)}'
+    return kept
 
 
 def publish(scratch: Path, output: Path) -> list[str]:

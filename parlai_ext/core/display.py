@@ -186,7 +186,7 @@ def duration(seconds: float) -> str:
 
 def data_size(n_bytes: float) -> str:
     """
-    Return a size with about two digits.
+    Return a size in MB or GB with one decimal.
 
     >>> data_size(900), data_size(2_340_000), data_size(18.9e9)
     ('0.0 MB', '2.3 MB', '18.9 GB')

@@ -40,7 +40,9 @@ def chat_example(fold: str, seed: int, index: int) -> Example:
 
 def judge_example(fold: str, seed: int, index: int) -> Example:
     """
-    Return a reaction (or a turn) with all turns before it.
+    Return an example for the mini judge: the turns of a dialogue, and as the reply the
+    reaction that follows them (or an ordinary next turn), without the other fields of
+    `make_reaction_example`.
     """
     example = make_reaction_example(fold, seed, index)
     return Example(example.context, example.reply)

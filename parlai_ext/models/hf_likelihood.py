@@ -151,17 +151,18 @@ def turn_format(system: System, most: int | None) -> TurnFormat:
     :param most: the most tokens that the model can read, `None` if not limited.
     """
     opt = system.opt
-    own_limit = hub_family(system).text_truncate
-    if own_limit is not None:
+    default_truncate = hub_family(system).text_truncate
+    if default_truncate is not None:
         asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
-        limits = [asked if asked > 0 else own_limit]
+        limits = [asked if asked > 0 else default_truncate]
     else:
         limits = [int(opt['hf_context_tokens'])] if opt.get('hf_context_tokens') else []
     if most is not None:
         limits.append(most - reserved_positions(most))
     return TurnFormat(
         opt.get('hf_turn_separator') or None,
-        own_limit is None,  # such an agent cuts within a turn
+        # ParlAI's agents, which have a `text_truncate`, cut within a turn
+        default_truncate is None,
         min(limits, default=None),
     )
 

@@ -172,11 +172,14 @@ def _enter_dialogue(
 ) -> None:
     """
     Enter one dialogue into the arrays, as one of the first system of ``pairing``.
+
+    :param cell: the place in the arrays.
+    :param scored: the scores of the dialogue, `None` where it has none.
     """
     judged = pairing.first
     tables.n_dialogues[judged] += 1
     utterances = imported.own_utterances(dialogue, pairing)
-    if dialogue.ended_by != judged:
+    if dialogue.ended_by != judged:  # of a dialogue it broke off, nothing counts
         for name, measure in BASELINES.items():
             value = measure(utterances)
             tables.baselines[name][cell] = np.nan if value is None else value

@@ -115,8 +115,9 @@ class Family:
         self, system: System, opt: Options, datapath: str | None
     ) -> dict[str, str]:
         """
-        Return what belongs to a system's identity beside its options and the files that
-        the roster names: hashes of other files, or the name that an endpoint tells.
+        Return what else identifies a system, by a word for it, beside its options and
+        the files that the roster names: hashes of other files, or the model that an
+        endpoint reports.
 
         :raises UserError: ``option: what is wrong`` when something cannot be had.
         """

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core.nouns import System
+from parlai_ext.core.options import options_of
 from parlai_ext.systems.chat.degradation import other_contexts_hash
 from parlai_ext.systems.family import PRESENT, Family
 from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
-from parlai_ext.systems.remote.settings import Settings
+from parlai_ext.systems.remote.settings import PREFIX, Settings
 
 
 class Remote(Family):
@@ -22,20 +23,10 @@ class Remote(Family):
     """
 
     agents = ('ext:remote',)
-    place_options = (
-        'remote_url',
-        'remote_dated_model',
-        'remote_key_env',
-        'remote_insecure',
-        'remote_concurrency',
-        'remote_timeout',
-        'remote_retries',
-        'remote_rate',
-        'remote_token_rate',
-        'remote_cache',
-        'remote_price_prompt',
-        'remote_price_completion',
-        'max_cost',
+    place_options = tuple(
+        option.dest(PREFIX)
+        for option in options_of(Settings).values()
+        if not option.info.signed
     )
 
     def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:

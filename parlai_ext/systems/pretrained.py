@@ -202,15 +202,18 @@ def _check_weights(
 
 
 def _read_part(
-    part: str, folder: Path, kind: Any, allowed: str, **arguments: Any
+    part: str, folder: Path, auto_class: Any, code_hint: str, **arguments: Any
 ) -> Any:
     """
     Return what transformers reads from a folder.
 
+    :param part: what is read, for the error message: ``model``, ``tokenizer``, …
+    :param auto_class: the class of transformers that reads it.
+    :param code_hint: how the user can allow the folder's own code, for the message.
     :raises UserError: one line that says why it cannot be read.
     """
     try:
-        return kind.from_pretrained(folder, **arguments)
+        return auto_class.from_pretrained(folder, **arguments)
     except BadModelFile as error:
         raise UserError(f'hf_model: {error.path}: {error.why}') from error
     except Exception as error:
@@ -218,7 +221,7 @@ def _read_part(
             raise
         words = ' '.join(str(error).split()) or type(error).__name__
         if 'trust_remote_code' in words:
-            words = f'it brings code of its own{allowed}'
+            words = f'it brings code of its own{code_hint}'
         raise UserError(
             f'hf_model: the {part} in {folder} cannot be read: {words[:LONGEST]}'
         ) from error

@@ -185,8 +185,8 @@ def test_the_best_of_one_word_is_greedy(gpt2):
 
 
 def test_a_model_that_would_sample_is_greedy_unless_asked(tmp_path):
-    own = {'do_sample': True, 'temperature': 5.0, 'top_k': 0}
-    opt = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2', generation=own)}
+    generation = {'do_sample': True, 'temperature': 5.0, 'top_k': 0}
+    opt = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2', generation=generation)}
     assert not samples(System('seat', opt))
     assert len({reply_to(opt).text for _ in range(4)}) == 1
     config = loaded(opt, inference='sample').agent.generator.config
@@ -194,8 +194,8 @@ def test_a_model_that_would_sample_is_greedy_unless_asked(tmp_path):
 
 
 def test_the_models_own_search_holds_where_nothing_is_asked(tmp_path):
-    own = {'num_beams': 3, 'length_penalty': 2.0, 'repetition_penalty': 1.3}
-    opt = {'hf_model': make_model(tmp_path, 'bart', generation=own)}
+    generation = {'num_beams': 3, 'length_penalty': 2.0, 'repetition_penalty': 1.3}
+    opt = {'hf_model': make_model(tmp_path, 'bart', generation=generation)}
     opt |= {'model': 'ext:hf', 'no_cuda': True, 'inference': 'beam'}
     config = loaded(opt).agent.generator.config
     found = config.num_beams, config.length_penalty, config.repetition_penalty

@@ -123,10 +123,10 @@ def sharded(model):
 def test_weights_in_several_files_are_found_read_and_hashed(model):
     from parlai_ext.systems.parlai_agents import load_system
 
-    whole = load_system(seat(model, no_cuda=True)).n_bytes
+    n_bytes = load_system(seat(model, no_cuda=True)).n_bytes
     sharded(model)
     assert hub.cached_weights(str(model)) == model / 'model.safetensors.index.json'
-    assert load_system(seat(model, no_cuda=True)).n_bytes == whole
+    assert load_system(seat(model, no_cuda=True)).n_bytes == n_bytes
     before = identity(seat(model))
     with open(model / 'model-00002-of-00002.safetensors', 'ab') as file:
         file.write(b' ')

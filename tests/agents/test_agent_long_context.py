@@ -49,12 +49,12 @@ def plain(folder, model_file):
 
 def copied(model_file, copy, **changes):
     """
-    Copy a model whose own options are others.
+    Copy a model with some of its stored options changed.
     """
     for end in ('', '.opt', '.dict'):
         shutil.copy(model_file + end, f'{copy}{end}')
-    own = json.loads(Path(f'{copy}.opt').read_text())
-    Path(f'{copy}.opt').write_text(json.dumps({**own, **changes}))
+    stored = json.loads(Path(f'{copy}.opt').read_text())
+    Path(f'{copy}.opt').write_text(json.dumps({**stored, **changes}))
     return copy
 
 
@@ -128,8 +128,8 @@ def test_how_a_token_is_embedded_depends_on_how_far_back_it_is(long):
     # what was said before moves nothing: the shift that gave the encoder its name
     encoder = long.model.encoder
     short, _ = encoder.forward_embedding(tokens(40, start=20))
-    whole, _ = encoder.forward_embedding(tokens(60))
-    assert torch.equal(whole[:, 20:], short)
+    long_context, _ = encoder.forward_embedding(tokens(60))
+    assert torch.equal(long_context[:, 20:], short)
 
 
 def test_padding_moves_nothing(long):
@@ -139,11 +139,13 @@ def test_padding_moves_nothing(long):
     assert torch.allclose(states[1:, :25], encoded(long, tokens(25)), atol=1e-12)
 
 
-@pytest.mark.parametrize('known', [None, SIZE])
+@pytest.mark.parametrize('n_pretrained', [None, SIZE])
 def test_without_more_positions_than_pretrained_it_is_the_plain_generator(
-    folder, model_file, plain, known
+    folder, model_file, plain, n_pretrained
 ):
-    copy = copied(model_file, folder / f'as-{known}', n_positions_init=known)
+    copy = copied(
+        model_file, folder / f'as-{n_pretrained}', n_positions_init=n_pretrained
+    )
     rows = tokens(60)
     assert torch.equal(encoded(agent_of(copy), rows), encoded(plain, rows))
 
@@ -164,9 +166,9 @@ def test_a_published_model_file_loads(folder, model_file):
 )
 @pytest.mark.parametrize('named', ['by the roster', 'by its own options'])
 def test_another_agent_is_refused(tmp_path, model_file, model, words, named):
-    own = {'model': model} if named == 'by its own options' else {}
+    stored = {'model': model} if named == 'by its own options' else {}
     more = {'model': model} if named == 'by the roster' else {}
-    path = copied(model_file, tmp_path / 'msc', **own)
+    path = copied(model_file, tmp_path / 'msc', **stored)
     system = System('x', {'model_file': str(path), **more})
     found = resolve(system)
     assert found.status == 'missing' and found.reason.startswith(f'model: {model} ')

@@ -75,13 +75,13 @@ def test_variants_are_praise_less_complaints_praise_and_complaints():
 def test_coefficients_are_those_of_scipy(variant):
     human = {'1': 3.0, '2': 1.0, '3': 2.0, '4': 5.0}
     row = found(CHATS, said(human))['Wit', variant]
-    own = [scores_of(CHATS).dialogue_means(variant, 'Wit')['bot', d] for d in human]
+    means = [scores_of(CHATS).dialogue_means(variant, 'Wit')['bot', d] for d in human]
     people = list(human.values())
     assert row['spearman']['value'] == pytest.approx(
-        stats.spearmanr(own, people).statistic
+        stats.spearmanr(means, people).statistic
     )
     assert row['pearson']['value'] == pytest.approx(
-        stats.pearsonr(own, people).statistic
+        stats.pearsonr(means, people).statistic
     )
 
 
@@ -90,8 +90,8 @@ def test_without_praise_there_is_no_value_and_fed_is_the_complaints():
     rows = found(CHATS, said({'1': 1, '2': 2, '3': 4}, 'Sense'))
     assert rows['Sense', 'w/o neg']['spearman']['value'] is None
     assert rows['Sense', 'w/o neg']['reason'] == 'no positive follow-ups'
-    whole, negative = rows['Sense', 'FED'], rows['Sense', 'w/o pos']
-    assert whole['spearman'] == negative['spearman']
+    both, negative = rows['Sense', 'FED'], rows['Sense', 'w/o pos']
+    assert both['spearman'] == negative['spearman']
 
 
 def test_raters_are_averaged_first():
@@ -162,8 +162,8 @@ def test_why_a_system_has_no_score_is_kept_in_every_variant():
     fed = known_fed(KnownJudge(lambda *_: (-1.0,)), SETS, polarity='both')
     [scored] = score_dialogues([broken], fed, first_speaker_only=False)
     again = fed.rescored(broken, scored, 'w/o pos')
-    why = {s.reason for s in again.scores if s.system == 'bot'}
-    assert why == {'it broke the dialogue off: empty reply'}
+    reasons = {s.reason for s in again.scores if s.system == 'bot'}
+    assert reasons == {'it broke the dialogue off: empty reply'}
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,12 @@ def test_table_is_narrow_and_says_what_is_missing():
 
 def test_the_csv_has_a_row_for_each_variant():
     rows = list(csv.DictReader(agreement_csv(example()).split('\n')))
-    own = {(r['dimension'], r['variant']): r for r in rows if r['level'] == 'dialogue'}
-    assert len(own) == 6
-    assert own['Sense', 'w/o neg']['spearman'] == ''
-    assert float(own['Wit', 'FED']['pearson']) == pytest.approx(
+    by_variant = {
+        (r['dimension'], r['variant']): r for r in rows if r['level'] == 'dialogue'
+    }
+    assert len(by_variant) == 6
+    assert by_variant['Sense', 'w/o neg']['spearman'] == ''
+    assert float(by_variant['Wit', 'FED']['pearson']) == pytest.approx(
         found(CHATS, said({'1': 3, '2': 1, '3': 2, '4': 5}))['Wit', 'FED']['pearson'][
             'value'
         ],

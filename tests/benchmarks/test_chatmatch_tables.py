@@ -66,8 +66,10 @@ def test_the_same_command_gives_the_same_file(tmp_path):
 def test_a_cut_game_knows_no_words_of_later_turns():
     # they would be in no turn, and so the rarest concepts of all
     turns = (Utterance('A', 'My dogs'), Utterance('B', 'ok'))
-    whole = Material({'dogs': 'dog', 'cats': 'cat'}, [[], [], ['X']], [1.0, 2.0, 3.0])
-    found = cut_material(whole, Dialogue('d', '', '', turns))
+    material = Material(
+        {'dogs': 'dog', 'cats': 'cat'}, [[], [], ['X']], [1.0, 2.0, 3.0]
+    )
+    found = cut_material(material, Dialogue('d', '', '', turns))
     assert found == Material({'dogs': 'dog'}, [[], []], [1.0, 2.0])
 
 

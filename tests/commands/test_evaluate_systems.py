@@ -28,32 +28,14 @@ def test_ranking_json_has_the_documented_shape(finished):
     home, _, ranking = finished
     written = json.loads((home / 'run' / 'ranking.json').read_text())
     assert written == {**to_json(ranking), 'checksum': written['checksum']}
-    assert {'schema', 'signature', 'protocol', 'dimensions', 'baselines'} <= set(
-        written
-    )
-    assert set(written['dimensions']) == {
-        'Fluency',
-        'Specificity',
-        'Sensibleness',
-        'Overall',
-    }
-    columns = {
-        'system',
-        'rank',
-        'rank_low',
-        'rank_high',
-        'score',
-        'low',
-        'high',
-        'low_fixed',
-        'high_fixed',
-        'n_dialogues',
-        'n_unscored',
-        'n_openers',
-        'n_partners',
-    }  # two openers: no `group`
+    keys = {'schema', 'signature', 'protocol', 'dimensions', 'baselines'}
+    assert keys <= set(written)
+    dimensions = 'Fluency Specificity Sensibleness Overall'
+    assert set(written['dimensions']) == set(dimensions.split())
+    columns = 'system rank rank_low rank_high score low high low_fixed high_fixed'
+    columns += ' n_dialogues n_unscored n_openers n_partners'  # 2 openers: no `group`
     for rows in (*written['dimensions'].values(), *written['baselines'].values()):
-        assert {frozenset(row) for row in rows} == {frozenset(columns)}
+        assert {frozenset(row) for row in rows} == {frozenset(columns.split())}
 
 
 def test_the_same_command_again_changes_no_byte(finished):

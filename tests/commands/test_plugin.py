@@ -273,14 +273,8 @@ def test_registering_twice_is_registering_once():
 def test_the_wheel_holds_every_module_and_data_file(tmp_path):
     root = Path(find_command.__code__.co_filename).parents[2]
     tree = tmp_path / 'tree'
-    names = (
-        'parlai_ext',
-        'parlai_internal',
-        'agents',
-        'tasks',
-        'worlds',
-        'zoo_configs',
-    )
+    rooms = ('agents', 'tasks', 'worlds', 'zoo_configs')
+    names = ('parlai_ext', 'parlai_internal', *rooms)
     skip = shutil.ignore_patterns('__pycache__')
     for name in names:
         shutil.copytree(root / name, tree / name, ignore=skip)
@@ -293,6 +287,5 @@ def test_the_wheel_holds_every_module_and_data_file(tmp_path):
     inside = set(zipfile.ZipFile(wheel).namelist())
     files = [p.relative_to(tree) for n in names for p in (tree / n).rglob('*')]
     here = {p.as_posix() for p in files if (root / p).is_file()}
-    rooms = ('agents', 'tasks', 'worlds', 'zoo_configs')
     installed = {f'parlai_ext/{x}' if x.split('/')[0] in rooms else x for x in here}
     assert installed - inside == set()

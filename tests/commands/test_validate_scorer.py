@@ -149,10 +149,10 @@ def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file)
     chats, people = judged_chats(tmp_path)
     common = {'dialogues_file': chats, 'human_scores': people, 'bootstraps': 9}
     common['judge_model_file'] = model_file
-    whole = ValidateScorer.main(**common)
+    at_once = ValidateScorer.main(**common)
     monkeypatch.setattr('parlai_ext.commands.validate_scorer.BATCH', 3)
     for one, other in zip(
-        ValidateScorer.main(**common)['rows'], whole['rows'], strict=True
+        ValidateScorer.main(**common)['rows'], at_once['rows'], strict=True
     ):
         assert one['spearman']['value'] == pytest.approx(other['spearman']['value'])
         assert one['n'] == other['n']
@@ -190,13 +190,15 @@ def test_shipped_protocols_ask_both_kinds_of_followups(name):
 
 def test_command_collects_scores_and_goes_on(tmp_path):
     run_dir = str(tmp_path / 'run')
-    whole = tmp_path / 'systems.csv'
-    whole.write_text('system,dimension,value\nstep-50,Overall,1\nstep-150,Overall,2\n')
+    system_scores = tmp_path / 'systems.csv'
+    system_scores.write_text(
+        'system,dimension,value\nstep-50,Overall,1\nstep-150,Overall,2\n'
+    )
     first = ValidateScorer.main(
         config=small_config(tmp_path, partners=1),
         run_dir=run_dir,
         num_dialogues=2,
-        human_scores=str(whole),
+        human_scores=str(system_scores),
         bootstraps=9,
     )
     assert {row['level'] for row in first['rows']} == {'system'}
@@ -241,9 +243,9 @@ def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
     table = 'system,dimension,value,dialogue_id\nB,Overall,{},d1\nB,Overall,{},d2\n'
     table += 'B,Overall,{},d3\nB,Overall,{},d4\nA,Overall,3,d1\nA,Overall,2,d3\n'
     people.write_text(table.format(4, 1, 2, 5))
-    known = {'human_scores': str(people), 'bootstraps': 20}
+    options = {'human_scores': str(people), 'bootstraps': 20}
     judge = {'judge_model_file': 'zoo:mini/judge/model'}
-    there = ValidateScorer.main(run_dir=run, **known)
-    beside = ValidateScorer.main(dialogues_file=chats, **known, **judge)
+    there = ValidateScorer.main(run_dir=run, **options)
+    beside = ValidateScorer.main(dialogues_file=chats, **options, **judge)
     assert there['rows'] == beside['rows']
     assert RunFolder.existing(run).manifest.get('imported')

@@ -39,9 +39,9 @@ def test_a_models_own_options_do_not_reach_the_terminal(tmp_path, capsys):
     plugin.register()
     path = make_generator(tmp_path)
     with open(f'{path}.opt') as file:
-        own = json.load(file)
+        stored = json.load(file)
     with open(f'{path}.opt', 'w') as file:
-        json.dump({**own, 'model': 'strange\x1b[2J\x07:One'}, file)
+        json.dump({**stored, 'model': 'strange\x1b[2J\x07:One'}, file)
     capsys.readouterr()
     CheckRoster.main('--add-target', f'x={path}')
     printed = capsys.readouterr().out

@@ -76,10 +76,10 @@ def test_the_organisers_copy_of_fed_has_the_authors_means(tmp_path, level):
     card = tmp_path / 'copy.yaml'
     card.write_text(card_text(f'fed_{level}').replace('format: fed', 'format: dstc10'))
     other = read(str(card), shared(f'fed/dstc10_format/fed-{short}_eval.json'))
-    own = read(f'fed_{level}', shared('fed/fed_data.json'))
-    for one, copy in zip(own.items, other.items, strict=True):
+    authors = read(f'fed_{level}', shared('fed/fed_data.json'))
+    for one, copy in zip(authors.items, other.items, strict=True):
         assert [u.strip() for u in one.utterances] == list(copy.utterances)
-        for quality in own.qualities:
+        for quality in authors.qualities:
             assert one.human(quality) == copy.human(quality)
 
 
@@ -271,19 +271,23 @@ def judged(system, context, *values):
     return JudgedItem('', (context,), 'r', system, given)
 
 
-def judged_set(*own, unit='item'):
-    return JudgedSet('x', 'x', 'x', 'x', 'turn', own, unit)
+def judged_set(*items, unit='item'):
+    return JudgedSet('x', 'x', 'x', 'x', 'turn', items, unit)
 
 
 def test_items_over_one_context_are_a_group():
-    own = judged('a', 'hi'), judged('a', 'ho'), judged('b', 'hi')
-    assert judged_set(*own).groups() == [0, 1, 2]
-    assert judged_set(*own, unit='context').groups() == [0, 1, 0]
+    judged_items = judged('a', 'hi'), judged('a', 'ho'), judged('b', 'hi')
+    assert judged_set(*judged_items).groups() == [0, 1, 2]
+    assert judged_set(*judged_items, unit='context').groups() == [0, 1, 0]
 
 
 def test_a_system_has_the_annotations_of_its_items():
-    own = judged('a', 'x', 1, 2), judged('b', 'x', 3), judged('a', 'y', 6, None)
-    systems = judged_set(*own).by_system()
+    judged_items = (
+        judged('a', 'x', 1, 2),
+        judged('b', 'x', 3),
+        judged('a', 'y', 6, None),
+    )
+    systems = judged_set(*judged_items).by_system()
     assert systems.level == 'system'
     # a: (1 + 2 + 6) / 3, not the mean of 1.5 and 6
     assert {one.id: one.human('Wit') for one in systems.items} == {'a': 3, 'b': 3}

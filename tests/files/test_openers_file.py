@@ -24,10 +24,13 @@ def read(tmp_path):
     return read
 
 
-def test_the_test_split_gives_2547_pairs():
-    found = read_openers_file(shared('empathetic_dialogues/fixed_test.csv'))
-    assert len(found.openers) == 2547
-    assert found.too_short == ()
+@pytest.mark.parametrize(
+    'split, number, too_short',
+    [('test', 2547, ()), ('valid', 2769, ('hit:5771_conv:11543',))],
+)
+def test_each_split_gives_its_pairs_and_names_what_gives_none(split, number, too_short):
+    found = read_openers_file(shared(f'empathetic_dialogues/fixed_{split}.csv'))
+    assert (len(found.openers), found.too_short) == (number, too_short)
 
 
 @pytest.mark.parametrize('split', ['test', 'valid'])
@@ -44,37 +47,42 @@ def test_the_words_are_those_of_another_copy_of_the_data(split):
         assert list(found[conv_id]) == [u.strip() for u in others[conv_id][:2]]
 
 
-def test_a_dialogue_of_one_utterance_is_named():
-    found = read_openers_file(shared('empathetic_dialogues/fixed_valid.csv'))
-    assert len(found.openers) == 2769
-    assert found.too_short == ('hit:5771_conv:11543',)
-
-
 def test_commas_and_pipes_come_back(read):
     found = read(HEADER + 'c,1,Well_comma_ yes_pipe_no \nc,2,  ok\nc,3,more\n')
     assert found.openers == {'c': ('Well, yes|no', 'ok')}
 
 
-def test_quoted_cells_are_unquoted(read):
-    found = read(HEADER + 'c,1,"He said ""hi"", then left"\n"c","2","ok"\n')
-    assert found.openers['c'] == ('He said "hi", then left', 'ok')
+ROWS = {
+    'quoted cells': (
+        'c,1,"He said ""hi"", then left"\n"c","2","ok"\n',
+        {'c': ('He said "hi", then left', 'ok')},
+    ),
+    'a bare quotation mark is a character': (
+        'c,1,He said "hi" to me\nc,2,"Hi" is short\n',
+        {'c': ('He said "hi" to me', '"Hi" is short')},
+    ),
+    'a quotation mark that is never closed swallows nothing': (
+        'c,1,"Oh\nc,2,no\nd,1,a\nd,2,b\n',
+        {'c': ('"Oh', 'no'), 'd': ('a', 'b')},
+    ),
+    'a quoted cell goes over lines': (
+        'c,1,"one, and\ntwo"\nc,2,ok\nd,1,"one\ntwo"\nd,2,ok\n',
+        {'c': ('one, and two', 'ok'), 'd': ('one two', 'ok')},
+    ),
+    'unicode line separators end no row': (
+        'c,1,a\u2028b\nc,2,d\u0085e\n',
+        {'c': ('a\u2028b', 'd\u0085e')},
+    ),
+    'dialogues are interleaved': (
+        'c,1,a\nd,1,b\nc,2,x\nd,2,y\n',
+        {'c': ('a', 'x'), 'd': ('b', 'y')},
+    ),
+}
 
 
-def test_a_bare_quotation_mark_is_a_character(read):
-    found = read(HEADER + 'c,1,He said "hi" to me\nc,2,"Hi" is short\n')
-    assert found.openers['c'] == ('He said "hi" to me', '"Hi" is short')
-
-
-def test_a_quotation_mark_that_is_never_closed_swallows_nothing(read):
-    found = read(HEADER + 'c,1,"Oh\nc,2,no\nd,1,a\nd,2,b\n')
-    assert found.openers == {'c': ('"Oh', 'no'), 'd': ('a', 'b')}
-
-
-def test_a_quoted_cell_may_go_over_lines(read):
-    found = read(HEADER + 'c,1,"one, and\ntwo"\nc,2,ok\n')
-    assert found.openers['c'] == ('one, and two', 'ok')
-    found = read(HEADER + 'c,1,"one\ntwo"\nc,2,ok\n')
-    assert found.openers['c'] == ('one two', 'ok')
+@pytest.mark.parametrize('rows, openers', ROWS.values(), ids=ROWS)
+def test_rows_are_read_as_they_are_written(read, rows, openers):
+    assert read(HEADER + rows).openers == openers
 
 
 def test_official_files_are_split_at_commas_and_keep_their_quotes(read):
@@ -95,16 +103,6 @@ def test_more_columns_in_any_order(read):
 def test_files_of_other_programs_are_read(read, start, end):
     text = start + HEADER + 'c,1,hi\nc,2,ho\n'
     assert read(text.replace('\n', end)).openers == {'c': ('hi', 'ho')}
-
-
-def test_unicode_line_separators_end_no_row(read):
-    found = read(HEADER + 'c,1,a\u2028b\nc,2,d\u0085e\n')
-    assert found.openers['c'] == ('a\u2028b', 'd\u0085e')
-
-
-def test_dialogues_may_be_interleaved(read):
-    found = read(HEADER + 'c,1,a\nd,1,b\nc,2,x\nd,2,y\n')
-    assert found.openers == {'c': ('a', 'x'), 'd': ('b', 'y')}
 
 
 @pytest.mark.parametrize(

@@ -161,8 +161,8 @@ def test_options_are_those_of_the_map(name, listed):
     wanted = {k: v for k, v in entry['eval_overrides'].items() if k not in ALWAYS}
     wanted.pop('fixed_candidates_path', None)
     assert wanted.items() <= opt.items()
-    own = {'Tfm-3B-Rdt-Msc': 'ext:long_context'}  # ParlAI's is not in its wheel
-    assert opt['model'] == own.get(name, entry['agent'])
+    replaced = {'Tfm-3B-Rdt-Msc': 'ext:long_context'}  # ParlAI's is not in its wheel
+    assert opt['model'] == replaced.get(name, entry['agent'])
 
 
 @pytest.mark.parametrize('name', SYSTEMS)

@@ -157,11 +157,11 @@ def test_of_one_turn_too_long_the_end_is_kept(folder):
 
 
 def test_a_turn_of_its_own_separator(folder):
-    own = reader(folder, separator=' tea')
-    tokenizer = own.tokenizer
+    with_separator = reader(folder, separator=' tea')
+    tokenizer = with_separator.tokenizer
     expected = tokenizer.encode('rain tea', add_special_tokens=False)
-    assert own.continuation('rain') == tuple(expected)
-    assert own.context(('rain', 'rain'))[0] == expected * 2
+    assert with_separator.continuation('rain') == tuple(expected)
+    assert with_separator.context(('rain', 'rain'))[0] == expected * 2
 
 
 def test_an_end_token_that_is_typed_ends_nothing(dialogpt):

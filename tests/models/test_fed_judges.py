@@ -69,11 +69,11 @@ def causal(folder):
     return load_judge(f'hf:{folder}', dtype='float64', no_cuda=True)
 
 
-def one_pass_each(folder, whole):
+def one_pass_each(folder, with_context):
     """
     Return each follow-up's log-probabilities, every turn closed by the end token.
 
-    :param whole: those of the context's tokens too, but for the first.
+    :param with_context: those of the context's tokens too, but for the first.
     """
     model, tokenizer = gpt2(folder)
     end = [tokenizer.eos_token_id]
@@ -82,9 +82,9 @@ def one_pass_each(folder, whole):
     for text in followups():
         ids = torch.tensor([context + tokenizer.encode(text) + end])
         with torch.no_grad():
-            own = model(ids).logits.log_softmax(-1)[0, :-1]
-        rows = own.gather(1, ids[0, 1:, None])[:, 0].tolist()
-        found[text] = rows if whole else rows[len(context) - 1 :]
+            logprobs = model(ids).logits.log_softmax(-1)[0, :-1]
+        rows = logprobs.gather(1, ids[0, 1:, None])[:, 0].tolist()
+        found[text] = rows if with_context else rows[len(context) - 1 :]
     return found
 
 
@@ -151,11 +151,11 @@ def test_eval_model_prints_the_correlations_of_the_originals_numbers(
         batchsize=batchsize,
         no_cuda=True,
     )
-    own = [by_hand(folder, one, OWN)['Wit'] for one in said]
+    expected = [by_hand(folder, one, OWN)['Wit'] for one in said]
     found = {key: report[f'Wit/{key}'].value() for key in ('spearman', 'pearson')}
     assert found == {
-        'spearman': pytest.approx(stats.spearmanr(own, human).statistic, abs=1e-9),
-        'pearson': pytest.approx(stats.pearsonr(own, human).statistic, abs=1e-4),
+        'spearman': pytest.approx(stats.spearmanr(expected, human).statistic, abs=1e-9),
+        'pearson': pytest.approx(stats.pearsonr(expected, human).statistic, abs=1e-4),
     }
     counts = [report[f'Wit/{key}'].value() for key in ('n', 'dropped', 'strings')]
     assert counts == [5, 0, 5]

@@ -53,11 +53,11 @@ def test_a_judges_numbers_are_those_of_parlais_ranking(tmp_path, name):
 
 def test_the_number_of_pretrained_positions_is_in_the_signature(tmp_path):
     path = FAMILIES['long_context'](tmp_path)['model_file']
-    own = Path(f'{path}.opt')
+    options_file = Path(f'{path}.opt')
     signatures = []
-    for known in (16, 8):
-        opt = {**json.loads(own.read_text()), 'n_positions_init': known}
-        own.write_text(json.dumps(opt))
+    for n_pretrained in (16, 8):
+        opt = {**json.loads(options_file.read_text()), 'n_positions_init': n_pretrained}
+        options_file.write_text(json.dumps(opt))
         signatures.append(load_judge(path, no_cuda=True).signature)
     assert signatures[0] != signatures[1]
 

@@ -147,10 +147,10 @@ def test_eager_attention_is_the_same():
 
 def test_logits_in_slices_are_the_same(judge, monkeypatch):
     asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
-    whole = flat(judge.answer(asked, with_context=True))
+    at_once = flat(judge.answer(asked, with_context=True))
     monkeypatch.setattr('parlai_ext.models.likelihood.causal.LOGITS', 3 * VOCABULARY)
     sliced = flat(judge.answer(asked, with_context=True))
-    assert sliced == pytest.approx(whole, rel=0, abs=1e-12)
+    assert sliced == pytest.approx(at_once, rel=0, abs=1e-12)
 
 
 def test_logits_are_made_only_of_rows_that_are_to_tokens(judge, monkeypatch):

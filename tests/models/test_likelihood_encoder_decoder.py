@@ -186,9 +186,9 @@ def test_the_model_is_left_as_it_was(judge):
 
 def test_progress_counts_every_context_once(judge):
     seen = []
-    own = engine(judge, 60)
-    own.progress = seen.append
-    own.answer([Question(c, FOLLOWUPS) for c in (*CONTEXTS, CONTEXTS[0])])
+    counting = engine(judge, 60)
+    counting.progress = seen.append
+    counting.answer([Question(c, FOLLOWUPS) for c in (*CONTEXTS, CONTEXTS[0])])
     assert sum(seen) == len(CONTEXTS)
 
 

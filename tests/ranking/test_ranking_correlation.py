@@ -38,20 +38,15 @@ def judged(rows):
 few_levels = arrays(float, 8, elements=st.integers(0, 4).map(float))
 
 
+@pytest.mark.parametrize(
+    'ours, scipys', [(spearman, stats.spearmanr), (kendall, stats.kendalltau)]
+)
 @settings(max_examples=60, deadline=None)
-@given(few_levels, few_levels)
-def test_spearman_is_scipys_ties_and_all(left, right):
+@given(left=few_levels, right=few_levels)
+def test_coefficients_are_scipys_ties_and_all(ours, scipys, left, right):
     if np.ptp(left) and np.ptp(right):
-        expected = stats.spearmanr(left, right).statistic
-        assert spearman(left[None], right[None])[0] == pytest.approx(expected)
-
-
-@settings(max_examples=60, deadline=None)
-@given(few_levels, few_levels)
-def test_kendall_is_scipys_tau_b_ties_and_all(left, right):
-    if np.ptp(left) and np.ptp(right):
-        expected = stats.kendalltau(left, right).statistic
-        assert kendall(left[None], right[None])[0] == pytest.approx(expected)
+        expected = scipys(left, right).statistic
+        assert ours(left[None], right[None])[0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize('coefficient', [spearman, kendall])

@@ -100,7 +100,7 @@ def test_whole_points_are_shown_whole(tmp_path):
     rule = {**RULE, 'rating': 'openskill'}
     ranking = rank_run(played(tmp_path, rule=rule), SCORER, bootstraps=20)
     data = page_data(ranking.tournament)
-    place = data['others'].index('3-1-0')
+    column = data['others'].index('3-1-0')
     # a wins both matches, b and c tie theirs
-    shown = {row['system']: row['others'][place] for row in data['rows']}
+    shown = {row['system']: row['others'][column] for row in data['rows']}
     assert shown == {'a': '6', 'b': '1', 'c': '1'}

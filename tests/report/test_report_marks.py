@@ -26,8 +26,8 @@ LABELS = ('repeats_turn', 'contradicts_turn', 'recalls_turn', 'perplexity')
 PENALTY = {'diversity': -1.0, 'consistency': 0.0, 'relevance': 0.0}
 
 
-def words(place, scores, evidence):
-    return [mark['words'] for mark in turn_marks(place, scores, LABELS, evidence)]
+def words(turn, scores, evidence):
+    return [mark['words'] for mark in turn_marks(turn, scores, LABELS, evidence)]
 
 
 def test_a_repetition_names_its_turn():

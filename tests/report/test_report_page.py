@@ -165,8 +165,10 @@ def test_best_target_comes_first_and_its_best_dialogue(page):
     shown = page.data['dialogues']
     assert shown[0]['target'] == 'beta'
     values = [d['value'] for d in shown if d['target'] == 'beta']
-    known = [v for v in values if v is not None]
-    assert values == sorted(known, reverse=True) + [None] * (len(values) - len(known))
+    numbers = [v for v in values if v is not None]
+    assert values == sorted(numbers, reverse=True) + [None] * (
+        len(values) - len(numbers)
+    )
 
 
 def test_unranked_system_is_listed_and_marked(tmp_path):

@@ -65,9 +65,9 @@ def talk(pairing, opener, broken):
         Utterance((pairing.first, pairing.second)[i % 2], text, i < 2)
         for i, text in enumerate(said[: 4 if broken else 6])
     )
-    why = (pairing.first, 'empty reply') if broken else (None, None)
+    ending = (pairing.first, 'empty reply') if broken else (None, None)
     id_ = dialogue_id(pairing.id, opener.id)
-    return Dialogue(id_, pairing.id, opener.id, utterances, *why)
+    return Dialogue(id_, pairing.id, opener.id, utterances, *ending)
 
 
 def judged(pairing, dialogue):
@@ -244,8 +244,8 @@ def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
         name = f'made-up|polarity:{config.get("polarity", "negative")}'
         store = run.scores(name)
         for shard in run.dialogue_shards():
-            place = (shard.pairing_id, shard.index)
-            store.write(*place, run.scores(SCORER).read(*place))
+            key = (shard.pairing_id, shard.index)
+            store.write(*key, run.scores(SCORER).read(*key))
         about = {'signature': name, 'config': config, 'given': False}
         run.write_json(f'scores/{store.root.name}/scorer.json', about)
     plain = run.scores(SCORER).root.name
@@ -264,8 +264,8 @@ def test_scores_are_also_named_by_their_scorer_where_one_has_it(tmp_path):
     for name in ('scorer:chatmatch|reading:paper', 'scorer:fed|v:1', 'scorer:fed|v:2'):
         store = run.scores(name)
         for shard in run.dialogue_shards():
-            place = (shard.pairing_id, shard.index)
-            store.write(*place, run.scores(SCORER).read(*place))
+            key = (shard.pairing_id, shard.index)
+            store.write(*key, run.scores(SCORER).read(*key))
         about = {'signature': name, 'config': {'name': name}, 'given': False}
         run.write_json(f'scores/{store.root.name}/scorer.json', about)
     games = run.scores('scorer:chatmatch|reading:paper').root.name

@@ -96,14 +96,14 @@ def played(
 
 
 def judged(dialogue, pair, worth):
-    whole = [
+    of_dialogue = [
         Score(dialogue.id, None, name, dimension, of[name])
         for dimension, of in worth.items()
         for name in (pair.first, pair.second)
     ]
     # turns say something else: their mean must not enter the game
     turns = [Score(dialogue.id, 2, pair.first, d, -50.0) for d in worth]
-    return ScoredDialogue(dialogue.id, tuple(turns + whole), {2: (0.0, None)})
+    return ScoredDialogue(dialogue.id, tuple(turns + of_dialogue), {2: (0.0, None)})
 
 
 def overall(ranking):
@@ -215,8 +215,8 @@ def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
 def test_missing_human_rank_is_named(tmp_path):
     said = [HumanJudgement(n, 'rank', k, 'r') for k, n in enumerate(('a', 'b'), 1)]
     ranking = rank_run(played(tmp_path), SCORER, human=said, bootstraps=20)
-    own = ranking.tournament.ratings['3-1-0'].tau
-    assert own.n == 2 and 'no human rank: c' in own.notes
+    tau = ranking.tournament.ratings['3-1-0'].tau
+    assert tau.n == 2 and 'no human rank: c' in tau.notes
 
 
 def test_one_without_a_game_leaves_the_others_their_places(tmp_path):

@@ -92,8 +92,8 @@ def test_words_are_those_of_nltk_on_every_turn_of_the_games():
         for path in DATA.glob('*/*.txt')
         for line in path.read_text(encoding='utf-8').split('\n')
     }
-    whole = NLTKWordTokenizer()
-    expected = [whole.tokenize(t.lower().translate(UNPUNCTUATED)) for t in lines]
+    tokenizer = NLTKWordTokenizer()
+    expected = [tokenizer.tokenize(t.lower().translate(UNPUNCTUATED)) for t in lines]
     assert [list(words(text)) for text in lines] == expected
 
 

@@ -90,16 +90,16 @@ def test_a_wrong_option_is_one_line_before_a_model_is_loaded(config, hint):
     assert hint in message and '\n' not in message
 
 
-def test_perplexity_by_token_is_that_on_paper():
-    # two tokens and the end: exp((1 + 2 + 6) / 3)
-    known = KnownJudge(lambda *_: (-1.0, -2.0, -6.0))
-    assert perplexities(known, ['hi you'], 'token') == [pytest.approx(math.e**3)]
-
-
-def test_perplexity_by_character_is_that_on_paper():
-    # two characters and the end: exp((1 + 5) / 3)
-    known = KnownJudge(lambda *_: (-1.0, -5.0))
-    assert perplexities(known, ['hi'], 'character') == [pytest.approx(math.e**2)]
+@pytest.mark.parametrize(
+    'unit, text, logprobs, mean',
+    [
+        ('token', 'hi you', (-1.0, -2.0, -6.0), 3),  # two tokens and the end
+        ('character', 'hi', (-1.0, -5.0), 2),  # two characters and the end
+    ],
+)
+def test_a_perplexity_is_that_on_paper(unit, text, logprobs, mean):
+    known = KnownJudge(lambda *_: logprobs)
+    assert perplexities(known, [text], unit) == [pytest.approx(math.e**mean)]
 
 
 def test_an_empty_text_has_no_perplexity():
@@ -142,10 +142,10 @@ def test_a_games_own_scores_are_its_raw_values():
 def test_turns_add_up_to_the_counts_of_the_game():
     scored = scorer().score_dialogues([game(QUIZ)], [range(10)])[0]
     for name in ('ann', 'bob'):
-        whole = values(scored, None, name)
+        of_game = values(scored, None, name)
         for dimension in ('proactivity', 'diversity', 'consistency', 'relevance'):
             turns = (values(scored, i, name).get(dimension) or 0 for i in range(10))
-            assert sum(turns) == whole[dimension]
+            assert sum(turns) == of_game[dimension]
 
 
 def test_a_turn_that_does_not_count_has_no_score_and_a_reason():
@@ -179,8 +179,8 @@ def test_only_judged_speakers_get_a_games_score():
 
 def test_a_self_chat_has_one_score_a_dimension():
     scored = scorer().score_dialogues([game(QUIZ, names=('solo',))], [range(1, 10)])[0]
-    whole = [s.dimension for s in scored.scores if s.utterance_index is None]
-    assert sorted(whole) == sorted(DIMENSIONS)
+    of_game = [s.dimension for s in scored.scores if s.utterance_index is None]
+    assert sorted(of_game) == sorted(DIMENSIONS)
 
 
 def test_a_dialogue_that_is_no_game_has_no_score_and_a_reason():

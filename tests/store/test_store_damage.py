@@ -31,13 +31,13 @@ def shard(request, root):
     run = RunFolder.existing(root)
     name = run.pairings[0].id
     [path] = (root / request.param).rglob(f'{name}/00000.jsonl')
-    whole = path.read_bytes()
+    intact = path.read_bytes()
     reader = {
         'dialogues': run.read_dialogues,
         'scores': run.scores(SIGNATURE).read,
     }[request.param]
     yield path, lambda: reader(name, 0)
-    path.write_bytes(whole)
+    path.write_bytes(intact)
 
 
 def refusal(path, read, data):
@@ -49,14 +49,14 @@ def refusal(path, read, data):
 
 def test_every_flipped_bit_is_found_and_its_line_is_named(shard):
     path, read = shard
-    whole = path.read_bytes()
+    intact = path.read_bytes()
     rng = random.Random(0)
     for _ in range(FLIPS):
-        at, bit = rng.randrange(len(whole)), rng.randrange(8)
-        flipped = bytearray(whole)
+        at, bit = rng.randrange(len(intact)), rng.randrange(8)
+        flipped = bytearray(intact)
         flipped[at] ^= 1 << bit
         message = refusal(path, read, bytes(flipped))
-        line = whole[:at].count(b'\n') + 1
+        line = intact[:at].count(b'\n') + 1
         assert f'{path}: line {line} ' in message
         assert 'delete this file and run again' in message
         assert '\n' not in message
@@ -64,29 +64,29 @@ def test_every_flipped_bit_is_found_and_its_line_is_named(shard):
 
 def test_every_truncation_is_found_and_its_line_is_named(shard):
     path, read = shard
-    whole = path.read_bytes()
-    for length in {*range(0, len(whole), 3), len(whole) - 1}:
-        message = refusal(path, read, whole[:length])
-        line = whole[:length].count(b'\n') + 1
+    intact = path.read_bytes()
+    for length in {*range(0, len(intact), 3), len(intact) - 1}:
+        message = refusal(path, read, intact[:length])
+        line = intact[:length].count(b'\n') + 1
         assert f'{path}: line {line} ' in message
 
 
-def spoilt(whole):
-    first, second, _ = whole.split(b'\n')
+def spoilt(intact):
+    first, second, _ = intact.split(b'\n')
     record = {**json.loads(first), 'reason': 'another'}
     return {
         'a line gone at the end': first + b'\n',
         'a line gone at the start': second + b'\n',
         'lines exchanged': second + b'\n' + first + b'\n',
-        'a line twice': whole + second + b'\n',
-        'a blank line more': whole + b'\n',
+        'a line twice': intact + second + b'\n',
+        'a blank line more': intact + b'\n',
         'a value changed by hand': json.dumps(record).encode() + b'\n' + second + b'\n',
-        'spelled otherwise': whole.replace(b'": ', b'":', 1),
-        'windows line ends': whole.replace(b'\n', b'\r\n'),
-        'zeros, as after a crash': bytes(len(whole)),
+        'spelled otherwise': intact.replace(b'": ', b'":', 1),
+        'windows line ends': intact.replace(b'\n', b'\r\n'),
+        'zeros, as after a crash': bytes(len(intact)),
         'no record': b'[]\n',
         'deeply nested': b'[' * 100_000 + b'\n',
-        'not utf-8': b'\xff' + whole,
+        'not utf-8': b'\xff' + intact,
     }
 
 
@@ -115,11 +115,11 @@ def test_a_shard_under_another_name_is_found(root, kind):
     name = run.pairings[0].id
     read = {'dialogues': run.read_dialogues, 'scores': run.scores(SIGNATURE).read}[kind]
     first, second = sorted((root / kind).rglob(f'{name}/*.jsonl'))
-    whole = second.read_bytes()
+    intact = second.read_bytes()
     try:
         message = refusal(second, lambda: read(name, 1), first.read_bytes())
     finally:
-        second.write_bytes(whole)
+        second.write_bytes(intact)
     assert f'{second}: line 1 belongs to another place' in message
 
 
@@ -127,13 +127,13 @@ def test_a_shard_of_another_pairing_is_found(root):
     run = RunFolder.existing(root)
     one, other = (run.root / 'dialogues' / pair.id for pair in run.pairings[:2])
     path = other / '00000.jsonl'
-    whole = path.read_bytes()
+    intact = path.read_bytes()
     try:
         data = (one / '00000.jsonl').read_bytes()
         read = run.read_dialogues
         message = refusal(path, lambda: read(run.pairings[1].id, 0), data)
     finally:
-        path.write_bytes(whole)
+        path.write_bytes(intact)
     assert 'another pairing' in message
 
 

@@ -99,8 +99,8 @@ def reorder_the_cache_of_gpt2(folder: Path) -> float:
         written = torch.tensor([[11], [12], [13]])
         start = torch.full((3, 1), model.START_IDX)
         cached, _ = model.decoder(torch.cat([start, written], 1), context[order], cache)
-        whole = torch.cat([context[order], written], 1)
-        plain = model.decoder.transformer(whole, use_cache=False)[0]
+        tokens = torch.cat([context[order], written], 1)
+        plain = model.decoder.transformer(tokens, use_cache=False)[0]
     return float((cached[:, -1] - plain[:, -1]).abs().max())
 
 

@@ -228,6 +228,6 @@ def _scored(
         evidence[i] = tuple(-rng.uniform(2, 6) for _ in LABELS)
         for d in DIMENSIONS:
             value = None if dialogue.ended_by else level + rng.gauss(0, 0.4)
-            why = reason if value is None else None
-            scores.append(Score(dialogue.id, i, target, d, value, why))
+            no_score = reason if value is None else None
+            scores.append(Score(dialogue.id, i, target, d, value, no_score))
     return ScoredDialogue(dialogue.id, tuple(scores), evidence)

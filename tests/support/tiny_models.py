@@ -146,7 +146,7 @@ def with_options(path, **more):
     Change the options beside a model.
     """
     with open(f'{path}.opt') as file:
-        own = json.load(file)
+        stored = json.load(file)
     with open(f'{path}.opt', 'w') as file:
-        json.dump({**own, **more}, file)
+        json.dump({**stored, **more}, file)
     return path

@@ -118,5 +118,5 @@ def test_an_error_that_is_not_about_weights_is_left_alone(built, error):
 
 def test_options_beside_the_model_file_are_plain_json(built):
     # the hint reads them as ParlAI writes them
-    own = json.loads(Path(built['generator']['model_file'] + '.opt').read_text())
-    assert own['model'] == 'transformer/generator'
+    stored = json.loads(Path(built['generator']['model_file'] + '.opt').read_text())
+    assert stored['model'] == 'transformer/generator'

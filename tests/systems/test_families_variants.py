@@ -107,8 +107,8 @@ def test_candidates_that_only_the_models_options_name_are_part_of_what_it_is(tmp
     path = make_ranker(tmp_path, candidates=['you like tea', 'we saw rain'])
     system = System('x', {'model_file': path})
     before = identity(system), candidates_hash(system)
-    [own] = tmp_path.glob('*.candidates.txt')
-    own.write_text('you like tea\nwe saw nobody\n')
+    [candidates] = tmp_path.glob('*.candidates.txt')
+    candidates.write_text('you like tea\nwe saw nobody\n')
     after = identity(system), candidates_hash(system)
     assert None not in before + after
     assert before[0] != after[0] and before[1] != after[1]

@@ -223,9 +223,9 @@ def test_the_folder_is_no_part_of_the_identity(built, opt):
 
 
 def test_an_index_that_only_the_model_names_is_part_of_the_identity(built, opt):
-    own = Path(f'{opt["model_file"]}.opt')
+    options_file = Path(f'{opt["model_file"]}.opt')
     home, there = (Path(o['model_file']).parent for o in (built, opt))
-    own.write_text(own.read_text().replace(str(home), str(there)))
+    options_file.write_text(options_file.read_text().replace(str(home), str(there)))
     short = {key: opt[key] for key in ('model', 'model_file')}
     before = identity(System(NAME, short))
     assert load(short).opt['path_to_index'] == opt['path_to_index']

@@ -91,9 +91,9 @@ def test_an_index_is_a_file_a_folder_or_how_names_begin(home):
     assert of(folder, path_to_index=str(folder / 'exact')) != before
     (home / 'whole').mkdir()
     (home / 'whole' / 'index').write_text('one')
-    whole = of(folder, path_to_index=str(home / 'whole'))
+    of_folder = of(folder, path_to_index=str(home / 'whole'))
     (home / 'whole').rename(home / 'moved')
-    assert of(folder, path_to_index=str(home / 'moved')) == whole
+    assert of(folder, path_to_index=str(home / 'moved')) == of_folder
     with pytest.raises(UserError, match="'A': path_to_index: there is no file"):
         of(folder, path_to_index=str(folder / 'other'))
 

@@ -43,11 +43,11 @@ def test_a_systems_options_win_over_the_models_own(generator):
 
 def test_nothing_is_built_for_training(folder, generator):
     path = Path(generator + '.opt')
-    own = json.loads(path.read_text())
-    own['datatype'], own['interactive_mode'] = 'train', False
+    stored = json.loads(path.read_text())
+    stored['datatype'], stored['interactive_mode'] = 'train', False
     copy = folder / 'trained'
     copy.write_bytes(Path(generator).read_bytes())
-    Path(f'{copy}.opt').write_text(json.dumps(own))
+    Path(f'{copy}.opt').write_text(json.dumps(stored))
     agent = load_system(System('a', {'model_file': str(copy)})).agent
     assert agent.opt['datatype'] == 'valid'
     assert not hasattr(agent, 'optimizer')
@@ -136,9 +136,9 @@ def test_a_wrong_candidate_option_is_one_line(ranker, opt, line):
 
 def test_a_ranker_without_candidates_is_refused(folder):
     path = make_ranker(folder, 'bare')
-    own = json.loads(Path(path + '.opt').read_text())
-    own['fixed_candidates_path'] = None
-    Path(path + '.opt').write_text(json.dumps(own))
+    stored = json.loads(Path(path + '.opt').read_text())
+    stored['fixed_candidates_path'] = None
+    Path(path + '.opt').write_text(json.dumps(stored))
     with pytest.raises(UserError, match='fixed_candidates_path: not given'):
         load_system(System('mine', {'model_file': path}))
 
@@ -171,8 +171,8 @@ def test_a_zoo_model_lies_in_the_data_folder():
 def test_an_agent_with_its_own_act_speaks_alone(generator):
     agent = load_system(System('a', {'model_file': generator})).agent
     assert acts_in_batches(agent)
-    own = type('Own', (type(agent),), {'act': lambda self: {'text': 'mine'}})
-    assert not acts_in_batches(agent.clone().__class__.__new__(own))
+    agent_class = type('Own', (type(agent),), {'act': lambda self: {'text': 'mine'}})
+    assert not acts_in_batches(agent.clone().__class__.__new__(agent_class))
 
 
 def test_dialogpt_without_a_model_file_batches_its_clones(tmp_path, monkeypatch):

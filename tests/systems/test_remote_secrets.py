@@ -84,6 +84,23 @@ def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
     assert not any(KEY.encode() in path.read_bytes() for path in files)
 
 
+@pytest.mark.parametrize(
+    'option, value',
+    [
+        ('remote_url', f'http://localhost/hook/{KEY}/v1'),
+        ('remote_url', f'http://localhost/{KEY.replace("-", "%2D")}'),
+        ('remote_model', KEY),
+        ('remote_extra', {'user': [f'me {KEY}']}),
+        ('remote_cache', f'/tmp/{KEY}.sqlite'),
+    ],
+)
+def test_an_option_that_holds_the_key_is_refused(option, value, tmp_path, url):
+    opt = make_remote(tmp_path, url, **{**KEYED, option: value}).opt
+    with pytest.raises(UserError, match=rf'^{option}: .*\$TRY_REMOTE_KEY') as raised:
+        Settings.from_options(opt)
+    assert KEY not in str(raised.value)
+
+
 def test_a_short_key_is_a_word_like_others(tmp_path, url, monkeypatch):
     monkeypatch.setenv('TRY_REMOTE_KEY', 'tea')  # as "EMPTY" and "ollama" are
     settings = Settings.from_options(make_remote(tmp_path, url, **KEYED).opt)

@@ -19,8 +19,8 @@ def with_code(folder: Path, marker: Path) -> str:
     Write a generator whose old pickled `.opt` touches a file when it is read.
     """
     path = make_generator(folder, 'knows')
-    own = json.loads(Path(f'{path}.opt').read_text())
-    code = f'open({str(marker)!r}, "w").close() or {own!r}'
+    stored = json.loads(Path(f'{path}.opt').read_text())
+    code = f'open({str(marker)!r}, "w").close() or {stored!r}'
     Path(f'{path}.opt').write_bytes(reduced('builtins', 'eval', code) + b'.')
     return path
 

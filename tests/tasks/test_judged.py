@@ -143,8 +143,8 @@ def gathered(rows):
 def test_metrics_gather_pairs_and_count_the_rest():
     rows = [(1.0, 2.0), (2.0, 1.0), (None, 3.0), (3.0, 5.0), (4.0, None), (9.0, 4.0)]
     found = gathered(rows)
-    whole = [row for row in rows if None not in row]
-    expected = stats.pearsonr(*zip(*whole, strict=True)).statistic
+    complete = [row for row in rows if None not in row]
+    expected = stats.pearsonr(*zip(*complete, strict=True)).statistic
     assert found['Wit/pearson'].value() == pytest.approx(expected, abs=1e-11)
     assert [found[f'Wit/{k}'].value() for k in ('n', 'dropped', 'strings')] == [4, 2, 6]
 
@@ -153,11 +153,11 @@ def objects(path):
     """
     Yield the objects of a file that holds one JSON text after another.
     """
-    text, place = path.read_text(), 0
-    while place < len(text.rstrip()):
-        found, place = json.JSONDecoder().raw_decode(text, place)
+    text, start = path.read_text(), 0
+    while start < len(text.rstrip()):
+        found, start = json.JSONDecoder().raw_decode(text, start)
         yield found
-        place += len(text[place:]) - len(text[place:].lstrip())
+        start += len(text[start:]) - len(text[start:].lstrip())
 
 
 @pytest.mark.parametrize(

@@ -92,11 +92,12 @@ class Pack:
 
     def add(self, part: QuestionPart) -> None:
         """
-        Add a part to the tree.
+        Add the context and the replies of a part to the prefix tree, and note the edges
+        whose probabilities make up each sequence.
         """
         self.parts.append(part)
-        read = part.context if part.replies else part.context[:-1]
-        nodes = self.tree.add(read)
+        context_ids = part.context if part.replies else part.context[:-1]
+        nodes = self.tree.add(context_ids)
         if part.with_context:
             self._want((part.question, CONTEXT), nodes, part.context[1:])
         for place, ids in part.replies:
@@ -104,11 +105,11 @@ class Pack:
             self._want((part.question, place), path, ids)
 
     def _want(self, key: tuple[int, int], nodes: Iterable[int], ids: Ids) -> None:
-        # the last node of a context that is told predicts none of its tokens
         """
         Note which edges of the tree (a node and the token after it) make up one
         sequence.
         """
+        # the last node of a context predicts none of its tokens: hence not strict
         pairs = zip(nodes, ids, strict=False)
         self.rows[key] = [self.edges.setdefault(p, len(self.edges)) for p in pairs]
 

@@ -90,18 +90,25 @@ class Seq2Seq:
         mask: torch.Tensor,
     ) -> torch.Tensor:
         """
-        Return the decoder's output for the nodes of trees.
+        Return the decoder's output for the nodes of trees: every path from a root is
+        decoded by itself.
+
+        :param ys: the token of each node of each tree.
+        :param depths: not used; a path's positions say the same.
+        :param mask: ``mask[tree, node, ancestor]`` is true for a node's ancestors.
         """
-        owners, paths = root_paths(mask.cpu())
+        tree_of_path, paths = root_paths(mask.cpu())
         width = max(map(len, paths))
         nodes = torch.tensor([[*p, *[0] * (width - len(p))] for p in paths])
-        own = torch.tensor([[t < len(p) for t in range(width)] for p in paths])
-        rows = torch.tensor(owners)
-        nodes, own, rows = (tensor.to(self.device) for tensor in (nodes, own, rows))
+        is_node = torch.tensor([[t < len(p) for t in range(width)] for p in paths])
+        rows = torch.tensor(tree_of_path)
+        nodes, is_node, rows = (
+            tensor.to(self.device) for tensor in (nodes, is_node, rows)
+        )
         hidden = self._decode_paths(encoded, ys[rows[:, None], nodes], rows)
         output = hidden.new_zeros(*ys.shape, hidden.shape[-1])
         trees = rows[:, None].expand_as(nodes)
-        output[trees[own], nodes[own]] = hidden[own]
+        output[trees[is_node], nodes[is_node]] = hidden[is_node]
         return output
 
     def _decode_paths(

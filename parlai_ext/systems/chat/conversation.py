@@ -79,7 +79,8 @@ class ConversationAgent(Agent):
 
     def batch_act(self, observations: Sequence[Message]) -> list[Message]:
         """
-        Reply to many conversations at once; no reply comes with a ``reason``.
+        Reply to many conversations at once. Where there is no reply, the message has a
+        ``reason`` that says why.
         """
         conversations = [seen['turns'] for seen in observations]
         replies = self.replies(list(map(self.degradation.shown_turns, conversations)))

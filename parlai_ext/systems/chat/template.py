@@ -17,15 +17,15 @@ DATE_PARTS = [f'%{letter}' for letter in 'aAbBdmyYjUwHIMSpxXc']
 TODAY = date(2024, 7, 26)
 
 
-def fix_date(template: str, today: date) -> str:
+def fix_date(template: str, day: date) -> str:
     """
-    Return a template with a fixed day in place of today's: otherwise the same run
+    Return a chat template that always takes ``day`` for today: otherwise the same run
     would give other replies tomorrow.
     """
     if 'strftime_now' not in template:
         return template
     parts = ''.join(
-        f"|replace('{part}', '{today.strftime(part)}')" for part in DATE_PARTS
+        f"|replace('{part}', '{day.strftime(part)}')" for part in DATE_PARTS
     )
     macro = f'{{% macro strftime_now(format) %}}{{{{ format{parts} }}}}'
     return f'{macro}{{% endmacro +%}}{template}'

@@ -32,7 +32,8 @@ def lock_file_of(
     datapath: str | None, settings: DownloadSettings
 ) -> lock_file.LockFile:
     """
-    Return the lock file that the settings name, or the one beside the models.
+    Return the file of checksums that the settings name, or the one in the folder of
+    models.
     """
     default = Path(data_folder(datapath), 'models', lock_file.NAME)
     return lock_file.LockFile(settings.lock or default)

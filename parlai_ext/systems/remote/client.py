@@ -8,7 +8,9 @@ import asyncio
 import json
 import os
 import ssl
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import ModuleType
 from typing import Any
@@ -18,7 +20,6 @@ import httpx2
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates
-from parlai_ext.systems.remote.patience import Transient, is_transient, seconds_to_wait
 from parlai_ext.systems.remote.replies import (
     Malformed,
     RemoteReply,
@@ -36,6 +37,36 @@ HEADERS = {
 CONNECT_TIMEOUT = 10.0  # seconds
 LONGEST_WAIT = 600.0  # an endpoint that asks for more will not be there in this run
 LARGEST = 10_000_000  # bytes of a reply
+LATER = (408, 409, 425, 429)  # statuses after which another try may help, and 5xx
+
+
+class Transient(Exception):
+    """
+    A failure after which another try may help.
+
+    :param retry_after: seconds that the endpoint asks to wait.
+    :param lost: the request may have been answered, and may have to be paid for.
+    :param answered: something came back, of no use.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        retry_after: float | None = None,
+        lost: bool = False,
+        answered: bool = False,
+    ):
+        super().__init__(what)
+        self.retry_after = retry_after
+        self.lost = lost
+        self.answered = answered
+
+
+def is_transient(status: int) -> bool:
+    """
+    True if a status means that another try may help.
+    """
+    return status in LATER or status >= 500
 
 
 class Client:
@@ -178,3 +209,19 @@ def _root_words(error: BaseException) -> str:
     if number and not isinstance(error, ssl.SSLError) and number > 0:
         return os.strerror(number)
     return getattr(error, 'strerror', None) or str(error) or type(error).__name__
+
+
+def seconds_to_wait(header: str | None) -> float | None:
+    """
+    Read the header ``Retry-After``, which holds seconds or a date.
+    """
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -14,9 +16,8 @@ from dataclasses import asdict, dataclass
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote.cache import ReplyCache, cache_key
-from parlai_ext.systems.remote.client import Client
+from parlai_ext.systems.remote.client import Client, Transient
 from parlai_ext.systems.remote.event_loop import run_in_loop
-from parlai_ext.systems.remote.patience import Pace, Transient, delay
 from parlai_ext.systems.remote.replies import RemoteReply, estimated_prompt_tokens
 from parlai_ext.systems.remote.settings import Settings
 from parlai_ext.systems.remote.usage import Meter, Usage
@@ -28,6 +29,10 @@ for library in ('httpx2', 'httpcore2'):  # which report every request
 PROBE = (ChatTurn(mine=False, text='Hello!'),)
 NO_STYLE = ChatStyle()
 UNTOLD = '(untold)'  # the dated name of a model that gives itself none
+FIRST_DELAY = 1.0  # seconds
+LONGEST_DELAY = 60.0
+# numbers of its own: the common ones are seeded, and belong to systems that sample
+_rng = random.Random()
 # waits so many seconds; raises `Stopped` when the event is set before
 Wait = Callable[[float, asyncio.Event], Awaitable[None]]
 
@@ -229,6 +234,39 @@ class Endpoint:
             raise
         self.meter.settle(booking, reply)
         return reply
+
+
+class Pace:
+    """
+    Spreads requests, or tokens, evenly: at most so many a minute; `None`: no limit.
+    """
+
+    def __init__(
+        self, per_minute: float | None, clock: Callable[[], float] = time.monotonic
+    ):
+        self.per_minute = per_minute
+        self.clock = clock
+        self._free_at = 0.0
+
+    def reserve(self, amount: float) -> float:
+        """
+        Take ``amount`` of what a minute has; return how many seconds to wait first.
+        """
+        if self.per_minute is None:
+            return 0.0
+        now = self.clock()
+        start = max(now, self._free_at)
+        self._free_at = start + 60.0 * amount / self.per_minute
+        return start - now
+
+
+def delay(attempt: int, retry_after: float | None = None) -> float:
+    """
+    Return how many seconds to wait after the failed ``attempt`` (from 1): twice as long
+    each time, at random a little less, so that many do not come back at once.
+    """
+    longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(attempt - 1, 30))
+    return max(longest * _rng.uniform(0.5, 1.0), retry_after or 0.0)
 
 
 _endpoints: dict[str, Endpoint] = {}

@@ -4,14 +4,15 @@ The options of a remote system, declared once and checked when they are read.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import (
@@ -40,6 +41,10 @@ SECRET_IN_JSON = re.compile(
 SHORTEST_SECRET = 10
 
 
+# where a system is, how fast it answers and what it may cost: no part of its identity
+_place_option = functools.partial(option, signed=False)
+
+
 @dataclass(frozen=True)
 class Settings:
     """
@@ -48,21 +53,23 @@ class Settings:
     The key is no part of the settings: it stays in the environment.
     """
 
-    url: str = option('', help='where the system is: http(s)://… (openai: up to /v1)')
+    url: str = _place_option(
+        '', help='where the system is: http(s)://… (openai: up to /v1)'
+    )
     format: str = option(
         'openai',
         choices=FORMATS,
         help='openai: chat completions; plain: parlai_ext/systems/remote/plain.py',
     )
     model: str | None = option(None, help="the model's name, as the endpoint knows it")
-    dated_model: str | None = option(
+    dated_model: str | None = _place_option(
         None, help='refuse any answer of a model that calls itself otherwise'
     )
-    key_env: str | None = option(
+    key_env: str | None = _place_option(
         None,
         help='NAME of the environment variable that holds the key, sent as Bearer',
     )
-    insecure: bool = option(
+    insecure: bool = _place_option(
         False, read=read_truth, help='send the key over http:// to another machine'
     )
     temperature: float | None = option(
@@ -75,25 +82,25 @@ class Settings:
         read=json_object,
         help='JSON object merged into each request; null takes a field out',
     )
-    concurrency: int = option(8, low=1, help='requests at the same time')
-    timeout: float = option(60.0, above=0, help='seconds to wait for an answer')
-    retries: int = option(5, low=0, help='how often to try again')
-    rate: float | None = option(None, above=0, help='most requests a minute')
-    token_rate: float | None = option(
+    concurrency: int = _place_option(8, low=1, help='requests at the same time')
+    timeout: float = _place_option(60.0, above=0, help='seconds to wait for an answer')
+    retries: int = _place_option(5, low=0, help='how often to try again')
+    rate: float | None = _place_option(None, above=0, help='most requests a minute')
+    token_rate: float | None = _place_option(
         None, above=0, help='most tokens a minute, estimated'
     )
-    cache: str | None = option(
+    cache: str | None = _place_option(
         None,
         help='file that keeps every answer, or none '
         '(default: DATAPATH/parlai_ext/remote_cache.sqlite)',
     )
-    price_prompt: float | None = option(
+    price_prompt: float | None = _place_option(
         None, low=0, help='US dollars for a million prompt tokens'
     )
-    price_completion: float | None = option(
+    price_completion: float | None = _place_option(
         None, low=0, help='US dollars for a million completion tokens'
     )
-    max_cost: float | None = option(
+    max_cost: float | None = _place_option(
         None,
         low=0,
         flag='--max-cost',
@@ -156,6 +163,7 @@ class Settings:
         """
         parts = _checked_url(self.url)
         _check_extra(self.extra or {})
+        self._check_for_key()
         if self.format == 'openai' and not self.model:
             raise UserError(
                 "remote_model: not given; the format openai needs the model's name"
@@ -173,6 +181,21 @@ class Settings:
                 'remote_url: the key would go over http:// to another machine, for '
                 'all on the way to read; give https://, or remote_insecure: true'
             )
+
+    def _check_for_key(self) -> None:
+        """
+        Refuse options that hold the key itself: they are written to the run folder.
+        """
+        key = self.key() or ''
+        if len(key) >= SHORTEST_SECRET:
+            for field in fields(self):
+                words = json.dumps(getattr(self, field.name), ensure_ascii=False)
+                if key in words or key in unquote(words):
+                    option = f'{PREFIX}_{field.name}'
+                    raise UserError(
+                        f'{option}: it holds the key of ${self.key_name}, and is '
+                        'written to the run folder; leave it out there'
+                    )
 
     def key(self) -> str | None:
         """

@@ -67,7 +67,7 @@ class _Guard:
 
 
 _no_guard = _Guard()
-_current: ContextVar[_Guard] = ContextVar('parlai_ext_guard', default=_no_guard)
+_current_guard: ContextVar[_Guard] = ContextVar('parlai_ext_guard', default=_no_guard)
 _lock = threading.Lock()
 _n_active = 0
 _undo = contextlib.ExitStack()
@@ -89,13 +89,13 @@ def guarded(
         agent that the model's own `.opt` may not.
     :raises Refused: naming file and global; also where ParlAI would have hidden it.
     """
-    outer = _current.get()
+    outer = _current_guard.get()
     guard = _Guard(
         outer.trusted if trusted is None else frozenset(map(os.path.realpath, trusted)),
         outer.roster_opt if roster_opt is None else roster_opt,
     )
     _enter()
-    token = _current.set(guard)
+    token = _current_guard.set(guard)
     try:
         yield
     except Exception as error:
@@ -106,7 +106,7 @@ def guarded(
         if guard.refusals:
             raise guard.refusals[0]
     finally:
-        _current.reset(token)
+        _current_guard.reset(token)
         _leave()
 
 
@@ -148,14 +148,14 @@ def _replacements() -> list[tuple[Any, str, Any]]:
 
 
 @contextlib.contextmanager
-def _refusals_kept() -> Iterator[None]:
+def _refusals_recorded() -> Iterator[None]:
     """
     Keep a refusal, so that no caller on the way up can hide it.
     """
     try:
         yield
     except Refused as refused:
-        guard = _current.get()
+        guard = _current_guard.get()
         if guard is not _no_guard:
             guard.refusals.append(refused)
         raise
@@ -164,26 +164,32 @@ def _refusals_kept() -> Iterator[None]:
 def _torch_load(
     f: Any, map_location: Any = None, pickle_module: Any = None, **options: Any
 ) -> Any:
-    if _current.get().trusts(path_of(f)) and not safetensors_file.is_safetensors(f):
+    """
+    Stand in for `torch.load`: a trusted file goes to the original, any other is read
+    without running anything from it.
+    """
+    if _current_guard.get().trusts(path_of(f)) and not safetensors_file.is_safetensors(
+        f
+    ):
         if options.get('weights_only') is None:  # whose default is to run nothing
             pickle_module = pickle_module or parlai.utils.pickle
         if pickle_module is parlai.utils.pickle:
             pickle_module = ORIGINALS.parlai_pickle
         return ORIGINALS.torch_load(f, map_location, pickle_module, **options)
-    with _refusals_kept():
+    with _refusals_recorded():
         try:
             return read.read_tensors(f, map_location, **options)
         except Refused as refused:
             if not options.get('weights_only'):
                 raise
-            # torch itself would refuse a trusted one
+            # trusting the file would not help: torch, too, refuses it
             raise refused.untrustable() from None
 
 
 def _jit_load(f: Any, *args: Any, **options: Any) -> Any:
-    if _current.get().trusts(path_of(f)):
+    if _current_guard.get().trusts(path_of(f)):
         return ORIGINALS.jit_load(f, *args, **options)
-    with _refusals_kept():
+    with _refusals_recorded():
         raise Refused(path_of(f), 'a TorchScript program')
 
 
@@ -195,24 +201,24 @@ def _pickle_load(file: Any, **options: Any) -> Any:
 
 
 def _parlai_pickle_load(file: Any, **options: Any) -> Any:
-    if _current.get().trusts(path_of(file)):
+    if _current_guard.get().trusts(path_of(file)):
         return ORIGINALS.parlai_pickle.load(file, **options)
-    with _refusals_kept():
+    with _refusals_recorded():
         return read.read_pickle(file, **options)
 
 
 def _numpy_load(
     file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any
 ) -> Any:
-    if not allow_pickle or _current.get().trusts(path_of(file)):
+    if not allow_pickle or _current_guard.get().trusts(path_of(file)):
         return ORIGINALS.numpy_load(file, mmap_mode, allow_pickle, **options)
-    with _refusals_kept():
+    with _refusals_recorded():
         return read.read_arrays(file)
 
 
 def _opt_load(cls: Any, optfile: str) -> Any:
-    guard = _current.get()
-    with _refusals_kept():
+    guard = _current_guard.get()
+    with _refusals_recorded():
         opt = read_opt(optfile)
         if not guard.trusts(optfile):
             opt = options_for_talking(optfile, opt, guard.roster_opt)
@@ -248,7 +254,7 @@ def read_opt(
     :param roster_opt: the roster's entry; by default that of the guard around.
     :raises UserError: when it is neither, or more than data.
     """
-    guard = _current.get()
+    guard = _current_guard.get()
     if trusted is not None:
         guard = _Guard(frozenset(map(os.path.realpath, trusted)), guard.roster_opt)
     trusts = guard.trusts(path)
@@ -287,7 +293,11 @@ def count_parameters(path: str | Path, refusing: bool = False) -> int | None:
         with without_data():
             values = read_states(path, trusted=())['model'].values()
     except (UserError, OSError, MemoryError, RuntimeError) as error:
-        if refusing and isinstance(error, Refused) and not _current.get().trusts(path):
+        if (
+            refusing
+            and isinstance(error, Refused)
+            and not _current_guard.get().trusts(path)
+        ):
             raise
         return None
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
