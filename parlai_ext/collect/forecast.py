@@ -250,6 +250,16 @@ def timed(
             _write_record(path, now)
 
 
+def seconds_per_scored_dialogue(run: RunFolder) -> float | None:
+    """
+    Return how long a dialogue took to score; `None` where no time was recorded.
+    """
+    actual = _read_record(Actual, run.root / ACTUAL)
+    if actual is None or not actual.score.dialogues:
+        return None
+    return actual.score.seconds / actual.score.dialogues
+
+
 def dialogues_done(run: RunFolder, stage: str) -> int:
     """
     Return how many dialogues are collected, or scored (once for each scorer).

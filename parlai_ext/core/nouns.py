@@ -229,6 +229,18 @@ class Likelihood(typing.Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class JudgeModel:
+    """
+    A model that a scorer asks: its kind and name, and how many weights it has (`None`
+    where that is not known, as of a model behind an endpoint).
+    """
+
+    kind: str
+    name: str
+    num_parameters: int | None = None
+
+
 def to_json(record: Any) -> dict[str, Any]:
     """
     Return a record as plain JSON data.

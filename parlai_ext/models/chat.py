@@ -47,6 +47,16 @@ class AgentChat:
         self.batchsize = machine.batchsize
         self.signature = f'system={identity(system, machine.datapath)}'
 
+    @property
+    def num_parameters(self) -> int | None:
+        """
+        How many weights the model has; `None` where it is not on this machine.
+        """
+        network = getattr(self.agent, 'model', None)
+        if not hasattr(network, 'parameters'):
+            return None
+        return sum(weight.numel() for weight in network.parameters())
+
     def replies(self, prompts: Sequence[str | Sequence[str]]) -> list[ChatReply]:
         """
         Return one reply to each prompt: a message, or the turns of a conversation, of

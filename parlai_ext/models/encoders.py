@@ -52,6 +52,13 @@ class TextModel:
             }
         )
 
+    @property
+    def num_parameters(self) -> int:
+        """
+        How many weights the model has.
+        """
+        return sum(weight.numel() for weight in self.model.parameters())
+
     def by_batch(
         self,
         texts: Sequence[Texts],

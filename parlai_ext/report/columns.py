@@ -14,6 +14,7 @@ from typing import Any
 from parlai_ext.core.display import interval, number, one_line
 from parlai_ext.core.floors import is_floor
 from parlai_ext.ranking.standings import Standing
+from parlai_ext.report import judge
 from parlai_ext.results.ranking import Ranking
 
 
@@ -123,7 +124,8 @@ class Column:
     """
     One column: where it shows follows from what it has.
 
-    `kind` is the type in the data frame: ``text``, ``count``, ``number`` or ``flag``;
+    `kind` is the type in the data frame: ``text`` (names a row), ``word`` (one of a few
+    words of ours), ``count``, ``number`` or ``flag``;
     empty for a column that CSV lacks. `value` takes the value from a row; by default it
     is the standing's field of that name. `meaning` is for the docs.
     """
@@ -355,6 +357,13 @@ COLUMNS = (
         'flag',
         'true if that share is above `max_truncated_share`',
         lambda row: row.not_comparable,
+    ),
+    Column(
+        'judge_check',
+        'word',
+        'how the judge did on perturbed responses: `pass`, `weak`, `fail`, or '
+        '`unchecked`',
+        lambda row: judge.verdict_on(row.ranking, row.standing.dimension),
     ),
     Column(
         'points',

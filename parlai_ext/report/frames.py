@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     import pandas
 
 # types of the data frame's columns: what does not exist is <NA>
-PANDAS_TYPES = {'text': 'object', 'count': 'Int64', 'number': 'Float64', 'flag': 'bool'}
+PANDAS_TYPES = {
+    'text': 'object',
+    'word': 'object',
+    'count': 'Int64',
+    'number': 'Float64',
+    'flag': 'bool',
+}
 
 
 def leaderboard_frame(ranking: Ranking) -> pandas.DataFrame:

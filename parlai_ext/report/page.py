@@ -31,7 +31,7 @@ from parlai_ext.core.display import (
     visible_data,
 )
 from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.report import summary, tournament
+from parlai_ext.report import judge, summary, tournament
 from parlai_ext.report.browse import PageDialogues
 from parlai_ext.report.columns import COLUMNS, LeaderboardRow, PageColumn
 from parlai_ext.report.plot import axis_for, mark
@@ -52,11 +52,13 @@ def render_page(
     manifest: Mapping[str, Any],
     shown: PageDialogues,
     scorer: Mapping[str, Any] | None = None,
+    speed: str | None = None,
 ) -> str:
     """
     Return the report of a run as one HTML file.
 
     :param scorer: the record of another scorer than the protocol's (see `recipe`).
+    :param speed: how fast the judge scored, in words, where that is known.
     """
     style, script = _source('report.css'), _source('report.js')
     guessed = guessed_names(ranking.guessed, manifest)
@@ -75,6 +77,7 @@ def render_page(
             ranking=ranking,
             sentences=summary.sentences(ranking),
             warnings=summary.warnings(ranking),
+            judge=judge.page_data(ranking, speed),
             boards=[
                 _board(marked, name, ranking.standings[name])
                 for name in ranking.dimensions
@@ -225,6 +228,7 @@ def _board(
     return {
         'name': name,
         'reference': None if of_baseline else ranking.reference.get(name),
+        'failure': None if of_baseline else judge.failure_on(ranking, name),
         'rating': is_rating,
         'axis': axis,
         'digits': digits,

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from parlai_ext.core.display import join_names, number, percent
 from parlai_ext.core.floors import is_floor
+from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_OPENERS
 from parlai_ext.ranking.separation import DialoguesNeeded, Separation
 from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.report import tournament
+from parlai_ext.report import judge, tournament
 from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
 
 # systems that a sentence names; it counts the others
@@ -38,7 +39,19 @@ def sentences(ranking: Ranking) -> list[str]:
 
 def headline(ranking: Ranking) -> str:
     """
-    Return the most important finding: what the main dimension says of the first.
+    Return the most important finding: what the main dimension says of the first, or
+    that the judge failed its check.
+    """
+    check = ranking.leading_check
+    if check is not None and check.failed:
+        return judge.failure_sentence(check)
+    sentence = judge.doubt_sentence(check)
+    return f'{_leaders(ranking)} {sentence}' if sentence else _leaders(ranking)
+
+
+def _leaders(ranking: Ranking) -> str:
+    """
+    Return which system is first on the main dimension, if any is.
     """
     main = ranking.dimensions[0]
     standings = ranking.standings[main]
@@ -173,12 +186,15 @@ def _other_dimensions_sentences(
     ranking: Ranking, dimensions: Sequence[str]
 ) -> list[str]:
     """
-    Return which system is first on each of the other dimensions, and on which of them
-    nothing can be told apart.
+    Return which system is first on each of the other dimensions, on which of them
+    nothing can be told apart, and on which the judge fails its check.
     """
     firsts: dict[str, list[str]] = {}
-    unclear = []
+    unclear, failed = [], []
     for dimension in dimensions:
+        if judge.verdict_on(ranking, dimension) == FAIL:
+            failed.append(dimension)
+            continue
         separation = separation_on(ranking, dimension)
         if separation is not None and not separation.n_apart:
             unclear.append(dimension)
@@ -193,6 +209,8 @@ def _other_dimensions_sentences(
         lines.append(f'{start}: {"; ".join(parts)}.')
     if unclear:
         lines.append(f'Nothing can be told apart on {join_names(unclear)}.')
+    if failed:
+        lines.append(f'The judge fails its check on {join_names(failed)}.')
     return lines
 
 
@@ -217,6 +235,7 @@ def warnings(ranking: Ranking) -> list[str]:
             'Something trivial agrees with the reference as well as the scorer does: '
             f'{"; ".join(filter(None, as_good))}.'
         )
+    lines += judge.cautions(ranking)
     missing = ranking.missing_scores
     not_scored = missing.not_ranked if missing else ()
     lines += [f'{name} is not ranked: scores are missing.' for name in not_scored]

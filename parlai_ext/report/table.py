@@ -17,7 +17,7 @@ from parlai_ext.core.display import (
 )
 from parlai_ext.core.floors import is_floor
 from parlai_ext.ranking.standings import best_first
-from parlai_ext.report import tournament
+from parlai_ext.report import judge, tournament
 from parlai_ext.report.columns import (
     COLUMNS,
     LeaderboardRow,
@@ -48,9 +48,9 @@ def leaderboard_csv(ranking: Ranking) -> str:
 
 def terminal_table(ranking: Ranking) -> str:
     """
-    Return the ranking for a terminal, at most 88 columns wide.
+    Return the card of the judge and the ranking for a terminal, 88 columns at most.
     """
-    lines: list[str] = []
+    lines = [*judge.terminal_lines(ranking), '']
     for dimension in ranking.dimensions:
         lines += [*_dimension_lines(ranking, dimension), '']
     if ranking.tournament is not None:
@@ -77,6 +77,8 @@ def _dimension_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
     digits = digits_for([standing.score for standing in standings])
     rows = [LeaderboardRow(ranking, standing, digits) for standing in standings]
     yield pad_cell(one_line(dimension), WIDTH).rstrip()
+    if failure := judge.failure_on(ranking, dimension):
+        yield from wrap_lines(failure, '  ')
     yield from _table_lines(rows)
     yield from _agreement_lines(ranking, dimension)
     for row in rows:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from parlai_ext.core.display import duration
 from parlai_ext.core.progress import bar_of
 from parlai_ext.report.recipe import scorer_name, value_text
 from parlai_ext.report.table import leaderboard_csv
@@ -22,7 +23,8 @@ def write_report(run: RunFolder, ranking: Ranking, folder: str = '') -> Path:
     Write the leaderboard and the page, and link the run's pages; return the page's
     path.
 
-    The same run and ranking give the same bytes.
+    The same run and ranking give the same bytes (with a forecast, the time that scoring
+    took is on the page, too).
 
     :param folder: where in the run folder they go, ending in ``/`` unless empty.
     """
@@ -39,7 +41,8 @@ def write_report(run: RunFolder, ranking: Ranking, folder: str = '') -> Path:
             on_read=bar.update,
         )
     scorer = run.scores(ranking.scorer_signature).about() if folder else None
-    page = render_page(ranking, run.manifest, shown, scorer)
+    time = None if folder else speed(run)
+    page = render_page(ranking, run.manifest, shown, scorer, time)
     run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
     run.write_text(f'{folder}{PAGE}', page)
     _link_pages(run, {folder: ranking})
@@ -79,3 +82,14 @@ def _scorer_words(run: RunFolder, signature: str) -> str:
     judge = config.get('judge_model_file')
     name = scorer_name(signature)
     return f'{name}, {value_text(judge)}' if judge not in (None, 'none') else name
+
+
+def speed(run: RunFolder) -> str | None:
+    """
+    Return how fast the protocol's scorer scored, in words; `None` where no time was
+    recorded, as it is beside a forecast only.
+    """
+    from parlai_ext.collect.forecast import seconds_per_scored_dialogue
+
+    seconds = seconds_per_scored_dialogue(run)
+    return None if seconds is None else f'{duration(seconds)} for each dialogue'

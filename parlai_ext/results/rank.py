@@ -27,6 +27,7 @@ from parlai_ext.ranking.standings import (
     rank_dimension,
     unscored_bounds,
 )
+from parlai_ext.results.judge_card import judge_card
 from parlai_ext.results.ranking import (
     Agreement,
     CutContexts,
@@ -107,6 +108,7 @@ def rank_run(
         failures=count_failures(tables, ranked),
         truncated=truncated,
         unplayed=not_run.missing_by_target(run, plan),
+        judge=judge_card(scorer_signature, run.scores(scorer_signature).about()),
         judge_check=read_check(run.scores(scorer_signature)),
         separation={
             name: one.separation for name, one in scored.items() if one.separation

@@ -20,6 +20,7 @@ from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.ranks import ranks_by_score
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import ScoreBounds, Standing
+from parlai_ext.results.judge_card import JudgeCard
 from parlai_ext.store import RunFolder
 from parlai_ext.store.lines import checksum, dumps
 
@@ -179,8 +180,9 @@ class Ranking:
     for each system. `reference` and `baseline_reference` hold their agreement with the
     reference. `bounds` maps dimension -> system, `unplayed` a target to the number of
     dialogues that it lacks. `separation` maps a dimension to what can be told apart on
-    it. Rankings of early versions have no `truncated`, `unplayed`, `judge_check` and
-    `separation`: there they are `None`.
+    it. `judge` is what is known of the judge and `judge_check` how it did on perturbed
+    responses (`None`: not checked). Rankings of early versions have no `truncated`,
+    `unplayed`, `judge`, `judge_check` and `separation`: there they are `None`.
     """
 
     signature: str
@@ -200,6 +202,7 @@ class Ranking:
     failures: Mapping[str, Failures] = field(default_factory=dict)
     truncated: Mapping[str, CutContexts] | None = None
     unplayed: Mapping[str, int] | None = None
+    judge: JudgeCard | None = None
     judge_check: JudgeCheck | None = None
     separation: Mapping[str, Separation] | None = None
     missing_scores: MissingScores | None = None

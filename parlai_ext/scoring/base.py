@@ -25,7 +25,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import Dialogue, Likelihood, Score, ScoredDialogue
+from parlai_ext.core.nouns import (
+    Dialogue,
+    JudgeModel,
+    Likelihood,
+    Score,
+    ScoredDialogue,
+)
 from parlai_ext.core.options import (
     option_values,
     options_of,
@@ -416,6 +422,20 @@ class Scorer:
             if hasattr(model, 'progress'):
                 model.progress = tell
 
+    def models_used(self) -> list[JudgeModel]:
+        """
+        Return the models in the order of the signature, which has to be made first.
+        """
+        asked = dict.fromkeys(self.named_models()) | dict.fromkeys(self.models.loaded)
+        return [
+            JudgeModel(
+                kind,
+                name,
+                getattr(self.models.loaded[kind, name], 'num_parameters', None),
+            )
+            for kind, name in asked
+        ]
+
     def _signed_models(self) -> Iterator[str]:
         """
         Yield ``kind:(signature)`` of each model, for the scorer's signature; ``(none)``
@@ -426,12 +446,12 @@ class Scorer:
             for option in options_of(type(self.options)).values()
             if option.info.model is not None
         ]
-        signed = dict.fromkeys(self.named_models()) | dict.fromkeys(self.models.loaded)
-        for kind, name in signed:
-            model = self.models.loaded[kind, name]
-            yield f'{LABELS.get(kind, kind)}:({model.signature})'
+        used = self.models_used()
+        for one in used:
+            model = self.models.loaded[one.kind, one.name]
+            yield f'{LABELS.get(one.kind, one.kind)}:({model.signature})'
         for kind in kinds:
-            if kind not in {signed_kind for signed_kind, _ in signed}:
+            if kind not in {one.kind for one in used}:
                 yield f'{LABELS.get(kind, kind)}:(none)'
 
     def _completed(self, item_score: ItemScore) -> ItemScore:

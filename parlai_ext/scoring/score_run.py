@@ -227,6 +227,7 @@ def score_run(
                 'evidence_labels': list(scorer.evidence_labels),
                 'config': dict(config or {}),
                 'given': include_given,
+                'models': [to_json(model) for model in scorer.models_used()],
                 **({'ranking': dict(ranking)} if ranking else {}),
                 **({'code': to_json(code)} if code is not None else {}),
             }

@@ -86,6 +86,13 @@ class Causal:
         self.device = model.get_input_embeddings().weight.device
         self.width = int(model.config.get_text_config().hidden_size)
 
+    @property
+    def num_parameters(self) -> int:
+        """
+        How many weights the model has.
+        """
+        return sum(weight.numel() for weight in self.model.parameters())
+
     def answer(
         self, questions: Sequence[Question], with_context: bool = False
     ) -> list[Answer]:

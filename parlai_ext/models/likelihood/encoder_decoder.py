@@ -49,10 +49,12 @@ class TreeReader(Protocol):
     """
     An encoder-decoder whose decoder can read a tree as if it were a sequence.
 
-    `null` is the padding token, which must not change results; `start` are the tokens
-    that the decoder reads before a continuation; `vocabulary` is the number of logits.
+    `model` has the weights; `null` is the padding token, which must not change results;
+    `start` are the tokens that the decoder reads before a continuation; `vocabulary` is
+    the number of logits.
     """
 
+    model: Any
     null: int
     start: tuple[int, ...]
     vocabulary: int
@@ -117,6 +119,13 @@ class EncoderDecoder:
         self.budget = budget or Budget()
         self.progress = progress
         self._known_trees: dict[tuple[Tokens, ...], tuple[Tree, ...]] = {}
+
+    @property
+    def num_parameters(self) -> int:
+        """
+        How many weights the model has.
+        """
+        return sum(weight.numel() for weight in self.model.model.parameters())
 
     def answer(
         self, questions: Sequence[Question], with_context: bool = False

@@ -1,0 +1,300 @@
+"""
+The card of a judge: what it is, what it reads, and how its check went.
+
+A judge that fails its check takes the headline away: no system comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from parlai_ext.core.display import join_names, number, percent, wrap_lines
+from parlai_ext.judge_check.record import (
+    KIND_WORDS,
+    SOURCES,
+    UNTESTED,
+    WEAK,
+    DimensionCheck,
+    KindResult,
+    headline_sentence,
+)
+from parlai_ext.report.recipe import without_folders
+from parlai_ext.results.judge_card import CardModel, JudgeCard
+from parlai_ext.results.ranking import Ranking
+
+# settings of a signature whose names need words
+READS = {
+    'text_truncate': 'at most {} tokens of context',
+    'cut': 'cut at the {}',
+    'label_truncate': 'at most {} tokens of what is scored',
+    'dtype': '{}',
+}
+UNCHECKED = 'unchecked'
+NOT_MEASURED = 'not measured for this judge'
+NOT_RECORDED = 'not recorded'
+MANY = ((1e9, 'billion'), (1e6, 'million'), (1e3, 'thousand'))
+
+
+def verdict_on(ranking: Ranking, dimension: str) -> str:
+    """
+    Return ``pass``, ``weak``, ``fail`` or ``unchecked``.
+    """
+    if ranking.judge_check is None:
+        return UNCHECKED
+    check = ranking.judge_check.check_of(dimension)
+    return UNCHECKED if check is None else check.verdict
+
+
+def failure_sentence(check: DimensionCheck) -> str:
+    """
+    Return the headline in place of "… comes first".
+    """
+    return headline_sentence(check) or (
+        f'This judge fails its check: {check.reasons[0]}; the order below says little '
+        'about quality.'
+    )
+
+
+def failure_on(ranking: Ranking, dimension: str) -> str | None:
+    """
+    Return what stands above the leaderboard of a dimension on which the judge failed.
+    """
+    check = ranking.judge_check and ranking.judge_check.check_of(dimension)
+    return failure_sentence(check) if check and check.failed else None
+
+
+def doubt_sentence(check: DimensionCheck | None) -> str | None:
+    """
+    Return what a headline adds about a judge that is weak or was not checked.
+    """
+    if check is None:
+        return 'The judge was not checked: whether it prefers sense is not known.'
+    if check.verdict == WEAK:
+        return f'The judge is weak: {check.reasons[0]}.'
+    return None
+
+
+def cautions(ranking: Ranking) -> list[str]:
+    """
+    Return more reasons to doubt the judge.
+    """
+    lines = []
+    check = ranking.leading_check
+    if check is not None and check.human_anchor and check.human_anchor.warning:
+        lines.append(check.human_anchor.warning)
+    probes = ranking.judge_check.probes if ranking.judge_check else None
+    if probes is not None and probes.n_changed:
+        lines.append(
+            f'Asked again, the judge gave another score to {probes.n_changed} of '
+            f'{probes.n_repeated} responses.'
+        )
+    if probes is not None and probes.same_model:
+        systems = join_names(probes.same_model)
+        lines.append(f'The judge scores its own model: {systems}.')
+    return lines
+
+
+# ----------------------------------------------------------------------- as lines
+
+
+def terminal_lines(ranking: Ranking) -> Iterator[str]:
+    """
+    Yield the card for a terminal, some lines.
+    """
+    if ranking.judge is not None:
+        yield from wrap_lines(f'judge: {judge_text(ranking.judge)}')
+        for model in ranking.judge.models:
+            if model.reads:
+                yield from wrap_lines(f'it reads: {reads_text(model)}', '  ')
+    check = ranking.leading_check
+    if check is None:
+        yield 'judge check: none was made'
+    else:
+        about = f'judge check on {check.dimension}: {check.verdict}'
+        yield from wrap_lines(about)
+        for start, shares in _shares(check).items():
+            yield from wrap_lines(f'{start}: {shares}', '  ')
+    yield f'agreement with people: {agreement_with_people(ranking)}'
+
+
+def judge_text(card: JudgeCard) -> str:
+    """
+    Return the scorer and its models with their sizes in one line.
+    """
+    if not card.models:
+        return f'{card.scorer}, without a model'
+    models = [f'{model_text(model)} ({size_text(model)})' for model in card.models]
+    return f'{card.scorer} with {join_names(models)}'
+
+
+def model_text(model: CardModel) -> str:
+    """
+    Return a model's name, folders of this machine left out.
+    """
+    return f'a {model.kind} model' if not model.name else without_folders(model.name)
+
+
+def size_text(model: CardModel) -> str:
+    """
+    Return how many parameters a model has.
+
+    >>> size_text(CardModel('likelihood', 'm', 134_515_008, {}))
+    '135 million parameters'
+    """
+    n = model.num_parameters
+    if n is None:
+        return f'size {NOT_RECORDED}'
+    for unit, word in MANY:
+        if n >= unit:
+            return f'{n / unit:.3g} {word} parameters'
+    return f'{n} parameters'
+
+
+def reads_text(model: CardModel) -> str:
+    """
+    Return what a model reads, as its signature says it.
+    """
+    return ', '.join(
+        READS.get(key, f'{key.replace("_", " ")} {{}}').format(value)
+        for key, value in model.reads.items()
+    )
+
+
+def agreement_with_people(ranking: Ranking) -> str:
+    """
+    Return how well the judge agrees with people, if that was measured in this run.
+    """
+    if not ranking.dimensions:
+        return NOT_MEASURED
+    agreement = ranking.reference.get(ranking.dimensions[0])
+    if agreement is None or agreement.kind != 'human':
+        return NOT_MEASURED
+    name = ranking.leading_coefficient(ranking.dimensions[0])
+    value = getattr(agreement, name).value
+    if value is None:
+        return NOT_MEASURED
+    over = f'over the {agreement.n} systems of this run'
+    return f'{name.capitalize()} {number(value)} {over}'
+
+
+def _shares(check: DimensionCheck | None) -> Mapping[str, str]:
+    """
+    Return by its title, one for each author of originals, the share of each kind.
+    """
+    shares: dict[str, list[str]] = {}
+    for kind in check.kinds if check else ():
+        if kind.verdict != UNTESTED:
+            text = f'{kind_text(kind)} {number(kind.share)}'
+            title = f'how often {SOURCES[kind.source]} score above'
+            shares.setdefault(title, []).append(text)
+    return {title: ', '.join(own) for title, own in shares.items()}
+
+
+def kind_text(kind: KindResult) -> str:
+    """
+    Return what the perturbed copies of a kind are.
+    """
+    return KIND_WORDS.get(kind.kind, kind.kind.replace('_', ' '))
+
+
+# -------------------------------------------------------------------- on the page
+
+
+def page_data(ranking: Ranking, speed: str | None) -> dict[str, Any]:
+    """
+    Return what the page shows of the judge.
+
+    :param speed: how fast it scored, in words, where that is known.
+    """
+    card, check = ranking.judge, ranking.leading_check
+    models = card.models if card else ()
+    return {
+        'verdict': UNCHECKED if check is None else check.verdict,
+        'rows': [
+            ('Judge', judge_text(card) if card else NOT_RECORDED),
+            *(('Reads', reads_text(model)) for model in models if model.reads),
+            *((title.capitalize(), s) for title, s in _shares(check).items()),
+            ('Agreement with people', agreement_with_people(ranking)),
+            ('Speed', speed or NOT_RECORDED),
+        ],
+        'sample': _sample_text(ranking),
+        'checks': [
+            {
+                'dimension': one.dimension,
+                'verdict': one.verdict,
+                'reasons': one.reasons,
+                'kinds': [_kind_row(kind) for kind in one.kinds],
+                'facts': _bias_texts(one),
+            }
+            for one in _checks(ranking)
+        ],
+        'notes': ranking.judge_check.notes if ranking.judge_check else (),
+    }
+
+
+def _checks(ranking: Ranking) -> Sequence[DimensionCheck]:
+    """
+    Return the checks of all dimensions, in the order of the leaderboards.
+    """
+    if ranking.judge_check is None:
+        return []
+    found = [ranking.judge_check.check_of(d) for d in ranking.dimensions]
+    return [check for check in found if check is not None]
+
+
+def _sample_text(ranking: Ranking) -> str | None:
+    check = ranking.judge_check
+    if check is None:
+        return None
+    parts = [f'{check.n_responses} of the run’s responses']
+    if check.n_people:
+        parts.append(f'{check.n_people} replies of people')
+    cost = f'{check.n_scored} more scorings, {percent(check.cost)} of those of the run'
+    return f'Perturbed copies of {join_names(parts)} ({cost}).'
+
+
+def _kind_row(kind: KindResult) -> dict[str, Any]:
+    return {
+        'perturbed': kind_text(kind),
+        'source': SOURCES[kind.source],
+        'share': number(kind.share),
+        'interval': None
+        if kind.low is None
+        else f'[{number(kind.low)}, {number(kind.high)}]',
+        'n': kind.n,
+        'required': kind.required,
+        'verdict': kind.verdict,
+    }
+
+
+def _bias_texts(check: DimensionCheck) -> list[str]:
+    """
+    Return what scores go with, and how people's replies score, as sentences.
+    """
+    lines = []
+    if check.human_anchor is not None:
+        anchor = check.human_anchor
+        lines.append(
+            f'To the same {anchor.n} contexts people’s replies score '
+            f'{number(anchor.people_mean)}, the systems’ {number(anchor.systems_mean)}.'
+        )
+    biases = check.biases
+    if biases is None:
+        return lines
+    known = (
+        ('the number of words', biases.length),
+        ('the place in the dialogue', biases.position),
+    )
+    spearman = [f'{number(v)} with {what}' for what, v in known if v is not None]
+    if spearman:
+        lines.append(f'Spearman of its scores: {join_names(spearman)}.')
+    shares = (
+        ('systems', biases.system_share),
+        ('partners', biases.partner_share),
+        ('openers', biases.opener_share),
+    )
+    parts = [f'{percent(v)} between {what}' for what, v in shares if v is not None]
+    if parts:
+        lines.append(f'Of the variance of its scores lies {join_names(parts)}.')
+    return lines

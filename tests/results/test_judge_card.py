@@ -1,0 +1,40 @@
+"""
+The card of a judge, from a signature and from what lies beside its scores.
+"""
+
+from parlai_ext.results.judge_card import CardModel, judge_card
+
+SIGNATURE = (
+    'scorer:fed|followups:94ff|polarity:negative|judge:(agent:TransformerGenerator|'
+    'content:4b79|reads:#6c94|text_truncate:96|cut:right)'
+)
+READS = {'agent': 'TransformerGenerator', 'text_truncate': '96', 'cut': 'right'}
+
+
+def test_size_and_name_are_those_recorded_and_input_is_what_was_signed():
+    recorded = {'kind': 'likelihood', 'name': 'zoo:m/model', 'num_parameters': 5}
+    card = judge_card(SIGNATURE, {'models': [recorded]})
+    assert card.scorer == 'fed'
+    assert card.settings == {'followups': '94ff', 'polarity': 'negative'}
+    assert card.models == (CardModel('likelihood', 'zoo:m/model', 5, READS),)
+
+
+def test_scores_of_early_versions_tell_no_size():
+    card = judge_card(SIGNATURE, {'config': {'judge_model_file': 'zoo:m/model'}})
+    assert card.models == (CardModel('likelihood', 'zoo:m/model', None, READS),)
+
+
+def test_each_model_has_its_own_entry():
+    both = [{'kind': k, 'name': k, 'num_parameters': 1} for k in ('likelihood', 'e')]
+    signature = 'scorer:two|judge:(cut:left)|e:(text_truncate:256)'
+    card = judge_card(signature, {'models': both})
+    assert [(m.kind, m.name, dict(m.reads)) for m in card.models] == [
+        ('likelihood', 'likelihood', {'cut': 'left'}),
+        ('e', 'e', {'text_truncate': '256'}),
+    ]
+
+
+def test_a_scorer_without_a_model_has_a_card_without_one():
+    assert judge_card('scorer:length|v:1', {}).models == ()
+    assert judge_card('scorer:fed|judge:(none)', {'models': []}).models == ()
+    assert judge_card('made-up|v:1', {}).scorer == 'made-up'
