@@ -257,7 +257,7 @@ def _sample_text(ranking: Ranking) -> str | None:
 def _kind_row(kind: KindResult) -> dict[str, Any]:
     return {
         'perturbed': kind_text(kind),
-        'source': SOURCES[kind.source],
+        'source': kind.source,
         'share': number(kind.share),
         'interval': None
         if kind.low is None

@@ -12,6 +12,7 @@ import pytest
 
 from parlai_ext.core.display import one_line, visible
 from parlai_ext.report.write import write_report
+from tests.support.check_example import FAILS, WEAK, example_card, example_check
 from tests.support.report_example import SCORER, example_ranking, example_run
 
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
@@ -125,6 +126,21 @@ def without_policy(text):
     return changed
 
 
+# a window of a browser is 500 wide at least; a frame is as narrow as wished
+NARROW = """<iframe id="frame" width="400" height="800" srcdoc="{}"></iframe><script>
+addEventListener('load', () => {{
+  const page = document.getElementById('frame').contentDocument;
+  page.querySelectorAll('details').forEach((d) => {{ d.open = true; }});
+  const sticking = [...page.querySelectorAll('.judge *')].filter(
+    (e) => e.getBoundingClientRect().right > 400);
+  const box = document.createElement('pre');
+  box.id = 'width';
+  box.textContent = page.documentElement.scrollWidth + ' ' + sticking.length;
+  document.body.append(box);
+}});
+</script>"""
+
+
 def with_tail(text, tail):
     return text.replace('</body>', f'{tail}</body>')
 
@@ -161,6 +177,9 @@ def hostile_page(tmp_path_factory):
         standings={**ranking.standings, PAYLOADS[9]: overall},
         baselines={**ranking.baselines, PAYLOADS[10]: lengths},
     )
+    check = example_check({'Overall': FAILS, PAYLOADS[9]: WEAK}, notes=tuple(PAYLOADS))
+    card = example_card(PAYLOADS[16])
+    ranking = replace(ranking, judge_check=check, judge=card)
     run.manifest['protocol']['openers'] = PAYLOADS[13]
     run.manifest['versions'][PAYLOADS[14]] = PAYLOADS[15]
     return write_report(run, ranking).read_text(encoding='utf-8')
@@ -200,6 +219,16 @@ def test_policy_alone_stops_what_escaping_would_let_through(hostile_page, tmp_pa
 def test_an_attack_that_runs_would_be_noticed(hostile_page, tmp_path):
     text = with_tail(without_policy(hostile_page), CONTROL)
     assert RAN in opened(tmp_path, text).split('<head>')[0]
+
+
+def test_the_card_of_a_failed_judge_fits_into_a_narrow_window(tmp_path):
+    check = example_check({'Overall': FAILS, 'Fluency': WEAK})
+    ranking = example_ranking(judge_check=check, judge=example_card())
+    text = write_report(example_run(tmp_path / 'run'), ranking).read_text('utf-8')
+    frame = NARROW.format(html.escape(without_policy(text)))
+    document = opened(tmp_path / 'out', f'<!DOCTYPE html><body>{frame}</body>')
+    width, sticking = re.search('<pre id="width">(\\d+) (\\d+)', document).groups()
+    assert int(width) <= 400 and int(sticking) == 0
 
 
 def test_reader_sees_why_there_is_no_score(tmp_path):

@@ -12,7 +12,7 @@ from tests.support.report_example import agreement, example_ranking
 HEADER = (
     'dimension,system,rank,rank_low,rank_high,group,score,low,high,low_fixed,high_fixed,'
     'n_dialogues,n_unscored,n_openers,n_partners,n_unplayed,guessed,truncated_share,'
-    'not_comparable'
+    'not_comparable,judge_check'
 )
 HOSTILE = [
     'a' * 500,

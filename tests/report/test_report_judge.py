@@ -1,0 +1,151 @@
+"""
+What a judge's check does to the headline, and the card of a judge.
+"""
+
+import csv
+import io
+
+import pytest
+
+from parlai_ext.judge_check.record import HumanAnchor, PromptProbes
+from parlai_ext.report import judge
+from parlai_ext.report.browse import PageDialogues
+from parlai_ext.report.frames import leaderboard_frame
+from parlai_ext.report.page import render_page
+from parlai_ext.report.summary import sentences, warnings
+from parlai_ext.report.table import leaderboard_csv, terminal_report
+from parlai_ext.results.judge_card import CardModel, JudgeCard
+from parlai_ext.results.ranking import from_json, to_json
+from tests.support.check_example import (
+    FAILS,
+    PASSES,
+    WEAK,
+    example_card,
+    example_check,
+)
+from tests.support.report_example import agreement, example_ranking
+
+MANIFEST = {'protocol': {}}
+
+
+def ranking_with(overall, fluency=PASSES, **changed):
+    check = example_check({'Fluency': fluency, 'Overall': overall})
+    return example_ranking(judge_check=check, judge=example_card(), **changed)
+
+
+def page_of(ranking, **options):
+    return render_page(ranking, MANIFEST, PageDialogues((), 0), **options)
+
+
+def test_a_failed_check_leaves_nobody_first():
+    ranking = ranking_with(FAILS)
+    headline = sentences(ranking)[0]
+    # 34 of 200 originals above: in 166 of 200, 83 %, the copy
+    assert 'shuffled words' in headline and '83 %' in headline and '200' in headline
+    for text in (headline, terminal_report(ranking), page_of(ranking)):
+        assert 'comes first' not in text
+
+
+def test_a_check_that_passed_leaves_the_headline_as_it_was():
+    checked, plain = ranking_with(PASSES), example_ranking()
+    assert sentences(plain)[0].startswith(sentences(checked)[0])
+    assert 'comes first' in sentences(checked)[0]
+
+
+def test_a_weak_judge_is_called_weak_with_the_reason():
+    headline = sentences(ranking_with(WEAK))[0]
+    assert 'comes first' in headline and 'weak' in headline
+    assert 'replies from other dialogues' in headline
+
+
+def test_a_missing_check_is_said_everywhere():
+    ranking = example_ranking()
+    assert 'not checked' in sentences(ranking)[0]
+    assert 'none was made' in terminal_report(ranking)
+    assert 'No check of this judge was made' in page_of(ranking)
+
+
+def test_a_check_that_failed_on_another_dimension_names_nobody_there():
+    found = ' '.join(sentences(ranking_with(PASSES, fluency=FAILS))[1:])
+    assert 'beta on Fluency' not in found
+    assert 'fails its check on Fluency' in found
+
+
+def test_a_leaderboard_on_which_the_judge_failed_says_so_itself():
+    text = terminal_report(ranking_with(PASSES, fluency=FAILS))
+    assert 'says little' in text[text.index('\nFluency') :]
+    assert 'says little' not in text[text.index('\nOverall') : text.index('\nFluency')]
+
+
+def test_csv_and_data_frame_carry_the_verdict():
+    ranking = ranking_with(FAILS, fluency=WEAK)
+    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(ranking))))
+    expected = {('Fluency', 'weak'), ('Overall', 'fail')}
+    assert {(r['dimension'], r['judge_check']) for r in rows} == expected
+    frame = leaderboard_frame(ranking)
+    assert set(zip(frame.dimension, frame.judge_check, strict=True)) == expected
+    assert set(leaderboard_frame(example_ranking()).judge_check) == {'unchecked'}
+
+
+def test_the_card_says_what_the_judge_is_and_reads():
+    for text in (terminal_report(ranking_with(PASSES)), page_of(ranking_with(PASSES))):
+        for part in ('zoo:tiny/model', '135 million parameters', '96 tokens', 'left'):
+            assert part in text
+
+
+def test_the_card_names_no_folder_of_this_machine():
+    ranking = example_ranking(judge=example_card('/home/someone/models/tiny'))
+    for text in (terminal_report(ranking), page_of(ranking)):
+        assert 'someone' not in text and 'tiny' in text
+
+
+@pytest.mark.parametrize(
+    'n, text',
+    [
+        (None, 'not recorded'),
+        (12, '12 parameters'),
+        (875_776, '876 thousand'),
+        (9_400_000_000, '9.4 billion'),
+    ],
+)
+def test_sizes_have_three_figures(n, text):
+    assert text in judge.size_text(CardModel('likelihood', 'm', n, {}))
+
+
+def test_a_scorer_without_a_model_is_named_so():
+    assert 'without a model' in judge.judge_text(JudgeCard('length', {}, ()))
+
+
+def test_agreement_with_people_is_not_measured_unless_it_was():
+    assert 'not measured' in terminal_report(ranking_with(PASSES))
+    human = {'Overall': agreement(0.9, kind='human')}
+    text = terminal_report(ranking_with(PASSES, reference=human))
+    assert 'not measured' not in text and 'Spearman 0.90 over the 2 systems' in text
+
+
+def test_speed_is_on_the_page_where_it_is_known():
+    assert '0.4 s for each dialogue' in page_of(
+        ranking_with(PASSES), speed='0.4 s for each dialogue'
+    )
+
+
+def test_the_page_shows_every_kind_with_its_interval():
+    text = page_of(ranking_with(FAILS))
+    # Wilson interval of 34 of 200, by the formula: 0.124 to 0.228
+    assert 'shuffled words' in text and '[0.12, 0.23]' in text
+    assert 'punctuation alone' in text
+
+
+def test_doubts_about_a_judge_are_cautions():
+    anchor = HumanAnchor(50, 1.0, 2.0, {'beta': 2.0}, 'beta scores far above people.')
+    check = example_check(
+        {'Overall': PASSES}, anchor=anchor, probes=PromptProbes(20, 3, ('beta',))
+    )
+    found = ' '.join(warnings(example_ranking(judge_check=check)))
+    assert 'far above people' in found and '3 of 20' in found
+    assert 'its own model: beta' in found
+
+
+def test_a_ranking_with_card_and_check_comes_back_from_its_file():
+    ranking = ranking_with(WEAK)
+    assert from_json(to_json(ranking)) == ranking
