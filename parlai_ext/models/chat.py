@@ -53,7 +53,7 @@ class AgentChat:
         How many weights the model has; `None` where it is not on this machine.
         """
         network = getattr(self.agent, 'model', None)
-        if not hasattr(network, 'parameters'):
+        if network is None or not hasattr(network, 'parameters'):
             return None
         return sum(weight.numel() for weight in network.parameters())
 
