@@ -46,6 +46,8 @@ setup(
         'transformers',
         'tokenizers',
         'safetensors',
+        # the weights of smollm2-135m-q4 (MIT; its own requirements are ours already)
+        'gguf',
         # imported by `parlai` 1.7.2 at start-up; setuptools 82 has no pkg_resources and
         # from 80.9 on it prints a warning about that on every call
         'setuptools<80.9',

@@ -26,7 +26,7 @@ FOLDERS = {
     'data': '',
     'mini': 'parlai tokenizers torch',
     'compat': 'huggingface_hub transformers parlai',
-    'systems': 'httpx2 huggingface_hub numpy parlai safetensors torch tqdm '
+    'systems': 'gguf httpx2 huggingface_hub numpy parlai safetensors torch '
     'transformers',
     'models': 'numpy parlai safetensors torch transformers',
     'scoring': 'nltk numpy scipy',

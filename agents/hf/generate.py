@@ -109,10 +109,12 @@ _loaded_models: WeakValueDictionary[tuple[Any, ...], LoadedModel] = (
 )
 
 
-def load_model(options: ModelOptions) -> LoadedModel:
+def load_model(options: ModelOptions, datapath: str | None = None) -> LoadedModel:
     """
     Return the model that options name, ready to generate; downloaded when it is not
     here. A model that an agent of this process has loaded is shared.
+
+    :param datapath: ParlAI's data folder, for a model of the catalogue.
 
     :raises UserError: ``option: what is wrong; what would be right``.
     """
@@ -124,7 +126,7 @@ def load_model(options: ModelOptions) -> LoadedModel:
             f'hf_model: {repo} is an adapter; its base model, merged with it, would do'
         )
     try:
-        weights = hub.fetch_weights(repo, options.revision or None)
+        weights = hub.fetch_weights(repo, options.revision or None, datapath)
     except UserError as error:
         raise UserError(f'hf_model: {str(error).removeprefix("hf_model: ")}') from None
     key = (replace(options, model=None, revision=None), *_file_states(weights))

@@ -58,7 +58,8 @@ class HfAgent(ConversationAgent):
             self.generator: ReplyGenerator = shared['generator']
             self.counts: dict[str, float] = shared['counts']
         else:
-            loaded = load_model(options_from_opt(ModelOptions, opt, PREFIX))
+            options = options_from_opt(ModelOptions, opt, PREFIX)
+            loaded = load_model(options, opt.get('datapath'))
             self.generator = make_generator(loaded, opt)
             names = ('requests', 'prompt_tokens', 'completion_tokens', 'cut_messages')
             self.counts = dict.fromkeys(names, 0)

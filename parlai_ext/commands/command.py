@@ -31,6 +31,7 @@ COMMANDS = {
     'report_run': 'parlai_ext.commands.report_run:ReportRun',
     'import_dialogues': 'parlai_ext.commands.import_dialogues:ImportDialogues',
     'check_roster': 'parlai_ext.commands.check_roster:CheckRoster',
+    'get_model': 'parlai_ext.commands.get_model:GetModel',
     'convert_model': 'parlai_ext.commands.convert_model:ConvertModel',
     'doctor': 'parlai_ext.commands.doctor:Doctor',
 }

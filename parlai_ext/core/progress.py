@@ -51,3 +51,21 @@ def bar_of(
         miniters=0,
         delay=delay,
     )
+
+
+def byte_bar(what: str, total: int | None, *, start: int = 0, shown: bool) -> tqdm[Any]:
+    """
+    Return the progress bar of a download, in bytes.
+
+    :param start: bytes that are here already.
+    """
+    return tqdm(
+        desc=what,
+        total=total,
+        initial=start,
+        unit='B',
+        unit_scale=True,
+        unit_divisor=1024,
+        disable=not shown,
+        mininterval=0.5 if sys.stderr.isatty() else 10,
+    )

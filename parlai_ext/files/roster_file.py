@@ -23,6 +23,12 @@ from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.core.options import option, options_of
+from parlai_ext.files.model_cards import (
+    check_kind,
+    is_model_name,
+    model_card,
+    model_names,
+)
 from parlai_ext.files.yaml_file import Document, Key, read_file, read_text
 
 # options that may also be a folder, or how the names of several files begin
@@ -188,6 +194,8 @@ def resolve_path(doc: Document, value: str) -> str:
     Return a path, resolved from the document's folder if a file is there.
     """
     value = os.path.expanduser(value)
+    if is_model_name(value):
+        return value
     if PREFIXED.match(value) or Path(value).is_absolute():
         return value
     near = Path(doc.source).parent / value
@@ -199,19 +207,34 @@ def shipped_systems() -> dict[str, tuple[System, SystemInfo]]:
     """
     Return every system of `zoo_configs/systems` and of the shipped rosters by name.
     """
-    return {system.name: (system, info) for system, info in _shipped(zoo_configs.HOME)}
+    models = {name: catalogue_system(name) for name in model_names('chat')}
+    shipped = {pair[0].name: pair for pair in _shipped(zoo_configs.HOME)}
+    return {**models, **shipped}
 
 
 def find_system(name: str) -> tuple[System, SystemInfo] | None:
     """
-    Return the shipped system called ``name`` and its info, or `None`.
+    Return the shipped system called ``name`` and its info, or `None`. A chat model of
+    the catalogue is such a system, too.
 
     :raises UserError: if two shipped files mean different systems by it.
     """
     systems = [pair for pair in _shipped(zoo_configs.HOME) if pair[0].name == name]
     if any(system.opt != systems[0][0].opt for system, _ in systems):
         raise UserError(f'the system name {name!r} is shipped with different options')
+    if not systems and is_model_name(name):
+        check_kind(name, 'chat')
+        return catalogue_system(name)
     return systems[0] if systems else None
+
+
+def catalogue_system(name: str) -> tuple[System, SystemInfo]:
+    """
+    Return a chat model of the catalogue as a system, and its info.
+    """
+    card = model_card(name)
+    info = SystemInfo(params=card.parameters, notes=card.title)
+    return System(name, {'model': 'ext:hf', 'hf_model': name}), info
 
 
 @cache
@@ -264,6 +287,9 @@ def parse_target(spec: str) -> tuple[System, SystemInfo]:
         given.update(_parse_option(doc, option_text))
     if agent != model:
         opt = {'model': agent}
+    elif is_model_name(model):
+        check_kind(model, 'chat')
+        opt = dict(catalogue_system(model)[0].opt)
     elif (Path(model) / 'config.json').is_file() and 'model' not in given:
         opt = {'model': 'ext:hf', 'hf_model': model}
     else:

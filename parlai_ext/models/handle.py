@@ -1,6 +1,7 @@
 """
 The models that scorers ask for by name, loaded on demand and kept for the process.
 
+    smollm2-135m-q4, minilm, …                a model of the catalogue
     hf:REPOSITORY[@REVISION], a folder        a Hugging Face model
     zoo:…, a model file                       a ParlAI model (likelihood)
     http://…/v1,remote_model=NAME             an endpoint (chat)
@@ -10,7 +11,7 @@ Importing this module is cheap: torch is imported with the first model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,9 @@ from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
+from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
 
 CONTEXT = 256  # tokens of a context, for how many go through a model together
-# short names of models, by kind: the place where a catalogue of models goes
-CATALOGUE: Mapping[str, str] = {}
 PLACES = ('model', 'hf_model', 'hf_revision', 'hf_device')
 EXAMPLES = 'a folder or hf:REPOSITORY would do'
 _LOADED: dict[tuple[str, str, Machine], Any] = {}
@@ -74,7 +74,7 @@ class ModelHandle:
         from parlai_ext.models.parlai_likelihood import load_judge
 
         return load_judge(
-            CATALOGUE.get(name, name),
+            name,
             datapath=self.machine.datapath,
             no_cuda=self.machine.no_cuda,
             fp16=self.machine.fp16,
@@ -104,7 +104,9 @@ class ModelHandle:
             opt = {**system.opt, 'no_cuda': self.machine.no_cuda}
             options = options_from_opt(ModelOptions, opt, PREFIX)
             repository = hub.checked_repository(options.model)
-            folder = hub.fetch_weights(repository, options.revision).parent
+            folder = hub.fetch_weights(
+                repository, options.revision, self.machine.datapath
+            ).parent
             return make(
                 folder, loader, chosen_device(options), self.machine.batchsize * CONTEXT
             )
@@ -129,14 +131,20 @@ def model_system(kind: str, name: str) -> System:
     from parlai_ext.models.judge_names import judge_system
     from parlai_ext.systems import hub
 
-    system = judge_system(CATALOGUE.get(name, name))
-    if kind == 'likelihood':
-        return system
+    system = judge_system(name)
+    model = str(system.opt.get('hf_model'))
+    if is_model_name(model):
+        check_kind(model, kind)
     path = system.opt.get('model_file')
+    hint = nearest(name, model_names(kind))
+    if kind == 'likelihood':
+        if path == name and hint.startswith('did') and not Path(name).exists():
+            raise UserError(f'no model and no file {name!r}; {hint}')
+        return system
     if path is not None:
         if Path(path).is_dir():
             raise UserError(f'{kind} {name}: there is no config.json in this folder')
-        raise UserError(f'no {kind} {name!r}; {nearest(name, CATALOGUE)}; {EXAMPLES}')
+        raise UserError(f'no {kind} {name!r}; {hint}; {EXAMPLES}')
     if kind != 'chat':
         if system.opt.get('model') != hub.AGENT:
             raise UserError(f'{kind} {name}: no Hugging Face model; {EXAMPLES}')

@@ -43,6 +43,7 @@ CHAT_OPTIONS = ('hf_system_role', 'hf_template_args', 'hf_date')
 def load_hf_judge(
     system: System,
     *,
+    datapath: str | None = None,
     dtype: str | None = None,
     no_cuda: bool = False,
     fp16: bool | None = None,
@@ -53,6 +54,7 @@ def load_hf_judge(
 
     :param system: an ``ext:hf`` or a ``hugging_face/dialogpt``; it is downloaded if it
         is missing.
+    :param datapath: ParlAI's data folder, for a model of the catalogue.
     :param dtype: of weights and sums, instead of the one in the system's options.
     :param fp16: half precision on a GPU, unless the options name a precision.
     :param tokens: the most tokens in one forward pass, padding counted.
@@ -70,7 +72,7 @@ def load_hf_judge(
         arguments = loading_arguments(options, device)
         family = hub_family(system)
         repo, revision = family.repository(system.opt), family.revision(system.opt)
-        folder = hub.fetch_weights(repo, revision).parent
+        folder = hub.fetch_weights(repo, revision, datapath).parent
         allowed = ', which no judge may run'
         config, tokenizer, model = read(folder, device, arguments, allowed=allowed)
         make = _encoder_decoder if config.is_encoder_decoder else _causal

@@ -1,6 +1,7 @@
 """
 Names of judges: wherever a judge's model file is expected, other models may be named.
 
+    smollm2-135m-q4[,k=v…]            a model of the catalogue: an ext:hf
     /path/to/model, zoo:…             a ParlAI model file
     hf:REPOSITORY[@REVISION][,k=v…]   an ext:hf; so is a Hugging Face model's folder
     http://HOST/v1[,remote_model=NAME…]  an endpoint: an ext:remote (chat models only)
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
+from parlai_ext.files.model_cards import is_model_name
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import family_of
@@ -35,6 +37,8 @@ def judge_system(name: str) -> System:
         repo, at, revision = head.removeprefix(HF).partition('@')
         pinned = f',hf_revision={revision}' if at else ''
         spec = f'judge={AGENT}{hub.AGENT},hf_model={repo}{pinned}{comma}{options}'
+    elif is_model_name(head):
+        spec = f'judge={AGENT}{hub.AGENT},hf_model={head}{comma}{options}'
     elif head.startswith(ENDPOINTS):
         spec = f'judge={AGENT}ext:remote,remote_url={name}'
     elif head.startswith(AGENT):

@@ -74,7 +74,12 @@ def load_judge(
         from parlai_ext.models.hf_likelihood import load_hf_judge
 
         return load_hf_judge(
-            system, dtype=dtype, no_cuda=no_cuda, fp16=fp16, tokens=tokens
+            system,
+            datapath=datapath,
+            dtype=dtype,
+            no_cuda=no_cuda,
+            fp16=fp16,
+            tokens=tokens,
         )
     system, dtype = without_dtype(system, dtype)
     keep_double_attention()

@@ -71,7 +71,9 @@ class _Downloads:
                 value = str(system.opt.get(option) or '')
                 files += self._fetch(needed_file(option, value, self.datapath))
             option = 'model'
-            files += family_of(system.opt).fetch_weights(system, self._record)
+            files += family_of(system.opt).fetch_weights(
+                system, self._record, self.datapath
+            )
             option = 'dict_tokenizer'
             opt = effective_options(system, self.datapath)
             files += self._fetch(needed_tokenizer(opt, self.datapath))

@@ -84,7 +84,9 @@ class Family:
             return DOWNLOAD, ' '.join(urls)
         return PRESENT, str(local_path(str(path), datapath).absolute())
 
-    def fetch_weights(self, system: System, record: Record) -> list[str]:
+    def fetch_weights(
+        self, system: System, record: Record, datapath: str | None
+    ) -> list[str]:
         """
         Download weights that no file option names. Return the names of what was
         downloaded.

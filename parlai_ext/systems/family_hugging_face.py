@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
+from parlai_ext.files.model_cards import is_model_name, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.systems import hub
 from parlai_ext.systems.chat.degradation import other_contexts_hash
@@ -56,41 +57,51 @@ class HubFamily(Family):
 
     def commit(self, opt: Mapping[str, Any]) -> str | None:
         """
-        Return the commit of a system's files in the hub's cache; `None` for a folder
-        and for files that are not there.
+        Return the commit of a system's files in the hub's cache; `None` for a folder,
+        a model of the catalogue, and files that are not there.
         """
         weights = self.cached_weights(opt)
         if weights is None or weights.parents[1].name != 'snapshots':
             return None
         return weights.parent.name
 
-    def cached_weights(self, opt: Mapping[str, Any]) -> Path | None:
+    def cached_weights(
+        self, opt: Mapping[str, Any], datapath: str | None = None
+    ) -> Path | None:
         """
-        Return the weights in the hub's cache or in the folder; `None` without them.
+        Return the weights in the hub's cache, in the folder, or in the folder of the
+        catalogue's models; `None` without them.
         """
-        return hub.cached_weights(self.repository(opt), self.revision(opt))
+        datapath = opt.get('datapath') or datapath
+        return hub.cached_weights(self.repository(opt), self.revision(opt), datapath)
 
     def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
         repo, revision = self.repository(system.opt), self.revision(system.opt)
-        cached = hub.cached_weights(repo, revision)
+        cached = self.cached_weights(system.opt, datapath)
         if cached:
             return PRESENT, str(cached)
+        if is_model_name(repo):
+            return DOWNLOAD, ' '.join(model_card(repo).addresses())
         if Path(repo).is_dir():
             raise UserError(f'hf_model: {repo} has no weights; see docs/systems.md')
         at = f' at {revision}' if revision else ''
         return DOWNLOAD, f'https://huggingface.co/{repo}{at}'
 
-    def fetch_weights(self, system: System, record: Record) -> list[str]:
-        if self.cached_weights(system.opt) is not None:
+    def fetch_weights(
+        self, system: System, record: Record, datapath: str | None
+    ) -> list[str]:
+        if self.cached_weights(system.opt, datapath) is not None:
             return []
-        repo = self.repository(system.opt)
-        weights = hub.fetch_weights(repo, self.revision(system.opt))
+        repo, revision = self.repository(system.opt), self.revision(system.opt)
+        weights = hub.fetch_weights(repo, revision, datapath)
+        if is_model_name(repo):
+            return [repo]  # its card has its checksums
         address = f'https://huggingface.co/{repo}/resolve/{self.commit(system.opt)}'
         record(address, hub.weight_files(weights))
         return [repo]
 
     def weight_bytes(self, system: System, datapath: str | None = None) -> int:
-        weights = self.cached_weights(system.opt)
+        weights = self.cached_weights(system.opt, datapath)
         if weights is None:
             return 0
         return sum(path.stat().st_size for path in hub.weight_files(weights))
@@ -98,7 +109,7 @@ class HubFamily(Family):
     def contents(
         self, system: System, opt: Mapping[str, Any], datapath: str | None
     ) -> dict[str, str]:
-        weights = hub.fetch_weights(self.repository(system.opt))
+        weights = hub.fetch_weights(self.repository(system.opt), None, datapath)
         hashes = [sha256(path) for path in hub.weight_files(weights)]
         joined = hashlib.sha256(' '.join(hashes).encode()).hexdigest()
         return {'hub': hashes[0] if len(hashes) == 1 else joined}
@@ -132,7 +143,7 @@ class HuggingFace(HubFamily):
         snapshot in the cache with the same files, is the same model.
         """
         repo, revision = self.repository(system.opt), self.revision(system.opt)
-        weights = hub.fetch_weights(repo, revision)
+        weights = hub.fetch_weights(repo, revision, datapath)
         folder = weights.parent
         code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
         files = [*hub.weight_files(weights), *hub.companions(folder, code)]
@@ -160,7 +171,7 @@ class HuggingFace(HubFamily):
             ),
             None,
         )
-        weights = self.cached_weights(system.opt)
+        weights = self.cached_weights(system.opt, datapath)
         if bits is None or weights is None:
             return stored
         try:

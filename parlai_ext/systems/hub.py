@@ -1,5 +1,6 @@
 """
-Repositories of the Hugging Face hub, and folders in its format: where their files are.
+Repositories of the Hugging Face hub, models of the catalogue, and folders in the hub's
+format: where their files are.
 """
 
 from __future__ import annotations
@@ -8,9 +9,15 @@ import json
 from fnmatch import fnmatch
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.nouns import content_id
+from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.option_files import sha256
+from parlai_ext.systems.catalogue.fetch_model import (
+    fetch_model,
+    is_fetched,
+    model_folder,
+)
 from parlai_ext.systems.remote.event_loop import certificates
 
 AGENT = 'ext:hf'
@@ -32,13 +39,15 @@ PATIENCE = 10  # seconds until the hub counts as out of reach
 
 def checked_repository(value: object) -> str:
     """
-    Return the name of a folder or of a repository as it is.
+    Return the name of a folder, a repository or a model of the catalogue as it is.
 
-    :raises UserError: when it can be neither.
+    :raises UserError: when it can be none of them.
     """
     name = str(value or '').strip()
     if not name:
         raise UserError('hf_model: not given; a folder or a hub repository is expected')
+    if is_model_name(name):
+        return name
     path = Path(name)
     if path.is_file():
         raise UserError(f'hf_model: {name} is a file; its folder is expected')
@@ -65,11 +74,20 @@ def files_hash(folder: Path) -> str:
     return content_id([(path.name, sha256(path)) for path in files])
 
 
-def cached_weights(repo: str, revision: str | None = None) -> Path | None:
+def cached_weights(
+    repo: str, revision: str | None = None, datapath: str | None = None
+) -> Path | None:
     """
     Return the weights of a repository, when they are in the hub's cache (or the
-    repository is a folder); of weights in several files, their index.
+    repository is a folder, or a model of the catalogue that is in ``datapath``); of
+    weights in several files, their index.
     """
+    if is_model_name(repo):
+        if revision:
+            raise UserError(f'hf_revision: the catalogue fixes the revision of {repo}')
+        if not is_fetched(repo, datapath):
+            return None
+        repo = str(model_folder(repo, datapath).absolute())
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -107,13 +125,19 @@ def weight_files(weights: Path) -> list[Path]:
         raise UserError(f'hf_model: {weights} is no index of weights: {e}') from None
 
 
-def fetch_weights(repo: str, revision: str | None = None) -> Path:
+def fetch_weights(
+    repo: str, revision: str | None = None, datapath: str | None = None
+) -> Path:
     """
-    Return the weights of a repository, from the cache or the network.
+    Return the weights of a repository or of a model of the catalogue, from this
+    machine or the network.
 
     :raises UserError: when they cannot be had.
     """
-    weights = cached_weights(repo, revision)
+    weights = cached_weights(repo, revision, datapath)
+    if weights is None and is_model_name(repo):
+        fetch_model(repo, datapath)
+        weights = cached_weights(repo, None, datapath)
     if weights is None:
         if Path(repo).is_dir():
             raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
@@ -178,7 +202,11 @@ def _matching(listed: list[str], pattern: str) -> list[str]:
 def _not_downloaded(repo: str, reason: str) -> UserError:
     where = f'https://huggingface.co/{repo}'
     # what has no owner is more likely the name of a folder
-    folder = '' if '/' in repo else f'; there is no folder {repo} either'
+    folder = ''
+    if '/' not in repo:
+        near = nearest(repo, model_names())
+        hint = f'; {near}' if near.startswith('did') else ''
+        folder = f'; there is no folder {repo} either{hint}'
     return UserError(f'{where} cannot be downloaded: {reason}{folder}')
 
 

@@ -85,7 +85,7 @@ def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch
     here = []
     monkeypatch.setattr(hub, 'cached_weights', lambda *a: here[0] if here else None)
 
-    def bring(repo, revision=None):
+    def bring(repo, *rest):
         (folder / 'model.safetensors').write_bytes(b'weights')
         here.append(folder / 'model.safetensors')
         return here[0]

@@ -60,7 +60,8 @@ def unpack(archive: Path, target: Path, *, flatten: bool = False) -> None:
     :param flatten: leave out the folders of a tar file, as ParlAI's `flatten_tar`.
     :raises BadArchive: naming the member that is not to be trusted.
     """
-    is_zip = '.zip' in archive.name  # as ParlAI's `untar` tells the two kinds apart
+    # '.zip' is how ParlAI's `untar` tells the two kinds apart
+    is_zip = '.zip' in archive.name or archive.suffix == '.whl'
     if is_zip:
         _unpack_members(archive, target, _zip_members)
     else:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
-from tqdm import tqdm
 
 from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.progress import byte_bar
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.lock_file import Entry
@@ -251,7 +250,9 @@ class FileDownload:
         room = start + shutil.disk_usage(self.folder).free - SPARE_DISK
         now = asyncio.get_running_loop().time
         deadline.reschedule(now() + self.settings.stall)
-        with open(self.part, 'ab') as file, self._bar(start, size) as bar:
+        name = '/'.join(self.url.rsplit('/', 2)[1:])
+        bar = byte_bar(name, size, start=start, shown=self.settings.progress)
+        with open(self.part, 'ab') as file, bar:
             self._check_room(start, size or 0, room)
             async for chunk in response.aiter_raw():
                 self._check_room(start, file.tell() + len(chunk), room)
@@ -273,18 +274,6 @@ class FileDownload:
             self.remove()
         what = f'needs more than {room:,} bytes, for which {self.folder}'
         raise UserError(f'{self.url} {what} has room')
-
-    def _bar(self, start: int, size: int | None) -> tqdm:
-        return tqdm(
-            desc='/'.join(self.url.rsplit('/', 2)[1:]),
-            total=size,
-            initial=start,
-            unit='B',
-            unit_scale=True,
-            unit_divisor=1024,
-            disable=not self.settings.progress,
-            mininterval=0.5 if sys.stderr.isatty() else 10,
-        )
 
     def _check_kind(self) -> None:
         """

