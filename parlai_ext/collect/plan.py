@@ -70,6 +70,22 @@ class Plan:
         return imported.judged_sides(pairing)
 
 
+@dataclass(frozen=True)
+class _RequestedProtocol:
+    """
+    The protocol with the targets that the run already has.
+
+    :param asked: the names of the targets that are asked for now.
+    :param guessed: the names of systems that are guesses.
+    :param openers_file: the file of its openers, if they come from one.
+    """
+
+    protocol: Protocol
+    asked: set[str]
+    guessed: list[str]
+    openers_file: str | None
+
+
 def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     """
     Return the plan that these options ask for, without touching the run folder; models
@@ -78,7 +94,8 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     :raises UserError: for a mistake in the options or in the files that they name.
     """
     old = _old_manifest(options.run_dir) or {}
-    protocol, asked, guessed = _protocol(options, old)
+    requested = _protocol(options, old)
+    protocol, asked = requested.protocol, requested.asked
     targets: Mapping[str, Any] = old.get('targets', {})
     before = {name: targets[name] for name in targets if name not in asked}
     resolved = resolve_protocol(
@@ -87,7 +104,9 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     protocol = resolved.protocol
     continues = old and not options.config
     openers = (
-        _old_openers(old) if continues else _draw_openers(protocol, options, machine)
+        _old_openers(old)
+        if continues
+        else _draw_openers(protocol, requested.openers_file, machine)
     )
     pairs = pairings(protocol.roster, protocol.pairing, resolved.identities)
     _refuse_other_pairs(old, pairs, protocol)
@@ -97,7 +116,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     names = {system.name for system in systems_of(protocol)}
     notes = RunNotes(
         asked=_asked(options, old),
-        guessed=[name for name in dict.fromkeys(guessed) if name in names],
+        guessed=[name for name in dict.fromkeys(requested.guessed) if name in names],
         left_out=left_out or old.get('left_out') or (),
         trusted=_trusted_files(machine, old),
     )
@@ -168,20 +187,19 @@ def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
     return run.manifest
 
 
-def _protocol(
-    options: PlanOptions, old: Mapping[str, Any]
-) -> tuple[Protocol, set[str], list[str]]:
+def _protocol(options: PlanOptions, old: Mapping[str, Any]) -> _RequestedProtocol:
     """
-    Return the protocol with the targets that the run already has, the names of the
-    targets that are asked for now, and those of systems that are guesses.
+    Return the protocol that the options ask for, of a new run or of the old one.
     """
     added = [parse_target(spec) for spec in options.add_target]
     more = [system for system, _ in added]
     before = protocol_of(old).roster.targets if old else ()
     now: tuple[System, ...] = ()
+    openers_file = None
     if options.config:
         file = load_protocol_file(options.config, options.overrides)
         protocol = file.protocol
+        openers_file = options.openers_file or file.openers_file
         guessed = [name for name, about in file.info.items() if about.guess]
         now = protocol.roster.targets
     elif old:
@@ -199,14 +217,15 @@ def _protocol(
     guessed += [system.name for system, about in added if about.guess]
     # a target of the run that is not asked for now is as much a guess as before
     guessed += [name for name in old.get('guessed') or () if name not in asked]
-    return replace(protocol, roster=roster), asked, guessed
+    protocol = replace(protocol, roster=roster)
+    return _RequestedProtocol(protocol, asked, guessed, openers_file)
 
 
 def protocol_of_options(options: PlanOptions) -> Protocol:
     """
     Return the protocol that these options ask for, with all targets of its run.
     """
-    return _protocol(options, _old_manifest(options.run_dir) or {})[0]
+    return _protocol(options, _old_manifest(options.run_dir) or {}).protocol
 
 
 def _merge_targets(
@@ -276,16 +295,14 @@ def _old_openers(manifest: Mapping[str, Any]) -> list[Opener]:
 
 
 def _draw_openers(
-    protocol: Protocol, options: PlanOptions, machine: Machine
+    protocol: Protocol, openers_file: str | None, machine: Machine
 ) -> list[Opener]:
     """
     Draw the run's openers, the same for every pairing.
     """
     from parlai_ext.systems.openers import load_openers
 
-    openers = load_openers(
-        protocol.openers, options.openers_file, datapath=machine.datapath
-    )
+    openers = load_openers(protocol.openers, openers_file, datapath=machine.datapath)
     longest = max((len(o.utterances) for o in openers), default=0)
     if longest >= protocol.num_turns:
         raise UserError(

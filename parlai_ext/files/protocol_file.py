@@ -4,6 +4,7 @@ Protocol files: one published method as one YAML file, every key checked.
     name: bipartite_2022                # the file's name, when it is left out
     pairing: bipartite                  # a scheme of core/pairings.py
     openers: ext:empathetic_openers     # a ParlAI task, or say:TEXT, one utterance
+    openers_file: mine.csv              # or such a file, beside this one
     num_dialogues: 600                  # of each pairing
     num_turns: 12                       # utterances of a dialogue, given ones included
     score: target                       # whose utterances are judged: target or both
@@ -40,7 +41,7 @@ from parlai_ext.files.roster_file import (
 )
 from parlai_ext.files.yaml_file import Document, Key
 
-SECTIONS = ('description', 'scorer', 'ranking', 'roster', 'reference')
+SECTIONS = ('description', 'openers_file', 'scorer', 'ranking', 'roster', 'reference')
 
 
 # returns the options class of the scorer that a section names
@@ -50,11 +51,13 @@ ScorerOptions = Callable[[str | None], type]
 @dataclass(frozen=True)
 class ProtocolFile:
     """
-    A protocol, and what its roster says of each system besides its options.
+    A protocol, what its roster says of each system besides its options, and the file of
+    its openers. That is no part of the protocol: runs are told apart by what it holds.
     """
 
     protocol: Protocol
     info: Mapping[str, SystemInfo]
+    openers_file: str | None = None
 
 
 def load_protocol(
@@ -104,7 +107,27 @@ def load_protocol_file(
         reference=reference,
         reference_kind=kind,
     )
-    return ProtocolFile(protocol, roster.info)
+    openers_file = None if 'openers' in given else _openers_file(doc, data, protocol)
+    return ProtocolFile(protocol, roster.info, openers_file)
+
+
+def _openers_file(
+    doc: Document, data: Mapping[str, Any], protocol: Protocol
+) -> str | None:
+    """
+    Return the path of the file in ``openers_file:``, if there is one.
+    """
+    value = data.get('openers_file')
+    if value is None:
+        return None
+    where = ('openers_file',)
+    path = resolve_path(doc, doc.typed(value, where, str))
+    if protocol.openers != Protocol.openers:
+        problem = f'it is read in place of openers: {Protocol.openers}'
+        raise doc.error(where, f'{problem}, not of {protocol.openers}; leave one out')
+    if not Path(path).is_file():
+        raise doc.error(where, f'there is no file {value}')
+    return path
 
 
 def _scorer(

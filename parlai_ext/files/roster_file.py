@@ -1,8 +1,8 @@
 """
 Rosters: the systems that are evaluated and their partners, from YAML or a command line.
 
-A roster file has `targets:` and `partners:`; each entry is the name of a shipped system
-or a mapping with the keys of `SystemEntry`.
+A roster file has `targets:` and `partners:`; each entry is the name of a shipped
+system, a mapping with the keys of `SystemEntry`, or a file with such a mapping.
 
 A relative path in a file (`model_file`, candidates, …) is taken from the file's own
 folder when it exists there, and else from the working directory. Of a retriever,
@@ -49,6 +49,7 @@ FILE_OPTIONS = (
 )
 # options that name a folder, or a repository of the hub
 FOLDER_OPTIONS = ('hf_model', 'model_name')
+SYSTEM_FILES = ('.yaml', '.yml', '.json')
 PREFIXED = re.compile(r'^[A-Za-z_]{2,}:')  # zoo:, models:, task:, internal:
 
 
@@ -143,8 +144,14 @@ def read_system(
     doc: Document, entry: Any, where: tuple[Key, ...]
 ) -> tuple[System, SystemInfo]:
     """
-    Return the system of one entry: a mapping, or the name of a shipped system.
+    Return the system of one entry: a mapping, the name of a shipped system, or a file
+    with such a mapping.
     """
+    if isinstance(entry, str) and entry.endswith(SYSTEM_FILES):
+        path = resolve_path(doc, entry)
+        if not Path(path).is_file():
+            raise doc.error(where, f'there is no file {entry}')
+        return read_system_file(path)
     if isinstance(entry, str):
         shipped = find_system(entry)
         if shipped is None:
@@ -161,6 +168,14 @@ def read_system(
         raise doc.error(here, "needs 'model_file' or 'model' (an agent)")
     info = {key: getattr(options, key) for key in options_of(SystemInfo)}
     return System(name, _model_options(doc, options.opt, here)), SystemInfo(**info)
+
+
+def read_system_file(path: str) -> tuple[System, SystemInfo]:
+    """
+    Return the system that a file describes; its paths are taken from its own folder.
+    """
+    doc = read_file(path)
+    return read_system(doc, doc.typed(doc.data, (), dict), ())
 
 
 def checked_name(doc: Document, name: str, where: tuple[Key, ...]) -> str:
@@ -266,9 +281,8 @@ def parse_target(spec: str) -> tuple[System, SystemInfo]:
 
     :raises UserError: says which part is wrong.
     """
-    if spec.endswith(('.yaml', '.yml', '.json')) and '=' not in spec:
-        doc = read_file(spec)
-        return read_system(doc, doc.data, ())
+    if spec.endswith(SYSTEM_FILES) and '=' not in spec:
+        return read_system_file(spec)
     head, *options = spec.split(',')
     name, sign, model = head.partition('=')
     if not sign:

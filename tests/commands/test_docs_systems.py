@@ -193,7 +193,11 @@ def test_options_of_the_page_are_those_of_the_agent(name, monkeypatch):
 
 def test_a_roster_mixes_shipped_systems_and_own(folder):
     roster = load_roster(str(folder / 'my_roster.yaml')).roster
-    assert [s.name for s in roster.targets] == ['Tfm-89M-Ddc-Ddg', 'mine']
+    assert [s.name for s in roster.targets] == [
+        'Tfm-89M-Ddc-Ddg',
+        'another',
+        'mine',
+    ]
     assert roster.targets[0].opt['model'] == 'image_seq2seq'
 
 

@@ -49,6 +49,22 @@ def mistake(path: str, **given: object) -> str:
     return str(caught.value).removeprefix(path)
 
 
+OWN_OPENERS = PLAIN.replace('openers: ext:smalltalk', 'openers_file: mine.csv')
+
+
+def test_a_file_of_openers_lies_beside_the_protocol(write, tmp_path):
+    path = write(OWN_OPENERS)
+    assert mistake(path).startswith(':2: openers_file: there is no file mine.csv')
+    (tmp_path / 'mine.csv').touch()
+    found = load_protocol_file(path)
+    assert found.openers_file == str(tmp_path / 'mine.csv')
+    # it is read by the task of openers that is the default
+    assert found.protocol.openers == Protocol.openers
+    assert load_protocol_file(path, {'openers': 'ext:smalltalk'}).openers_file is None
+    two = write(f'{OWN_OPENERS}openers: ext:smalltalk\n')
+    assert mistake(two).startswith(':2: openers_file: ')
+
+
 def test_every_key_of_a_protocol_file_is_read(write):
     found = load_protocol(write(PLAIN))
     assert (found.name, found.pairing, found.openers) == (

@@ -62,6 +62,26 @@ def test_a_wrong_entry_is_named_by_its_place(entry, words):
     assert 'targets[1]' in found and words in found
 
 
+@pytest.mark.parametrize('ending', ['yaml', 'json'])
+def test_an_entry_may_be_a_file_whose_paths_are_beside_it(ending, tmp_path):
+    folder = tmp_path / 'systems'
+    folder.mkdir()
+    (folder / 'model').touch()
+    mine = {'name': 'x', 'opt': {'model_file': 'model'}}
+    (folder / f'mine.{ending}').write_text(json.dumps(mine))
+    (tmp_path / 'r.yaml').write_text(f'targets: [systems/mine.{ending}]')
+    found = load_roster(str(tmp_path / 'r.yaml'))
+    assert found.roster.targets == (System('x', {'model_file': str(folder / 'model')}),)
+
+
+def test_a_file_in_a_roster_is_one_system_and_no_further_file(tmp_path):
+    (tmp_path / 'r.yaml').write_text('targets: [mine.yaml]')
+    roster = str(tmp_path / 'r.yaml')
+    assert mistake(roster).startswith(f'{roster}:1: targets[0]: there is no file mine')
+    (tmp_path / 'mine.yaml').write_text('mine.yaml')
+    assert mistake(roster).startswith(str(tmp_path / 'mine.yaml'))
+
+
 def test_a_name_is_used_once():
     assert 'partners[0]' in mistake({'targets': [ONE], 'partners': [ONE]})
 
