@@ -83,14 +83,19 @@ class BlockPlayer:
             for shard in (run.dialogue_shards() if run else ())
         }
         plan = self.plan
-        sizes = plan.manifest['batchsize'], self.is_sampling, plan.shard_size
+        how = (
+            plan.manifest['batchsize'],
+            self.is_sampling,
+            plan.shard_size,
+            plan.manifest.get('grown_from', ()),
+        )
         missing = {
             block: frozenset(
                 shard
                 for shard in block.shards
                 if (shard.pairing_id, shard.index) not in written
             )
-            for block in blocks(plan.pairings, len(plan.openers), *sizes)
+            for block in blocks(plan.pairings, len(plan.openers), *how)
         }
         return {block: shards for block, shards in missing.items() if shards}
 

@@ -48,6 +48,7 @@ def build_manifest(
     shard_size: int,
     *,
     batchsize: int = BATCHSIZE,
+    grown_from: Sequence[int] = (),
     fp16: bool | None = None,
     notes: RunNotes | None = None,
 ) -> dict[str, Any]:
@@ -56,21 +57,25 @@ def build_manifest(
 
     :param shard_size: dialogues of a pairing that are kept in one file.
     :param batchsize: dialogues that a block is packed to.
+    :param grown_from: how many openers the run had before each time that it grew.
     """
     notes = notes or RunNotes()
     protocol, roster = resolved.protocol, resolved.protocol.roster
+    growth = {'grown_from': list(grown_from)} if grown_from else {}
     collect = collect_keys(resolved, openers)
     if fp16 is not None:
         collect['fp16'] = fp16
     if any(s.name in resolved.sampling for s in roster.partners):
         collect['shard_size'] = shard_size
+        collect |= growth
     return {
         'schema': SCHEMA,
         'protocol': {**to_json(protocol), 'roster': None},
         'collect': collect,
         'score': score_keys(protocol),
         'targets': {
-            s.name: _target(s.name, resolved, shard_size) for s in roster.targets
+            s.name: _target(s.name, resolved, {'shard_size': shard_size, **growth})
+            for s in roster.targets
         },
         'partners': {
             s.name: {'identity': resolved.identities[s.name]} for s in roster.partners
@@ -79,6 +84,7 @@ def build_manifest(
         'pairings': [to_json(p) for p in pairings],
         'openers': [record_to_json(o) for o in openers],
         'shard_size': shard_size,
+        **growth,
         'batchsize': batchsize,
         'guessed': list(notes.guessed),
         'asked': dict(notes.asked),
@@ -89,13 +95,17 @@ def build_manifest(
     }
 
 
-def _target(name: str, resolved: ResolvedProtocol, shard_size: int) -> dict[str, Any]:
+def _target(
+    name: str, resolved: ResolvedProtocol, units: Mapping[str, Any]
+) -> dict[str, Any]:
     """
     Return what the dialogues of a target depend on.
+
+    :param units: how dialogues are cut into shards, the unit of randomness.
     """
     target: dict[str, Any] = {'identity': resolved.identities[name]}
     if name in resolved.sampling:
-        target['shard_size'] = shard_size
+        target |= units
     if name in resolved.candidates:
         target['candidates'] = resolved.candidates[name]
     return target

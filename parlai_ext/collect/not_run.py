@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core.schedule import shards
 from parlai_ext.store import RunFolder
 
 NAME = 'not_run.json'
@@ -40,7 +39,7 @@ def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:
     for pairing in run.pairings:
         sizes = [
             shard.n_dialogues
-            for shard in shards(pairing.id, len(run.openers), run.shard_size)
+            for shard in run.planned_shards(pairing.id)
             if not run.has_dialogues(pairing.id, shard.index)
         ]
         if sizes:

@@ -123,6 +123,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     manifest = build_manifest(
         *(resolved, pairs, openers, size),
         batchsize=batchsize,
+        grown_from=_grown_from(old, len(openers)),
         fp16=machine.fp16,
         notes=notes,
     )
@@ -273,6 +274,15 @@ def _asked(options: PlanOptions, old: Mapping[str, Any]) -> dict[str, Any]:
     if options.config:
         asked = {'config': options.config, **options.options_needing_config}
     return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
+
+
+def _grown_from(old: Mapping[str, Any], num_openers: int) -> list[int]:
+    """
+    Return how many openers the run had before each time that it grew, now included.
+    """
+    before = list(old.get('grown_from') or ())
+    grows = old and num_openers > len(old['openers'])
+    return [*before, len(old['openers'])] if grows else before
 
 
 def _trusted_files(machine: Machine, old: Mapping[str, Any]) -> dict[str, str]:

@@ -141,7 +141,10 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
 
 def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
     if run := RunFolder.existing_or_none(run_dir):
-        old = setting_texts(run.manifest['collect'])
+        made = dict(run.manifest['collect'])
+        if protocol.num_dialogues > made['num_dialogues']:
+            made['num_dialogues'] = protocol.num_dialogues  # a run may grow
+        old = setting_texts(made)
         if changes := changed_settings(old, setting_texts(protocol)):
             raise UserError(f'{run_dir} was made with other settings: {changes}')
 

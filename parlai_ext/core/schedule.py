@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby, pairwise
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, content_id
@@ -95,13 +95,33 @@ def shard_size_for(num_dialogues: int, batchsize: int) -> int:
     return max(1, min(num_dialogues, batchsize))
 
 
-def shards(pairing_id: str, num_openers: int, size: int) -> list[ShardKey]:
+def shards(
+    pairing_id: str, num_openers: int, size: int, grown_from: Sequence[int] = ()
+) -> list[ShardKey]:
     """
     Return the shards of one pairing: slices of ``size`` openers.
+
+    :param grown_from: how many openers the run had before each time that it grew; no
+        shard has openers from before and after such a time.
     """
+    stages = stage_shards(pairing_id, num_openers, size, grown_from)
+    return [shard for stage in stages for shard in stage]
+
+
+def stage_shards(
+    pairing_id: str, num_openers: int, size: int, grown_from: Sequence[int]
+) -> list[list[ShardKey]]:
+    """
+    Return the shards of one pairing in stages: those that the run was begun with, and
+    those that it had more each time that it grew.
+    """
+    index = count()
     return [
-        ShardKey(pairing_id, index, start, min(start + size, num_openers))
-        for index, start in enumerate(range(0, num_openers, size))
+        [
+            ShardKey(pairing_id, next(index), start, min(start + size, end))
+            for start in range(begin, end, size)
+        ]
+        for begin, end in pairwise((0, *grown_from, num_openers))
     ]
 
 
@@ -111,9 +131,10 @@ def blocks(
     batchsize: int,
     sampling: Callable[[Pairing], bool],
     shard_size: int | None = None,
+    grown_from: Sequence[int] = (),
 ) -> list[Block]:
     """
-    Return the blocks of a run, in an order that loads few models again.
+    Return the run's work, in the order that reloads the fewest models.
 
     A shard is a block of its own when its pairing fills a batch or samples; else
     neighbouring pairings of one first speaker are packed until they fill one. First
@@ -121,25 +142,49 @@ def blocks(
     so that the partner met last is still loaded. What a block holds depends on its
     first speaker's pairings alone.
 
+    A run that has grown first has the blocks that it had before, then those of the
+    openers that were added.
+
     :param sampling: whether a pairing's decoding is random.
     :param shard_size: dialogues in a shard; the run folder keeps it.
+    :param grown_from: how many openers the run had before each time that it grew.
     """
     size = shard_size or shard_size_for(num_openers, batchsize)
     order: dict[str, list[Pairing]] = {}
     for pairing in pairings:
         order.setdefault(pairing.first, []).append(pairing)
     work: list[Block] = []
-    for turn, mine in enumerate(order.values()):
-        packed: list[Block] = []
-        for alone, group in groupby(
-            mine, lambda pairing: num_openers >= batchsize or sampling(pairing)
-        ):
-            units = (shards(pairing.id, num_openers, size) for pairing in group)
-            if alone:
-                packed += [Block((shard,)) for unit in units for shard in unit]
-            else:
-                packed += _packed(units, batchsize)
-        work += packed if turn % 2 == 0 else reversed(packed)
+    for stage, (begin, end) in enumerate(pairwise((0, *grown_from, num_openers))):
+        added = {
+            pairing.id: stage_shards(pairing.id, num_openers, size, grown_from)[stage]
+            for pairing in pairings
+        }
+        width = batchsize if end - begin < batchsize else 0
+        for turn, mine in enumerate(order.values()):
+            packed = _blocks_of_speaker(mine, added, width, sampling)
+            work += packed if turn % 2 == 0 else reversed(packed)
+    return work
+
+
+def _blocks_of_speaker(
+    pairings: Iterable[Pairing],
+    shards: Mapping[str, list[ShardKey]],
+    width: int,
+    sampling: Callable[[Pairing], bool],
+) -> list[Block]:
+    """
+    Return the blocks of one first speaker.
+
+    :param shards: those of each pairing, by its id.
+    :param width: how many dialogues fill a block; 0: each shard is one.
+    """
+    work: list[Block] = []
+    for alone, group in groupby(pairings, lambda one: not width or sampling(one)):
+        units = (shards[pairing.id] for pairing in group)
+        if alone:
+            work += [Block((shard,)) for unit in units for shard in unit]
+        else:
+            work += _packed(units, width)
     return work
 
 

@@ -20,7 +20,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     content_id,
 )
-from parlai_ext.core.schedule import ShardKey
+from parlai_ext.core.schedule import ShardKey, shards
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder, remove_leftovers, write_file
 from parlai_ext.store.lines import damage_error, decode_shard, dumps, encode_shard
@@ -46,6 +46,7 @@ class RunFolder:
         self.pairings = [Pairing(**pairing) for pairing in manifest['pairings']]
         self.openers = [Opener.from_record(opener) for opener in manifest['openers']]
         self.shard_size: int = manifest.get('shard_size') or 1
+        self.grown_from: tuple[int, ...] = tuple(manifest.get('grown_from') or ())
         self._by_id = {pairing.id: pairing for pairing in self.pairings}
         self._depth = 0
 
@@ -128,7 +129,8 @@ class RunFolder:
             if path.read_bytes() != data:
                 raise ValueError(f'{path} is there, with other dialogues')
             return
-        about = shard_metadata(self._by_id[pairing_id], self.manifest['collect'])
+        settings = self._settings_then(self._key(pairing_id, index))
+        about = shard_metadata(self._by_id[pairing_id], settings)
         write_file(path.with_suffix('.metadata'), (dumps(about) + '\n').encode())
         write_file(path, data)
 
@@ -153,6 +155,13 @@ class RunFolder:
             for pairing in self.pairings
             for index in self._indices(pairing.id)
         ]
+
+    def planned_shards(self, pairing_id: str) -> list[ShardKey]:
+        """
+        Return all shards of a pairing, collected or not.
+        """
+        n_openers, size = len(self.openers), self.shard_size
+        return shards(pairing_id, n_openers, size, self.grown_from)
 
     def iter_dialogues(self) -> Iterator[Dialogue]:
         """
@@ -245,11 +254,30 @@ class RunFolder:
         Return the key of a shard: its pairing, its index, and the openers that it
         covers.
         """
-        start = index * self.shard_size
-        stop = start + self.shard_size
-        if self.openers:
-            stop = min(stop, len(self.openers))
-        return ShardKey(pairing_id, index, start, stop)
+        if not self.openers:  # of imported dialogues, which may have none
+            start = index * self.shard_size
+            return ShardKey(pairing_id, index, start, start + self.shard_size)
+        planned = self.planned_shards(pairing_id)
+        if index >= len(planned):
+            path = self._shard(pairing_id, index)
+            raise UserError(f'{path} is no file of this run: it has fewer openers')
+        return planned[index]
+
+    def _settings_then(self, shard: ShardKey) -> dict[str, Any]:
+        """
+        Return the settings of collecting as they were before the run grew beyond a
+        shard, so that its files do not depend on when it was written.
+        """
+        settings: dict[str, Any] = dict(self.manifest['collect'])
+        later = [n for n in self.grown_from if n >= shard.stop]
+        if later:
+            openers = [opener.id for opener in self.openers[: later[0]]]
+            settings['num_dialogues'] = len(openers)
+            settings['openers.content'] = content_id(openers)
+            earlier = [n for n in self.grown_from if n < shard.stop]
+            if settings.pop('grown_from', None) and earlier:
+                settings['grown_from'] = earlier
+        return settings
 
     def _check(
         self, pairing_id: str, index: int, dialogues: Sequence[Dialogue]

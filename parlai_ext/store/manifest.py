@@ -2,7 +2,7 @@
 The manifest of a run, and the rule for what may change when a run is continued.
 
 Settings of collecting and scoring may not change, nor may any system that the run has
-already; targets may be added.
+already; targets may be added, and dialogues over more openers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def merge_manifests(
 
     :raises UserError: names every key that differs and may not.
     """
-    if changes := list(manifest_differences(old, new)):
+    if changes := list(manifest_differences(grown_manifest(old, new), new)):
         raise UserError(
             f'{root} was made with other settings (old → new): '
             + '; '.join(changes)
@@ -120,6 +120,31 @@ def merge_manifests(
         'pairings': old['pairings'] + added,
         'versions': old['versions'],
     }
+
+
+def grown_manifest(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
+    """
+    Return a run's manifest as it is after the run has grown to the openers of ``new``;
+    as it was, where ``new`` does not begin with the openers that the run has.
+    """
+    n_before, openers = len(old['openers']), new['openers']
+    if len(openers) <= n_before or openers[:n_before] != old['openers']:
+        return old
+    if new.get('grown_from') != [*old.get('grown_from', ()), n_before]:
+        return old
+    keys = ('num_dialogues', 'openers.content', 'grown_from')
+    targets = {
+        name: _with_keys(target, new['targets'].get(name, {}), ['grown_from'])
+        for name, target in old['targets'].items()
+    }
+    collect = _with_keys(old['collect'], new['collect'], keys)
+    return {**old, 'openers': openers, 'collect': collect, 'targets': targets}
+
+
+def _with_keys(
+    old: Mapping[str, Any], new: Mapping[str, Any], keys: Sequence[str]
+) -> dict[str, Any]:
+    return {**old, **{key: new[key] for key in keys if key in new}}
 
 
 def manifest_differences(

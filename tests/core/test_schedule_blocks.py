@@ -56,6 +56,35 @@ def test_adding_targets_changes_no_block_of_the_others(i, k, n, batchsize, more)
     assert after[: len(before)] == before
 
 
+@given(st.integers(1, 3), sizes, st.lists(sizes, min_size=1, max_size=3), sizes)
+def test_a_run_that_grows_keeps_its_blocks_and_has_every_dialogue_once(
+    k, n, more, batchsize
+):
+    pairs = paired(some('t', 2), some('p', k), 'bipartite')
+    stages = list(itertools.accumulate([n, *more]))
+    size = shard_size_for(n, batchsize)
+
+    def sampling(pairing):
+        return pairing == pairs[0]
+
+    plans = [
+        blocks(pairs, m, batchsize, sampling, size, stages[:i])
+        for i, m in enumerate(stages)
+    ]
+    for before, after in itertools.pairwise(plans):
+        assert after[: len(before)] == before
+    played = [
+        (shard.pairing_id, opener)
+        for block in plans[-1]
+        for shard in block.shards
+        for opener in range(shard.start, shard.stop)
+    ]
+    ids = [pair.id for pair in pairs]
+    assert sorted(played) == sorted(itertools.product(ids, range(stages[-1])))
+    shard_names = [(s.pairing_id, s.index) for b in plans[-1] for s in b.shards]
+    assert len(set(shard_names)) == len(shard_names)
+
+
 @given(st.permutations(some('t', 5)), sizes, sizes)
 def test_the_order_of_targets_changes_no_block(shuffled, n, batchsize):
     before = plan(some('t', 5), some('p', 4), n, batchsize)

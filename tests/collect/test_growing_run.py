@@ -1,0 +1,110 @@
+"""
+A run grows to more dialogues: what it has keeps its bytes, wherever it was interrupted.
+"""
+
+import pytest
+
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.core.errors import UserError
+from parlai_ext.store import RunFolder
+from tests.collect.test_preflight import protocol
+from tests.support.small_run import files_of
+
+# three openers, then seven; two dialogues go through a model together
+BATCH = {'batchsize': 2}
+FEW, MORE = 3, 7
+SYSTEMS = [
+    {'name': 'greedy', 'opt': {'model_file': 'zoo:mini/step-450/model'}},
+    {
+        'name': 'draws',
+        'opt': {
+            'model_file': 'zoo:mini/step-450/model',
+            **{'inference': 'topk', 'topk': 20},
+        },
+    },
+]
+PARTNER = [{'name': 'partner', 'opt': {'model_file': 'zoo:mini/smaller/model'}}]
+
+
+def collected(folder, num_dialogues, **more):
+    folder.mkdir(exist_ok=True)
+    opt = protocol(folder, SYSTEMS, PARTNER, num_dialogues=FEW, num_turns=6)
+    CollectDialogues.main(**opt, **BATCH, num_dialogues=num_dialogues, **more)
+    return {n: b for n, b in files_of(folder / 'run').items() if n != 'manifest.json'}
+
+
+@pytest.fixture(scope='module')
+def few(tmp_path_factory):
+    return collected(tmp_path_factory.mktemp('few'), FEW)
+
+
+@pytest.fixture(scope='module')
+def grown(tmp_path_factory, few):
+    folder = tmp_path_factory.mktemp('grown')
+    assert collected(folder, FEW) == few
+    return folder, collected(folder, MORE)
+
+
+def test_dialogues_that_are_there_keep_their_bytes(grown, few):
+    folder, files = grown
+    assert len(few) > 2 and all(files[name] == few[name] for name in few)
+    run = RunFolder.existing(folder / 'run')
+    for pairing in run.pairings:
+        shards = [s for s in run.dialogue_shards() if s.pairing_id == pairing.id]
+        assert [(s.start, s.stop) for s in shards] == [(0, 2), (2, 3), (3, 5), (5, 7)]
+    openers = [d.opener_id for d in run.iter_dialogues()]
+    assert openers == [opener.id for opener in run.openers] * len(run.pairings)
+
+
+def test_a_run_that_grows_before_it_is_finished_becomes_the_same(tmp_path, grown, few):
+    collected(tmp_path, FEW)
+    for path in sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[1::2]:
+        path.unlink()
+    assert collected(tmp_path, MORE) == grown[1]
+
+
+def test_a_grown_run_goes_on_as_it_is(tmp_path, grown):
+    collected(tmp_path, FEW)
+    files = collected(tmp_path, MORE)
+    lost = sorted(name for name in files if name.endswith('.jsonl'))[::3]
+    for name in lost:
+        (tmp_path / 'run' / name).unlink()
+    CollectDialogues.main(run_dir=str(tmp_path / 'run'))
+    assert collected(tmp_path, MORE) == files == grown[1]
+
+
+def test_a_signature_tells_where_a_sampling_partner_was_cut(tmp_path, grown):
+    manifest = RunFolder.existing(grown[0] / 'run').manifest
+    assert manifest['targets']['draws']['grown_from'] == [FEW]
+    assert 'grown_from' not in manifest['targets']['greedy']
+    assert f'num_dialogues:{MORE}' in manifest['signature']
+
+
+@pytest.mark.parametrize(
+    'change, key', [({'seed': 5}, 'seed'), ({'num_turns': 8}, 'num_turns')]
+)
+def test_a_run_cannot_grow_into_another_one(tmp_path, change, key):
+    collected(tmp_path, FEW)
+    before = files_of(tmp_path / 'run')
+    with pytest.raises(UserError, match=f'collect.{key}: '):
+        collected(tmp_path, MORE, **change)
+    assert files_of(tmp_path / 'run') == before
+
+
+def test_a_run_does_not_shrink(tmp_path, grown):
+    with pytest.raises(UserError, match='num_dialogues: 7 → 3'):
+        collected(grown[0], FEW)
+
+
+def test_scores_of_the_dialogues_that_were_there_are_kept(tmp_path):
+    opt = protocol(tmp_path, SYSTEMS, PARTNER, num_turns=6)
+    options = {**opt, **BATCH, 'bootstraps': 20}
+    EvaluateSystems.main(**options, num_dialogues=FEW)
+    before = files_of(tmp_path / 'run')
+    ranking = EvaluateSystems.main(**options, num_dialogues=MORE)
+    after = files_of(tmp_path / 'run')
+    kept = [n for n in before if n.startswith(('dialogues/', 'scores/'))]
+    kept = [n for n in kept if n.endswith('.jsonl')]
+    assert kept and all(after[name] == before[name] for name in kept)
+    assert {row.n_dialogues for row in ranking.standings['Overall']} == {MORE}
