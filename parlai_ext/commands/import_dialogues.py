@@ -63,7 +63,14 @@ class ImportDialogues(Command):
         add_options(parser, '--run-dir')
         parser.add_argument(
             '--format',
-            help='chatmatch, parlai, spot_the_bot, dstc9, csv, jsonl (else detected)',
+            help='chatmatch, parlai, spot_the_bot, dstc9, openai, sharegpt, csv, jsonl '
+            '(else detected)',
+        )
+        parser.add_argument(
+            '--columns',
+            metavar='OURS=THEIRS,…',
+            help='what a csv or jsonl file calls dialogue_id, speaker, text, turn or '
+            'given',
         )
         parser.add_argument(
             '--skip-bad-rows', **SWITCH, help='leave out and count what cannot be read'
@@ -94,6 +101,7 @@ class ImportDialogues(Command):
             import_rules(opt),
             self_chats=opt['self_chats'],
             skip_bad_rows=opt['skip_bad_rows'],
+            columns=column_names(opt['columns']),
         )
         pairings, dialogues = group_by_pairing(imports.dialogues)
         manifest = import_manifest(
@@ -166,6 +174,24 @@ def import_rules(opt: Mapping[str, Any]) -> ImportRules:
         humans=frozenset(name for name in humans if name),
         judge_humans=opt['judge_humans'],
     )
+
+
+def column_names(text: str | None) -> dict[str, str]:
+    """
+    Return a file's own names of columns or keys, by ours: the value of ``--columns``.
+    """
+    from parlai_ext.data.dialogue_rows import COLUMNS
+
+    names: dict[str, str] = {}
+    for pair in text.split(',') if text else ():
+        ours, equals, theirs = (part.strip() for part in pair.partition('='))
+        if not (equals and theirs):
+            raise UserError(f'--columns {pair}: OURS=THEIRS is expected')
+        if ours not in COLUMNS:
+            raise UserError(f'--columns {pair}: {nearest(ours, COLUMNS)}')
+        if names.setdefault(ours, theirs) != theirs:
+            raise UserError(f'--columns: {ours!r} is given two names')
+    return names
 
 
 def import_protocol(opt: Mapping[str, Any]) -> Protocol:

@@ -1,6 +1,7 @@
 """
 Dialogues that exist already, brought into a run folder: one file a format.
 
-`talk` has the nouns, `files` finds the files and tells their format, `settle` says
-which talks can be dialogues, `run_folder` writes the run.
+`source_file` has the nouns, `formats` finds the files and tells their format,
+`import_rules` says which can be dialogues of a run, `imported_dialogues` checks all of
+them together.
 """

@@ -1,5 +1,5 @@
 """
-Dialogues as rows: one turn a row, in a CSV file or as JSON lines.
+Dialogues as rows: one turn a row, in a CSV file or as JSON objects.
 
     dialogue_id  id of the dialogue (needed); its rows stand together, in order
     speaker      name of the speaker (needed)
@@ -7,9 +7,10 @@ Dialogues as rows: one turn a row, in a CSV file or as JSON lines.
     turn         number of the turn in its dialogue, in steps of one (optional)
     given        true where no system produced it: an opener (optional)
 
-A JSON line may also be a whole dialogue: ``dialogue_id`` (optional) and ``turns``, a
-list of objects with ``speaker``, ``text`` and, optionally, ``given``. Other columns and
-keys are not read.
+Columns are parted by commas, semicolons or tabs, and may have other names
+(`SourceFile.columns`). A JSON object may also be a whole dialogue: ``dialogue_id``
+(optional) and ``turns``, a list of objects with ``speaker``, ``text`` and, optionally,
+``given``. Other columns and keys are not read.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from parlai_ext.data.source_file import (
     first_record,
     id_value,
     is_utf8,
-    json_records,
     list_value,
+    numbered_records,
     text_value,
 )
 from parlai_ext.files.csv_file import (
@@ -42,6 +43,8 @@ from parlai_ext.files.csv_file import (
 )
 
 NEEDED = ('dialogue_id', 'speaker', 'text')
+COLUMNS = (*NEEDED, 'turn', 'given')
+DELIMITERS = ',;\t'
 HEADER = 2000  # characters of a first line that may be a header
 TRUE = ('true', '1', 'yes')
 FALSE = ('false', '0', 'no', '')
@@ -89,9 +92,24 @@ def looks_like_csv(source: SourceFile) -> bool:
     """
     Return True if the first line names the columns.
     """
+    wanted = {source.column('speaker'), source.column('text')}
+    return wanted <= _header_cells(source, _delimiter(source))
+
+
+def _header_cells(source: SourceFile, delimiter: str) -> set[str]:
     first = source.lines[0] if source.lines else ''
-    header = first[:HEADER].replace('"', '').split(',')
-    return {'speaker', 'text'} <= {cell.strip() for cell in header}
+    header = first[:HEADER].replace('"', '').split(delimiter)
+    return {cell.strip() for cell in header}
+
+
+def _delimiter(source: SourceFile) -> str:
+    """
+    Return what parts the columns of a CSV file: that by which the first line has most
+    of the needed ones, or else most columns.
+    """
+    needed = set(map(source.column, NEEDED))
+    cells = {delimiter: _header_cells(source, delimiter) for delimiter in DELIMITERS}
+    return max(cells, key=lambda d: (len(needed & cells[d]), len(cells[d])))
 
 
 def looks_like_json(source: SourceFile) -> bool:
@@ -99,7 +117,8 @@ def looks_like_json(source: SourceFile) -> bool:
     Return True if the first record is a turn or a dialogue.
     """
     record = first_record(source)
-    return 'turns' in record or {'speaker', 'text'} <= set(record)
+    wanted = {source.column('speaker'), source.column('text')}
+    return 'turns' in record or wanted <= set(record)
 
 
 def read_csv(source: SourceFile) -> Iterator[SourceDialogue]:
@@ -114,7 +133,7 @@ def read_csv(source: SourceFile) -> Iterator[SourceDialogue]:
 
 def read_json(source: SourceFile) -> Iterator[SourceDialogue]:
     """
-    Yield the dialogues of JSON lines: rows, or whole dialogues.
+    Yield the dialogues of JSON objects: rows, or whole dialogues.
     """
     if 'turns' not in first_record(source):
         yield from _joined(source, _json_rows(source))
@@ -122,10 +141,11 @@ def read_json(source: SourceFile) -> Iterator[SourceDialogue]:
 
     def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
         turns = tuple(
-            _turn(turn, number, f'turn {turn_number}')
+            _turn(source, turn, number, f'turn {turn_number}')
             for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
         )
-        return SourceDialogue(source.file, number, turns, id_value(record))
+        name = id_value(record, source.column('dialogue_id'))
+        return SourceDialogue(source.file, number, turns, name)
 
     yield from dialogues_of_records(source, dialogue)
 
@@ -182,79 +202,85 @@ def _csv_rows(source: SourceFile) -> Iterator[DialogueRow]:
 
     :raises BadRecord: for a wrong header.
     """
-    rows = split_rows(source.lines)
+    delimiter = _delimiter(source)
+    rows = split_rows(source.lines, delimiter)
     try:
         line, header = next(rows, (1, []))
-        places = column_places(header, NEEDED, line=line)
+        places = column_places(header, [*map(source.column, NEEDED)], line=line)
     except CsvProblem as problem:
-        raise BadRecord(str(problem), problem.line) from None
+        hint = '--columns dialogue_id=NAME,… for columns of other names'
+        raise BadRecord(f'{problem}; {hint}', problem.line) from None
     try:
         for line, cells in rows:
-            yield _csv_row(source, line, header, places, cells)
+            wrong = None if all(map(is_utf8, cells)) else NOT_UTF8
+            if wrong := wrong or width_problem(cells, header, delimiter):
+                yield DialogueRow(line, problem=source.problem(line, wrong))
+            else:
+                named = {name: cells[place] for name, place in places.items()}
+                yield _csv_row(source, line, named)
     except CsvProblem as problem:
         text = f'{problem}; the rest of the file cannot be read'
         yield DialogueRow(problem.line, problem=source.problem(problem.line, text))
 
 
-def _csv_row(
-    source: SourceFile,
-    line: int,
-    header: list[str],
-    places: Mapping[str, int],
-    cells: list[str],
-) -> DialogueRow:
+def _csv_row(source: SourceFile, line: int, record: Mapping[str, str]) -> DialogueRow:
     """
     Return the row of a CSV line, or a row that holds the problem with it.
     """
-    wrong = None if all(map(is_utf8, cells)) else NOT_UTF8
-    if wrong := wrong or width_problem(cells, header):
-        return DialogueRow(line, problem=source.problem(line, wrong))
-    record = {name: cells[place] for name, place in places.items()}
-    name = record['dialogue_id'].strip()
+    key, text = source.column('dialogue_id'), source.column('text')
+    name = record[key].strip()
     if not name:
         return DialogueRow(
-            line, problem=source.problem(line, 'column dialogue_id: is empty')
+            line, problem=source.problem(line, f'column {key}: is empty')
         )
-    given = {k: v for k, v in record.items() if v != '' or k == 'text'}
+    given = {k: v for k, v in record.items() if v != '' or k == text}
     return _row(source, line, name, given)
 
 
 def _json_rows(source: SourceFile) -> Iterator[DialogueRow]:
     """
-    Yield a row for each JSON line; a line that cannot be one yields its problem.
+    Yield a row for each JSON object; what cannot be one yields its problem.
     """
-    for number, record in json_records(source):
+    key = source.column('dialogue_id')
+    for number, place, record in numbered_records(source):
         try:
             if isinstance(record, BadRecord):
                 raise record
-            name = id_value(record)
+            name = id_value(record, key)
             if name is None:
-                raise BadRecord("'dialogue_id' is missing")
+                raise BadRecord(f'{key!r} is missing')
         except BadRecord as error:
-            yield DialogueRow(number, problem=source.problem(number, str(error)))
+            problem = source.problem(number, f'{place}{error}')
+            yield DialogueRow(number, problem=problem)
         else:
-            yield _row(source, number, name, record)
+            yield _row(source, number, name, record, place.rstrip(': ') or 'the row')
 
 
 def _row(
-    source: SourceFile, line: int, name: str, record: Mapping[str, Any]
+    source: SourceFile,
+    line: int,
+    name: str,
+    record: Mapping[str, Any],
+    where: str = 'the row',
 ) -> DialogueRow:
     """
     Return the row of a record, or a row that holds the problem with it.
     """
     try:
-        turn = _turn(record, line, 'the row')
-        return DialogueRow(line, name, turn, _turn_number(record.get('turn')))
+        turn = _turn(source, record, line, where)
+        number = _turn_number(record.get(source.column('turn')))
+        return DialogueRow(line, name, turn, number)
     except BadRecord as error:
         return DialogueRow(line, name, problem=source.problem(line, str(error)))
 
 
-def _turn(record: Any, line: int, where: str) -> SourceTurn:
-    speaker = text_value(record, 'speaker', where).strip()
-    text = text_value(record, 'text', where)
-    given = str(record.get('given') or '').strip().casefold()
+def _turn(source: SourceFile, record: Any, line: int, where: str) -> SourceTurn:
+    speaker = text_value(record, source.column('speaker'), where).strip()
+    text = text_value(record, source.column('text'), where)
+    key = source.column('given')
+    given = str(record.get(key) or '').strip().casefold()
     if given not in TRUE + FALSE:
-        raise BadRecord(f"{where}: 'given' is true or false, not {brief(given)}")
+        raise BadRecord(f'{where}: {key!r} is true or false, not {brief(given)}')
     return SourceTurn(speaker, text, line, given in TRUE)
 
 

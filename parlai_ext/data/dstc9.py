@@ -8,19 +8,16 @@ bot is called ``System``, so it is given the name of its file.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
 from parlai_ext.data.source_file import (
-    NOT_UTF8,
     BadRecord,
     SourceDialogue,
     SourceFile,
     SourceTurn,
     brief,
-    is_utf8,
 )
 
 HUMAN, BOT = 'User', 'System'
@@ -65,18 +62,9 @@ def _ratings(source: SourceFile) -> list[Any]:
     """
     Return the objects of the file.
     """
-    for number, line in enumerate(source.lines, 1):
-        if not is_utf8(line):
-            raise BadRecord(NOT_UTF8, number)
-    try:
-        ratings = json.loads('\n'.join(source.lines))
-    except json.JSONDecodeError as error:
-        raise BadRecord(f'not JSON ({error.msg})', error.lineno) from None
-    except RecursionError:
-        raise BadRecord('not JSON that can be read') from None
-    if not isinstance(ratings, list) or not ratings:
+    if not source.document:
         raise BadRecord("a JSON list of objects with 'context' is expected")
-    return ratings
+    return source.document
 
 
 def _context(numbered: tuple[int, Any]) -> Any:

@@ -4,7 +4,7 @@ Finds the files of dialogues and tells their format.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
@@ -13,6 +13,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.data import chatmatch_logs as chatmatch
 from parlai_ext.data import dialogue_rows as rows
 from parlai_ext.data import dstc9, parlai_conversations, spot_the_bot
+from parlai_ext.data.chat_messages import OPENAI, SHAREGPT
 from parlai_ext.data.source_file import Reader, SourceFile, brief
 
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt')
@@ -22,11 +23,13 @@ SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt')
 class Format:
     """
     How to read a format. `self_chats`: ``NAME_1`` and ``NAME_2`` are one system in it.
+    `columns`: its columns or keys may have other names.
     """
 
     read: Reader
     looks_like: Callable[[SourceFile], bool]
     self_chats: bool = False
+    columns: bool = False
 
 
 # the first that fits is taken, so the logs of ChatMatch, which fit almost any text,
@@ -36,8 +39,10 @@ FORMATS = {
         parlai_conversations.read, parlai_conversations.looks_like, self_chats=True
     ),
     'spot_the_bot': Format(spot_the_bot.read, spot_the_bot.looks_like),
-    'jsonl': Format(rows.read_json, rows.looks_like_json),
-    'csv': Format(rows.read_csv, rows.looks_like_csv),
+    'openai': Format(OPENAI.read, OPENAI.looks_like),
+    'sharegpt': Format(SHAREGPT.read, SHAREGPT.looks_like),
+    'jsonl': Format(rows.read_json, rows.looks_like_json, columns=True),
+    'csv': Format(rows.read_csv, rows.looks_like_csv, columns=True),
     'dstc9': Format(dstc9.read, dstc9.looks_like),
     'chatmatch': Format(chatmatch.read, chatmatch.looks_like, self_chats=True),
 }
@@ -94,7 +99,7 @@ def detect_format(source: SourceFile, before: str | None = None) -> str:
     :raises UserError: when there is none either.
     """
     for name, form in FORMATS.items():
-        if form.looks_like(source):
+        if (form.columns or not source.columns) and form.looks_like(source):
             return name
     if before is not None:
         return before
@@ -105,24 +110,33 @@ def detect_format(source: SourceFile, before: str | None = None) -> str:
         return 'csv'  # whose reader says what is wrong with the header
     raise UserError(
         f'{source.file}: no dialogues in a known format; its first line is '
-        f'{brief(first)}; formats (--format): {", ".join(FORMATS)}'
+        f'{brief(first)}; formats (--format): {", ".join(FORMATS)}; --columns names '
+        'the columns of a table'
     )
 
 
 def read_sources(
-    paths: Sequence[Path], wanted: str | None
+    paths: Sequence[Path],
+    wanted: str | None,
+    columns: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, SourceFile]]:
     """
     Yield the files, one at a time in memory, each with the format that all have.
 
+    :param columns: the files' own names of columns or keys, by ours.
     :raises UserError: for an unknown format, or files of two.
     """
     if wanted is not None and wanted not in FORMATS:
         raise UserError(f'--format {wanted}: {nearest(wanted, FORMATS)}')
     first: tuple[str, str] | None = None
     for path in paths:
-        source = SourceFile.from_path(path)
+        source = SourceFile.from_path(path, columns)
         name = wanted or detect_format(source, first[0] if first else None)
+        if columns and not FORMATS[name].columns:
+            with_columns = [key for key, form in FORMATS.items() if form.columns]
+            raise UserError(
+                f'--columns: for the formats {" and ".join(with_columns)}, not {name}'
+            )
         if first is not None and first[0] != name:
             raise UserError(
                 f'{first[1]} looks like {first[0]}, {source.file} like {name}: '

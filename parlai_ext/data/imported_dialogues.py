@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -80,6 +80,7 @@ def read_imports(
     *,
     self_chats: bool | None = None,
     skip_bad_rows: bool | None = False,
+    columns: Mapping[str, str] | None = None,
     progress: bool = True,
 ) -> ImportedDialogues:
     """
@@ -89,6 +90,7 @@ def read_imports(
     :param self_chats: replaces the convention of the format.
     :param skip_bad_rows: leave out what cannot be read instead of stopping there;
         `None` where a user cannot ask for that.
+    :param columns: the files' own names of columns or keys, by ours.
     :raises UserError: for the first bad row, for names that cannot be told apart, and
         when nothing is left.
     """
@@ -96,7 +98,7 @@ def read_imports(
     ids: dict[str, ImportedDialogue] = {}
     self_chat_files: list[SourceFile] = []
     with bar_of('read', None, progress, delay=1) as bar:
-        for imports.format, source in read_sources(paths, wanted):
+        for imports.format, source in read_sources(paths, wanted, columns):
             form = FORMATS[imports.format]
             file_rules = replace(
                 rules, self_chats=form.self_chats if self_chats is None else self_chats

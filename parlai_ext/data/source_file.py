@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from parlai_ext.files.text_file import utf8_bytes
 
 BOM = b'\xef\xbb\xbf'
 NOT_UTF8 = 'not UTF-8 text'
@@ -83,22 +86,56 @@ class SourceDialogue:
 class SourceFile:
     """
     A file's text, one entry a line. Bytes that are not UTF-8 are lone surrogates.
+
+    :param columns: what the file calls a column or key of ours, where it has another
+        name.
     """
 
     file: str
     stem: str
     lines: tuple[str, ...]
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def from_path(cls, path: Path) -> SourceFile:
+    def from_path(
+        cls, path: Path, columns: Mapping[str, str] | None = None
+    ) -> SourceFile:
         """
         Read a file. Only the line feed ends a line; a byte order mark and the carriage
         return before a line feed are dropped.
+
+        :raises UserError: for UTF-16 that cannot be read.
         """
-        data = path.read_bytes().removeprefix(BOM)
+        data = utf8_bytes(path.read_bytes(), path).removeprefix(BOM)
         text = data.decode('utf-8', 'surrogateescape')
         lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
-        return cls(str(path), path.stem, lines)
+        return cls(str(path), path.stem, lines, columns or {})
+
+    def column(self, name: str) -> str:
+        """
+        Return what the file calls a column or key.
+        """
+        return self.columns.get(name, name)
+
+    @cached_property
+    def document(self) -> list[Any] | None:
+        """
+        The records of a file that is one JSON document: the items of a list, or a
+        single object over several lines; `None` for any other file.
+
+        :raises BadRecord: for a list that cannot be read.
+        """
+        first = next((line for line in self.lines if line.strip()), '').lstrip()
+        is_list = first.startswith('[')
+        if not is_list and (not first.startswith('{') or is_json_object(first)):
+            return None
+        try:
+            value = _parsed_lines(self.lines)
+        except BadRecord:
+            if is_list:
+                raise
+            return None
+        return value if isinstance(value, list) else [value]
 
     def problem(self, line: int, text: str) -> Problem:
         """
@@ -132,6 +169,49 @@ def brief(value: Any) -> str:
     return ascii(text) if len(text) <= 40 else ascii(text[:40]) + '…'
 
 
+def _parsed_lines(lines: tuple[str, ...]) -> Any:
+    """
+    Return the JSON value that all lines make.
+    """
+    for number, line in enumerate(lines, 1):
+        if not is_utf8(line):
+            raise BadRecord(NOT_UTF8, number)
+    try:
+        return json.loads('\n'.join(lines))
+    except json.JSONDecodeError as error:
+        raise BadRecord(f'not JSON ({error.msg})', error.lineno) from None
+    except (ValueError, RecursionError):
+        raise BadRecord('not JSON that can be read') from None
+
+
+def is_json_object(line: str) -> bool:
+    """
+    True if a line is a whole JSON object.
+    """
+    return not isinstance(_json_record(line), BadRecord)
+
+
+def numbered_records(
+    source: SourceFile,
+) -> Iterator[tuple[int, str, Mapping[str, Any] | BadRecord]]:
+    """
+    Yield each JSON object of a file, or what is wrong with it, with its line and, in a
+    JSON document, its place (``object 3: ``).
+    """
+    try:
+        document = source.document
+    except BadRecord as error:
+        yield error.line, '', error
+        return
+    if document is None:
+        yield from ((number, '', record) for number, record in json_records(source))
+        return
+    for number, value in enumerate(document, 1):
+        if not isinstance(value, dict):
+            value = BadRecord(f'a JSON object is expected, not {brief(value)}')
+        yield 1, f'object {number}: ', value
+
+
 def json_records(
     source: SourceFile,
 ) -> Iterator[tuple[int, Mapping[str, Any] | BadRecord]]:
@@ -163,22 +243,23 @@ def dialogues_of_records(
     dialogue: Callable[[int, Mapping[str, Any]], SourceDialogue],
 ) -> Iterator[SourceDialogue]:
     """
-    Yield the dialogue that ``dialogue(line, record)`` makes of each JSON line.
+    Yield the dialogue that ``dialogue(line, record)`` makes of each JSON line, or of
+    each object of a JSON document.
     """
-    for number, record in json_records(source):
+    for number, place, record in numbered_records(source):
         try:
             if isinstance(record, BadRecord):
                 raise record
-            yield dialogue(number, record)
+            yield replace(dialogue(number, record), place=place)
         except BadRecord as error:
-            yield source.unreadable(number, str(error))
+            yield source.unreadable(number, f'{place}{error}')
 
 
 def first_record(source: SourceFile) -> Mapping[str, Any]:
     """
     Return the first readable record near the start of a file, or an empty one.
     """
-    for _, record in islice(json_records(source), RECORDS_TO_TRY):
+    for _, _, record in islice(numbered_records(source), RECORDS_TO_TRY):
         if not isinstance(record, BadRecord):
             return record
     return {}

@@ -34,7 +34,7 @@ class CsvProblem(Exception):
         self.line = line
 
 
-def split_rows(lines: Iterable[str]) -> Iterator[CsvRow]:
+def split_rows(lines: Iterable[str], delimiter: str = ',') -> Iterator[CsvRow]:
     """
     Yield line number and cells of each row that is not empty, by RFC 4180.
 
@@ -42,7 +42,8 @@ def split_rows(lines: Iterable[str]) -> Iterator[CsvRow]:
     :raises CsvProblem: at a row that breaks the rules of quoting; where the next row
         begins is not known then.
     """
-    reader = csv.reader((line + '\n' for line in lines), strict=True)
+    ended = (line + '\n' for line in lines)
+    reader = csv.reader(ended, delimiter=delimiter, strict=True)
     lines_read = 0
     try:
         for cells in reader:
@@ -80,14 +81,17 @@ def column_places(
     return {name: index for index, name in enumerate(names) if name}
 
 
-def width_problem(cells: Sequence[str], header: Sequence[str]) -> str | None:
+def width_problem(
+    cells: Sequence[str], header: Sequence[str], delimiter: str = ','
+) -> str | None:
     """
     Return what is wrong with the number of cells of a row.
     """
     if len(cells) == len(header):
         return None
     counts = f'{len(cells)} cells where the header has {len(header)}'
-    return f'{counts}; a cell with commas is put in quotes'
+    what = {',': 'commas', ';': 'semicolons'}.get(delimiter, 'tabs')
+    return f'{counts}; a cell with {what} is put in quotes'
 
 
 def read_csv(

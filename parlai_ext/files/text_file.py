@@ -1,23 +1,48 @@
 """
-A user's text file, read as UTF-8.
+A user's text file, read as UTF-8, or as UTF-16 where it says so.
 """
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def utf8_bytes(data: bytes, path: str | Path) -> bytes:
+    """
+    Return the text of a file as UTF-8: what begins with the byte order mark of UTF-16
+    is converted, all else is returned as it is.
+
+    :param path: what messages call the file.
+    :raises UserError: for UTF-16 that is damaged, or that has no byte order mark.
+    """
+    if data.startswith(UTF_16_MARKS):
+        try:
+            return data.decode('utf-16').encode('utf-8')
+        except UnicodeDecodeError as error:
+            raise UserError(f'{path}: damaged UTF-16 text ({error.reason})') from None
+    even, odd = data[0:4:2], data[1:4:2]
+    if (even == b'\0\0') != (odd == b'\0\0'):  # as letters of ASCII have it
+        raise UserError(
+            f'{path}: this seems to be UTF-16 without a byte order mark; save it as '
+            'UTF-8'
+        )
+    return data
+
 
 def read_utf8(path: str | Path, called: str = '') -> str:
     """
-    Return the text of a file, a byte order mark left out.
+    Return the text of a file in UTF-8 or UTF-16, a byte order mark left out.
 
     :param called: what messages say before its path.
     :raises UserError: names the file, and the first line that is not UTF-8.
     """
     try:
-        return Path(path).read_bytes().decode('utf-8-sig')
+        return utf8_bytes(Path(path).read_bytes(), path).decode('utf-8-sig')
     except OSError as e:
         raise UserError(f'{called}{path}: {e.strerror}') from None
     except UnicodeDecodeError as e:

@@ -65,8 +65,12 @@ CSVS = {
         "x.csv:1: column 'speaker' is missing; did you mean 'spkr'",
     ),
     'semicolons': (
-        'dialogue_id;speaker;text\n1;A;hi\n',
-        "x.csv:1: column 'dialogue_id' is missing; the header is",
+        'dialogue_id;spkr;text\n1;A;hi\n',
+        "x.csv:1: column 'speaker' is missing; did you mean 'spkr'",
+    ),
+    'cells by semicolons': (
+        'dialogue_id;speaker;text\n1;A;hi\n1;B;yes;no\n',
+        'x.csv:3: 4 cells where the header has 3; a cell with semicolons',
     ),
     'no column': ('speaker,text\nA,hi\n', "x.csv:1: column 'dialogue_id' is missing"),
     'column twice': (
@@ -118,6 +122,31 @@ JSONS = {
     'silent': (
         '[{"context": "User: hi\\nSystem: \\n"}]',
         "x.jsonl:1: object 1: an empty turn of 'x'",
+    ),
+    'a message without a role': (
+        '{"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}',
+        "x.jsonl:1: message 2: 'role' is missing",
+    ),
+    'a tool': (
+        '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", '
+        '"content": "b"}, {"role": "tool", "content": "c"}]}',
+        "x.jsonl:1: a third speaker, 'tool'",
+    ),
+    'a call of a tool': (
+        '{"messages": [{"role": "assistant", "content": null}]}',
+        "x.jsonl:1: message 1: 'content' is missing",
+    ),
+    'a picture': (
+        '[{"role": "user", "content": [{"type": "image_url"}]}]',
+        "x.jsonl:1: message 1: 'content' has a part that is no text",
+    ),
+    'an object of a list': (
+        '[{"conversations": [{"from": "gpt", "value": "a"}]}, 7]',
+        'x.jsonl:1: object 1: one turn only',
+    ),
+    'a list cut off': (
+        '[{"conversations": [\n{"from": "gpt", "value": "a"}',
+        'x.jsonl:2: not JSON',
     ),
     'no turns': ('{"turns": []}', 'x.jsonl:1: no turns: the dialogue is empty'),
     'deep': ('{"dialog": ' + '[' * 99999, 'x.jsonl: no dialogues in a known format'),
@@ -201,6 +230,10 @@ OPTIONS = [
     ({'rename': ['A=C', 'A=D']}, "--rename: 'A' is given two names"),
     ({'rename': ['Z=C']}, '--rename Z=C: '),
     ({'humans': 'Z'}, '--humans Z: no speaker has this name'),
+    ({'columns': 'speaker'}, '--columns speaker: OURS=THEIRS is expected'),
+    ({'columns': 'speker=a'}, "--columns speker=a: did you mean 'speaker'"),
+    ({'columns': 'text=a,text=b'}, "--columns: 'text' is given two names"),
+    ({'columns': 'text=a', 'format': 'chatmatch'}, '--columns: for the formats '),
     ({'dialogues': None}, '--dialogues is needed'),
     ({'run_dir': None}, '--run-dir is needed'),
 ]

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
@@ -236,3 +237,112 @@ def test_a_pattern_and_a_folder_name_a_file_once(tmp_path):
     written(tmp_path, 'a.txt', LOG)
     given = [str(tmp_path), str(tmp_path / '*.txt')]
     assert len(find_files(given)) == 1
+
+
+# ---- chat logs as messages
+
+MESSAGES = [
+    {'role': 'system', 'content': 'Be kind.'},
+    {'role': 'user', 'content': 'hi: there'},
+    {'role': 'assistant', 'content': 'hello'},
+    {'role': 'user', 'content': [{'type': 'text', 'text': 'bye'}]},
+]
+SHAREGPT = [
+    {'from': 'human', 'value': 'hi: there'},
+    {'from': 'gpt', 'value': 'hello'},
+    {'from': 'human', 'value': 'bye'},
+]
+
+
+def by(person, system):
+    return [(person if name == 'B' else system, text) for name, text in TALK]
+
+
+@pytest.mark.parametrize(
+    'record, person, system',
+    [
+        ({'messages': MESSAGES}, 'user', 'assistant'),
+        ({'messages': MESSAGES, 'model': 'smol-1'}, 'user', 'smol-1'),
+        ({'conversation': MESSAGES}, 'user', 'assistant'),
+        ({'conversations': MESSAGES}, 'user', 'assistant'),
+        ({'conversations': SHAREGPT}, 'human', 'gpt'),
+        ({'conversations': SHAREGPT, 'model': 'smol-1'}, 'human', 'smol-1'),
+    ],
+)
+@pytest.mark.parametrize('form', ['lines', 'list', 'indented'])
+def test_a_list_of_messages_is_a_dialogue(record, person, system, form, tmp_path):
+    records = [{**record, 'id': f'd{i}'} for i in range(2)]
+    text = {
+        'lines': '\n'.join(map(json.dumps, records)),
+        'list': json.dumps(records),
+        'indented': json.dumps(records, indent=2),
+    }[form]
+    path = written(tmp_path, 'x.json', text)
+    assert told(path) == [(person, system, by(person, system))] * 2
+    imports = read_imports([path], None, ImportRules(), progress=False)
+    assert [d.id for d in imports.dialogues] == ['d0', 'd1']
+    assert imports.humans == {person}
+
+
+@pytest.mark.parametrize('value', [MESSAGES, {'messages': MESSAGES}])
+def test_a_file_may_be_one_dialogue(value, tmp_path):
+    path = written(tmp_path, 'x.json', json.dumps(value, indent=1))
+    assert told(path) == [('user', 'assistant', by('user', 'assistant'))]
+
+
+# ---- tables with other names, separators and encodings
+
+ROWS = [('7', *turn) for turn in TALK]
+
+
+@pytest.mark.parametrize('separator', [',', ';', '\t'])
+def test_what_parts_the_columns_is_recognised(separator, tmp_path):
+    rows = [('dialogue_id', 'speaker', 'text'), *ROWS, ('7', 'A', f'"a{separator}b"')]
+    text = '\n'.join(separator.join(row) for row in rows)
+    turns = [*TALK, ('A', f'a{separator}b')]
+    assert told(written(tmp_path, 'x.csv', text)) == [('B', 'A', turns)]
+
+
+THEIRS = {'dialogue_id': 'conversation_id', 'speaker': 'role', 'text': 'content'}
+
+
+@pytest.mark.parametrize('form', ['csv', 'lines', 'list'])
+def test_columns_may_have_other_names(form, tmp_path):
+    rows = [dict(zip(THEIRS.values(), row, strict=True)) for row in ROWS]
+    text = {
+        'csv': '\n'.join(map(','.join, [THEIRS.values(), *ROWS])),
+        'lines': '\n'.join(map(json.dumps, rows)),
+        'list': json.dumps(rows),
+    }[form]
+    path = written(tmp_path, 'x.csv' if form == 'csv' else 'x.json', text)
+    assert told(path, columns=THEIRS) == [('B', 'A', TALK)]
+
+
+def test_errors_name_the_columns_of_the_file(tmp_path):
+    path = written(tmp_path, 'x.csv', 'conversation_id,role,content\n1,,a\n')
+    with pytest.raises(UserError, match=r"x\.csv:2: the row: 'role' is missing"):
+        told(path, columns=THEIRS)
+    with pytest.raises(UserError, match=r"x\.csv:1: column 'dialogue_id' .*--columns"):
+        told(path)
+
+
+@pytest.mark.parametrize('encoding', ['utf-16', 'utf-16-le', 'utf-16-be'])
+def test_utf_16_is_recognised_by_its_byte_order_mark(encoding, tmp_path):
+    mark = '' if encoding == 'utf-16' else '\ufeff'  # Python writes it there
+    log = LOG.replace('hello', 'grüß\u2028dich')
+    path = written(tmp_path, 'x.txt', f'{mark}{log}'.encode(encoding))
+    [(_, _, turns)] = told(path)
+    assert [text for _, text in turns] == ['hi: there', 'grüß\u2028dich', 'bye']
+
+
+@pytest.mark.parametrize(
+    'data, words',
+    [
+        (LOG.encode('utf-16-le'), 'UTF-16 without a byte order mark'),
+        (LOG.encode('utf-16-be'), 'UTF-16 without a byte order mark'),
+        (LOG.encode('utf-16')[:-1], 'damaged UTF-16'),
+    ],
+)
+def test_other_utf_16_is_named(data, words, tmp_path):
+    with pytest.raises(UserError, match=f'x.txt: .*{words}'):
+        told(written(tmp_path, 'x.txt', data))

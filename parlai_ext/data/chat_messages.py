@@ -1,0 +1,120 @@
+"""
+Chat logs as lists of messages: OpenAI's ``messages`` and ShareGPT's ``conversations``.
+
+    {"messages": [{"role": "user", "content": "Hi!"},
+                  {"role": "assistant", "content": "Hello."}], "model": "some-model"}
+    {"id": "7", "conversations": [{"from": "human", "value": "Hi!"},
+                                  {"from": "gpt", "value": "Hello."}]}
+
+as JSON lines or in one JSON list; a file may also be one list of OpenAI's messages.
+Instructions (``system``) are no turns. Users are people. A system is called by the
+record's ``model``, or else by its role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from parlai_ext.data.source_file import (
+    BadRecord,
+    SourceDialogue,
+    SourceFile,
+    SourceTurn,
+    brief,
+    dialogues_of_records,
+    first_record,
+    id_value,
+    list_value,
+    text_value,
+)
+
+IDS = ('dialogue_id', 'conversation_id', 'id')
+PEOPLE = frozenset({'user', 'human'})
+INSTRUCTIONS = ('system', 'developer')
+ASSISTANT = ('assistant', 'gpt')  # what the role of the one system is called
+
+
+@dataclass(frozen=True)
+class MessageFormat:
+    """
+    The keys of a format: those that may hold the list of messages, and those of a
+    message that hold its role and its text.
+    """
+
+    lists: tuple[str, ...]
+    role: str
+    text: str
+
+    def looks_like(self, source: SourceFile) -> bool:
+        """
+        True if the first record holds a list of messages, or is a message.
+        """
+        record = first_record(source)
+        messages = [message for key in self.lists for message in _items(record, key)]
+        if messages:
+            return self._is_message(messages[0])
+        return any(key in record for key in self.lists[:1]) or (
+            self._is_message(record) and source.document is not None
+        )
+
+    def read(self, source: SourceFile) -> Iterator[SourceDialogue]:
+        """
+        Yield the dialogues of a file.
+        """
+        if self._is_message(first_record(source)) and source.document is not None:
+            whole = {self.lists[0]: source.document}
+            try:
+                yield self._dialogue(source, 1, whole)
+            except BadRecord as error:
+                yield source.unreadable(1, str(error))
+            return
+        yield from dialogues_of_records(
+            source, lambda number, record: self._dialogue(source, number, record)
+        )
+
+    def _is_message(self, record: Any) -> bool:
+        return isinstance(record, Mapping) and {self.role, self.text} <= set(record)
+
+    def _dialogue(
+        self, source: SourceFile, line: int, record: Mapping[str, Any]
+    ) -> SourceDialogue:
+        key = next((key for key in self.lists if key in record), self.lists[0])
+        model = record.get('model')
+        turns = []
+        for number, message in enumerate(list_value(record, key), 1):
+            where = f'message {number}'
+            role = text_value(message, self.role, where).strip()
+            if role in INSTRUCTIONS:
+                continue
+            text = _text(message, self.text, where)
+            is_named = role in ASSISTANT and isinstance(model, str) and model.strip()
+            turns.append(SourceTurn(model.strip() if is_named else role, text, line))
+        ids = (id_value(record, key) for key in IDS)
+        name = next((name for name in ids if name is not None), None)
+        return SourceDialogue(source.file, line, tuple(turns), name, PEOPLE)
+
+
+def _items(record: Mapping[str, Any], key: str) -> list[Any]:
+    value = record.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _text(message: Mapping[str, Any], key: str, where: str) -> str:
+    """
+    Return the text of a message; a list of parts must hold texts only.
+    """
+    parts = message.get(key)
+    if not isinstance(parts, list):
+        return text_value(message, key, where)
+    for part in parts:
+        if not isinstance(part, Mapping) or part.get('type') != 'text':
+            raise BadRecord(
+                f'{where}: {key!r} has a part that is no text: {brief(part)}'
+            )
+    return '\n'.join(text_value(part, 'text', where) for part in parts)
+
+
+OPENAI = MessageFormat(('messages', 'conversation', 'conversations'), 'role', 'content')
+SHAREGPT = MessageFormat(('conversations',), 'from', 'value')
