@@ -160,6 +160,8 @@ class JudgeCheck:
 
         :param dimension: a dimension of the scores, or the name of a rating by games.
         """
+        if dimension not in self.dimensions and len(self.dimensions) == 1:
+            return next(iter(self.dimensions.values()))  # games in one dimension
         return self.dimensions.get(dimension, self.tournament)
 
 

@@ -116,10 +116,16 @@ def test_a_record_comes_back_from_its_file_as_it_was():
 
 
 def test_a_rating_by_games_has_the_check_of_games():
-    one, games = (DimensionCheck(name, 'pass', (), ()) for name in ('D', 'games'))
-    check = JudgeCheck('s', 0, 0, None, 0, 0.0, {'D': one}, tournament=games)
+    one, two, games = (DimensionCheck(name, 'pass', (), ()) for name in ('D', 'E', 'G'))
+    both = {'D': one, 'E': two}
+    check = JudgeCheck('s', 0, 0, None, 0, 0.0, both, tournament=games)
     assert check.check_of('D') is one
     assert check.check_of('Overall') is games
+
+
+def test_a_rating_by_games_in_one_dimension_has_the_check_of_that_dimension():
+    one = DimensionCheck('D', 'pass', (), ())
+    assert JudgeCheck('s', 0, 0, None, 0, 0.0, {'D': one}).check_of('Overall') is one
 
 
 def test_the_docs_show_the_pass_mark_of_every_kind():
