@@ -76,6 +76,11 @@ class ImportDialogues(Command):
             '--skip-bad-rows', **SWITCH, help='leave out and count what cannot be read'
         )
         add_dialogue_options(parser)
+        parser.add_argument(
+            '--scorer',
+            metavar='NAME',
+            help='the scorer of the run (default: composite; fed with --followups)',
+        )
         add_options(parser, '--config', '--judge-model-file', '--followups')
 
     def run(self) -> ImportReport:
@@ -199,11 +204,18 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
     Return the protocol by which the dialogues are scored and ranked.
     """
     from parlai_ext.core.protocol import Protocol
-    from parlai_ext.scoring.registry import load_protocol_file
+    from parlai_ext.scoring.registry import DEFAULT, find_scorer, load_protocol_file
     from parlai_ext.store.imported import NAME
 
-    scorer: dict[str, Any] = {'name': 'fed', 'judge_model_file': JUDGE}
-    scorer['followups'] = 'default'
+    if opt['scorer'] and opt['config']:
+        raise UserError('--scorer and --config: each names a scorer; give one of them')
+
+    # follow-ups are FED's alone, so that naming them names it
+    named = opt['scorer'] or ('fed' if opt['followups'] else DEFAULT)
+    find_scorer(named)
+    scorer: dict[str, Any] = {'name': named}
+    if named == 'fed':
+        scorer |= {'judge_model_file': JUDGE, 'followups': 'default'}
     ranking: Mapping[str, Any] = {}
     if opt['config']:
         protocol = load_protocol_file(opt['config']).protocol

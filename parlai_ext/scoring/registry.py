@@ -13,6 +13,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,11 @@ SCORERS = {
     'chatmatch': 'parlai_ext.scoring.chatmatch.scorer:ChatMatch',
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
+    'composite': 'parlai_ext.scoring.composite:Composite',
+    'prompted': 'parlai_ext.scoring.prompted:Prompted',
 }
-DEFAULT = 'fed'
+DEFAULT = 'composite'  # of imports, and of protocol files that name none
+UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer
 FLAGS_OF = 'fed'  # the scorer whose options are flags of commands
 OPTION = '--scorer-option'
 
@@ -69,11 +73,11 @@ def scorer_class(
     section: Mapping[str, Any], *, named_by_user: bool = False
 ) -> type[Scorer]:
     """
-    Return the scorer class of a ``scorer:`` section, the default one without a name.
+    Return the scorer class of a ``scorer:`` section; one without a name is FED's.
 
     :raises UserError: as `find_scorer`.
     """
-    return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
+    return find_scorer(section.get('name') or UNNAMED, named_by_user=named_by_user)
 
 
 def outside_scorer(name: str) -> type[Scorer]:
@@ -123,7 +127,7 @@ def scorer_section(
     :raises UserError: for a flag of another scorer's option.
     """
     opt = opt or {}
-    name = str(section.get('name') or DEFAULT)
+    name = str(section.get('name') or UNNAMED)
     pairs = opt.get('scorer_option') or ()
     if is_outside(name) and not pairs and not named_by_user:
         return dict(section)
@@ -150,7 +154,8 @@ def load_protocol_file(
     Return the protocol in a file, by shipped name or by path, its scorer's options
     checked.
 
-    The user passes the file, so that it may name a scorer from outside the package.
+    A file that names no scorer gets the default one. The user passes the file, so that
+    it may name a scorer from outside the package.
 
     :param overrides: options of the command line, which replace keys of the file.
     :raises UserError: names file, line and key of the first mistake.
@@ -160,7 +165,11 @@ def load_protocol_file(
         cls: type = find_scorer(name or DEFAULT, named_by_user=True).options_class
         return cls
 
-    return protocol_file.load_protocol_file(name_or_path, overrides, scorer_options)
+    read = protocol_file.load_protocol_file(name_or_path, overrides, scorer_options)
+    if read.protocol.scorer.get('name'):
+        return read
+    scorer = {'name': DEFAULT, **read.protocol.scorer}
+    return replace(read, protocol=replace(read.protocol, scorer=scorer))
 
 
 def _module_of_file(path: str) -> Any:

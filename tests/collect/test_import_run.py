@@ -224,7 +224,7 @@ def test_systems_cannot_talk_on_in_an_imported_run(games, tmp_path):
 
 def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     run = tmp_path / 'run'
-    imported(games, run, humans='B')
+    imported(games, run, humans='B', scorer='fed')
     report = ScoreDialogues.main(run_dir=str(run), no_cuda=True)
     # all that A and C said: 2 + 1 + 1 turns of A, 2 + 2 of C
     assert (report.n_utterances, report.n_unscored) == (8, 0)
@@ -241,3 +241,27 @@ def test_content_is_named_as_if_it_was_one_list():
     some = [Dialogue(f'd{i}', 'p', 'o', told) for i in range(3)]
     for n in range(4):
         assert content_hash(some[:n]) == content_id([to_json(d) for d in some[:n]])
+
+
+@pytest.mark.parametrize(
+    ('options', 'name'),
+    [
+        ({}, 'composite'),
+        ({'scorer': 'likelihood'}, 'likelihood'),
+        ({'followups': 'default'}, 'fed'),
+        ({'config': 'demo'}, 'fed'),
+    ],
+)
+def test_the_scorer_of_an_import(games, tmp_path, options, name):
+    imported(games, tmp_path / 'run', **options)
+    manifest = RunFolder.existing(tmp_path / 'run').manifest
+    assert manifest['protocol']['scorer']['name'] == name
+
+
+@pytest.mark.parametrize(
+    ('options', 'key'),
+    [({'scorer': 'feed'}, 'feed'), ({'scorer': 'fed', 'config': 'demo'}, '--config')],
+)
+def test_a_scorer_that_cannot_be_meant_is_refused(games, tmp_path, options, key):
+    with pytest.raises(UserError, match=key):
+        imported(games, tmp_path / 'run', **options)

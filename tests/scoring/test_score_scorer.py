@@ -52,7 +52,7 @@ def imported(folder, games, **options):
 
 
 def test_fed_and_then_chatmatch_lie_side_by_side(tmp_path, chatmatch):
-    run = imported(tmp_path, GAMES)
+    run = imported(tmp_path, GAMES, scorer='fed')
     ScoreDialogues.main(run_dir=str(run))
     RankSystems.main(run_dir=str(run), bootstraps=20)
     before = (run / 'ranking.json').read_bytes()

@@ -1,0 +1,280 @@
+"""
+Fit the weights of the scorer composite on judged sets and on perturbed replies.
+
+    python -m benchmarks.fit_composite --data ../shared/data [--write]
+
+A set's score is the mean of two Spearman correlations with people: of its turns, and of
+its systems (the means of their turns). A corpus' score is 2 * share - 1, where share is
+how often a person's reply scores above its perturbed copy, the mean over kinds. The
+weights are those, of all multiples of 0.1 that sum to 1, whose mean score over the sets
+and corpora of FIT is highest; the centre and spread of a term are its mean and standard
+deviation over the sets. Printed are the weights, the table with one set left out, and
+the sets that were not fitted (REPORT). --write replaces zoo_configs/composite/
+fitted.yaml.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from benchmarks.support.judged_turns import SOURCES, read_set
+from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.perturbed_replies import (
+    CORPORA,
+    perturbed_replies,
+    shares_higher,
+)
+from benchmarks.support.term_values import TermCache, TermValues
+from parlai_ext import zoo_configs
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.composite import (
+    HIGHEST,
+    LONGEST,
+    LOWEST,
+    TERMS,
+    Term,
+)
+
+FIT = ('zhao_dailydialog', 'usr_topical', 'dstc7', 'dstc9', 'dbdc3')
+FIT_CORPORA = ('EmpatheticDialogues', 'DailyDialog')
+REPORT = tuple(name for name in SOURCES if name not in FIT)
+STEPS = 10  # weights are multiples of 1 / STEPS
+REPLIES = 60  # of each corpus
+
+Weights = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """
+    Something weights are tried on: a judged set, or a corpus of perturbed replies.
+
+    :param terms: one row for each response, one column for each term; unscaled.
+    :param repeated: of each response.
+    :param human, systems: of each response of a judged set.
+    :param kinds: of each response of a corpus: ``original`` or a perturbation; a reply
+        comes right before its copies.
+    """
+
+    terms: np.ndarray
+    repeated: np.ndarray
+    human: np.ndarray | None = None
+    systems: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+    def overall(self, scale: Mapping[str, Term], weights: Weights) -> np.ndarray:
+        """
+        Return the score of each response, as `composite.overall_score` computes it.
+        """
+        centres = np.array([scale[name].centre for name in TERMS])
+        spreads = np.array([scale[name].spread for name in TERMS])
+        scaled = np.clip((self.terms - centres) / spreads, LOWEST, HIGHEST)
+        total = scaled @ np.array(weights)
+        return np.asarray((1 - self.repeated) * total + self.repeated * LOWEST)
+
+    def score(self, values: np.ndarray) -> float:
+        """
+        Return how good scores of the responses are, at most 1.
+        """
+        if self.human is None:
+            return 2 * fmean(share for share, _ in self.shares(values).values()) - 1
+        return fmean(self.agreement(values))
+
+    def agreement(self, values: np.ndarray) -> tuple[float, float]:
+        """
+        Return Spearman with people over turns, and over systems.
+        """
+        assert self.human is not None
+        names = sorted(set(self.systems))
+        systems = np.array(self.systems)
+        means = [
+            [column[systems == name].mean() for name in names]
+            for column in (values, self.human)
+        ]
+        return (
+            float(spearmanr(values, self.human).statistic),
+            float(spearmanr(*means).statistic),
+        )
+
+    def shares(self, values: np.ndarray) -> dict[str, tuple[float, int]]:
+        """
+        Return by kind how often a reply scores above its copy.
+        """
+        rows: list[dict[str, float | None]] = []
+        for kind, value in zip(self.kinds, values, strict=True):
+            if kind == 'original':
+                rows.append({})
+            rows[-1][kind] = float(value)
+        return shares_higher(rows)
+
+
+def term_row(values: TermValues) -> list[float]:
+    """
+    Return the unscaled terms of a response, in the order of `TERMS`.
+    """
+    likelihood = values.after / values.tokens
+    return [
+        likelihood,
+        likelihood - values.alone / values.tokens,
+        values.joined,
+        float(min(values.words, LONGEST)),
+    ]
+
+
+def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
+    """
+    Return all sets and corpora, scored by the models.
+    """
+    handle = ModelHandle()
+    cache = TermCache(Path(opt.cache), handle, opt.judge, opt.encoder)
+    folder = Path(opt.data)
+    examples = {}
+    for name in (*FIT, *REPORT):
+        turns = read_set(folder, name)
+        values = cache.values([turn.item for turn in turns], name)
+        examples[name] = Example(
+            *_arrays(values),
+            human=np.array([turn.human for turn in turns]),
+            systems=tuple(turn.system for turn in turns),
+        )
+    for name in FIT_CORPORA:
+        replies = perturbed_replies(CORPORA[name](folder), REPLIES, seed=0)
+        items = [item for reply in replies for item in reply.items]
+        kinds = [kind for reply in replies for kind in ('original', *reply.copies)]
+        examples[name] = Example(
+            *_arrays(cache.values(items, name)), kinds=tuple(kinds)
+        )
+    return examples
+
+
+def _arrays(values: Sequence[TermValues]) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.array([term_row(one) for one in values])
+    return rows, np.array([one.repeated for one in values])
+
+
+def scales(examples: Sequence[Example]) -> dict[str, Term]:
+    """
+    Return the centre and spread of each term over judged sets that count alike, with
+    two decimals; no weights yet.
+    """
+    judged = [example for example in examples if example.human is not None]
+    centres = np.mean([one.terms.mean(0) for one in judged], axis=0)
+    variances = [((one.terms - centres) ** 2).mean(0) for one in judged]
+    spreads = np.sqrt(np.mean(variances, axis=0))
+    return {
+        name: Term(round(float(centre), 2), round(float(spread), 2), 0.0)
+        for name, centre, spread in zip(TERMS, centres, spreads, strict=True)
+    }
+
+
+def all_weights(n: int, steps: int = STEPS) -> Iterator[Weights]:
+    """
+    Yield all weights that are multiples of 1 / steps and sum to 1.
+    """
+
+    def parts(left: int, n: int) -> Iterator[tuple[int, ...]]:
+        if n == 1:
+            yield (left,)
+            return
+        for first in range(left + 1):
+            yield from ((first, *rest) for rest in parts(left - first, n - 1))
+
+    for whole in parts(steps, n):
+        yield tuple(part / steps for part in whole)
+
+
+def fitted_weights(examples: Sequence[Example], scale: Mapping[str, Term]) -> Weights:
+    """
+    Return the weights with the highest mean score over the examples.
+    """
+    return max(
+        all_weights(len(TERMS)),
+        key=lambda w: round(fmean(e.score(e.overall(scale, w)) for e in examples), 9),
+    )
+
+
+def report(examples: Mapping[str, Example]) -> str:
+    """
+    Print the tables of docs/judges.md and return the file of weights.
+    """
+    fit = [examples[name] for name in (*FIT, *FIT_CORPORA)]
+    scale = scales(fit)
+    weights = fitted_weights(fit, scale)
+    even = (1 / len(TERMS),) * len(TERMS)
+    single = [
+        tuple(float(i == k) for i in range(len(TERMS))) for k in range(len(TERMS))
+    ]
+    print('| set | composite | fitted without it | even weights | ' + ' | '.join(TERMS))
+    print('|---' * (4 + len(TERMS)) + '|')
+    for name, example in examples.items():
+        without = weights
+        if name not in REPORT:
+            rest = [examples[n] for n in (*FIT, *FIT_CORPORA) if n != name]
+            without = fitted_weights(rest, scales(rest))
+        cells = [
+            cell(example, example.overall(scale, w))
+            for w in (weights, without, even, *single)
+        ]
+        if name in REPORT:
+            cells[1] = '–'
+        print(f'| {name} | {" | ".join(cells)} |')
+    return weights_file(scale, weights)
+
+
+def cell(example: Example, values: np.ndarray) -> str:
+    """
+    Return turn and system correlation, or the mean and least share over kinds.
+    """
+    if example.human is not None:
+        return ' / '.join(f'{value:.2f}' for value in example.agreement(values))
+    shares = {kind: share for kind, (share, _) in example.shares(values).items()}
+    worst = min(shares, key=shares.__getitem__)
+    return f'{fmean(shares.values()):.2f}, {worst} {shares[worst]:.2f}'
+
+
+def weights_file(scale: Mapping[str, Term], weights: Weights) -> str:
+    """
+    Return the text of the file of weights.
+    """
+    lines = [
+        '# Written by `python -m benchmarks.fit_composite --write`; docs/judges.md has',
+        '# the sets it was fitted on and what it is worth on others.',
+        'description: fitted with smollm2-135m-q4 and minilm',
+        'terms:',
+    ]
+    for (name, term), weight in zip(scale.items(), weights, strict=True):
+        numbers = f'centre: {term.centre}, spread: {term.spread}, weight: {weight}'
+        lines.append(f'  {name}: {{{numbers}}}')
+    return '\n'.join(lines) + '\n'
+
+
+def main() -> None:
+    """
+    Run the benchmark.
+    """
+    parser = benchmark_parser(__doc__)
+    parser.add_argument('--data', default='../shared/data', help='folder of the sets')
+    parser.add_argument('--judge', default='smollm2-135m-q4')
+    parser.add_argument('--encoder', default='minilm')
+    parser.add_argument(
+        '--cache', default='runs/fit_composite.jsonl', help='what the models said'
+    )
+    parser.add_argument('--write', action='store_true', help='replace the weights')
+    opt = parser.parse_args()
+    Path(opt.cache).parent.mkdir(parents=True, exist_ok=True)
+    text = report(read_examples(opt))
+    print(text)
+    if opt.write:
+        path = zoo_configs.HOME / 'composite' / 'fitted.yaml'
+        path.write_text(text, encoding='utf-8')
+
+
+if __name__ == '__main__':
+    main()

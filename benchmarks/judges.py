@@ -1,0 +1,204 @@
+"""
+How often does a judge score a reply above a perturbed copy of it?
+
+    python -m benchmarks.judges --data ../shared/data [--replies 40] [--judges NAME …]
+
+Prints the table of docs/judges.md: judges by kinds of perturbation, on replies of
+people (EmpatheticDialogues, DailyDialog) and on the demo's small talk. A tie counts
+half. Scores are kept (--cache), so that a killed run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.perturbed_replies import (
+    CORPORA,
+    PerturbedReply,
+    perturbed_replies,
+    shares_higher,
+)
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.progress import bar_of
+from parlai_ext.judge_check.perturbations import PERTURBATIONS
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.fed import Fed, followups_score
+from parlai_ext.scoring.registry import find_scorer
+
+MINI = 'zoo:mini/judge/model'
+BLOCK = 8  # replies, with their copies, that are scored and kept together
+
+Row = dict[str, dict[str, float | None]]  # of one reply: kind -> dimension -> score
+
+
+@dataclass(frozen=True)
+class Judge:
+    """
+    A scorer with its options; FED with polarity ``both`` is shown three ways.
+
+    :param models: the options that name its models, and which of the command's models
+        each names.
+    """
+
+    section: Mapping[str, Any]
+    models: Mapping[str, str]
+
+
+LM = {'judge_model_file': 'judge'}
+BOTH = {'name': 'fed', 'polarity': 'both'}
+JUDGES: Mapping[str, Judge] = {
+    'fed': Judge(BOTH, LM),
+    'fed, chat format': Judge({**BOTH, 'judge_format': 'chat'}, LM),
+    'fed, less no response': Judge({**BOTH, 'less': 'no_response'}, LM),
+    'fed, mini judge': Judge({**BOTH, 'judge_model_file': MINI}, {}),
+    'likelihood': Judge({'name': 'likelihood'}, LM),
+    'likelihood, less no context': Judge(
+        {'name': 'likelihood', 'less': 'no_context'}, LM
+    ),
+    'relevance': Judge(
+        {'name': 'relevance', 'against': 'context'}, {'encoder': 'encoder'}
+    ),
+    'composite': Judge({'name': 'composite'}, {**LM, 'encoder': 'encoder'}),
+    'prompted': Judge({'name': 'prompted'}, LM),
+    'chatmatch': Judge({'name': 'chatmatch', 'judge_model_file': MINI}, {}),
+}
+
+
+def score_rows(
+    scorer: Scorer, replies: Sequence[PerturbedReply], cache: Path, name: str
+) -> list[Row]:
+    """
+    Return the scores of replies and their copies; blocks that are in the cache are not
+    scored again.
+    """
+    known = {}
+    if cache.exists():
+        for line in cache.read_text(encoding='utf-8').split('\n'):
+            if line.endswith('}'):
+                entry = json.loads(line)
+                known[entry['id']] = entry['rows']
+    rows: list[Row] = []
+    with bar_of(name, len(replies)) as bar:
+        for start in range(0, len(replies), BLOCK):
+            block = replies[start : start + BLOCK]
+            texts = [
+                [*item.context, item.response]
+                for reply in block
+                for item in reply.items
+            ]
+            key = content_id('judges', scorer.signature, texts)
+            if key not in known:
+                known[key] = _scored_block(scorer, block)
+                with cache.open('a', encoding='utf-8') as out:
+                    print(json.dumps({'id': key, 'rows': known[key]}), file=out)
+            rows += known[key]
+            bar.update(len(block))
+    return rows
+
+
+def _scored_block(scorer: Scorer, block: Sequence[PerturbedReply]) -> list[Row]:
+    items: list[ScoringItem] = [item for reply in block for item in reply.items]
+    scores = iter(scorer.checked_scores(items))
+    return [
+        {kind: values(scorer, next(scores)) for kind in ('original', *reply.copies)}
+        for reply in block
+    ]
+
+
+def values(scorer: Scorer, score: ItemScore) -> dict[str, float | None]:
+    """
+    Return the score of an item by dimension; FED's is the mean of its dimensions, with
+    complaints, with praise and with both.
+    """
+    if not isinstance(scorer, Fed):
+        return dict(score.values)
+    assert score.evidence is not None
+    means = {}
+    for label, polarity in (
+        ('complaints', 'negative'),
+        ('praise', 'positive'),
+        ('both', 'both'),
+    ):
+        numbers = fed_values(scorer, polarity, score.evidence)
+        means[label] = fmean(numbers) if numbers else None
+    return means
+
+
+def fed_values(
+    scorer: Fed, polarity: str, evidence: Sequence[float | None]
+) -> list[float]:
+    """
+    Return FED's score in each dimension under another polarity, from the scores of all
+    follow-ups.
+    """
+    options = replace(scorer.options, polarity=polarity)
+    scores = dict(zip(scorer.evidence_labels, evidence, strict=True))
+    found = followups_score(scorer.followups, options, scores).values.values()
+    return [value for value in found if value is not None]
+
+
+def print_table(corpus: str, judge: str, rows: Sequence[Row]) -> None:
+    """
+    Print one line for each dimension of a judge.
+    """
+    for dimension in rows[0]['original']:
+        scores = [
+            {kind: by_dimension.get(dimension) for kind, by_dimension in row.items()}
+            for row in rows
+        ]
+        shares = shares_higher(scores)
+        cells = [
+            f'{shares[kind][0]:.2f}' if kind in shares else '–'
+            for kind in PERTURBATIONS
+        ]
+        several = len(rows[0]['original']) > 1
+        label = f'{judge}: {dimension}' if several else judge
+        print(f'| {corpus} | {label} | {" | ".join(cells)} |', flush=True)
+
+
+def main() -> None:
+    """
+    Run the benchmark.
+    """
+    parser = benchmark_parser(__doc__)
+    parser.add_argument(
+        '--data', default='../shared/data', help='folder of the corpora'
+    )
+    parser.add_argument('--replies', type=int, default=40, help='of each corpus')
+    parser.add_argument('--judge', default='smollm2-135m-q4')
+    parser.add_argument('--encoder', default='minilm')
+    parser.add_argument('--judges', nargs='+', default=[*JUDGES], choices=[*JUDGES])
+    parser.add_argument('--cache', default='runs/judges.jsonl', help='kept scores')
+    opt = parser.parse_args()
+    Path(opt.cache).parent.mkdir(parents=True, exist_ok=True)
+    show(opt)
+
+
+def show(opt: argparse.Namespace) -> None:
+    """
+    Print the table.
+    """
+    handle = ModelHandle()
+    print(f'| corpus | judge | {" | ".join(PERTURBATIONS)} |')
+    print('|---' * (2 + len(PERTURBATIONS)) + '|')
+    for name in opt.judges:
+        judge = JUDGES[name]
+        models = {key: getattr(opt, which) for key, which in judge.models.items()}
+        section = {**judge.section, **models}
+        scorer = find_scorer(section['name']).from_section(section, handle)
+        for corpus, read in CORPORA.items():
+            replies = perturbed_replies(read(Path(opt.data)), opt.replies, seed=0)
+            rows = score_rows(scorer, replies, Path(opt.cache), f'{name}, {corpus}')
+            print_table(corpus, name, rows)
+
+
+if __name__ == '__main__':
+    main()

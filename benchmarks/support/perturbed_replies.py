@@ -1,0 +1,137 @@
+"""
+Replies of people (of the demo: of its small talk) and their perturbed copies.
+
+The kinds are those of the judge check, `parlai_ext/judge_check/perturbations.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from parlai_ext.judge_check.perturbations import (
+    PERTURBATIONS,
+    ResponseInDialogue,
+    same_text,
+)
+from parlai_ext.mini.smalltalk import make_dialogues
+from parlai_ext.scoring.base import ScoringItem
+
+LAST_TURNS = 6  # of a context, which are kept
+EARLIER = 2  # turns before a reply: its partner's and one of its own speaker
+
+
+@dataclass(frozen=True)
+class PerturbedReply:
+    """
+    A reply, and its perturbed copies by kind.
+    """
+
+    original: ScoringItem
+    copies: Mapping[str, ScoringItem]
+
+    @property
+    def items(self) -> list[ScoringItem]:
+        """
+        Return the original and then the copies.
+        """
+        return [self.original, *self.copies.values()]
+
+
+def empathetic_dialogues(folder: Path) -> list[list[str]]:
+    """
+    Return the validation dialogues of EmpatheticDialogues.
+    """
+    path = folder / 'empathetic_dialogues' / 'derived_valid.jsonl'
+    lines = path.read_text(encoding='utf-8').split('\n')
+    return [json.loads(line)['utterances'] for line in lines if line]
+
+
+def dailydialog(folder: Path) -> list[list[str]]:
+    """
+    Return the validation dialogues of DailyDialog.
+    """
+    with zipfile.ZipFile(folder / 'dailydialog' / 'validation.zip') as archive:
+        [name] = [
+            n for n in archive.namelist() if n.endswith('dialogues_validation.txt')
+        ]
+        text = archive.read(name).decode('utf-8')
+    return [
+        [turn.strip() for turn in line.split('__eou__') if turn.strip()]
+        for line in text.split('\n')
+        if line.strip()
+    ]
+
+
+def demo(_folder: Path) -> list[list[str]]:
+    """
+    Return dialogues of the demo's small talk that no model was trained on.
+    """
+    dialogues = make_dialogues('test', 0, 400)
+    return [[turn.text for turn in dialogue] for dialogue in dialogues]
+
+
+CORPORA: Mapping[str, Callable[[Path], list[list[str]]]] = {
+    'EmpatheticDialogues': empathetic_dialogues,
+    'DailyDialog': dailydialog,
+    'demo': demo,
+}
+
+
+def perturbed_replies(
+    dialogues: Sequence[Sequence[str]], number: int, seed: int
+) -> list[PerturbedReply]:
+    """
+    Return one random reply from each of this many dialogues, with its copies.
+
+    Each has a partner's turn and an own turn before it. Copies that equal their
+    original are left out.
+    """
+    rng = random.Random(seed)
+    long = [texts for texts in dialogues if len(texts) > EARLIER]
+    chosen = rng.sample(long, min(2 * number, len(long)))
+    half = len(chosen) // 2
+    return [
+        perturbed_reply(texts, rng.randrange(EARLIER, len(texts)), rng.choice(other))
+        for texts, other in zip(chosen[:half], chosen[half:], strict=False)
+    ]
+
+
+def perturbed_reply(texts: Sequence[str], place: int, other: str) -> PerturbedReply:
+    """
+    Return the reply at a place of a dialogue with its copies.
+
+    :param other: a reply from another dialogue.
+    """
+    original = ScoringItem(tuple(texts[:place][-LAST_TURNS:]), texts[place])
+    response = ResponseInDialogue(
+        texts[place], texts[place - 1], texts[place - 2], other
+    )
+    copies = {}
+    for kind, perturb in PERTURBATIONS.items():
+        text = perturb(response)
+        if text is not None and not same_text(text, texts[place]):
+            copies[kind] = replace(original, response=text)
+    return PerturbedReply(original, copies)
+
+
+def shares_higher(
+    scores: Sequence[Mapping[str, float | None]],
+) -> dict[str, tuple[float, int]]:
+    """
+    Return, for each kind, the share of pairs in which the original scores higher (a tie
+    counts half), and the number of pairs; pairs without a score are left out.
+
+    :param scores: of each reply, by kind; the original's under ``original``.
+    """
+    wins: dict[str, list[float]] = {}
+    for row in scores:
+        own = row.get('original')
+        for kind, value in row.items():
+            if kind != 'original' and own is not None and value is not None:
+                wins.setdefault(kind, []).append((own > value) + (own == value) / 2)
+    return {kind: (sum(won) / len(won), len(won)) for kind, won in wins.items()}

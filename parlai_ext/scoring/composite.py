@@ -1,0 +1,239 @@
+"""
+A judge of several terms: how likely a response is, what the context adds to that, how
+near it is to the context, and how long it is; what it repeats does not count.
+
+    Overall = (1 - repeated) * sum of weight * scaled(term)  +  repeated * LOWEST
+
+Each term is scaled by a fixed centre and spread and cut to -2 … 2, so that no term can
+run away; the weights sum to 1, and so Overall is from -2 to 2. Centres, spreads and
+weights are in a file, ``zoo_configs/composite/``; `benchmarks/fit_composite.py` wrote
+the shipped one, and docs/judges.md says on which judged sets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.options import option, signature_values
+from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.likelihood import (
+    JUDGE,
+    NO_PROBABILITY,
+    answers_without_context,
+    difference,
+    mean_logprob,
+    response_answers,
+)
+from parlai_ext.scoring.relevance import COMPARED_TURNS, ENCODER, context_cosines
+
+LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score
+LONGEST = 20  # words; more are no better
+WORD = re.compile(r'[^\W_]+(?:[\'’][^\W_]+)*')
+TERMS = ('likelihood', 'context_gain', 'relevance', 'length')
+NUMBERS = ('centre', 'spread', 'weight')
+
+
+@dataclass(frozen=True)
+class Term:
+    """
+    How a term is scaled, and how much it counts.
+    """
+
+    centre: float
+    spread: float
+    weight: float
+
+    def scaled(self, value: float) -> float:
+        """
+        Return the distance from the centre in spreads, cut to -2 … 2.
+        """
+        return min(HIGHEST, max(LOWEST, (value - self.centre) / self.spread))
+
+
+@dataclass(frozen=True)
+class CompositeOptions:
+    """
+    The two models, and the file of weights.
+    """
+
+    judge_model_file: str = option(
+        JUDGE,
+        help='the language model inside the scorer: a catalogue name, a model file, '
+        'zoo:…, or hf:REPOSITORY',
+        flag='--judge-model-file',
+        metavar='MODEL',
+        model='likelihood',
+        path=True,
+    )
+    encoder: str = option(
+        ENCODER,
+        help='the sentence encoder: a catalogue name, a folder, or hf:REPOSITORY',
+        metavar='MODEL',
+        model='embedder',
+        path=True,
+    )
+    context_turns: int = option(
+        0, low=0, help='utterances before the response that the judge reads; 0: all'
+    )
+    weights: str = option(
+        'fitted',
+        help='centre, spread and weight of each term: a shipped name, or a file',
+        metavar='NAME|FILE',
+        path=True,
+    )
+
+
+class Composite(Scorer):
+    """
+    One score a response, from -2 to 2; higher is better.
+
+    A response that repeats an earlier utterance word for word, or has no word, scores
+    -2. The evidence is the value of each term and the repeated share.
+    """
+
+    name = 'composite'
+    dimensions = ('Overall',)
+    evidence_labels = (*TERMS, 'repeated')
+    options_class = CompositeOptions
+    options: CompositeOptions
+
+    def prepare(self) -> None:
+        """
+        Read the weights.
+        """
+        self.terms = load_weights(self.options.weights)
+
+    def signature_fields(self) -> dict[str, Any]:
+        """
+        Return the signed options; ``weights`` has a hash of the numbers, not a name.
+        """
+        numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
+        hashed = content_id('composite weights', numbers)
+        return {**signature_values(self.options), 'weights': hashed}
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the score of each response.
+        """
+        judge = self.models.likelihood(self.options.judge_model_file)
+        encoder = self.models.embedder(self.options.encoder)
+        after = response_answers(judge, items, self.options.context_turns)
+        alone = answers_without_context(judge, items)
+        cosines = context_cosines(encoder, items, COMPARED_TURNS['context'])
+        scores = []
+        for item, answer, baseline, cosine in zip(
+            items, after, alone, cosines, strict=True
+        ):
+            words = words_of(item.response or '')
+            likelihood = mean_logprob(answer)
+            values = {
+                'likelihood': likelihood,
+                'context_gain': difference(likelihood, mean_logprob(baseline)),
+                'relevance': cosine,
+                'length': float(min(len(words), LONGEST)),
+            }
+            repeated = repeated_share(words, map(words_of, item.context))
+            scores.append(self._score(values, repeated, answer.num_truncated))
+        return scores
+
+    def _score(
+        self, values: Mapping[str, float | None], repeated: float, cut: int
+    ) -> ItemScore:
+        evidence = (*(values[name] for name in TERMS), repeated)
+        if values['likelihood'] is None or values['context_gain'] is None:
+            return ItemScore({}, {'Overall': NO_PROBABILITY}, evidence, cut)
+        overall = overall_score(self.terms, values, repeated)
+        return ItemScore({'Overall': overall}, evidence=evidence, cut=cut)
+
+
+def overall_score(
+    terms: Mapping[str, Term], values: Mapping[str, float | None], repeated: float
+) -> float:
+    """
+    Return the score from the values of the terms; one without a value counts 0, the
+    scaled value of its centre.
+    """
+    total = 0.0
+    for name, term in terms.items():
+        value = values[name]
+        if value is not None:
+            total += term.weight * term.scaled(value)
+    return (1 - repeated) * total + repeated * LOWEST
+
+
+def repeated_share(words: Sequence[str], earlier: Iterable[Sequence[str]]) -> float:
+    """
+    Return how much of a response was said before, from 0 to 1.
+
+    Of its pairs of neighbouring words, it is the share that are not the only ones of
+    their kind, or the largest share that one earlier utterance has, whichever is more.
+    Of the latter a share up to one half, which people's responses have too, counts as
+    0. A response of one or two words counts as repeated when it is an earlier
+    utterance; so does one without a word.
+    """
+    if len(words) <= 2:
+        return float(not words or list(words) in map(list, earlier))
+    pairs = list(pairwise(words))
+    times = Counter(pairs)
+    inside = sum(times[pair] > 1 for pair in pairs) / len(pairs)
+    copied = 0.0
+    for other in earlier:
+        known = set(pairwise(other))
+        copied = max(copied, sum(pair in known for pair in pairs) / len(pairs))
+    return max(inside, 2 * copied - 1)
+
+
+def words_of(text: str) -> list[str]:
+    """
+    Return the words of a text in lower case, without punctuation.
+    """
+    return WORD.findall(text.lower())
+
+
+def load_weights(name: str) -> dict[str, Term]:
+    """
+    Return the terms of a shipped file of weights, or of a file of the user's.
+
+    :raises UserError: with file, line and key.
+    """
+    try:
+        path = zoo_configs.path('composite', name)
+    except FileNotFoundError:
+        known = [p.stem for p in (zoo_configs.HOME / 'composite').glob('*.yaml')]
+        raise UserError(
+            f'scorer: weights: no file {name!r}; {nearest(name, known)}'
+        ) from None
+    return read_weights(read_file(Path(path)))
+
+
+def read_weights(doc: Document) -> dict[str, Term]:
+    """
+    Return the terms of a file of weights.
+
+    :raises UserError: with file, line and key.
+    """
+    data = doc.mapping(doc.data or {}, (), ('description', 'terms'), 'weights')
+    given = doc.mapping(data.get('terms') or {}, ('terms',), TERMS, 'terms')
+    terms = {}
+    for name, numbers in given.items():
+        where = ('terms', name)
+        numbers = doc.mapping(numbers, where, NUMBERS, f'term {name!r}')
+        for key in NUMBERS:
+            if not isinstance(numbers.get(key), int | float):
+                raise doc.error((*where, key), 'a number is expected')
+        if numbers['spread'] <= 0 or numbers['weight'] < 0:
+            raise doc.error(where, 'spread must be above 0, weight not below 0')
+        terms[name] = Term(*(float(numbers[key]) for key in NUMBERS))
+    if abs(sum(term.weight for term in terms.values()) - 1) > 1e-6:
+        raise doc.error(('terms',), 'the weights must sum to 1')
+    return terms

@@ -1,0 +1,204 @@
+"""
+Composite: terms by pencil, bounds as properties, and planted responses that must lose.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.yaml_file import read_file
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.composite import (
+    HIGHEST,
+    LOWEST,
+    TERMS,
+    Composite,
+    Term,
+    load_weights,
+    overall_score,
+    read_weights,
+    repeated_share,
+    words_of,
+)
+from parlai_ext.scoring.registry import find_scorer, load_protocol_file
+from tests.support.scoring_samples import KnownJudge
+
+SAID = ('I bought a red car today.', 'Which one did you buy?', 'The small one.')
+GOOD = 'A Fiat, it was cheap and it drives well.'
+
+
+class KnownModels(KnownJudge):
+    """
+    Models that like every text: probability 1 after a context, cosine 1.
+    """
+
+    def __init__(self, tell=lambda context, text: (0.0,)):
+        super().__init__(tell)
+
+    def likelihood(self, name):
+        return self
+
+    def embedder(self, name):
+        return self
+
+    def encode(self, texts):
+        return np.ones((len(texts), 2))
+
+
+def overall(response, context=SAID, models=None, **options):
+    options = {'judge_model_file': 'known', 'encoder': 'known', **options}
+    scorer = Composite.from_section(options, models or KnownModels())
+    [score] = scorer.checked_scores([ScoringItem(context, response)])
+    return score.values['Overall']
+
+
+def share(response, *earlier):
+    return repeated_share(words_of(response), [words_of(text) for text in earlier])
+
+
+# --- what is repeated -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('response', 'earlier', 'expected'),
+    [
+        # pairs: a-b b-c c-d, all of them said before: 2 * 1 - 1
+        ('a b c d', ['x', 'a b c d'], 1),
+        # three of four pairs: 2 * 3/4 - 1
+        ('a b c d e', ['a b c d'], 0.5),
+        # half of the pairs is no repetition, and utterances do not add up
+        ('a b c d e', ['a b c', 'c d e'], 0),
+        # a-b is there twice among a-b b-a a-b
+        ('a b a b', [], 2 / 3),
+        ('yes yes yes yes', [], 1),
+        ('Ok!', ['ok'], 1),
+        ('ok', ['ok, let us go'], 0),
+        ('. . . .', [], 1),
+        ('', [], 1),
+    ],
+)
+def test_repeated_share_by_pencil(response, earlier, expected):
+    assert share(response, *earlier) == pytest.approx(expected)
+
+
+@given(st.lists(st.sampled_from('abc'), min_size=3))
+def test_saying_it_twice_repeats_all_of_it_but_the_seam(words):
+    text = ' '.join(words)
+    assert share(f'{text} {text}') >= 1 - 1 / (2 * len(words) - 1) - 1e-9
+
+
+# --- the score ------------------------------------------------------------------------
+
+
+def test_overall_by_pencil():
+    terms = {'likelihood': Term(-3, 2, 0.75), 'length': Term(8, 4, 0.25)}
+    # (-2 - -3) / 2 = 0.5 and (12 - 8) / 4 = 1
+    values = {'likelihood': -2.0, 'length': 12.0}
+    assert overall_score(terms, values, 0) == pytest.approx(0.75 * 0.5 + 0.25 * 1)
+    # half of it repeated: half of the way to -2
+    assert overall_score(terms, values, 0.5) == pytest.approx((0.625 - 2) / 2)
+
+
+def test_a_term_without_a_value_counts_as_its_centre():
+    terms = {'likelihood': Term(-3, 2, 0.5), 'relevance': Term(0.3, 0.1, 0.5)}
+    values = {'likelihood': -1.0, 'relevance': None}
+    assert overall_score(terms, values, 0) == pytest.approx(0.5)
+
+
+numbers = st.floats(-1e9, 1e9)
+
+
+@given(numbers, numbers, numbers, numbers, st.floats(0, 1))
+def test_no_term_can_run_away(likelihood, gain, cosine, length, repeated):
+    values = dict(zip(TERMS, (likelihood, gain, cosine, length), strict=True))
+    score = overall_score(load_weights('fitted'), values, repeated)
+    assert LOWEST - 1e-9 <= score <= HIGHEST + 1e-9
+
+
+@given(st.sampled_from(TERMS), numbers, st.floats(0, 1e9))
+def test_more_of_a_term_is_never_worse(name, value, more):
+    values = dict.fromkeys(TERMS, 0.0)
+    terms = load_weights('fitted')
+    before = overall_score(terms, {**values, name: value}, 0)
+    assert overall_score(terms, {**values, name: value + more}, 0) >= before
+
+
+@pytest.mark.parametrize(
+    'response', [SAID[-1], SAID[1], SAID[0], '. . . .', '', 'no no no no']
+)
+def test_nothing_helps_a_response_that_repeats_or_has_no_word(response):
+    # although the models find every text likely and relevant
+    assert overall(response) == LOWEST
+    assert overall(GOOD) > LOWEST
+
+
+def test_a_response_without_a_probability_has_no_score():
+    models = KnownModels(lambda context, text: (-math.inf,))
+    assert overall(GOOD, models=models) is None
+
+
+def test_the_first_utterance_of_a_dialogue_has_a_score():
+    assert LOWEST < overall(GOOD, context=()) <= HIGHEST
+
+
+# --- weights --------------------------------------------------------------------------
+
+
+def test_the_name_of_the_weights_is_not_signed_but_their_numbers_are(tmp_path):
+    def signature(weights):
+        section = {'judge_model_file': 'x', 'encoder': 'x', 'weights': weights}
+        return Composite.from_section(section, KnownModels()).signature
+
+    text = 'terms: {likelihood: {centre: -3, spread: 1, weight: 1}}\n'
+    for name in ('one', 'same'):
+        (tmp_path / f'{name}.yaml').write_text(text)
+    (tmp_path / 'other.yaml').write_text(text.replace('-3', '-4'))
+    one, same, other = (
+        signature(str(tmp_path / f'{name}.yaml')) for name in ('one', 'same', 'other')
+    )
+    assert one == same != other
+
+
+@pytest.mark.parametrize(
+    ('term', 'key'),
+    [
+        ('likelyhood: {centre: 0, spread: 1, weight: 1}', 'likelyhood'),
+        ('likelihood: {centre: 0, spread: 1}', 'weight'),
+        ('likelihood: {centre: 0, spread: 0, weight: 1}', 'spread'),
+        ('likelihood: {centre: 0, spread: 1, weight: 0.5}', 'sum to 1'),
+    ],
+)
+def test_mistakes_in_a_file_of_weights_are_named(tmp_path, term, key):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(f'terms:\n  {term}\n')
+    with pytest.raises(UserError, match=f'mine.yaml:[12].*{key}'):
+        read_weights(read_file(path))
+
+
+def test_unknown_weights_are_named():
+    with pytest.raises(UserError, match='weights'):
+        load_weights('fited')
+
+
+def test_it_is_known_by_name():
+    assert find_scorer('composite') is Composite
+
+
+def test_a_protocol_that_names_no_scorer_gets_it(tmp_path):
+    path = tmp_path / 'mine.yaml'
+    path.write_text('roster: mini\nscorer: {context_turns: 2}\n')
+    scorer = load_protocol_file(str(path)).protocol.scorer
+    assert scorer == {'name': 'composite', 'context_turns': 2}
+
+
+def test_the_protocols_of_papers_and_demos_keep_theirs():
+    folder = zoo_configs.HOME / 'protocols'
+    papers = [path.stem for path in folder.glob('*_2022.yaml')]
+    names = [*papers, 'demo', 'chatmatch_demo', 'fed_table1_demo']
+    scorers = {load_protocol_file(n).protocol.scorer['name'] for n in names}
+    assert scorers <= {'fed', 'chatmatch'}
