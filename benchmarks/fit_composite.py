@@ -31,12 +31,10 @@ from benchmarks.support.perturbed_replies import (
     perturbed_replies,
     shares_higher,
 )
-from benchmarks.support.term_values import TermCache, TermValues
+from benchmarks.support.term_values import Evidence, TermCache
 from parlai_ext import zoo_configs
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.composite import (
     HIGHEST,
-    LONGEST,
     LOWEST,
     TERMS,
     Term,
@@ -46,7 +44,7 @@ FIT = ('zhao_dailydialog', 'usr_topical', 'dstc7', 'dstc9', 'dbdc3')
 FIT_CORPORA = ('EmpatheticDialogues', 'DailyDialog')
 REPORT = tuple(name for name in SOURCES if name not in FIT)
 STEPS = 10  # weights are multiples of 1 / STEPS
-REPLIES = 60  # of each corpus
+REPLIES = 30  # of each corpus
 
 Weights = tuple[float, ...]
 
@@ -115,48 +113,45 @@ class Example:
         return shares_higher(rows)
 
 
-def term_row(values: TermValues) -> list[float]:
-    """
-    Return the unscaled terms of a response, in the order of `TERMS`.
-    """
-    likelihood = values.after / values.tokens
-    return [
-        likelihood,
-        likelihood - values.alone / values.tokens,
-        values.joined,
-        float(min(values.words, LONGEST)),
-    ]
-
-
 def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
     """
     Return all sets and corpora, scored by the models.
     """
-    handle = ModelHandle()
-    cache = TermCache(Path(opt.cache), handle, opt.judge, opt.encoder)
+    models = {'judge_model_file': opt.judge, 'encoder': opt.encoder}
+    cache = TermCache(Path(opt.cache), models)
     folder = Path(opt.data)
-    examples = {}
-    for name in (*FIT, *REPORT):
-        turns = read_set(folder, name)
-        values = cache.values([turn.item for turn in turns], name)
-        examples[name] = Example(
-            *_arrays(values),
-            human=np.array([turn.human for turn in turns]),
-            systems=tuple(turn.system for turn in turns),
-        )
-    for name in FIT_CORPORA:
-        replies = perturbed_replies(CORPORA[name](folder), REPLIES, seed=0)
-        items = [item for reply in replies for item in reply.items]
-        kinds = [kind for reply in replies for kind in ('original', *reply.copies)]
-        examples[name] = Example(
-            *_arrays(cache.values(items, name)), kinds=tuple(kinds)
-        )
-    return examples
+    return {
+        **{name: judged_example(folder, name, cache) for name in FIT},
+        **{name: corpus_example(folder, name, cache) for name in FIT_CORPORA},
+        **{name: judged_example(folder, name, cache) for name in REPORT},
+    }
 
 
-def _arrays(values: Sequence[TermValues]) -> tuple[np.ndarray, np.ndarray]:
-    rows = np.array([term_row(one) for one in values])
-    return rows, np.array([one.repeated for one in values])
+def judged_example(folder: Path, name: str, cache: TermCache) -> Example:
+    """
+    Return a judged set.
+    """
+    turns = read_set(folder, name)
+    return Example(
+        *_arrays(cache.evidence([turn.item for turn in turns], name)),
+        human=np.array([turn.human for turn in turns]),
+        systems=tuple(turn.system for turn in turns),
+    )
+
+
+def corpus_example(folder: Path, name: str, cache: TermCache) -> Example:
+    """
+    Return replies of a corpus and their perturbed copies.
+    """
+    replies = perturbed_replies(CORPORA[name](folder), REPLIES, seed=0)
+    items = [item for reply in replies for item in reply.items]
+    kinds = [kind for reply in replies for kind in ('original', *reply.copies)]
+    return Example(*_arrays(cache.evidence(items, name)), kinds=tuple(kinds))
+
+
+def _arrays(evidence: Sequence[Evidence]) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.array(evidence)
+    return rows[:, :-1], rows[:, -1]
 
 
 def scales(examples: Sequence[Example]) -> dict[str, Term]:

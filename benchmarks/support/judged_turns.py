@@ -175,14 +175,14 @@ SOURCES: Mapping[str, Source] = {
     'dstc9': Source(dstc9, 50),
     'dbdc3': Source(dbdc3, 50),
     'usr_persona': card_source(
-        'usr_persona', 'usr/dstc10_format/persona-usr_eval.json', 30
+        'usr_persona', 'usr/dstc10_format/persona-usr_eval.json', 20
     ),
-    'grade_convai2': card_source('grade_convai2', 'grade/convai2-grade_eval.json', 40),
-    'fed_turn': card_source('fed_turn', 'fed/fed_data.json', 60),
+    'grade_convai2': card_source('grade_convai2', 'grade/convai2-grade_eval.json', 25),
+    'fed_turn': card_source('fed_turn', 'fed/fed_data.json', 40),
     'dstc10_topical': card_source(
         'dstc10_topical',
         'dstc10_hidden/dstc10-topical_clean_eval-addrank.json',
-        20,
+        15,
     ),
 }
 

@@ -1,71 +1,48 @@
 """
-The values from which the terms of `composite` are made, kept on disk: what a language
-model and a sentence encoder say of a response does not change while weights are tried.
+The terms of `composite`, kept on disk: what a language model and a sentence encoder say
+of a response does not change while weights are tried.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from math import fsum
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.base import ScoringItem, row_cosines
-from parlai_ext.scoring.composite import repeated_share, words_of
-from parlai_ext.scoring.likelihood import answers_without_context, response_answers
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.composite import Composite
 
 BLOCK = 24  # items that are scored and kept together
 
-
-@dataclass(frozen=True)
-class TermValues:
-    """
-    Values of one response.
-
-    :param tokens: of the response, its end token included.
-    :param after, alone: log-probability of the response after its context, and after
-        no context; sums over its tokens.
-    :param last, joined: cosine with the last turn, and with the last four turns joined.
-    :param nearest: the largest cosine with one of the last four turns.
-    :param words: of the response.
-    :param repeated: share that was said before.
-    """
-
-    tokens: int
-    after: float
-    alone: float
-    last: float
-    joined: float
-    nearest: float
-    words: int
-    repeated: float
+Evidence = tuple[
+    float, ...
+]  # the terms in the order of `TERMS`, and the repeated share
 
 
 class TermCache:
     """
-    Values of responses by their content and the models that gave them.
+    Evidence of responses by their content and the models that gave it.
     """
 
-    def __init__(self, file: Path, handle: ModelHandle, judge: str, encoder: str):
-        self.judge = handle.likelihood(judge)
-        self.encoder = handle.embedder(encoder)
-        self.models = f'{self.judge.signature} {self.encoder.signature}'
+    def __init__(self, file: Path, models: Mapping[str, str]):
+        self.scorer = Composite.from_section(models, ModelHandle())
+        self.scorer.load_models()
+        loaded = self.scorer.models.loaded.values()
+        self.models = ' '.join(model.signature for model in loaded)
         self.file = file
-        self.known: dict[str, TermValues] = {}
+        self.known: dict[str, Evidence] = {}
         if file.exists():
             for line in file.read_text(encoding='utf-8').split('\n'):
-                if line:
+                if line.endswith('}'):
                     row = json.loads(line)
-                    one = row.pop('id')
-                    self.known[one] = TermValues(**row)
+                    self.known[row['id']] = tuple(row['evidence'])
 
-    def values(self, items: Sequence[ScoringItem], name: str) -> list[TermValues]:
+    def evidence(self, items: Sequence[ScoringItem], name: str) -> list[Evidence]:
         """
-        Return the values of each item; those that are not known yet are computed.
+        Return the evidence of each item; what is not known yet is computed.
 
         :param name: what the progress bar calls the items.
         """
@@ -79,45 +56,17 @@ class TermCache:
         todo = sorted(missing.items(), key=lambda pair: pair[1].context)
         with bar_of(name, len(todo)) as bar:
             for start in range(0, len(todo), BLOCK):
-                self._compute(dict(todo[start : start + BLOCK]))
+                self._score(todo[start : start + BLOCK])
                 bar.update(len(todo[start : start + BLOCK]))
         return [self.known[one] for one in ids]
 
     def _id(self, item: ScoringItem) -> str:
         return content_id('terms', self.models, list(item.context), item.response)
 
-    def _compute(self, items: dict[str, ScoringItem]) -> None:
-        block = list(items.values())
-        after = response_answers(self.judge, block)
-        alone = answers_without_context(self.judge, block)
+    def _score(self, block: Sequence[tuple[str, ScoringItem]]) -> None:
+        scores = self.scorer.checked_scores([item for _, item in block])
         with self.file.open('a', encoding='utf-8') as out:
-            for one, item, first, second in zip(
-                items, block, after, alone, strict=True
-            ):
-                words = words_of(item.response or '')
-                values = TermValues(
-                    len(first.continuations[0]),
-                    fsum(first.continuations[0]),
-                    fsum(second.continuations[0]),
-                    *self._cosines(item),
-                    len(words),
-                    repeated_share(words, [words_of(text) for text in item.context]),
-                )
-                self.known[one] = values
-                print(json.dumps({'id': one, **asdict(values)}), file=out)
-
-    def _cosines(self, item: ScoringItem) -> tuple[float, float, float]:
-        """
-        Return the cosine with the last turn, with the last four, and the largest.
-        """
-        if not item.context:
-            return 0.0, 0.0, 0.0
-        turns = list(item.context[-4:])
-        vectors = self.encoder.encode([*turns, ' '.join(turns), item.response or ''])
-        cosines = [
-            value or 0.0
-            for value in row_cosines(
-                vectors[:-1], vectors[-1:].repeat(len(turns) + 1, 0)
-            )
-        ]
-        return cosines[-2], cosines[-1], max(cosines[:-1])
+            for (one, _), score in zip(block, scores, strict=True):
+                evidence = tuple(value or 0.0 for value in score.evidence)
+                self.known[one] = evidence
+                print(json.dumps({'id': one, 'evidence': evidence}), file=out)

@@ -1,8 +1,8 @@
 """
-A judge of several terms: how likely a response is, what the context adds to that, how
-near it is to the context, and how long it is; what it repeats does not count.
+A judge of several terms: how likely a response is, how near it is to the context, and
+how long it is; what it repeats does not count.
 
-    Overall = (1 - repeated) * sum of weight * scaled(term)  +  repeated * LOWEST
+    Overall = (1 - repeated) * sum of weight * scaled(term)  -  repeated * 2
 
 Each term is scaled by a fixed centre and spread and cut to -2 … 2, so that no term can
 run away; the weights sum to 1, and so Overall is from -2 to 2. Centres, spreads and
@@ -29,17 +29,15 @@ from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.likelihood import (
     JUDGE,
     NO_PROBABILITY,
-    answers_without_context,
-    difference,
     mean_logprob,
     response_answers,
 )
-from parlai_ext.scoring.relevance import COMPARED_TURNS, ENCODER, context_cosines
+from parlai_ext.scoring.relevance import ENCODER, context_cosines
 
 LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score
 LONGEST = 20  # words; more are no better
 WORD = re.compile(r'[^\W_]+(?:[\'’][^\W_]+)*')
-TERMS = ('likelihood', 'context_gain', 'relevance', 'length')
+TERMS = ('likelihood', 'relevance', 'length')
 NUMBERS = ('centre', 'spread', 'weight')
 
 
@@ -128,17 +126,12 @@ class Composite(Scorer):
         judge = self.models.likelihood(self.options.judge_model_file)
         encoder = self.models.embedder(self.options.encoder)
         after = response_answers(judge, items, self.options.context_turns)
-        alone = answers_without_context(judge, items)
-        cosines = context_cosines(encoder, items, COMPARED_TURNS['context'])
+        cosines = context_cosines(encoder, items, 'nearest')
         scores = []
-        for item, answer, baseline, cosine in zip(
-            items, after, alone, cosines, strict=True
-        ):
+        for item, answer, cosine in zip(items, after, cosines, strict=True):
             words = words_of(item.response or '')
-            likelihood = mean_logprob(answer)
             values = {
-                'likelihood': likelihood,
-                'context_gain': difference(likelihood, mean_logprob(baseline)),
+                'likelihood': mean_logprob(answer),
                 'relevance': cosine,
                 'length': float(min(len(words), LONGEST)),
             }
@@ -150,7 +143,7 @@ class Composite(Scorer):
         self, values: Mapping[str, float | None], repeated: float, cut: int
     ) -> ItemScore:
         evidence = (*(values[name] for name in TERMS), repeated)
-        if values['likelihood'] is None or values['context_gain'] is None:
+        if values['likelihood'] is None:
             return ItemScore({}, {'Overall': NO_PROBABILITY}, evidence, cut)
         overall = overall_score(self.terms, values, repeated)
         return ItemScore({'Overall': overall}, evidence=evidence, cut=cut)

@@ -21,6 +21,7 @@ from parlai_ext.scoring.base import (
 )
 
 ENCODER = 'minilm'
+LAST_TURNS = 4  # of a context, which `context` and `nearest` compare with
 NO_CONTEXT = 'there is no context'
 ZERO = 'the embedding of the response or of the context is zero'
 
@@ -40,9 +41,10 @@ class RelevanceOptions:
     )
     against: str = option(
         'last_turn',
-        help='what a response is compared with: the last utterance before it, or the '
-        'last four joined by spaces',
-        choices=('last_turn', 'context'),
+        help='what a response is compared with: the last utterance before it, the last '
+        'four joined by spaces (context), or the most similar one of the last four '
+        '(nearest)',
+        choices=('last_turn', 'context', 'nearest'),
     )
 
 
@@ -64,8 +66,7 @@ class Relevance(Scorer):
         Return the cosine of each response and its context.
         """
         encoder = self.models.embedder(self.options.encoder)
-        turns = COMPARED_TURNS[self.options.against]
-        cosines = context_cosines(encoder, items, turns)
+        cosines = context_cosines(encoder, items, self.options.against)
         cut = encoder.cut_tokens([item.response or '' for item in items])
         return [
             ItemScore(
@@ -77,23 +78,35 @@ class Relevance(Scorer):
         ]
 
 
-COMPARED_TURNS = {'last_turn': 1, 'context': 4}
-
-
 def context_cosines(
-    encoder: Embedder, items: Sequence[ScoringItem], turns: int
+    encoder: Embedder, items: Sequence[ScoringItem], against: str
 ) -> list[float | None]:
     """
     Return the cosine between each response and the end of its context; `None` where
     there is no context or an embedding is zero.
 
-    :param turns: how many utterances of the context are joined, by spaces.
+    :param against: ``last_turn``, ``context`` or ``nearest`` (`RelevanceOptions`).
     """
-    responses = [item.response or '' for item in items]
-    contexts = [' '.join(item.context[-turns:]) for item in items]
-    vectors = encoder.encode([*responses, *contexts])
-    cosines = row_cosines(vectors[: len(items)], vectors[len(items) :])
-    return [
-        cosine if item.context else None
-        for item, cosine in zip(items, cosines, strict=True)
+    compared = [_compared_texts(item.context, against) for item in items]
+    pairs = [
+        (item.response or '', text)
+        for item, texts in zip(items, compared, strict=True)
+        for text in texts
     ]
+    if not pairs:
+        return [None] * len(items)
+    vectors = encoder.encode([text for pair in pairs for text in pair])
+    cosines = iter(row_cosines(vectors[::2], vectors[1::2]))
+    return [
+        max((c for c in [next(cosines) for _ in texts] if c is not None), default=None)
+        for texts in compared
+    ]
+
+
+def _compared_texts(context: Sequence[str], against: str) -> list[str]:
+    last = list(context[-LAST_TURNS:])
+    if against == 'last_turn':
+        return last[-1:]
+    if against == 'context':
+        return [' '.join(last)] if last else []
+    return last

@@ -60,6 +60,14 @@ def test_against_the_context_its_turns_are_joined():
     assert score.values['Relevance'] == pytest.approx(0.5**0.5)
 
 
+def test_against_the_nearest_the_most_similar_turn_counts():
+    turns = ('north', 'north east', 'east', 'nowhere')
+    assert relevance(turns, 'north', against='nearest').values['Relevance'] == 1
+    # the first of five turns is too long ago
+    score = relevance((*turns, 'east'), 'north', against='nearest')
+    assert score.values['Relevance'] == pytest.approx(0.5**0.5)
+
+
 @pytest.mark.parametrize('context', [(), ('nowhere',)])
 def test_no_context_or_a_zero_vector_gives_no_score(context):
     score = relevance(context, 'north')
