@@ -102,6 +102,7 @@ class Composite(Scorer):
     name = 'composite'
     dimensions = ('Overall',)
     evidence_labels = (*TERMS, 'repeated')
+    instead = 'or another scorer: --scorer fed --judge-model-file zoo:mini/judge/model'
     options_class = CompositeOptions
     options: CompositeOptions
 

@@ -4,7 +4,8 @@ From dialogues to scores: every shard that this scorer has not yet judged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -128,7 +129,8 @@ def build_scorer(
     cls = scorer_class(section, named_by_user=named_by_user)
     datapath = machine.datapath if machine else None
     scorer = cls.from_section(section, ModelHandle(machine), datapath)
-    scorer.load_models()
+    with naming_another(cls):
+        scorer.load_models()
     return scorer
 
 
@@ -170,9 +172,24 @@ def check_scorer(
     :raises UserError: for what building it would raise: an unknown name, key or set of
         follow-ups, a model that is not there or cannot be downloaded.
     """
+    cls = scorer_class(section, named_by_user=named_by_user)
     models = scorer_models(section, datapath, named_by_user=named_by_user)
-    for kind, name in models:
-        check_model(kind, name, datapath)
+    with naming_another(cls):
+        for kind, name in models:
+            check_model(kind, name, datapath)
+
+
+@contextmanager
+def naming_another(cls: type[Scorer]) -> Iterator[None]:
+    """
+    Add to the error about a model which other scorer would do, if the scorer says it.
+    """
+    try:
+        yield
+    except UserError as error:
+        if not cls.instead:
+            raise
+        raise UserError(f'scorer {cls.name}: {error}; {cls.instead}') from None
 
 
 def score_signature(scorer: Scorer, include_given: bool = False) -> str:

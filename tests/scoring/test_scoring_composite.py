@@ -26,6 +26,7 @@ from parlai_ext.scoring.composite import (
     words_of,
 )
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
+from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from tests.support.scoring_samples import KnownJudge
 
 SAID = ('I bought a red car today.', 'Which one did you buy?', 'The small one.')
@@ -202,3 +203,11 @@ def test_the_protocols_of_papers_and_demos_keep_theirs():
     names = [*papers, 'demo', 'chatmatch_demo', 'fed_table1_demo']
     scorers = {load_protocol_file(n).protocol.scorer['name'] for n in names}
     assert scorers <= {'fed', 'chatmatch'}
+
+
+def test_where_its_models_are_absent_one_line_names_another_scorer():
+    section = {'name': 'composite', 'judge_model_file': '/no/such/model'}
+    for build in (check_scorer, build_scorer):
+        with pytest.raises(UserError, match='/no/such/model.*--scorer fed') as error:
+            build(section)
+        assert '\n' not in str(error.value)
