@@ -73,7 +73,7 @@ def test_fed_and_then_chatmatch_lie_side_by_side(tmp_path, chatmatch):
 
 
 def test_a_page_names_its_own_scorer_and_commands_and_links_to_the_others(tmp_path):
-    run = imported(tmp_path, GAMES)
+    run = imported(tmp_path, GAMES, scorer='fed')
     ScoreDialogues.main(run_dir=str(run))
     RankSystems.main(run_dir=str(run), bootstraps=20)
     own = ReportRun.main(run_dir=str(run))
@@ -113,7 +113,7 @@ def test_a_page_names_its_own_scorer_and_commands_and_links_to_the_others(tmp_pa
 
 
 def test_a_scorer_by_its_name_alone(tmp_path):
-    run = imported(tmp_path, GAMES)
+    run = imported(tmp_path, GAMES, scorer='fed')
     report = ScoreDialogues.main(
         run_dir=str(run), scorer='chatmatch', judge_model_file='none'
     )
@@ -122,7 +122,7 @@ def test_a_scorer_by_its_name_alone(tmp_path):
 
 
 def test_an_unknown_scorer_is_one_line(tmp_path):
-    run = imported(tmp_path, GAMES)
+    run = imported(tmp_path, GAMES, scorer='fed')
     with pytest.raises(UserError, match="--scorer 'chatmath': .*fed, chatmatch"):
         ScoreDialogues.main(run_dir=str(run), scorer='chatmath')
 
