@@ -40,7 +40,7 @@ from parlai_ext.scoring.composite import (
     Term,
 )
 
-FIT = ('zhao_dailydialog', 'usr_topical', 'dstc7', 'dstc9', 'dbdc3')
+FIT = ('zhao_dailydialog', 'usr_topical', 'usr_persona', 'dstc7', 'dstc9', 'dbdc3')
 FIT_CORPORA = ('EmpatheticDialogues', 'DailyDialog')
 REPORT = tuple(name for name in SOURCES if name not in FIT)
 STEPS = 10  # weights are multiples of 1 / STEPS
@@ -206,7 +206,11 @@ def report(examples: Mapping[str, Example]) -> str:
     single = [
         tuple(float(i == k) for i in range(len(TERMS))) for k in range(len(TERMS))
     ]
-    print('| set | composite | fitted without it | even weights | ' + ' | '.join(TERMS))
+    print(
+        '| set | composite | fitted without it | even weights | '
+        + ' | '.join(TERMS)
+        + ' |'
+    )
     print('|---' * (4 + len(TERMS)) + '|')
     for name, example in examples.items():
         without = weights

@@ -15,7 +15,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from benchmarks.support.measures import benchmark_parser
@@ -31,6 +30,7 @@ from parlai_ext.judge_check.perturbations import PERTURBATIONS
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.fed import Fed, followups_score
+from parlai_ext.scoring.followups import FollowUps
 from parlai_ext.scoring.registry import find_scorer
 
 MINI = 'zoo:mini/judge/model'
@@ -115,34 +115,36 @@ def _scored_block(scorer: Scorer, block: Sequence[PerturbedReply]) -> list[Row]:
 
 def values(scorer: Scorer, score: ItemScore) -> dict[str, float | None]:
     """
-    Return the score of an item by dimension; FED's is the mean of its dimensions, with
-    complaints, with praise and with both.
+    Return the score of an item by dimension; FED's with complaints, with praise and
+    with both.
     """
     if not isinstance(scorer, Fed):
         return dict(score.values)
     assert score.evidence is not None
-    means = {}
-    for label, polarity in (
-        ('complaints', 'negative'),
-        ('praise', 'positive'),
-        ('both', 'both'),
-    ):
-        numbers = fed_values(scorer, polarity, score.evidence)
-        means[label] = fmean(numbers) if numbers else None
-    return means
+    polarities = {'complaints': 'negative', 'praise': 'positive', 'both': 'both'}
+    return {
+        label: fed_value(scorer, polarity, score.evidence)
+        for label, polarity in polarities.items()
+    }
 
 
-def fed_values(
+def fed_value(
     scorer: Fed, polarity: str, evidence: Sequence[float | None]
-) -> list[float]:
+) -> float | None:
     """
-    Return FED's score in each dimension under another polarity, from the scores of all
-    follow-ups.
+    Return FED's score under another polarity, from the scores of all follow-ups.
     """
     options = replace(scorer.options, polarity=polarity)
     scores = dict(zip(scorer.evidence_labels, evidence, strict=True))
-    found = followups_score(scorer.followups, options, scores).values.values()
-    return [value for value in found if value is not None]
+    return followups_score(scorer.followups, options, scores).values['Overall']
+
+
+def only_overall(scorer: Fed, handle: ModelHandle) -> Fed:
+    """
+    Return FED with the follow-ups of its dimension Overall, which rank in the demo.
+    """
+    overall = FollowUps({'Overall': scorer.followups.dimensions['Overall']})
+    return Fed(scorer.options, handle, followups=overall)
 
 
 def print_table(corpus: str, judge: str, rows: Sequence[Row]) -> None:
@@ -194,6 +196,8 @@ def show(opt: argparse.Namespace) -> None:
         models = {key: getattr(opt, which) for key, which in judge.models.items()}
         section = {**judge.section, **models}
         scorer = find_scorer(section['name']).from_section(section, handle)
+        if isinstance(scorer, Fed):
+            scorer = only_overall(scorer, handle)
         for corpus, read in CORPORA.items():
             replies = perturbed_replies(read(Path(opt.data)), opt.replies, seed=0)
             rows = score_rows(scorer, replies, Path(opt.cache), f'{name}, {corpus}')
