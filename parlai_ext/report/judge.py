@@ -185,7 +185,7 @@ def _shares(check: DimensionCheck | None) -> Mapping[str, str]:
     shares: dict[str, list[str]] = {}
     for kind in check.kinds if check else ():
         if kind.verdict != UNTESTED:
-            text = f'{kind_text(kind)} {number(kind.share)}'
+            text = f'{kind.kind.replace("_", " ")} {number(kind.share)}'
             title = f'how often {SOURCES[kind.source]} score above'
             shares.setdefault(title, []).append(text)
     return {title: ', '.join(own) for title, own in shares.items()}

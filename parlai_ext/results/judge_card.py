@@ -12,8 +12,8 @@ from typing import Any
 # the models in a scorer's signature, which `Scorer.signature` writes: kind:(a:b|c:d)
 MODEL = re.compile(r'\|(\w+):\(([^()]*)\)')
 KINDS = {'judge': 'likelihood'}
-# hashes, which a reader cannot read; the signature is in the recipe of the page
-LEFT_OUT = ('content', 'reads', 'system')
+# hashes and names of classes; the whole signature is in the recipe of the page
+LEFT_OUT = ('content', 'reads', 'system', 'agent', 'model')
 
 
 @dataclass(frozen=True)

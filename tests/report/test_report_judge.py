@@ -55,7 +55,7 @@ def test_a_check_that_passed_leaves_the_headline_as_it_was():
 def test_a_weak_judge_is_called_weak_with_the_reason():
     headline = sentences(ranking_with(WEAK))[0]
     assert 'comes first' in headline and 'weak' in headline
-    assert 'replies from other dialogues' in headline
+    assert 'replies from other dialogues' in headline  # 105 of 200
 
 
 def test_a_missing_check_is_said_everywhere():

@@ -8,7 +8,7 @@ SIGNATURE = (
     'scorer:fed|followups:94ff|polarity:negative|judge:(agent:TransformerGenerator|'
     'content:4b79|reads:#6c94|text_truncate:96|cut:right)'
 )
-READS = {'agent': 'TransformerGenerator', 'text_truncate': '96', 'cut': 'right'}
+READS = {'text_truncate': '96', 'cut': 'right'}
 
 
 def test_size_and_name_are_those_recorded_and_input_is_what_was_signed():
