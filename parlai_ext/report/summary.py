@@ -17,6 +17,7 @@ from parlai_ext.ranking.separation import DialoguesNeeded, Separation
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import judge, tournament
 from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
+from parlai_ext.store import imported
 
 # systems that a sentence names; it counts the others
 MOST_NAMES = 4
@@ -58,7 +59,10 @@ def _leaders(ranking: Ranking) -> str:
     if ranking.tournament is not None:
         n_openers = [standing.n_openers for standing in standings]
         return tournament.leader_sentence(ranking.tournament, _most(n_openers))
-    return leader_sentence(standings, main, separation_on(ranking, main))
+    separation = separation_on(ranking, main)
+    return leader_sentence(
+        standings, main, separation, imported.UNKNOWN in ranking.notes
+    )
 
 
 def separation_on(ranking: Ranking, dimension: str) -> Separation | None:
@@ -101,11 +105,16 @@ def _most(n_openers: Sequence[int | None]) -> int:
 
 
 def leader_sentence(
-    standings: Sequence[Standing], dimension: str, separation: Separation | None
+    standings: Sequence[Standing],
+    dimension: str,
+    separation: Separation | None,
+    is_imported: bool = False,
 ) -> str:
     """
     Return which system is first on a dimension, if any is, and which cannot be told
     apart from it; and how many dialogues would settle what is open.
+
+    :param is_imported: no openers are known: a pair's dialogues are counted instead.
     """
     ranked = _ranked(standings)
     if not ranked:
@@ -113,23 +122,27 @@ def leader_sentence(
     if separation is None:
         return f'On {dimension}, {ranked[0].system} is the only ranked system.'
     n_openers = _most([standing.n_openers for standing in ranked])
-    lines = [_finding(ranked, dimension, separation, n_openers)]
+    unit = 'dialogue of a pair' if is_imported else 'opener'
+    lines = [_finding(ranked, dimension, separation, n_openers, unit)]
     counted = [one for one in separation.needed if one.reason is None]
-    lines += [needed_sentence(one) for one in counted or separation.needed[-1:]]
+    lines += [needed_sentence(one, unit) for one in counted or separation.needed[-1:]]
     return ' '.join(lines)
 
 
 def _finding(
-    ranked: Sequence[Standing], dimension: str, separation: Separation, n_openers: int
+    ranked: Sequence[Standing],
+    dimension: str,
+    separation: Separation,
+    n_openers: int,
+    unit: str,
 ) -> str:
     """
     Return what the data say of the first of these systems.
     """
     top, n_ranked = separation.first, len(ranked)
     if n_openers < FEWEST_OPENERS:
-        return (
-            f'On {dimension}, nothing can be told apart: {too_few_openers(n_openers)}.'
-        )
+        reason = too_few_openers(n_openers, unit)
+        return f'On {dimension}, nothing can be told apart: {reason}.'
     if not separation.n_apart:
         return (
             f'On {dimension}, nothing can be told apart: the scores of the {n_ranked} '
@@ -149,15 +162,28 @@ def _finding(
     return f'{start}, and its lead over every other is more than chance explains.'
 
 
-def too_few_openers(n_openers: int) -> str:
+def too_few_openers(n_openers: int, unit: str) -> str:
     """
     Return why there is no interval, as half a sentence.
+
+    :param unit: what is counted, in the singular.
     """
-    openers = 'opener has' if n_openers == 1 else 'openers have'
-    return f'{n_openers} {openers} scores, and intervals need {FEWEST_OPENERS} or more'
+    units = f'{unit} has' if n_openers == 1 else f'{_plural(unit)} have'
+    return f'{n_openers} {units} scores, and intervals need {FEWEST_OPENERS} or more'
 
 
-def needed_sentence(needed: DialoguesNeeded) -> str:
+def _plural(unit: str) -> str:
+    """
+    Return the plural of a noun, which may have words after it.
+
+    >>> _plural('dialogue of a pair')
+    'dialogues of a pair'
+    """
+    noun, space, rest = unit.partition(' ')
+    return f'{noun}s{space}{rest}'
+
+
+def needed_sentence(needed: DialoguesNeeded, unit: str) -> str:
     """
     Return how many dialogues would tell two systems apart.
     """
@@ -165,7 +191,7 @@ def needed_sentence(needed: DialoguesNeeded) -> str:
     if needed.n_dialogues is None:
         return f'What would tell {pair} is not known: {needed.reason}.'
     return (
-        f'To tell {pair} would take about {needed.n_openers:,} openers with '
+        f'To tell {pair} would take about {needed.n_openers:,} {_plural(unit)} with '
         f'{needed.n_partners} partner{"s" if needed.n_partners != 1 else ""} '
         f'({needed.n_dialogues:,} dialogues of each system), if they go on to differ '
         'as they do now.'

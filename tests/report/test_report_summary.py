@@ -81,6 +81,12 @@ def test_headline_says_how_many_dialogues_would_settle_it():
         assert part in found
 
 
+def test_imported_dialogues_have_no_openers():
+    one = Separation(15, 3, 'a', ('b',), (NEEDED,))
+    found = leader_sentence(rows(), 'Overall', one, is_imported=True)
+    assert 'opener' not in found and '40 dialogues of a pair' in found
+
+
 def test_headline_says_why_no_number_is_known():
     needed = DialoguesNeeded('a', 'b', reason='equal scores')
     assert 'equal scores' in finding(['b'], needed=[needed])
