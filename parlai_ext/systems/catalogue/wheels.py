@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def fetch_wheel(wheel: Wheel, folder: Path, settings: DownloadSettings) -> Path:
         return kept
     scratch = folder / 'pip'
     shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
-    scratch.mkdir(parents=True)
+    scratch.mkdir(parents=True, exist_ok=True)
     try:
         _run_pip(wheel, scratch, settings)
         files = list(scratch.glob('*.whl'))
@@ -116,14 +117,16 @@ def _show_progress(
     """
     Wait for pip and show how much of the wheel is in its folder.
     """
+    while process.poll() is None and not _downloaded_bytes(scratch):
+        time.sleep(POLL)
+    if process.returncode:
+        return  # no bar stands before the error
     with byte_bar(wheel.project, wheel.size, shown=settings.progress) as bar:
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(POLL)
-            there = min(_downloaded_bytes(scratch), wheel.size)
-            bar.update(max(0, there - bar.n))
-            if process.returncode is not None:
-                return
+        while process.poll() is None:
+            time.sleep(POLL)
+            bar.update(max(0, min(_downloaded_bytes(scratch), wheel.size) - bar.n))
+        if process.returncode == 0:
+            bar.update(wheel.size - bar.n)
 
 
 def _downloaded_bytes(scratch: Path) -> int:
