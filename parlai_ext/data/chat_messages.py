@@ -82,6 +82,7 @@ class MessageFormat:
     ) -> SourceDialogue:
         key = next((key for key in self.lists if key in record), self.lists[0])
         model = record.get('model')
+        model = model.strip() if isinstance(model, str) else ''
         turns = []
         for number, message in enumerate(list_value(record, key), 1):
             where = f'message {number}'
@@ -89,8 +90,8 @@ class MessageFormat:
             if role in INSTRUCTIONS:
                 continue
             text = _text(message, self.text, where)
-            is_named = role in ASSISTANT and isinstance(model, str) and model.strip()
-            turns.append(SourceTurn(model.strip() if is_named else role, text, line))
+            speaker = model if model and role in ASSISTANT else role
+            turns.append(SourceTurn(speaker, text, line))
         ids = (id_value(record, key) for key in IDS)
         name = next((name for name in ids if name is not None), None)
         return SourceDialogue(source.file, line, tuple(turns), name, PEOPLE)

@@ -21,6 +21,7 @@ from parlai_ext.files.text_file import utf8_bytes
 BOM = b'\xef\xbb\xbf'
 NOT_UTF8 = 'not UTF-8 text'
 SURROGATE = re.compile('[\udc80-\udcff]')
+HALF = re.compile('[\ud800-\udfff]')  # which JSON can write and no judge can read
 RECORDS_TO_TRY = 20  # from which the format of a file is told
 
 
@@ -269,12 +270,14 @@ def text_value(record: Any, key: str, where: str) -> str:
     """
     Return a record's text under ``key``.
 
-    :raises BadRecord: when there is none.
+    :raises BadRecord: when there is none, or half a character is in it.
     """
     value = record.get(key) if isinstance(record, dict) else None
     if not isinstance(value, str):
         problem = 'is missing' if value is None else f'is a text, not {brief(value)}'
         raise BadRecord(f'{where}: {key!r} {problem}')
+    if not value.isascii() and HALF.search(value):
+        raise BadRecord(f'{where}: {key!r} holds half a character ({brief(value)})')
     return value
 
 

@@ -148,6 +148,14 @@ JSONS = {
         '[{"conversations": [\n{"from": "gpt", "value": "a"}',
         'x.jsonl:2: not JSON',
     ),
+    'half a character': (
+        '{"dialog": [[{"id": "A", "text": "a \\ud83d"}]]}',
+        "x.jsonl:1: act 1: 'text' holds half a character ('a \\ud83d')",
+    ),
+    'half a character of a message': (
+        '{"messages": [{"role": "user", "content": "\\udc00"}]}',
+        "x.jsonl:1: message 1: 'content' holds half a character",
+    ),
     'no turns': ('{"turns": []}', 'x.jsonl:1: no turns: the dialogue is empty'),
     'deep': ('{"dialog": ' + '[' * 99999, 'x.jsonl: no dialogues in a known format'),
 }
