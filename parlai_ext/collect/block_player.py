@@ -38,13 +38,15 @@ class BlockPlayer:
     Plays any block of a plan.
 
     `cache` holds the loaded systems, `batchsize` is how many dialogues go through a
-    model together, and `sampling` names the systems that draw their replies at random.
+    model together, `sampling` names the systems that draw their replies at random, and
+    `on_replies` is called as `play_on` says.
     """
 
     plan: Plan
     cache: ModelCache
     batchsize: int
     sampling: frozenset[str]
+    on_replies: Callable[[int, int], object] | None = None
 
     @classmethod
     def from_plan(
@@ -148,7 +150,9 @@ class BlockPlayer:
         :param seed: hex digits; what was played before does not matter.
         """
         seed_all(seed)  # after loading, which draws too
-        dialogues, failed = play_on(rows, players, num_turns, batchsize)
+        dialogues, failed = play_on(
+            rows, players, num_turns, batchsize, self.on_replies
+        )
         for error in failed.values():
             self.cache.drop_failed(error)
         return dialogues

@@ -8,13 +8,13 @@ before; only its missing shards are written.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from parlai_ext.collect.block_player import BlockPlayer
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.progress import bar_of
+from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.spending import Spending
 
@@ -53,12 +53,15 @@ def collect(
     n_played = 0
     with bar_of('collect', n_missing, progress) as bar, ExitStack() as end:
         end.callback(player.cache.clear)
+        parts = PartProgress(bar, 'replies')
+        player = replace(player, on_replies=parts.tell)
         for block, missing in blocks.items():
+            parts.begin(sum(shard.n_dialogues for shard in missing))
             for shard, dialogues in player.play_block(block).items():
                 if shard in missing:
                     run.write_dialogues(shard.pairing_id, shard.index, dialogues)
                     n_played += len(dialogues)
-                    bar.update(len(dialogues))
+            parts.end()
     problems = player.cache.problems
     write_problems(run, problems)
     n_skipped = len(plan.pairings) * len(plan.openers) - n_played

@@ -52,14 +52,20 @@ def play_on(
     players: Mapping[str, Player],
     num_turns: int,
     batchsize: int | None = None,
+    on_replies: Callable[[int, int], object] | None = None,
 ) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
     """
     Play as `play` does, without the systems that fail on the way.
 
     Return a dialogue for each row, `None` where one of its systems could not go on,
     and those systems by name with what happened.
+
+    :param on_replies: called with the number of replies of each batch, and that of all
+        replies if no dialogue ends early.
     """
     world = LockstepWorld(rows, players, num_turns, batchsize)
+    if on_replies is not None:
+        world.on_replies = on_replies
     while not world.epoch_done():
         world.parley()
     return world.dialogues(), world.failed
@@ -87,6 +93,9 @@ class LockstepWorld(World):
         super().__init__(Opt({'task': 'lockstep'}), agents)
         self.batchsize = batchsize
         self.failed: dict[str, SystemFailed] = {}
+        self.on_replies: Callable[[int, int], object] = lambda n, of: None
+        given = sum(min(len(row.opener.utterances), num_turns) for row in rows)
+        self.n_planned = len(rows) * num_turns - given
         self.begun = [self._begin(row, num_turns) for row in rows]
 
     def parley(self) -> None:
@@ -101,6 +110,7 @@ class LockstepWorld(World):
             except SystemFailed as error:
                 self.failed[error.system] = error
                 continue
+            self.on_replies(len(batch), self.n_planned)
             for dialogue, reply in zip(batch, replies, strict=True):
                 try:
                     dialogue.add_reply(reply)

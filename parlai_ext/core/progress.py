@@ -5,26 +5,98 @@ The progress bar of a stage, which a job's log file can hold.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+import threading
+import time
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+if TYPE_CHECKING:
+    PlainBar = tqdm[Any]
+else:
+    PlainBar = tqdm
 
-def count_reads(bar: tqdm[Any]) -> Callable[[int], None]:
+SHOWN_SECONDS = 10.0  # a bar is written anew at least so often
+
+
+class Bar(PlainBar):
     """
-    Return a function that adds to the number of contexts that a progress bar shows as
-    read by a model.
+    A bar that is written anew every `SHOWN_SECONDS`, also while nothing is finished.
     """
-    n_read = 0
 
-    def add(n: int) -> None:
-        nonlocal n_read
-        n_read += n
-        bar.set_postfix_str(f'{n_read} contexts read', refresh=False)
-        bar.update(0)
+    def __init__(self, *args: Any, beats: bool = True, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._closed = threading.Event()
+        if beats and not self.disable:
+            threading.Thread(target=self._beat, daemon=True).start()
 
-    return add
+    def close(self) -> None:
+        """
+        Write the bar for the last time.
+        """
+        if hasattr(self, '_closed'):
+            self._closed.set()
+        super().close()
+
+    def _beat(self) -> None:
+        while not self._closed.wait(SHOWN_SECONDS / 2):
+            unshown = time.time() - self.last_print_t
+            if unshown >= SHOWN_SECONDS / 2 and not self._closed.is_set():
+                self.update(0)
+                self.refresh()
+                self.last_print_t = time.time()
+
+
+class PartProgress:
+    """
+    Moves a bar of dialogues while a part of them (a shard, a block) is worked on.
+
+    Work is counted in steps: inputs that a model has read, or replies. How many steps a
+    part has is known from the parts before it; in the first part, from the calls that
+    have begun.
+    """
+
+    def __init__(self, bar: PlainBar, steps: str):
+        self.bar = bar
+        self.steps = steps
+        self.n_steps = 0
+        self._per_dialogue = 0.0
+        self.begin(0)
+
+    def begin(self, n_dialogues: int) -> None:
+        """
+        Begin the next part.
+        """
+        self._n, self._shown = n_dialogues, 0
+        self._done = self._announced = self._of_call = 0
+
+    def tell(self, n: int, of: int) -> None:
+        """
+        Count ``n`` steps of a call that has ``of``.
+        """
+        if not self._of_call:
+            self._announced += of
+        self._of_call = (self._of_call + n) % max(1, of)
+        self._done += n
+        self.n_steps += n
+        total = max(self._announced, self._per_dialogue * self._n, self._done)
+        self._move_to(int(self._n * self._done / total) if total else 0)
+
+    def end(self) -> None:
+        """
+        End the part: all of its dialogues are finished.
+        """
+        if self._n:
+            self._per_dialogue = self._done / self._n
+        self._move_to(self._n)
+
+    def _move_to(self, n_dialogues: int) -> None:
+        more = max(0, n_dialogues - self._shown)
+        self._shown += more
+        if self.n_steps:
+            text = f'{self.n_steps} {self.steps}'
+            self.bar.set_postfix_str(text, refresh=False)
+        self.bar.update(more)
 
 
 def bar_of(
@@ -33,27 +105,28 @@ def bar_of(
     progress: bool = True,
     delay: float = 0,
     unit: str = 'dialogue',
-) -> tqdm[Any]:
+) -> Bar:
     """
-    Return a progress bar; in a log file it prints a line every half minute.
+    Return a progress bar; in a log file it prints a line every ten seconds.
 
     ``update(0)`` shows a new postfix when it is time.
 
     :param total: `None` when it is not known before the end.
     :param delay: seconds before it is shown at all; most runs are read in less.
     """
-    return tqdm(
+    return Bar(
         total=total,
         desc=stage,
         unit=unit,
         disable=not progress or total == 0,
-        mininterval=0.5 if sys.stderr.isatty() else 30,
+        mininterval=0.5 if sys.stderr.isatty() else SHOWN_SECONDS,
         miniters=0,
         delay=delay,
+        beats=not delay,
     )
 
 
-def byte_bar(what: str, total: int | None, *, start: int = 0, shown: bool) -> tqdm[Any]:
+def byte_bar(what: str, total: int | None, *, start: int = 0, shown: bool) -> PlainBar:
     """
     Return the progress bar of a download, in bytes.
 

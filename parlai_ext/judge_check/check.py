@@ -14,7 +14,8 @@ from typing import Protocol
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, content_id
-from parlai_ext.core.progress import bar_of, count_reads
+from parlai_ext.core.progress import PartProgress, bar_of
+from parlai_ext.core.watch import Watch
 from parlai_ext.judge_check.biases import biases
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.options import SAMPLE
@@ -251,17 +252,19 @@ def score_copies(
     """
     values: list[dict[str, float]] = []
     with bar_of('judge check', len(copies), progress, unit='response') as bar:
-        scorer.watch(count_reads(bar))
+        parts = PartProgress(bar, 'inputs read')
         for start in range(0, len(copies), BLOCK):
             block = copies[start : start + BLOCK]
+            parts.begin(len(block))
             key = content_id([copy.part.dialogue.id for copy in block])
             scores = kept.get(key) if kept else None
             if scores is None:
-                scores = _score_block(scorer, block)
+                with scorer.watched(Watch(parts.tell)):
+                    scores = _score_block(scorer, block)
                 if kept:
                     kept.put(key, scores)
             values += scores
-            bar.update(len(block))
+            parts.end()
     return values
 
 

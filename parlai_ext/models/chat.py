@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import System
+from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core.watch import NO_WATCH
 from parlai_ext.systems.chat.conversation import ConversationAgent, NoReply
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.identity import identity
@@ -45,6 +46,7 @@ class AgentChat:
             )
         self.agent = agent
         self.batchsize = machine.batchsize
+        self.watch = NO_WATCH
         self.signature = f'system={identity(system, machine.datapath)}'
 
     @property
@@ -63,16 +65,25 @@ class AgentChat:
         which the last one is the user's.
         """
         conversations = [_conversation(prompt) for prompt in prompts]
-        replies: list[str | NoReply] = []
+        replies: list[ChatReply] = []
         for start in range(0, len(conversations), self.batchsize):
             some = conversations[start : start + self.batchsize]
-            replies += self.agent.replies(some)
-        return [
-            ChatReply(None, reply.reason)
-            if isinstance(reply, NoReply)
-            else ChatReply(reply)
-            for reply in replies
-        ]
+            texts = [[[turn.mine, turn.text] for turn in turns] for turns in some]
+            key = content_id(self.signature, start, texts)
+            kept = self.watch.get(key)
+            if kept is None:
+                kept = [_texts(reply) for reply in self.agent.replies(some)]
+                self.watch.put(key, kept)
+            replies += [ChatReply(*texts) for texts in kept]
+            self.watch.tell(len(some), len(conversations))
+        return replies
+
+
+def _texts(reply: str | NoReply) -> list[str | None]:
+    """
+    Return the fields of a `ChatReply`.
+    """
+    return [None, reply.reason] if isinstance(reply, NoReply) else [reply, None]
 
 
 def _conversation(prompt: str | Sequence[str]) -> tuple[ChatTurn, ...]:

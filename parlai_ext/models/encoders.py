@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.signature import signature_line
+from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import BOUNDLESS, read
 
@@ -30,7 +32,7 @@ class TextModel:
     """
 
     signed: ClassVar[Mapping[str, str]] = {}
-    progress: Callable[[int], None] | None = None
+    watch: Watch = NO_WATCH
 
     def __init__(
         self, folder: Path, kind: Any, device: torch.device, tokens: int = TOKENS
@@ -80,13 +82,20 @@ class TextModel:
             ):
                 stop += 1
             batch = order[start:stop]
-            inputs = self.tokenizer.pad(
-                [encoded[text] for text in batch], return_tensors='pt'
-            )
-            output = compute({key: v.to(self.device) for key, v in inputs.items()})
-            rows |= dict(zip(batch, output.float().cpu().numpy(), strict=True))
-            if self.progress is not None:
-                self.progress(len(batch))
+            key = content_id(self.signature, batch)
+            kept = self.watch.get(key)
+            if kept is None:
+                inputs = self.tokenizer.pad(
+                    [encoded[text] for text in batch], return_tensors='pt'
+                )
+                output = compute({key: v.to(self.device) for key, v in inputs.items()})
+                values = output.float().cpu().numpy()
+                if self.watch.keeps:
+                    self.watch.put(key, values.tolist())
+            else:
+                values = np.array(kept, np.float32)
+            rows |= dict(zip(batch, values, strict=True))
+            self.watch.tell(len(batch), len(order))
             start = stop
         return [rows[text] for text in texts]
 

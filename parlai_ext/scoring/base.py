@@ -19,7 +19,8 @@ example.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -39,6 +40,7 @@ from parlai_ext.core.options import (
     signature_values,
 )
 from parlai_ext.core.signature import signature_line
+from parlai_ext.core.watch import NO_WATCH, Watch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -415,14 +417,20 @@ class Scorer:
         """
         raise NotImplementedError
 
-    def watch(self, tell: Callable[[int], None]) -> None:
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
         """
-        Have ``tell(n)`` called whenever a model has read ``n`` more inputs, where the
-        model can tell; a shard takes minutes through a large one.
+        Have ``watch`` told of what the models finish, where they can tell; a shard
+        takes minutes through a large one.
         """
-        for model in self.models.loaded.values():
-            if hasattr(model, 'progress'):
-                model.progress = tell
+        models = [m for m in self.models.loaded.values() if hasattr(m, 'watch')]
+        for model in models:
+            model.watch = watch
+        try:
+            yield
+        finally:
+            for model in models:
+                model.watch = NO_WATCH
 
     def models_used(self) -> list[JudgeModel]:
         """

@@ -12,8 +12,9 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, System, to_json
-from parlai_ext.core.progress import bar_of, count_reads
+from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.watch import Watch
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
 from parlai_ext.scoring.base import Scorer, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import (
@@ -209,9 +210,10 @@ def score_run(
     ranking: Mapping[str, Any] | None = None,
 ) -> ScoreReport:
     """
-    Score the shards that are not scored; a killed run goes on with the next one.
+    Score the shards that are not scored; a killed run goes on where it was.
 
     Each shard is scored by itself, so its scores do not depend on the other shards.
+    What its models have answered is kept beside it until it is written.
 
     :param include_given: score given utterances (an opener's) too.
     :param config: the ``scorer:`` section that made the scorer, written beside its
@@ -225,16 +227,20 @@ def score_run(
     todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
     report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
     with bar_of('score', sum(s.n_dialogues for s in todo), progress) as bar:
-        scorer.watch(count_reads(bar))
+        parts = PartProgress(bar, 'inputs read')
         for shard in todo:
             dialogues = run.read_dialogues(shard.pairing_id, shard.index)
-            scored = score_dialogues(
-                dialogues, scorer, first_speaker_only, include_given
-            )
+            partial = store.partial(shard.pairing_id, shard.index)
+            parts.begin(len(dialogues))
+            with scorer.watched(Watch(parts.tell, partial)), partial.saved_at_exit():
+                scored = score_dialogues(
+                    dialogues, scorer, first_speaker_only, include_given
+                )
             scored = imported.without_people(run.manifest, scored)
             store.write(shard.pairing_id, shard.index, scored)
+            partial.remove()
             report = add_shard(report, scored)
-            bar.update(len(dialogues))
+            parts.end()
     if shards:
         code = scorer.code
         store.write_about(

@@ -36,6 +36,20 @@ def write_file(path: Path, data: bytes) -> None:
         _sync_folder(path.parent)
 
 
+def append_synced(path: Path, end: int, data: bytes) -> None:
+    """
+    Write ``data`` to a file from byte ``end`` on, and cut off what it had after that.
+    """
+    with _file_named_in_errors(path):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            os.ftruncate(handle, end)
+            os.lseek(handle, end, os.SEEK_SET)
+            _write_all(handle, data)
+        finally:
+            os.close(handle)
+
+
 @contextlib.contextmanager
 def _file_named_in_errors(path: Path) -> Iterator[None]:
     """
@@ -55,12 +69,19 @@ def _write_synced(path: Path, data: bytes) -> None:
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     try:
-        unwritten = memoryview(data)
-        while unwritten:
-            unwritten = unwritten[os.write(handle, unwritten) :]
-        os.fsync(handle)
+        _write_all(handle, data)
     finally:
         os.close(handle)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    """
+    Write all of ``data`` to an open file, and to the disk itself.
+    """
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[os.write(handle, unwritten) :]
+    os.fsync(handle)
 
 
 def _sync_folder(path: Path) -> None:

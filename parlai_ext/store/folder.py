@@ -24,6 +24,7 @@ from parlai_ext.core.schedule import ShardKey, shards
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder, remove_leftovers, write_file
 from parlai_ext.store.lines import damage_error, decode_shard, dumps, encode_shard
+from parlai_ext.store.partial import PartialScores
 from parlai_ext.store.shards import (
     dialogue_from_record,
     dialogue_record,
@@ -381,6 +382,15 @@ class ScoreStore:
         Return the path of the scores of one shard.
         """
         return self.root / self.run.pairing(pairing_id).id / f'{index:05d}.jsonl'
+
+    def partial(self, pairing_id: str, index: int) -> PartialScores:
+        """
+        Return what models have answered for a shard that is not scored yet.
+        """
+        source = self.run.dialogues_checksum(pairing_id, index)
+        self._write_signature()
+        path = self.path(pairing_id, index)
+        return PartialScores(path.with_suffix('.partial'), source)
 
     def _write_signature(self) -> None:
         """

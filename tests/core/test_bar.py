@@ -2,20 +2,62 @@
 What a progress bar leaves in the log file of a job.
 """
 
-from parlai_ext.core.progress import bar_of, count_reads
+import time
+
+from parlai_ext.core import progress
+from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.report.browse import read_page_dialogues
 from tests.support.report_example import DIMENSIONS, SCORER, example_run
 
 
 def test_a_log_file_gets_no_line_for_each_context(capsys):
     with bar_of('score', 500, True) as bar:
-        add = count_reads(bar)
+        parts = PartProgress(bar, 'contexts')
         for _ in range(500):
-            add(1)
-            bar.update(1)
+            parts.begin(1)
+            parts.tell(1, 1)
+            parts.end()
     lines = capsys.readouterr().err.split('\r')
     assert [line for line in lines if '500/500' in line and '500 contexts' in line]
     assert len(lines) == 3  # before the first line, at the beginning, at the end
+
+
+class Moves:
+    """
+    A bar that remembers how far it came.
+    """
+
+    def __init__(self):
+        self.places = [0]
+
+    def update(self, n):
+        self.places.append(self.places[-1] + n)
+
+    def set_postfix_str(self, text, refresh):
+        self.text = text
+
+
+def test_a_bar_moves_within_a_part_and_never_back():
+    bar = Moves()
+    parts = PartProgress(bar, 'inputs read')
+    for _ in range(2):
+        parts.begin(10)
+        for _ in range(2):  # two models read 40 inputs each
+            for _ in range(4):
+                parts.tell(10, 40)
+        parts.end()
+    # in the first part the second call is not foreseen, in the second part it is
+    assert bar.places[1:10] == [2, 5, 7, 10, 10, 10, 10, 10, 10]
+    assert bar.places[10:] == [11, 12, 13, 15, 16, 17, 18, 20, 20]
+    assert bar.text == '160 inputs read'
+
+
+def test_a_bar_is_written_anew_while_nothing_is_finished(capsys, monkeypatch):
+    monkeypatch.setattr(progress, 'SHOWN_SECONDS', 0.1)
+    with bar_of('score', 5):
+        time.sleep(0.5)
+    lines = capsys.readouterr().err.split('\r')
+    assert len([line for line in lines if '0/5' in line]) >= 3
 
 
 def test_a_run_that_is_read_at_once_shows_no_bar(capsys):

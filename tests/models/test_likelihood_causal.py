@@ -2,6 +2,8 @@
 Causal models: a tree of continuations gives the numbers of plain passes, one by one.
 """
 
+import json
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
+from parlai_ext.core.watch import Watch
 from parlai_ext.models.likelihood.causal import Causal, reserved_positions
 from tests.support.causal_models import (
     GPT2,
@@ -239,8 +242,35 @@ def test_large_trees_are_not_padded_to_larger_ones(model, monkeypatch):
     assert shapes == [(2, 41), (2, 21)]
 
 
+class Kept(dict):
+    """
+    Results as a file keeps them.
+    """
+
+    def put(self, key, results):
+        self[key] = json.loads(json.dumps(results))
+
+
+def test_what_was_kept_of_a_call_is_not_computed_again(model):
+    questions = [Question((i, i + 1), ((5, 2), (6,))) for i in range(3, 9)]
+    first, again = Causal(model, None, 'a', tokens=8), Causal(model, None, 'a')
+    kept = Kept()
+    first.watch = Watch(kept=kept)
+    answers = first.answer(questions, with_context=True)
+    assert len(kept) > 1
+    again.budget.tokens = 8
+    again.watch = Watch(kept=kept)
+    again._compute = None  # nothing is left to compute
+    assert again.answer(questions, with_context=True) == answers
+    other = Causal(model, None, 'b', tokens=8)  # another judge shares no answer
+    other.watch = Watch(kept=kept)
+    other.answer(questions, with_context=True)
+    assert len(kept) % 2 == 0
+
+
 def test_progress_counts_every_tree(model):
     seen = []
-    judge = Causal(model, None, '', progress=seen.append)
+    judge = Causal(model, None, '')
+    judge.watch = Watch(lambda n, of: seen.append((n, of)))
     judge.answer([Question((i, i + 1), ((5, 2),)) for i in range(3, 9)])
-    assert sum(seen) == 6
+    assert sum(n for n, _ in seen) == 6 and {of for _, of in seen} == {6}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
 
 from parlai_ext.core.nouns import Answer, Question, System
+from parlai_ext.core.watch import Watch
 from parlai_ext.models.likelihood import encoder_decoder
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
@@ -187,7 +188,7 @@ def test_the_model_is_left_as_it_was(judge):
 def test_progress_counts_every_context_once(judge):
     seen = []
     counting = engine(judge, 60)
-    counting.progress = seen.append
+    counting.watch = Watch(lambda n, of: seen.append(n))
     counting.answer([Question(c, FOLLOWUPS) for c in (*CONTEXTS, CONTEXTS[0])])
     assert sum(seen) == len(CONTEXTS)
 

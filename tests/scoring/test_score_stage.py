@@ -179,4 +179,4 @@ def test_the_bar_tells_how_much_the_judge_has_read(tmp_path, capsys):
         run_dir=str(tmp_path / 'run'), judge_model_file=judge, no_cuda=True
     )
     # two utterances of d0 and of d1, one of d2; d3 is broken off
-    assert '5 contexts read' in capsys.readouterr().err
+    assert '5 inputs read' in capsys.readouterr().err

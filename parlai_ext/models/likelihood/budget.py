@@ -35,7 +35,6 @@ class Budget:
         self,
         widths: Sequence[int],
         step: Callable[[list[int]], list[T]],
-        progress: Callable[[int], object] | None = None,
     ) -> list[T]:
         """
         Return one result for each item, in the order of ``widths``.
@@ -44,7 +43,6 @@ class Budget:
         that memory runs out at the start or not at all.
 
         :param step: takes the indices of the items of a group, returns their results.
-        :param progress: called with the number of items of each finished group.
         :raises UserError: if a single item is too much for the memory.
         """
         order = sorted(range(len(widths)), key=lambda i: (-widths[i], i))
@@ -54,8 +52,6 @@ class Budget:
             done = self._try_group(group, widths, step)
             if done is not None:
                 results.update(zip(group, done, strict=True))
-                if progress is not None:
-                    progress(len(group))
         self._since_release += sum(widths)
         if self._since_release >= self.tokens:
             self._since_release = 0

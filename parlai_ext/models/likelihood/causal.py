@@ -10,7 +10,7 @@ once.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -19,9 +19,15 @@ from typing import Any
 import torch
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Answer, Question
+from parlai_ext.core.nouns import Answer, Question, content_id
+from parlai_ext.core.watch import NO_WATCH
 from parlai_ext.models.likelihood.budget import Budget
-from parlai_ext.models.likelihood.logprobs import pick_logprobs, sliced_logprobs
+from parlai_ext.models.likelihood.logprobs import (
+    Logprobs,
+    kept_logprobs,
+    pick_logprobs,
+    sliced_logprobs,
+)
 from parlai_ext.models.likelihood.prefix_packs import (
     CONTEXT,
     Pack,
@@ -38,7 +44,7 @@ from parlai_ext.models.likelihood.vectorizer import (
 )
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
-Rows = dict[tuple[int, int], tuple[float, ...]]
+Rows = Logprobs  # by question and continuation
 TOKENS = 4096
 REPLY = 128  # positions kept free for a continuation, as an agent does for a reply
 ENOUGH = 1024  # tokens that keep a device busy
@@ -60,7 +66,7 @@ class Causal:
     :param model: a Hugging Face causal model that `causal_checks.check_causal` accepts.
     :param positions: the most tokens of context and continuation.
     :param tokens: the most tokens of a forward pass, padding counted.
-    :param progress: called with the number of trees that were finished.
+    :ivar watch: is told of finished work, and keeps it.
     """
 
     def __init__(
@@ -72,7 +78,6 @@ class Causal:
         start: int | None = None,
         positions: int | None = None,
         tokens: int = TOKENS,
-        progress: Callable[[int], object] | None = None,
     ):
         self.model = model
         self.vectorizer = vectorizer
@@ -80,7 +85,8 @@ class Causal:
         self.start = start
         self.positions = positions
         self.budget = Budget(tokens)
-        self.progress = progress
+        self.watch = NO_WATCH
+        self._call, self._n_packs = '', 0  # the call under way
         self.masks = TreeMasks.from_model(model)
         self.head = OutputLayer(model)
         self.device = model.get_input_embeddings().weight.device
@@ -105,7 +111,10 @@ class Causal:
         self.model.eval()
         asked = [self._to_tokens(question) for question in questions]
         packs = pack_questions(asked, self._costs(self.budget.tokens), with_context)
-        rows = self._run(packs, self.progress)
+        inputs = [[q.context, q.continuations] for q in asked]
+        self._call = content_id(self.signature, inputs, with_context)
+        self._n_packs = len(packs)
+        rows = self._run(packs)
         # () for an empty continuation, and for a context of one token: nothing to score
         return [
             Answer(
@@ -116,9 +125,7 @@ class Causal:
             for q, question in enumerate(asked)
         ]
 
-    def _run(
-        self, packs: Sequence[Pack], progress: Callable[[int], object] | None
-    ) -> Rows:
+    def _run(self, packs: Sequence[Pack]) -> Rows:
         """
         Return the log-probabilities of all trees; the budget decides how many go
         through the model at once.
@@ -127,7 +134,6 @@ class Causal:
         for rows in self.budget.run(
             [len(pack.tree) for pack in packs],
             lambda group: self._run_group([packs[i] for i in group]),
-            progress,
         ):
             answers.update(rows)
         return answers
@@ -188,9 +194,19 @@ class Causal:
         if len(smaller) == 1:
             return self._forward(packs)
         gc.collect()
-        return [self._run(smaller, None)]
+        return [self._run(smaller)]
 
     def _forward(self, packs: Sequence[Pack]) -> list[Rows]:
+        """
+        Return the log-probabilities of these trees from one forward pass, or those that
+        were kept of it.
+        """
+        name = content_id(self._call, [sorted(pack.rows) for pack in packs])
+        rows = kept_logprobs(self.watch, name, lambda: self._compute(packs))
+        self.watch.tell(len(packs), self._n_packs)
+        return rows
+
+    def _compute(self, packs: Sequence[Pack]) -> list[Rows]:
         """
         Return the log-probabilities of these trees from one forward pass.
         """

@@ -9,7 +9,7 @@ the output layer. A model has to offer the protocol `TreeReader`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
@@ -17,9 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from parlai_ext.core.nouns import Answer, Question
+from parlai_ext.core.nouns import Answer, Question, content_id
+from parlai_ext.core.watch import NO_WATCH
 from parlai_ext.models.likelihood.budget import Budget
-from parlai_ext.models.likelihood.logprobs import sliced_logprobs
+from parlai_ext.models.likelihood.logprobs import kept_logprobs, sliced_logprobs
 from parlai_ext.models.likelihood.prefixes import Tokens, Tree, build_trees
 from parlai_ext.models.likelihood.vectorizer import (
     Vectorizer,
@@ -100,7 +101,7 @@ class EncoderDecoder:
     A `Likelihood` over an encoder-decoder.
 
     :param budget: limits the tokens of contexts and trees that go through at once.
-    :param progress: called with the number of contexts that were finished.
+    :ivar watch: is told of finished work, and keeps it.
     """
 
     tells_context = False  # an encoder gives its input no probability
@@ -111,13 +112,12 @@ class EncoderDecoder:
         vectorizer: Vectorizer | None,
         signature: str,
         budget: Budget | None = None,
-        progress: Callable[[int], object] | None = None,
     ):
         self.model = model
         self.vectorizer = vectorizer
         self.signature = signature
         self.budget = budget or Budget()
-        self.progress = progress
+        self.watch = NO_WATCH
         self._known_trees: dict[tuple[Tokens, ...], tuple[Tree, ...]] = {}
 
     @property
@@ -164,13 +164,22 @@ class EncoderDecoder:
             for ids, context_trees in zip(contexts, trees, strict=True)
         ]
 
-        def score_group(group: list[int]) -> list[Logprobs]:
-            with torch.inference_mode():
-                return self._encode_and_decode(
-                    [contexts[i] for i in group], [trees[i] for i in group]
-                )
+        inputs = [[ids, list(wanted[ids])] for ids in contexts]
+        call = content_id(self.signature, inputs)
 
-        logprobs = self.budget.run(widths, score_group, self.progress)
+        @torch.inference_mode()
+        def score_group(group: list[int]) -> list[Logprobs]:
+            logprobs = kept_logprobs(
+                self.watch,
+                content_id(call, group),
+                lambda: self._encode_and_decode(
+                    [contexts[i] for i in group], [trees[i] for i in group]
+                ),
+            )
+            self.watch.tell(len(group), len(contexts))
+            return logprobs
+
+        logprobs = self.budget.run(widths, score_group)
         return dict(zip(contexts, logprobs, strict=True))
 
     def _encode_and_decode(

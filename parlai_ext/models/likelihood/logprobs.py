@@ -11,6 +11,11 @@ from collections.abc import Callable
 
 import torch
 
+from parlai_ext.core.watch import Watch
+
+# of the continuations of one context or tree, by tokens or by place
+Logprobs = dict[tuple[int, ...], tuple[float, ...]]
+
 
 def sliced_logprobs(
     layer: Callable[[torch.Tensor], torch.Tensor],
@@ -54,3 +59,18 @@ def pick_logprobs(
     wide = torch.promote_types(logits.dtype, torch.float32)
     logprobs = torch.log_softmax(logits, dim=-1, dtype=wide)
     return logprobs[at.to(logits.device), ids.to(logits.device)]
+
+
+def kept_logprobs(
+    watch: Watch, key: str, compute: Callable[[], list[Logprobs]]
+) -> list[Logprobs]:
+    """
+    Return the log-probabilities of a batch, computed now or kept from before.
+    """
+    kept = watch.get(key)
+    if kept is not None:
+        return [{tuple(k): tuple(v) for k, v in pairs} for pairs in kept]
+    rows = compute()
+    if watch.keeps:
+        watch.put(key, [[[list(k), list(v)] for k, v in row.items()] for row in rows])
+    return rows
