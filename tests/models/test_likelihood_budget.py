@@ -147,13 +147,6 @@ def test_other_errors_are_not_hidden():
         Budget(4).run([1], step)
 
 
-def test_progress_counts_every_item_once():
-    widths = [10] * 10
-    seen = []
-    Budget(100).run(widths, Step(widths, room=30), seen.append)
-    assert seen == [2] * 5
-
-
 @pytest.fixture
 def given_back(monkeypatch):
     times = []
