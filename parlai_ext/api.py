@@ -333,7 +333,7 @@ def check_judge(
     opening should not be told apart by it: a reply "of another dialogue" must not fit.
 
     :param sample: responses that are perturbed, at most.
-    :returns: the check: `dimensions` maps each dimension to its verdict, reasons, and
+    :returns: the check: `dimensions` maps each dimension to its outcome, reasons, and
         results by kind. `None` where there is nothing to judge.
     :raises UserError: for a turn that cannot be read or a wrong value of an option.
     :raises TypeError: for an unknown argument or option; it names the nearest one.

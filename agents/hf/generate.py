@@ -5,7 +5,7 @@ Loads one model of Hugging Face's and generates its replies to many conversation
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ class LoadedModel:
     tokenizer: Any
     seq2seq: bool
     positions: int | None
-    own_config: GenerationConfig | None = None
+    own_config: GenerationConfig = field(default_factory=GenerationConfig)
 
 
 # as long as an agent uses them; by the weights' files and the options of loading

@@ -75,10 +75,10 @@ def kind_result(
         return KindResult(kind, source, 0, 0, 0, None, None, None, required, UNTESTED)
     share = (n_higher + n_ties / 2) / n
     low, high = wilson_interval(n_higher + n_ties / 2, n)
-    verdict = PASS if low > 0.5 else FAIL if high < 0.5 else WEAK
+    outcome = PASS if low > 0.5 else FAIL if high < 0.5 else WEAK
     return KindResult(
         *(kind, source, n, n_higher, n_ties, share, low, high, required),
-        verdict if n >= MIN_PAIRS else UNTESTED,
+        outcome if n >= MIN_PAIRS else UNTESTED,
     )
 
 
@@ -89,18 +89,18 @@ def dimension_check(
     biases: Biases | None = None,
 ) -> DimensionCheck:
     """
-    Return the verdict on a judge in one dimension, with its reasons.
+    Return the outcome on a judge in one dimension, with its reasons.
 
     It fails if a required kind fails, whoever wrote the originals. It is weak if any
     kind does not pass, if a needed kind could not be tried, or if its scores go with
     length.
     """
-    failed = [kind for kind in kinds if kind.required and kind.verdict == FAIL]
+    failed = [kind for kind in kinds if kind.required and kind.outcome == FAIL]
     doubtful = [
-        kind for kind in kinds if kind not in failed and kind.verdict in (WEAK, FAIL)
+        kind for kind in kinds if kind not in failed and kind.outcome in (WEAK, FAIL)
     ]
     failed.sort(key=lambda kind: (kind.share or 0.0, kind.kind))
-    doubtful.sort(key=lambda kind: (kind.verdict != FAIL, kind.share or 0.0))
+    doubtful.sort(key=lambda kind: (kind.outcome != FAIL, kind.share or 0.0))
     reasons = [f'it scores {preferred_words(kind)}' for kind in failed]
     weak = [_doubt(kind) for kind in doubtful]
     weak += _untried(kinds)
@@ -109,14 +109,14 @@ def dimension_check(
             f'its scores follow length (Spearman {number(biases.length)} with the '
             'number of words)'
         )
-    verdict = FAIL if failed else WEAK if weak else PASS
+    outcome = FAIL if failed else WEAK if weak else PASS
     return DimensionCheck(
-        dimension, verdict, (*reasons, *weak), tuple(kinds), human_anchor, biases
+        dimension, outcome, (*reasons, *weak), tuple(kinds), human_anchor, biases
     )
 
 
 def _doubt(kind: KindResult) -> str:
-    if kind.verdict == FAIL:
+    if kind.outcome == FAIL:
         return f'it scores {preferred_words(kind)}'
     words = KIND_WORDS[kind.kind]
     interval = f'{number(kind.share)} [{number(kind.low)}, {number(kind.high)}]'
@@ -130,7 +130,7 @@ def _untried(kinds: Sequence[KindResult]) -> list[str]:
     """
     Return a sentence for each needed kind that had too few pairs.
     """
-    tried = {kind.kind for kind in kinds if kind.verdict != UNTESTED}
+    tried = {kind.kind for kind in kinds if kind.outcome != UNTESTED}
     return [
         f'{KIND_WORDS[name]} could not be tried: fewer than {MIN_PAIRS} pairs'
         for name, mark in KINDS.items()

@@ -19,7 +19,7 @@ from parlai_ext.store import ScoreStore
 SCHEMA = 1
 NAME = 'judge_check.json'
 PASS, WEAK, FAIL = 'pass', 'weak', 'fail'
-UNTESTED = 'untested'  # a kind with too few pairs; never a verdict on a judge
+UNTESTED = 'untested'  # a kind with too few pairs; never an outcome on a judge
 # where originals come from, and how a sentence names their authors
 SOURCES: Mapping[str, str] = {'systems': 'the systems', 'people': 'people'}
 VERBS: Mapping[str, str] = {'systems': 'said', 'people': 'wrote'}
@@ -35,7 +35,7 @@ class KindResult:
 
     :param source: ``systems`` or ``people``: who wrote the originals.
     :param required: a judge that fails this kind fails; otherwise it is weak.
-    :param verdict: ``pass``, ``weak``, ``fail`` or ``untested``.
+    :param outcome: ``pass``, ``weak``, ``fail`` or ``untested``.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class KindResult:
     low: float | None
     high: float | None
     required: bool
-    verdict: str
+    outcome: str
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class DimensionCheck:
     """
     The check of a judge in one dimension.
 
-    :param verdict: ``pass``, ``weak`` or ``fail``.
+    :param outcome: ``pass``, ``weak`` or ``fail``.
     :param reasons: sentences that say why it is not a pass, the gravest first.
     """
 
     dimension: str
-    verdict: str
+    outcome: str
     reasons: tuple[str, ...]
     kinds: tuple[KindResult, ...]
     human_anchor: HumanAnchor | None = None
@@ -107,7 +107,7 @@ class DimensionCheck:
         """
         True if a ranking by this dimension says little about quality.
         """
-        return self.verdict == FAIL
+        return self.outcome == FAIL
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def headline_sentence(check: DimensionCheck) -> str | None:
     Return the sentence that stands in the place of "… comes first" when a judge failed
     its check; `None` if it did not fail.
     """
-    failed = [kind for kind in check.kinds if kind.required and kind.verdict == FAIL]
+    failed = [kind for kind in check.kinds if kind.required and kind.outcome == FAIL]
     if not check.failed or not failed:
         return None
     worst = min(failed, key=lambda kind: (kind.share or 0.0, kind.kind))
@@ -196,17 +196,17 @@ def preferred_words(result: KindResult) -> str:
 
 def check_lines(check: JudgeCheck) -> list[str]:
     """
-    Return the verdicts as lines of text, one for each dimension that does not pass.
+    Return the outcomes as lines of text, one for each dimension that does not pass.
     """
     cost = f'{check.n_scored} scorings, {percent(check.cost)} of those of the run'
     counts = [f'{check.n_responses} responses']
     counts += [f'{check.n_people} replies of people'] if check.n_people else []
-    passed = [d for d, own in check.dimensions.items() if own.verdict == PASS]
+    passed = [d for d, own in check.dimensions.items() if own.outcome == PASS]
     return [
         f'judge check: {" and ".join(counts)} ({cost})',
         *([f'judge check: pass on {", ".join(passed)}'] if passed else []),
         *(
-            f'judge check: {own.verdict} on {name}: {own.reasons[0]}'
+            f'judge check: {own.outcome} on {name}: {own.reasons[0]}'
             for name, own in check.dimensions.items()
             if own.reasons
         ),

@@ -363,7 +363,7 @@ COLUMNS = (
         'word',
         'how the judge did on perturbed responses: `pass`, `weak`, `fail`, or '
         '`unchecked`',
-        lambda row: judge.verdict_on(row.ranking, row.standing.dimension),
+        lambda row: judge.outcome_on(row.ranking, row.standing.dimension),
     ),
     Column(
         'points',

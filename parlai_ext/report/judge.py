@@ -36,14 +36,14 @@ NOT_RECORDED = 'not recorded'
 MANY = ((1e9, 'billion'), (1e6, 'million'), (1e3, 'thousand'))
 
 
-def verdict_on(ranking: Ranking, dimension: str) -> str:
+def outcome_on(ranking: Ranking, dimension: str) -> str:
     """
     Return ``pass``, ``weak``, ``fail`` or ``unchecked``.
     """
     if ranking.judge_check is None:
         return UNCHECKED
     check = ranking.judge_check.check_of(dimension)
-    return UNCHECKED if check is None else check.verdict
+    return UNCHECKED if check is None else check.outcome
 
 
 def failure_sentence(check: DimensionCheck) -> str:
@@ -70,7 +70,7 @@ def doubt_sentence(check: DimensionCheck | None) -> str | None:
     """
     if check is None:
         return 'The judge was not checked: whether it prefers sense is not known.'
-    if check.verdict == WEAK:
+    if check.outcome == WEAK:
         return f'The judge is weak: {check.reasons[0]}.'
     return None
 
@@ -111,7 +111,7 @@ def terminal_lines(ranking: Ranking) -> Iterator[str]:
     if check is None:
         yield 'judge check: none was made'
     else:
-        about = f'judge check on {check.dimension}: {check.verdict}'
+        about = f'judge check on {check.dimension}: {check.outcome}'
         yield from wrap_lines(about)
         for start, shares in _shares(check).items():
             yield from wrap_lines(f'{start}: {shares}', '  ')
@@ -184,7 +184,7 @@ def _shares(check: DimensionCheck | None) -> Mapping[str, str]:
     """
     shares: dict[str, list[str]] = {}
     for kind in check.kinds if check else ():
-        if kind.verdict != UNTESTED:
+        if kind.outcome != UNTESTED:
             text = f'{kind.kind.replace("_", " ")} {number(kind.share)}'
             title = f'how often {SOURCES[kind.source]} score above'
             shares.setdefault(title, []).append(text)
@@ -210,7 +210,7 @@ def page_data(ranking: Ranking, speed: str | None) -> dict[str, Any]:
     card, check = ranking.judge, ranking.leading_check
     models = card.models if card else ()
     return {
-        'verdict': UNCHECKED if check is None else check.verdict,
+        'outcome': UNCHECKED if check is None else check.outcome,
         'rows': [
             ('Judge', judge_text(card) if card else NOT_RECORDED),
             *(('Reads', reads_text(model)) for model in models if model.reads),
@@ -222,7 +222,7 @@ def page_data(ranking: Ranking, speed: str | None) -> dict[str, Any]:
         'checks': [
             {
                 'dimension': one.dimension,
-                'verdict': one.verdict,
+                'outcome': one.outcome,
                 'reasons': one.reasons,
                 'kinds': [_kind_row(kind) for kind in one.kinds],
                 'facts': _bias_texts(one),
@@ -264,7 +264,7 @@ def _kind_row(kind: KindResult) -> dict[str, Any]:
         else f'[{number(kind.low)}, {number(kind.high)}]',
         'n': kind.n,
         'required': kind.required,
-        'verdict': kind.verdict,
+        'outcome': kind.outcome,
     }
 
 

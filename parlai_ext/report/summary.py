@@ -218,7 +218,7 @@ def _other_dimensions_sentences(
     firsts: dict[str, list[str]] = {}
     unclear, failed = [], []
     for dimension in dimensions:
-        if judge.verdict_on(ranking, dimension) == FAIL:
+        if judge.outcome_on(ranking, dimension) == FAIL:
             failed.append(dimension)
             continue
         separation = separation_on(ranking, dimension)

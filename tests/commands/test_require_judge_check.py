@@ -36,7 +36,7 @@ def test_a_judge_that_passed_is_in_the_ranking(tmp_path):
     rank(run, require_judge_check=True)
     ranking = read_ranking(run)
     assert ranking.leading_check.dimension == 'Overall'
-    assert ranking.judge_check.dimensions['Fluency'].verdict == 'pass'
+    assert ranking.judge_check.dimensions['Fluency'].outcome == 'pass'
 
 
 def test_a_failed_check_ends_as_usual_unless_one_is_required(tmp_path, capsys):

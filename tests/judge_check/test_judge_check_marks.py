@@ -1,5 +1,5 @@
 """
-The verdict on a kind and on a dimension, by hand.
+The outcome on a kind and on a dimension, by hand.
 """
 
 import re
@@ -31,7 +31,7 @@ def good(*others):
 
 
 @pytest.mark.parametrize(
-    'n_higher, n, verdict',
+    'n_higher, n, outcome',
     [
         (40, 40, 'pass'),
         # z² = 3.84: of 40, the interval of 27 begins at 0.520 and that of 26 at 0.495
@@ -44,8 +44,8 @@ def good(*others):
         (9, 9, 'untested'),
     ],
 )
-def test_a_kind_passes_with_its_whole_interval_above_a_half(n_higher, n, verdict):
-    assert result('shuffled_words', n_higher, n).verdict == verdict
+def test_a_kind_passes_with_its_whole_interval_above_a_half(n_higher, n, outcome):
+    assert result('shuffled_words', n_higher, n).outcome == outcome
 
 
 def test_a_tie_is_half_a_success():
@@ -56,38 +56,38 @@ def test_a_tie_is_half_a_success():
 
 def test_a_judge_that_gives_one_score_to_everything_is_weak():
     kinds = [result(kind, 0, 40, n_ties=40) for kind in NEEDED]
-    assert dimension_check('D', kinds).verdict == 'weak'
+    assert dimension_check('D', kinds).outcome == 'weak'
 
 
 def test_a_judge_that_tells_everything_passes_without_reasons():
     check = dimension_check('D', good(result('generic', 40, 40)))
-    assert (check.verdict, check.reasons) == ('pass', ())
+    assert (check.outcome, check.reasons) == ('pass', ())
     assert headline_sentence(check) is None
 
 
 @pytest.mark.parametrize('source', ['systems', 'people'])
 def test_losing_to_one_required_kind_fails(source):
     check = dimension_check('D', good(result('repeat_self', 2, 40, source=source)))
-    assert check.verdict == 'fail'
+    assert check.outcome == 'fail'
     assert 'own earlier turn' in check.reasons[0]
 
 
 @pytest.mark.parametrize('kind', ['generic', 'truncated'])
 def test_losing_to_what_may_be_good_is_weak(kind):
     check = dimension_check('D', good(result(kind, 2, 40)))
-    assert check.verdict == 'weak'
+    assert check.outcome == 'weak'
 
 
 def test_a_needed_kind_that_could_not_be_tried_is_weak():
     kinds = [result(kind, 40, 40) for kind in NEEDED[1:]]
     check = dimension_check('D', kinds)
-    assert check.verdict == 'weak'
+    assert check.outcome == 'weak'
     assert 'shuffled words' in check.reasons[0]
 
 
 def test_a_judge_that_follows_length_is_weak():
     biases = Biases(200, 0.9, None, None, None, None)
-    assert dimension_check('D', good(), biases=biases).verdict == 'weak'
+    assert dimension_check('D', good(), biases=biases).outcome == 'weak'
 
 
 def test_the_headline_names_the_worst_kind_in_percent():

@@ -31,13 +31,13 @@ def shares(check):
 
 def test_a_scorer_that_sees_sense_passes_everything():
     check = check_of(planted.Sense())
-    assert check.dimensions['Quality'].verdict == 'pass'
+    assert check.dimensions['Quality'].outcome == 'pass'
     assert set(shares(check).values()) == {1.0}
 
 
 def test_its_mirror_image_fails_everything():
     check = check_of(planted.Nonsense())
-    assert check.dimensions['Quality'].verdict == 'fail'
+    assert check.dimensions['Quality'].outcome == 'fail'
     assert set(shares(check).values()) == {0.0}
 
 
@@ -47,7 +47,7 @@ def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
     # copies of eight words have eight words again; the other kinds have fewer
     assert own['systems', 'shuffled_words'] == own['systems', 'repeat_self'] == 0.5
     assert own['systems', 'truncated'] == own['systems', 'punctuation'] == 1.0
-    assert check.dimensions['Quality'].verdict == 'weak'
+    assert check.dimensions['Quality'].outcome == 'weak'
 
 
 def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
@@ -99,7 +99,7 @@ def test_a_prompted_judge_that_obeys_a_response_fails():
     own = shares(check)
     assert own['systems', 'injected'] == 0.0
     assert own['systems', 'shuffled_words'] == 1.0
-    assert check.dimensions['Quality'].verdict == 'fail'
+    assert check.dimensions['Quality'].outcome == 'fail'
 
 
 def test_a_prompted_judge_is_asked_twice_and_its_own_model_is_named():

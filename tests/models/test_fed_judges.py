@@ -92,14 +92,18 @@ def one_pass_each(folder, with_context):
 def test_decoder_only_judges_give_these_numbers(folder, causal, scope):
     rows = one_pass_each(folder, scope == 'whole')
     for way in WAYS:
-        [verdict] = judge_contexts(known_fed(causal, OWN, **way, scope=scope), [SAID])
+        [item_score] = judge_contexts(
+            known_fed(causal, OWN, **way, scope=scope), [SAID]
+        )
         expected = put_together(rows, **way)
-        assert verdict.values == pytest.approx(expected, abs=1e-9), way
+        assert item_score.values == pytest.approx(expected, abs=1e-9), way
 
 
 def test_the_original_on_a_loaded_judge_is_one_pass_a_string(folder, causal):
-    [verdict] = judge_contexts(known_fed(causal, OWN, variant='original'), [SAID])
-    assert verdict.values == pytest.approx(by_hand(folder, list(SAID), OWN), abs=1e-9)
+    [item_score] = judge_contexts(known_fed(causal, OWN, variant='original'), [SAID])
+    assert item_score.values == pytest.approx(
+        by_hand(folder, list(SAID), OWN), abs=1e-9
+    )
 
 
 def test_encoder_decoder_judges_give_these_numbers(tmp_path):
@@ -113,9 +117,9 @@ def test_encoder_decoder_judges_give_these_numbers(tmp_path):
         [answer] = fed.likelihood.answer([fed._question(SAID)])
         rows[text] = list(answer.continuations[0])
     for way in WAYS:
-        [verdict] = judge_contexts(known_fed(judge, OWN, **way), [SAID])
+        [item_score] = judge_contexts(known_fed(judge, OWN, **way), [SAID])
         expected = put_together(rows, **way)
-        assert verdict.values == pytest.approx(expected, abs=1e-9), way
+        assert item_score.values == pytest.approx(expected, abs=1e-9), way
 
 
 @pytest.mark.parametrize('batchsize', [1, 3])

@@ -77,7 +77,7 @@ def test_a_leaderboard_on_which_the_judge_failed_says_so_itself():
     assert 'says little' not in text[text.index('\nOverall') : text.index('\nFluency')]
 
 
-def test_csv_and_data_frame_carry_the_verdict():
+def test_csv_and_data_frame_carry_the_outcome():
     ranking = ranking_with(FAILS, fluency=WEAK)
     rows = list(csv.DictReader(io.StringIO(leaderboard_csv(ranking))))
     expected = {('Fluency', 'weak'), ('Overall', 'fail')}

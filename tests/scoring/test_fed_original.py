@@ -43,22 +43,24 @@ def original(folder, followups=OWN, **options):
 @pytest.mark.parametrize('scope', ['whole', 'followup'])
 @pytest.mark.parametrize('n', [1, 2, 3])
 def test_numbers_are_those_of_one_pass_a_string(folder, n, scope):
-    [verdict] = judge_contexts(original(folder, scope=scope), [tuple(SAID[:n])])
+    [item_score] = judge_contexts(original(folder, scope=scope), [tuple(SAID[:n])])
     expected = by_hand(folder, SAID[:n], OWN, scope)
-    assert verdict.values == pytest.approx(expected, abs=1e-9)
+    assert item_score.values == pytest.approx(expected, abs=1e-9)
 
 
 def test_all_published_qualities_have_these_numbers(folder):
     followups = load_followups(str(shared(LISTS)))
-    [verdict] = judge_contexts(original(folder, followups), [tuple(SAID)])
-    assert len(verdict.values) == 18
-    assert verdict.values == pytest.approx(by_hand(folder, SAID, followups), abs=1e-9)
+    [item_score] = judge_contexts(original(folder, followups), [tuple(SAID)])
+    assert len(item_score.values) == 18
+    assert item_score.values == pytest.approx(
+        by_hand(folder, SAID, followups), abs=1e-9
+    )
 
 
 def test_turns_asked_together_are_turns_asked_alone(folder):
     fed = original(folder)
     contexts = [tuple(SAID[: n + 1]) for n in range(3)]
-    together = [verdict.values for verdict in judge_contexts(fed, contexts)]
+    together = [item_score.values for item_score in judge_contexts(fed, contexts)]
     alone = [judge_contexts(fed, [context])[0].values for context in contexts]
     for one, other in zip(together, alone, strict=True):
         assert one == pytest.approx(other, abs=1e-12)
@@ -66,8 +68,8 @@ def test_turns_asked_together_are_turns_asked_alone(folder):
 
 def test_a_mark_in_the_text_is_a_mark_as_in_the_program(folder):
     said = ['a <|endoftext|> b', 'c']
-    [verdict] = judge_contexts(original(folder), [tuple(said)])
-    assert verdict.values == pytest.approx(by_hand(folder, said, OWN), abs=1e-9)
+    [item_score] = judge_contexts(original(folder), [tuple(said)])
+    assert item_score.values == pytest.approx(by_hand(folder, said, OWN), abs=1e-9)
 
 
 def test_the_whole_string_is_praise_less_complaint_of_the_whole(folder):
@@ -190,9 +192,9 @@ def test_the_whole_string_counts_the_contexts_tokens():
 
     judged = Telling(lambda *_: (-1.0, -1.0))
     sets = FollowUps({'X': Sides((), ('bad',))})
-    [verdict] = judge_contexts(known_fed(judged, sets, scope='whole'), [('hi',)])
+    [item_score] = judge_contexts(known_fed(judged, sets, scope='whole'), [('hi',)])
     # -(-3 - 5 - 1 - 1) / 4
-    assert verdict.values == {'X': 2.5}
+    assert item_score.values == {'X': 2.5}
 
 
 LEVELS = FollowUps(

@@ -40,8 +40,8 @@ SETS = FollowUps(
 
 def values(tokens=TOKENS, followups=SETS, **options):
     judge = KnownJudge(lambda _, text: tokens[text])
-    [verdict] = judge_contexts(known_fed(judge, followups, **options), [('hi',)])
-    return verdict.values
+    [item_score] = judge_contexts(known_fed(judge, followups, **options), [('hi',)])
+    return item_score.values
 
 
 def test_by_default_complaints_alone_count():
@@ -85,10 +85,10 @@ def test_blender_scores_of_the_paper_are_sums_of_mean_losses():
 
 
 def test_reason_says_what_is_missing():
-    [verdict] = judge_contexts(
+    [item_score] = judge_contexts(
         known_fed(KnownJudge(lambda _, t: TOKENS[t]), SETS), [('hi',)]
     )
-    assert verdict.reasons == {
+    assert item_score.reasons == {
         'Both': None,
         'Negative': None,
         'Positive': 'no negative follow-ups',
@@ -99,10 +99,10 @@ def test_reason_says_what_is_missing():
 def test_no_finite_probability_is_no_score(bad):
     tokens = {**TOKENS, 'awful': bad}
     judge = KnownJudge(lambda _, text: tokens[text])
-    [verdict] = judge_contexts(known_fed(judge, SETS), [('hi',)])
-    assert (verdict.values['Both'], verdict.values['Negative']) == (None, 1.0)
-    assert 'awful' in verdict.reasons['Both']
-    assert verdict.evidence == (-1.0, None)
+    [item_score] = judge_contexts(known_fed(judge, SETS), [('hi',)])
+    assert (item_score.values['Both'], item_score.values['Negative']) == (None, 1.0)
+    assert 'awful' in item_score.reasons['Both']
+    assert item_score.evidence == (-1.0, None)
 
 
 def test_each_followup_is_asked_once_a_context():
