@@ -63,7 +63,10 @@ def evaluate(folder, **opt):
     protocol = {
         'num_turns': 6,
         'num_dialogues': 2,
-        'scorer': {'judge_model_file': make_generator(folder, text_truncate=20)},
+        'scorer': {
+            'name': 'fed',
+            'judge_model_file': make_generator(folder, text_truncate=20),
+        },
         'roster': {
             'targets': [
                 {'name': 'short', 'opt': {'model': f'{here}:Short'}},
