@@ -14,10 +14,14 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 READY := .venv/ready-$(shell { cat setup.py Makefile; echo '$(TORCH) $(CURDIR)'; } \
   | cksum | cut -d' ' -f1)
 
-.PHONY: demo test slow check lint types mini-zoo families bench install clean
+.PHONY: demo real test slow check lint types mini-zoo families bench install clean
 
 demo: $(READY)
 	$(VENV)/bin/parlai evaluate_systems --config demo --run-dir runs/demo
+
+# a real language model and a real judge: fetches 177 MB once, then some minutes
+real: $(READY)
+	$(VENV)/bin/parlai evaluate_systems --config real_demo --run-dir runs/real
 
 test: $(READY)
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS)

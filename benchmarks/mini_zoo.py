@@ -18,10 +18,10 @@ from statistics import mean, median
 from typing import Any
 
 import yaml
-from scipy.stats import spearmanr
 
 import parlai_ext.mini
 from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.planted import known_scores, spearman
 from parlai_ext import zoo_configs
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
@@ -57,16 +57,13 @@ def rankings(seed: int, folder: Path) -> dict[str, Ranking]:
     return by_judge
 
 
-def agreement(standings: Iterable[Standing], planted: Mapping[str, float]) -> float:
+def agreement(
+    standings: Iterable[Standing], planted: Mapping[str, float], higher: bool = True
+) -> float:
     """
     Return Spearman of the scores with the planted order, over the ladder.
-
-    A baseline may have no score for a system (a distinct-2 of one-word replies): that
-    system is then left out.
     """
-    score = {one.system: one.score for one in standings}
-    known = [name for name in planted if score[name] is not None]
-    return float(spearmanr([planted[s] for s in known], [score[s] for s in known])[0])
+    return spearman(known_scores(standings, planted, higher=higher), planted)
 
 
 def column(
@@ -82,8 +79,7 @@ def column(
     for name, standings in by_judge['judge'].baselines.items():
         higher = HIGHER_IS_BETTER[name]
         label = name if higher else f'{name}, the less the better'
-        value = agreement(standings, planted)
-        correlations[f'baseline: {label}'] = value if higher else -value
+        correlations[f'baseline: {label}'] = agreement(standings, planted, higher)
     for name, standings in by_judge['judge'].standings.items():
         if name != 'Overall':
             correlations[f'judge, {name} instead'] = agreement(standings, planted)

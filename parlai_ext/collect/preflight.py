@@ -156,8 +156,7 @@ def is_bad_on_purpose(name: str, protocol: Protocol) -> bool:
     """
     True for a floor, and for a system whose place in the ranking is planted.
     """
-    planted = protocol.reference if protocol.reference_kind == 'planted' else {}
-    return is_floor(name) or any(name in values for values in planted.values())
+    return is_floor(name) or name in protocol.planted_systems
 
 
 def cut_warning(player: Player, texts: Sequence[str], before: float) -> str | None:

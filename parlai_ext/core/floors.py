@@ -1,5 +1,7 @@
 """
-Floors: deliberately bad systems, ranked and shown but no part of any claim about order.
+Floors: deliberately bad systems, ranked and shown but no part of a claim about systems.
+
+A planted order may name them: how a judge agrees with it is a claim about the judge.
 """
 
 FLOOR_PREFIX = 'floor-'

@@ -56,3 +56,11 @@ class Protocol(ProtocolOptions):
     roster: Roster = field(default_factory=lambda: Roster(()))
     reference: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     reference_kind: str | None = None
+
+    @property
+    def planted_systems(self) -> frozenset[str]:
+        """
+        The systems whose place in the ranking was planted beforehand.
+        """
+        orders = self.reference.values() if self.reference_kind == 'planted' else ()
+        return frozenset(name for order in orders for name in order)

@@ -158,7 +158,7 @@ def _closing_lines(ranking: Ranking) -> Iterator[str]:
         standing.system for rows in ranking.standings.values() for standing in rows
     }
     if any(is_floor(name) for name in names):
-        yield '* a floor: shown for comparison, no part of any claim'
+        yield '* a floor: bad on purpose, no part of any claim about systems'
     if ranking.incomparable_systems:
         yield '† not comparable: the judge read its contexts in part only'
     for note in ranking.notes:

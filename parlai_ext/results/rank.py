@@ -244,7 +244,8 @@ def notes(run: RunFolder, plan: Plan, tables: ScoreTables) -> list[str]:
         lines.append(f'model files that might run code: {", ".join(trusted)}')
     if len(tables.opponents) == 1:
         lines.append('one partner only: intervals cannot speak for other partners')
-    floors = [name for name in tables.systems if is_floor(name)]
+    planted = plan.protocol.planted_systems
+    floors = [n for n in tables.systems if is_floor(n) and n not in planted]
     if floors:
         lines.append(f'floors, no part of the claim: {", ".join(floors)}')
     return lines
@@ -292,10 +293,11 @@ def agreements(
     """
     Return the fields `reference` and `baseline_reference` of a ranking.
 
-    Floors are no part of a correlation; a baseline whose lower values are better
-    changes its sign, as it does in the ranking.
+    Floors are part of a correlation only where a planted order names them; a baseline
+    whose lower values are better changes its sign, as it does in the ranking.
     """
-    claimed = ranked & ~np.array([is_floor(name) for name in tables.systems])
+    floors = np.array([is_floor(name) for name in tables.systems])
+    claimed = ranked if reference.kind == 'planted' else ranked & ~floors
     names = [n for n, c in zip(tables.systems, claimed, strict=True) if c]
 
     def agreement(values: np.ndarray, dimension: str) -> Agreement:

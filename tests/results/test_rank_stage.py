@@ -37,7 +37,12 @@ ADDS = {'p': 0.0, 'q': 0.5}
 
 
 def scored_run(
-    root, *, silent: str | None = None, silences: int = 0, openers=OPENERS
+    root,
+    *,
+    silent: str | None = None,
+    silences: int = 0,
+    openers=OPENERS,
+    **protocol,
 ) -> RunFolder:
     """
     Write a run whose dialogues score WORTH + ADDS on their two utterances, -1 and +1
@@ -47,7 +52,7 @@ def scored_run(
         tuple(System(n, {'model': n}) for n in TARGETS),
         tuple(System(n, {'model': n}) for n in PARTNERS),
     )
-    run = open_run(root, roster, openers, len(openers), num_turns=6)
+    run = open_run(root, roster, openers, len(openers), num_turns=6, **protocol)
     for pairing in run.pairings:
         dialogues, scores = [], []
         for j, opener in enumerate(openers):
@@ -320,6 +325,18 @@ def test_a_floor_is_no_part_of_the_correlation(tmp_path, monkeypatch):
     ranking = rank_run(scored_run(tmp_path), SCORER, human=human, bootstraps=50)
     assert ranking.reference['Overall'].n == 3
     assert len(ranking.standings['Overall']) == 4
+
+
+def test_a_floor_that_a_planted_order_names_is_part_of_the_correlation(
+    tmp_path, monkeypatch
+):
+    from parlai_ext.results import rank
+
+    monkeypatch.setattr(rank, 'is_floor', lambda name: name == 'a')
+    run = scored_run(tmp_path, reference_kind='planted', reference={'Overall': WORTH})
+    ranking = rank_run(run, SCORER, bootstraps=50)
+    assert ranking.reference['Overall'].n == 4
+    assert not any('floors' in note for note in ranking.notes)
 
 
 def test_rank_systems_asks_for_a_run_folder():

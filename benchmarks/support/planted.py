@@ -1,0 +1,53 @@
+"""
+How well scores recover an order of systems that was planted before any chat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+
+from scipy.stats import spearmanr
+
+from parlai_ext.ranking.standings import Standing
+
+
+def known_scores(
+    standings: Iterable[Standing], planted: Mapping[str, float], *, higher: bool = True
+) -> dict[str, float]:
+    """
+    Return the scores of the systems of the planted order, the higher the better.
+
+    A baseline may have no score for a system (a distinct-2 of one-word replies): that
+    system is left out.
+
+    :param higher: false where a lower score is better.
+    """
+    sign = 1 if higher else -1
+    scores = {one.system: one.score for one in standings if one.score is not None}
+    return {name: sign * scores[name] for name in planted if name in scores}
+
+
+def spearman(scores: Mapping[str, float], planted: Mapping[str, float]) -> float:
+    """
+    Return Spearman of the scores with the planted order; NaN for constant scores.
+    """
+    if len(set(scores.values())) < 2:
+        return math.nan
+    names = list(scores)
+    order = [planted[name] for name in names]
+    return float(spearmanr(order, [scores[name] for name in names])[0])
+
+
+def right_pairs(scores: Mapping[str, float], planted: Mapping[str, float]) -> float:
+    """
+    Return the share of pairs of systems that the scores put in the planted order; equal
+    scores count half.
+
+    >>> right_pairs({'a': 1, 'b': 2, 'c': 2}, {'a': 1, 'b': 2, 'c': 3})
+    0.8333333333333334
+    """
+    pairs = list(combinations(sorted(scores, key=lambda name: planted[name]), 2))
+    right = [(scores[a] < scores[b]) + (scores[a] == scores[b]) / 2 for a, b in pairs]
+    return sum(right) / len(right)

@@ -1,0 +1,98 @@
+"""
+The demo with real models: its planted order follows from its options, and a tiny
+version goes the whole way, also after a kill.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+import yaml
+
+from parlai_ext import zoo_configs
+from parlai_ext.files.roster_file import load_roster
+from parlai_ext.scoring.registry import load_protocol_file
+from tests.support.family_hf import TEMPLATE, make_model
+from tests.support.small_run import files_of
+from tests.support.tiny_encoders import make_encoder
+
+RESULTS = ('dialogues/', 'scores/', 'ranking.json')
+
+
+def test_each_target_is_the_one_before_it_with_one_more_fault():
+    targets = load_roster('real').roster.targets
+    more = []
+    for better, worse in pairwise(targets):
+        assert better.opt.items() <= worse.opt.items()
+        more.append(set(worse.opt) - set(better.opt))
+    assert more == [
+        {'degrade_last_turns'},
+        {'degrade_context'},
+        {'inference', 'topk', 'temperature'},
+        {'degrade_shuffle'},
+    ]
+    # the order that is planted is the order of the faults
+    planted = load_protocol_file('real_demo').protocol.reference['Overall']
+    assert sorted(planted, key=planted.__getitem__)[::-1] == [t.name for t in targets]
+
+
+@pytest.fixture(scope='module')
+def config(tmp_path_factory):
+    """
+    Write real_demo with tiny models in place of the real ones, and four openers.
+    """
+    home = tmp_path_factory.mktemp('real')
+    make_model(home, 'llama', template=TEMPLATE)
+    folder = str(home / 'llama')
+    protocol, roster = (
+        yaml.safe_load(zoo_configs.path(kind, name).read_text(encoding='utf-8'))
+        for kind, name in (('protocols', 'real_demo'), ('rosters', 'real'))
+    )
+    for system in (*roster['targets'], *roster['partners']):
+        system['opt'] |= {'hf_model': folder, 'beam_min_length': 3}
+        system['opt']['reply_max_tokens'] = 6
+    models = {
+        'judge_model_file': f'hf:{folder}',
+        'encoder': make_encoder(home / 'encoder'),
+    }
+    protocol |= {'roster': roster, 'num_dialogues': 4}
+    protocol['scorer'] |= models
+    path = home / 'tiny.yaml'
+    path.write_text(yaml.safe_dump(protocol), encoding='utf-8')
+    return str(path)
+
+
+def start(config, run_dir):
+    command = [sys.executable, '-m', 'parlai_ext', 'evaluate_systems']
+    command += ['--config', config, '--run-dir', str(run_dir), '--bootstraps', '50']
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def results(run_dir):
+    return {n: b for n, b in files_of(run_dir).items() if n.startswith(RESULTS)}
+
+
+@pytest.mark.slow
+def test_a_tiny_version_goes_the_whole_way_also_after_a_kill(config, tmp_path):
+    whole = start(config, tmp_path / 'whole')
+    printed, problems = whole.communicate()
+    assert whole.returncode == 0, problems
+    assert 'agreement with the planted order' in printed
+    assert 'mean length' in printed
+    ranking = json.loads((tmp_path / 'whole/ranking.json').read_text(encoding='utf-8'))
+    assert len(ranking['dimensions']['Overall']) == 5
+    killed = start(config, tmp_path / 'killed')
+    while killed.poll() is None and not list((tmp_path / 'killed').rglob('*.jsonl')):
+        time.sleep(0.01)
+    killed.kill()
+    killed.wait()
+    assert killed.returncode != 0
+    again = start(config, tmp_path / 'killed')
+    _, problems = again.communicate()
+    assert again.returncode == 0, problems
+    assert results(tmp_path / 'killed') == results(tmp_path / 'whole')
