@@ -226,6 +226,7 @@ def score_run(
     shards = run.dialogue_shards()
     todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
     report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
+    store.remove_partial()
     with bar_of('score', sum(s.n_dialogues for s in todo), progress) as bar:
         parts = PartProgress(bar, 'inputs read')
         for shard in todo:

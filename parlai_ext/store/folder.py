@@ -392,6 +392,14 @@ class ScoreStore:
         path = self.path(pairing_id, index)
         return PartialScores(path.with_suffix('.partial'), source)
 
+    def remove_partial(self) -> None:
+        """
+        Remove what was kept of shards that are scored.
+        """
+        for path in self.root.glob('*/*.partial'):
+            if path.with_suffix('.jsonl').exists():
+                path.unlink()
+
     def _write_signature(self) -> None:
         """
         Write the signature before the first score.

@@ -74,3 +74,7 @@ def test_a_shard_that_was_killed_goes_on_after_its_last_saved_batch(tmp_path, n_
     assert process.returncode == 0, errors
     assert n_batches(words) == n_all - n_saved
     assert scored_files(killed) == scored_files(whole)
+    # what a kill between writing and removing leaves is removed by the next command
+    partial.write_bytes(b'')
+    process = start(killed, 0)
+    assert n_batches(process.communicate()[0]) == 0 and not partial.exists()
