@@ -21,6 +21,7 @@ from pathlib import Path
 from parlai_ext.commands.command import COMMANDS, find_command
 
 PARLAI = '1.7.2'
+TRIED_PYTHONS = ((3, 11),)  # with which the tests were run
 OLD_SETUPTOOLS = "'setuptools<80.9'"
 PIP = f'{sys.executable} -m pip install'
 # prints the folder that hides our `parlai_internal` from `parlai`, or nothing
@@ -58,8 +59,23 @@ def findings() -> list[Finding]:
         *check_own_packages(),
     ]
     results = [*early, *check_conflicts(pip_check()), *check_hidden()]
+    results += check_python(sys.version_info[:2])
     # if an early check fails, the commands fail for the same reason
     return results if any(f.wrong for f in early) else [*results, *check_commands()]
+
+
+def check_python(version: tuple[int, int]) -> Iterator[Finding]:
+    """
+    Check whether the tests were run with this version of Python.
+    """
+    if version not in TRIED_PYTHONS:
+        tried = ', '.join(f'{major}.{minor}' for major, minor in TRIED_PYTHONS)
+        yield Finding(
+            f'Python {version[0]}.{version[1]} was not tried; the tests were run with '
+            f'Python {tried}',
+            f'if something fails: make PYTHON=python{tried.split(", ")[-1]} install',
+            wrong=False,
+        )
 
 
 def check_packages() -> Iterator[Finding]:

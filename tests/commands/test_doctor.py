@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.commands.installation import Finding, check_conflicts
+from parlai_ext.commands.installation import Finding, check_conflicts, check_python
 
 ROOT = Path(__file__).parents[2]
 GONE = "raise ModuleNotFoundError('gone, as in setuptools 82')\n"
@@ -51,6 +51,12 @@ def test_a_stock_command_says_it_in_one_line(too_new_setuptools):
     assert done.returncode == 1
     assert done.stderr.startswith('error: setuptools 99.0 is too new')
     assert done.stderr.count('\n') == 1
+
+
+def test_a_python_that_was_not_tried_is_a_note():
+    assert not list(check_python((3, 11)))
+    [note] = check_python((3, 99))
+    assert 'Python 3.99 ' in note.problem and not note.wrong
 
 
 def test_another_version_of_parlai_is_named(tmp_path):
