@@ -1,0 +1,67 @@
+"""
+Does FED agree with people better in the judge's chat template, or less its baseline?
+
+    python -m benchmarks.fed_formats --data ../shared/data [--per-system 15]
+
+Prints, for judged sets, Spearman of FED (dimension Overall; complaints, praise, both)
+with people over turns and over systems, in each format and with and without the same
+follow-ups where the response is left out. Part of docs/judges.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.fit_composite import Example
+from benchmarks.judges import BOTH, only_overall, values
+from benchmarks.support.judged_turns import SOURCES, sampled
+from benchmarks.support.measures import benchmark_parser
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.fed import Fed
+
+SETS = ('grade_convai2', 'usr_topical', 'dstc9')
+VARIANTS = {
+    'plain': {},
+    'chat': {'judge_format': 'chat'},
+    'plain, less no response': {'less': 'no_response'},
+    'chat, less no response': {'judge_format': 'chat', 'less': 'no_response'},
+}
+
+
+def main() -> None:
+    """
+    Run the benchmark.
+    """
+    parser = benchmark_parser(__doc__)
+    parser.add_argument('--data', default='../shared/data', help='folder of the sets')
+    parser.add_argument('--per-system', type=int, default=15, help='turns')
+    parser.add_argument('--judge', default='smollm2-135m-q4')
+    opt = parser.parse_args()
+    handle = ModelHandle()
+    print('| set | FED | complaints | praise | both |\n|---|---|---|---|---|')
+    for name in SETS:
+        turns = sampled(SOURCES[name].read(Path(opt.data)), opt.per_system)
+        human = np.array([turn.human for turn in turns])
+        example = Example(
+            np.zeros((len(turns), 0)),
+            np.zeros(len(turns)),
+            human,
+            tuple(turn.system for turn in turns),
+        )
+        for label, options in VARIANTS.items():
+            section = {**BOTH, **options, 'judge_model_file': opt.judge}
+            fed = only_overall(Fed.from_section(section, handle), handle)
+            scores = fed.checked_scores([turn.item for turn in turns])
+            rows = [list(values(fed, score).values()) for score in scores]
+            filled = np.array(rows, float).T
+            cells = [
+                '{:.2f} / {:.2f}'.format(*example.agreement(column))
+                for column in filled
+            ]
+            print(f'| {name} | {label} | {" | ".join(cells)} |', flush=True)
+
+
+if __name__ == '__main__':
+    main()
