@@ -1,5 +1,5 @@
 """
-Does FED agree with people better in the judge's chat template, or less its baseline?
+Measure FED's agreement with people in the judge's chat template, and less its baseline.
 
     python -m benchmarks.fed_formats --data ../shared/data [--per-system 15]
 

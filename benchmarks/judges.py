@@ -1,5 +1,5 @@
 """
-How often does a judge score a reply above a perturbed copy of it?
+Count how often a judge scores a reply above a perturbed copy of it.
 
     python -m benchmarks.judges --data ../shared/data [--replies 40] [--judges NAME …]
 
