@@ -163,9 +163,18 @@ def check_judge(
 
 def is_prompted(scorer: Scorer) -> bool:
     """
-    True if a chat model is among the scorer's models.
+    True if the scorer asks a model in words: it says so, or has a chat model.
     """
-    return any(kind == 'chat' for kind, _ in scorer.models.loaded)
+    return scorer.prompted or any(kind == 'chat' for kind, _ in scorer.models.loaded)
+
+
+def same_values(first: Values, second: Values) -> bool:
+    """
+    True if two scorings of one response differ by rounding at most.
+    """
+    return first.keys() == second.keys() and all(
+        math.isclose(value, second[name], rel_tol=SAME) for name, value in first.items()
+    )
 
 
 def perturbations_for(scorer: Scorer) -> dict[str, Perturbation]:
@@ -397,7 +406,9 @@ def _probes(
         return None
     again = tables['systems', None]
     changed = [
-        i for i, values in again.items() if values != originals['systems'][i].values
+        i
+        for i, values in again.items()
+        if not same_values(values, originals['systems'][i].values)
     ]
     same = [
         name

@@ -209,6 +209,8 @@ class Scorer:
         `rescored` (FED without its complaints).
     :cvar variant_options: values of options under which one scoring has the evidence
         for all variants.
+    :cvar prompted: the scorer asks a model in words, whom a response may address. A
+        scorer with a chat model need not say so.
     :cvar instead: what to name where the models of its options cannot be had.
     :cvar version: raise it when the same options give other numbers.
     :cvar code: file and sha256 of a scorer from outside the package.
@@ -219,6 +221,7 @@ class Scorer:
     needs: ClassVar[tuple[str, ...]] = ()
     options_class: ClassVar[Any] = NoOptions
     variant_options: ClassVar[Mapping[str, Any]] = {}
+    prompted: ClassVar[bool] = False
     instead: ClassVar[str] = ''
     version: ClassVar[int | None] = None
     code: ClassVar[OutsideCode | None] = None

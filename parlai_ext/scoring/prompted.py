@@ -57,6 +57,7 @@ class Prompted(Scorer):
     """
 
     name = 'prompted'
+    prompted = True
     dimensions = ('Overall',)
     options_class = PromptedOptions
     options: PromptedOptions

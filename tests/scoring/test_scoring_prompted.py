@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
+from parlai_ext.judge_check.check import perturbations_for
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring import prompted
 from parlai_ext.scoring.base import ScoringItem
@@ -59,3 +60,9 @@ def test_the_share_of_the_first_answer(folder, monkeypatch):
 def test_an_empty_question_is_refused(folder):
     with pytest.raises(UserError, match='question'):
         Prompted.from_section({'question': ' '})
+
+
+def test_its_check_tries_instructions_to_the_judge(folder):
+    section = {'judge_model_file': folder}
+    scorer = Prompted.from_section(section, ModelHandle(Machine(no_cuda=True)))
+    assert 'injected' in perturbations_for(scorer)
