@@ -234,7 +234,8 @@ def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
         for who, text in spoken
     ]
     run = str(tmp_path / 'run')
-    ImportDialogues.main(dialogues=[lines(tmp_path / 'i.jsonl', *rows)], run_dir=run)
+    logs = lines(tmp_path / 'i.jsonl', *rows)
+    ImportDialogues.main(dialogues=[logs], run_dir=run, scorer='fed')
     chats = lines(
         tmp_path / 'chats.jsonl',
         *({'dialogue_id': one, 'dialog': acts(*of)} for one, of in turns.items()),
