@@ -27,12 +27,13 @@ from parlai_ext.core.options import option, signature_values
 from parlai_ext.files.yaml_file import Document, read_file
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.likelihood import (
-    JUDGE,
     NO_PROBABILITY,
+    context_turns_option,
+    judge_option,
     mean_logprob,
     response_answers,
 )
-from parlai_ext.scoring.relevance import ENCODER, context_cosines
+from parlai_ext.scoring.relevance import context_cosines, encoder_option
 
 LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score
 LONGEST = 20  # words; more are no better
@@ -64,25 +65,9 @@ class CompositeOptions:
     The two models, and the file of weights.
     """
 
-    judge_model_file: str = option(
-        JUDGE,
-        help='the language model inside the scorer: a catalogue name, a model file, '
-        'zoo:…, or hf:REPOSITORY',
-        flag='--judge-model-file',
-        metavar='MODEL',
-        model='likelihood',
-        path=True,
-    )
-    encoder: str = option(
-        ENCODER,
-        help='the sentence encoder: a catalogue name, a folder, or hf:REPOSITORY',
-        metavar='MODEL',
-        model='embedder',
-        path=True,
-    )
-    context_turns: int = option(
-        0, low=0, help='utterances before the response that the judge reads; 0: all'
-    )
+    judge_model_file: str = judge_option()
+    encoder: str = encoder_option()
+    context_turns: int = context_turns_option()
     weights: str = option(
         'fitted',
         help='centre, spread and weight of each term: a shipped name, or a file',

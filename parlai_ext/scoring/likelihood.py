@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.core.nouns import Likelihood as LanguageModel
@@ -21,6 +22,36 @@ JUDGE = 'smollm2-135m-q4'
 NO_PROBABILITY = 'the judge gives the response no finite probability'
 
 
+def judge_option(
+    default: str = JUDGE, what: str = 'the model inside the scorer'
+) -> Any:
+    """
+    Return the option that names the language model inside a scorer.
+
+    :param what: which models would do, for the help text.
+    """
+    return option(
+        default,
+        help=f'{what}: a catalogue name, a model file, zoo:…, or hf:REPOSITORY',
+        flag='--judge-model-file',
+        metavar='MODEL',
+        model='likelihood',
+        path=True,
+    )
+
+
+def context_turns_option(default: int = 0, low: int = 0) -> Any:
+    """
+    Return the option that says how many utterances before a response are read.
+    """
+    meaning = '; 0: all' if low == 0 else ''
+    return option(
+        default,
+        low=low,
+        help=f'utterances before the response that the judge reads{meaning}',
+    )
+
+
 @dataclass(frozen=True)
 class LikelihoodOptions:
     """
@@ -28,18 +59,8 @@ class LikelihoodOptions:
     with.
     """
 
-    judge_model_file: str = option(
-        JUDGE,
-        help='the model inside the scorer: a catalogue name, a model file, zoo:…, or '
-        'hf:REPOSITORY',
-        flag='--judge-model-file',
-        metavar='MODEL',
-        model='likelihood',
-        path=True,
-    )
-    context_turns: int = option(
-        0, low=0, help='utterances before the response that the judge reads; 0: all'
-    )
+    judge_model_file: str = judge_option()
+    context_turns: int = context_turns_option()
     less: str = option(
         'nothing',
         help='what is subtracted: nothing, or the mean log-probability of the same '

@@ -17,7 +17,11 @@ from parlai_ext.core.nouns import Question
 from parlai_ext.core.options import option
 from parlai_ext.models.chat_questions import ChatQuestions
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.likelihood import JUDGE, NO_PROBABILITY
+from parlai_ext.scoring.likelihood import (
+    NO_PROBABILITY,
+    context_turns_option,
+    judge_option,
+)
 from parlai_ext.systems.chat.messages import ChatTurn
 
 ANSWERS = ('Yes', 'No')
@@ -33,20 +37,11 @@ class PromptedOptions:
     The judge, what it is asked, and how much of the dialogue it reads.
     """
 
-    judge_model_file: str = option(
-        JUDGE,
-        help='a decoder-only chat model: a catalogue name, a folder, or hf:REPOSITORY',
-        flag='--judge-model-file',
-        metavar='MODEL',
-        model='likelihood',
-        path=True,
-    )
+    judge_model_file: str = judge_option(what='a decoder-only chat model')
     question: str = option(
         QUESTION, help='what is asked about the response; the answer is Yes or No'
     )
-    context_turns: int = option(
-        6, low=1, help='utterances before the response that the judge is shown'
-    )
+    context_turns: int = context_turns_option(6, low=1)
 
 
 class Prompted(Scorer):

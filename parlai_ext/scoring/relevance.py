@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import (
@@ -26,19 +27,26 @@ NO_CONTEXT = 'there is no context'
 ZERO = 'the embedding of the response or of the context is zero'
 
 
+def encoder_option(default: str = ENCODER) -> Any:
+    """
+    Return the option that names the sentence encoder inside a scorer.
+    """
+    return option(
+        default,
+        help='the sentence encoder: a catalogue name, a folder, or hf:REPOSITORY',
+        metavar='MODEL',
+        model='embedder',
+        path=True,
+    )
+
+
 @dataclass(frozen=True)
 class RelevanceOptions:
     """
     The sentence encoder, and what a response is compared with.
     """
 
-    encoder: str = option(
-        ENCODER,
-        help='the sentence encoder: a catalogue name, a folder, or hf:REPOSITORY',
-        metavar='MODEL',
-        model='embedder',
-        path=True,
-    )
+    encoder: str = encoder_option()
     against: str = option(
         'last_turn',
         help='what a response is compared with: the last utterance before it, the last '
