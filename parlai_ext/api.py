@@ -302,10 +302,9 @@ def score(
     machine = Machine(
         datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
     )
-    given = _read_dialogues(dialogues)
     with _printing(verbose):
         judging = _build_scorer(score, scorer, options, machine)
-        scored = _score_spoken(judging, given, speakers)
+        given, scored = _score_spoken(judging, dialogues, speakers)
     return score_frame(given, scored, judging.dimensions)
 
 
@@ -329,8 +328,8 @@ def check_judge(
     """
     Try a scorer on perturbed copies of what was said in dialogues (docs/judges.md).
 
-    The dialogues and the other arguments are those of `score`. Dialogues with one
-    opening should not be told apart by it: a reply "of another dialogue" must not fit.
+    The dialogues and the other arguments are those of `score`. The dialogues should
+    begin differently: a reply of another dialogue is expected not to fit.
 
     :param sample: responses that are perturbed, at most.
     :returns: the check: `dimensions` maps each dimension to its outcome, reasons, and
@@ -343,22 +342,23 @@ def check_judge(
     machine = Machine(
         datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
     )
-    given = _read_dialogues(dialogues)
     with _printing(verbose):
         judging = _build_scorer(check_judge, scorer, options, machine)
-        scored = _score_spoken(judging, given, speakers)
+        given, scored = _score_spoken(judging, dialogues, speakers)
         judged = check.gather(zip(given, scored, strict=True), (), sample)
         return check.check_judge(judging, judged, progress=verbose)
 
 
 def _score_spoken(
-    scorer: Scorer, dialogues: Sequence[Dialogue], speakers: Sequence[str] | None
-) -> list[ScoredDialogue]:
+    scorer: Scorer, given: Any, speakers: Sequence[str] | None
+) -> tuple[list[Dialogue], list[ScoredDialogue]]:
     """
-    Return the scores of what these speakers (`None`: all) said and was not given.
+    Return the dialogues that a user gave, and the scores of what these speakers
+    (`None`: all) said and was not given.
     """
     from parlai_ext.scoring.base import judged_indices
 
+    dialogues = _read_dialogues(given)
     indices = [
         [
             i
@@ -368,7 +368,7 @@ def _score_spoken(
         for dialogue in dialogues
     ]
     scorer.load_models()
-    return scorer.score_dialogues(dialogues, indices)
+    return dialogues, scorer.score_dialogues(dialogues, indices)
 
 
 @_checks_names()

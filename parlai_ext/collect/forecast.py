@@ -148,7 +148,7 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageTime:
     """
     The time that a stage took, and the dialogues that it collected or scored.
     """
@@ -163,8 +163,8 @@ class Actual:
     What a run took since its pilot, its interrupted sessions included.
     """
 
-    collect: Stage = field(default_factory=Stage)
-    score: Stage = field(default_factory=Stage)
+    collect: StageTime = field(default_factory=StageTime)
+    score: StageTime = field(default_factory=StageTime)
     peak_bytes: int = 0
     peak_gpu_bytes: int = 0
     spent: Mapping[str, float | None] = field(default_factory=dict)
@@ -245,7 +245,7 @@ def timed(
                 peak_bytes=max(peak, actual.peak_bytes),
                 peak_gpu_bytes=max(gpu, actual.peak_gpu_bytes),
                 spent=total,
-                **{stage: Stage(seconds, old.dialogues + dialogues)},
+                **{stage: StageTime(seconds, old.dialogues + dialogues)},
             )
             _write_record(path, now)
 

@@ -152,18 +152,11 @@ def pilot(
     if not dialogues or not spoke:
         why = next(iter(player.cache.problems.values()), 'no dialogue could be played')
         raise UserError(f'--pilot: nothing could be measured: {why}')
-    n_replies = sum(one.replies for one in spoke.values())
-    between = (play_seconds - sum(one.seconds for one in spoke.values())) / n_replies
     shards = [shard for block in missing.values() for shard in block]
     n_dialogues = sum(shard.n_dialogues for shard in shards)
     replies, judged = replies_left(plan, shards)
-    systems = {
-        system.name: spoke[system.name].forecast(
-            replies[system.name], max(0.0, between)
-        )
-        for system in systems_of(plan.protocol)
-        if system.name in spoke
-    }
+    names = [s.name for s in systems_of(plan.protocol) if s.name in spoke]
+    systems = system_forecasts(names, spoke, replies, play_seconds)
     score_seconds = None
     if judge:
         once, each = time_scoring(plan, machine, dialogues, clock, named_by_user)
@@ -183,6 +176,25 @@ def pilot(
         reduce(add_spendings, spent, add_spendings({}, {}))['cost'],
         tuple(cautions(player, systems)),
     )
+
+
+def system_forecasts(
+    names: Iterable[str],
+    measured: Mapping[str, Measured],
+    replies: Mapping[str, int],
+    play_seconds: float,
+) -> dict[str, SystemForecast]:
+    """
+    Return what each system's replies will take.
+
+    :param replies: how many each system will give.
+    :param play_seconds: what playing took; the part of it that no system used is shared
+        out over the replies.
+    """
+    n_replies = sum(one.replies for one in measured.values())
+    used = sum(one.seconds for one in measured.values())
+    between = max(0.0, (play_seconds - used) / n_replies)
+    return {name: measured[name].forecast(replies[name], between) for name in names}
 
 
 def timed_loader(

@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, content_id
 from parlai_ext.core.progress import PartProgress, bar_of
-from parlai_ext.core.watch import Watch
+from parlai_ext.core.watch import Kept, Watch
 from parlai_ext.judge_check.biases import biases
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.options import SAMPLE
@@ -69,24 +68,6 @@ class Copy:
     part: JudgedPart
 
 
-class KeptScores(Protocol):
-    """
-    Where the scores of blocks are kept, so that a killed check goes on.
-    """
-
-    def get(self, key: str) -> list[dict[str, float]] | None:
-        """
-        Return the scores of a block, if it was scored before.
-        """
-        ...
-
-    def put(self, key: str, values: list[dict[str, float]]) -> None:
-        """
-        Keep the scores of a block.
-        """
-        ...
-
-
 def gather(
     pairs: Iterable[tuple[Dialogue, ScoredDialogue | None]],
     openers: Sequence[Opener] = (),
@@ -114,7 +95,7 @@ def check_judge(
     signature: str | None = None,
     people_source: str | None = None,
     identities: Mapping[str, str] | None = None,
-    kept: KeptScores | None = None,
+    kept: Kept | None = None,
     progress: bool = True,
 ) -> JudgeCheck | None:
     """
@@ -250,7 +231,7 @@ def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
 def score_copies(
     scorer: Scorer,
     copies: Sequence[Copy],
-    kept: KeptScores | None = None,
+    kept: Kept | None = None,
     progress: bool = True,
 ) -> list[dict[str, float]]:
     """
@@ -299,12 +280,12 @@ def _score_block(scorer: Scorer, block: Sequence[Copy]) -> list[dict[str, float]
         ) from error
     rows = []
     for copy, own in zip(block, scored, strict=True):
-        found = [
+        values = [
             dict(part.values)
             for part in judged_parts(copy.part.dialogue, own)
             if part.system == copy.part.system and part.is_whole == copy.part.is_whole
         ]
-        rows.append(found[0] if found else {})
+        rows.append(values[0] if values else {})
     return rows
 
 
@@ -325,10 +306,17 @@ def _values_by_kind(
     return tables
 
 
-def _original_values(
-    originals: Mapping[str, Sequence[JudgedPart]], tables: Tables, source: str, i: int
-) -> Values:
-    return originals[source][i].values or tables[source, None].get(i, {})
+def scored_copies(
+    originals: Mapping[str, Sequence[JudgedPart]], tables: Tables
+) -> Iterator[tuple[str, str, Values, Values]]:
+    """
+    Yield kind, source, the scores of an original and those of its copy.
+    """
+    for (source, kind), scores in tables.items():
+        if kind is not None:
+            for i, copy in scores.items():
+                repeated = tables[source, None].get(i, {})
+                yield kind, source, originals[source][i].values or repeated, copy
 
 
 def pairs_of(
@@ -339,14 +327,10 @@ def pairs_of(
     both have one. Differences of float32's noise are ties.
     """
     pairs: Pairs = {}
-    for (source, kind), scores in tables.items():
-        if kind is None:
-            continue
-        for i, copy in scores.items():
-            original = _original_values(originals, tables, source, i)
-            if dimension in original and dimension in copy:
-                pair = levelled(original[dimension], copy[dimension])
-                pairs.setdefault((kind, source), []).append(pair)
+    for kind, source, original, copy in scored_copies(originals, tables):
+        if dimension in original and dimension in copy:
+            pair = levelled(original[dimension], copy[dimension])
+            pairs.setdefault((kind, source), []).append(pair)
     return pairs
 
 
@@ -381,14 +365,12 @@ def _games_check(
     original and copy play.
     """
     pairs: Pairs = {}
-    for (source, kind), scores in tables.items():
-        for i, copy in scores.items() if kind is not None else ():
-            original = _original_values(originals, tables, source, i)
-            matches = [levelled(original[d], copy[d]) for d in original if d in copy]
-            won = float(sum(mine > other for mine, other in matches))
-            lost = float(sum(mine < other for mine, other in matches))
-            if matches and kind is not None:
-                pairs.setdefault((kind, source), []).append((won, lost))
+    for kind, source, original, copy in scored_copies(originals, tables):
+        matches = [levelled(original[d], copy[d]) for d in original if d in copy]
+        won = float(sum(mine > other for mine, other in matches))
+        lost = float(sum(mine < other for mine, other in matches))
+        if matches:
+            pairs.setdefault((kind, source), []).append((won, lost))
     return dimension_check(GAMES, _kind_results(pairs, kinds))
 
 

@@ -106,8 +106,8 @@ def rank_dimension(
     )
     scores = [json_number(float(mean)) for mean in of_chosen.means]
     ranks = ranks_by_score(scores, higher_is_better)
-    found = _places(ranks, better, of_chosen.has_interval)
-    places = dict(zip(chosen.tolist(), found, strict=True))
+    ranked_places = _places(ranks, better, of_chosen.has_interval)
+    places = dict(zip(chosen.tolist(), ranked_places, strict=True))
     counts = [(int(n_dialogues[i]), int(n_unscored[i])) for i in order]
     rows = _standings(draws, names, dimension, places, counts)
     best_first = np.argsort(ranks, kind='stable')

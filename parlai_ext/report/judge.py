@@ -239,8 +239,8 @@ def _checks(ranking: Ranking) -> Sequence[DimensionCheck]:
     """
     if ranking.judge_check is None:
         return []
-    found = [ranking.judge_check.check_of(d) for d in ranking.dimensions]
-    return [check for check in found if check is not None]
+    checks = [ranking.judge_check.check_of(d) for d in ranking.dimensions]
+    return [check for check in checks if check is not None]
 
 
 def _sample_text(ranking: Ranking) -> str | None:

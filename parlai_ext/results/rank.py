@@ -90,6 +90,7 @@ def rank_run(
         tables, tables.baselines, ranked, options, seed, HIGHER_IS_BETTER
     )
     ratings = rating_standings(result, tables, ranked.tolist()) if result else ()
+    store = run.scores(scorer_signature)
     signature = [not_run.played_signature(run), scorer_signature]
     signature += [result.chosen_rating.signature] if result else []
     return Ranking(
@@ -108,8 +109,8 @@ def rank_run(
         failures=count_failures(tables, ranked),
         truncated=truncated,
         unplayed=not_run.missing_by_target(run, plan),
-        judge=judge_card(scorer_signature, run.scores(scorer_signature).about()),
-        judge_check=read_check(run.scores(scorer_signature)),
+        judge=judge_card(scorer_signature, store.about()),
+        judge_check=read_check(store),
         separation={
             name: one.separation for name, one in scored.items() if one.separation
         },
