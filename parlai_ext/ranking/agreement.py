@@ -39,6 +39,7 @@ from scipy import stats
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, draw_counts, draw_means
+from parlai_ext.ranking.resamples import WEIGHTED
 from parlai_ext.ranking.table import (
     Floats,
     check_table,
@@ -49,7 +50,7 @@ from parlai_ext.ranking.table import (
 
 FEWEST = 3  # different units in a resample, and points of a correlation
 BOOTSTRAPS = 2000
-CHUNK = 256  # resamples of items in memory at once
+CHUNK = 500  # resamples of items in memory at once
 MAX_ENUMERATED = 50_000  # resamples of annotators that are enumerated, not drawn
 ANNOTATOR_DRAWS = 2000
 ENDS = (0.025, 0.975)
@@ -160,17 +161,31 @@ def correlate(
     """
     if reason := undefined_reason(left, right, points):
         return {name: Correlation(None, len(left), reason) for name in coefficients}
-    drawn: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in coefficients}
+    draws: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in coefficients}
     for a, b in resamples:
         for name in coefficients if len(a) else ():
-            drawn[name].append(COEFFICIENTS[name](a, b))
+            draws[name].append(COEFFICIENTS[name](a, b))
+    drawn = {name: np.concatenate(parts) for name, parts in draws.items()}
+    return _correlations(left, right, points, coefficients, drawn, bootstraps)
+
+
+def _correlations(
+    left: Floats,
+    right: Floats,
+    points: Points,
+    coefficients: Sequence[str],
+    drawn: Mapping[str, Floats],
+    bootstraps: int,
+) -> dict[str, Correlation]:
+    """
+    Return the coefficients of two sides with the intervals of their draws.
+    """
     result = {}
     for name in coefficients:
         value = json_number(float(COEFFICIENTS[name](left[None], right[None])[0]))
         correlation = Correlation(value, len(left))
-        draws = np.concatenate(drawn[name])
         result[name] = (
-            _with_interval(correlation, draws, bootstraps, name, points)
+            _with_interval(correlation, drawn[name], bootstraps, name, points)
             if bootstraps
             else correlation
         )
@@ -258,44 +273,37 @@ def correlate_items(
         one context are alike; `None`: every item is a group of its own.
     """
     left, right = np.array([scores, human], dtype=np.float64).reshape(2, -1)
-    members = _group_members(range(len(left)) if groups is None else groups)
-    resamples = (
-        (left[chosen], right[chosen])
-        for chosen in _resampled_items(members, bootstraps, seed)
-    )
-    return correlate(left, right, ITEMS, coefficients, resamples, bootstraps)
+    if reason := undefined_reason(left, right, ITEMS):
+        return {name: Correlation(None, len(left), reason) for name in coefficients}
+    draws: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in coefficients}
+    units = range(len(left)) if groups is None else groups
+    for weights in group_weights(units, bootstraps, seed):
+        for name in coefficients:
+            draws[name].append(WEIGHTED[name](left, right, weights))
+    drawn = {name: np.concatenate(parts) for name, parts in draws.items()}
+    return _correlations(left, right, ITEMS, coefficients, drawn, bootstraps)
 
 
-def _group_members(groups: Sequence[int]) -> list[Places]:
+def group_weights(
+    groups: Sequence[int], bootstraps: int, seed: int
+) -> Iterator[Floats]:
     """
-    Return the places of the items of each group, in order of first appearance.
-    """
-    places: dict[int, list[int]] = {}
-    for index, group in enumerate(groups):
-        places.setdefault(group, []).append(index)
-    return [np.array(members) for members in places.values()]
-
-
-def _resampled_items(
-    members: Sequence[Places], bootstraps: int, seed: int
-) -> Iterator[Places]:
-    """
-    Yield arrays ``[resample, item]`` of item indices. Resamples with fewer than
-    `FEWEST` different groups are left out.
-
-    Groups of one size make wide arrays; unequal ones make one resample at a time.
+    Yield arrays ``[resample, item]``: how often each item is drawn. The items of a
+    group are drawn together. Resamples with fewer than `FEWEST` different groups are
+    left out.
     """
     rng = np.random.default_rng([seed, 3])
-    n = len(members)
-    equal = len({len(places) for places in members}) == 1
+    _, first, of_item = np.unique(groups, return_index=True, return_inverse=True)
+    n = len(first)
+    # the number of a group is the place of its first appearance
+    of_item = np.argsort(np.argsort(first))[of_item]
     for start in range(0, bootstraps, CHUNK):
         chosen = rng.integers(n, size=(min(CHUNK, bootstraps - start), n))
         chosen = chosen[_num_different(chosen) >= FEWEST]
-        if equal:
-            yield np.stack(members)[chosen].reshape(len(chosen), -1)
-            continue
-        for row in chosen:
-            yield np.concatenate([members[i] for i in row])[None]
+        if len(chosen):
+            flat = (chosen + n * np.arange(len(chosen))[:, None]).ravel()
+            counts = np.bincount(flat, minlength=n * len(chosen))
+            yield counts.reshape(-1, n)[:, of_item].astype(np.float64)
 
 
 def _num_different(chosen: Places) -> Places:

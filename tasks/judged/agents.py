@@ -18,8 +18,8 @@ from parlai.utils import logging
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.data.judged.qualities import quality_pairs
 from parlai_ext.tasks.judged.metrics import metrics, without_undefined
-from parlai_ext.tasks.judged.qualities import quality_pairs
 
 HUMAN_KEYS = ('labels', 'eval_labels', 'human', 'texts', 'group')
 

@@ -14,8 +14,8 @@ from parlai_ext.commands import plugin
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.data.judged.qualities import quality_pairs
 from parlai_ext.tasks.judged.metrics import metrics
-from parlai_ext.tasks.judged.qualities import quality_pairs
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
 

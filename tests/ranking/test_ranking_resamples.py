@@ -1,0 +1,74 @@
+"""
+Coefficients of weighted points are those of the same points written out.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from parlai_ext.ranking.agreement import correlate_items, group_weights
+from parlai_ext.ranking.resamples import WEIGHTED, weighted_ranks
+
+SCIPY = {
+    'pearson': stats.pearsonr,
+    'spearman': stats.spearmanr,
+    'kendall': stats.kendalltau,
+}
+
+
+@pytest.mark.parametrize('name', SCIPY)
+def test_a_weighted_coefficient_is_that_of_repeated_points(name):
+    rng = np.random.default_rng(0)
+    left, right = np.round(rng.normal(size=(2, 40)), 1)  # with ties
+    weights = rng.integers(0, 4, size=(5, 40)).astype(float)
+    expected = [
+        SCIPY[name](*(np.repeat(side, row.astype(int)) for side in (left, right)))[0]
+        for row in weights
+    ]
+    assert WEIGHTED[name](left, right, weights) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize('name', SCIPY)
+def test_a_resample_of_one_value_has_no_coefficient(name):
+    # 0.1 has no exact square: what rounding leaves must not be taken for spread
+    left, right = np.array([0.1, 0.1, 0.7]), np.array([1.0, 2.0, 3.0])
+    values = WEIGHTED[name](left, right, np.array([[2.0, 3.0, 0.0], [1.0, 1.0, 1.0]]))
+    assert np.isnan(values).tolist() == [True, False]
+
+
+def test_ranks_of_weighted_points():
+    # the points 5, 5, 7, 7, 7, 9: ranks 1.5, 4 and 6
+    ranks = weighted_ranks(np.array([7.0, 5.0, 9.0]), np.array([[3.0, 2.0, 1.0]]))
+    assert ranks.tolist() == [[4.0, 1.5, 6.0]]
+
+
+def test_more_points_than_one_block_of_pairs():
+    rng = np.random.default_rng(1)
+    left = rng.normal(size=1100)
+    right = left + rng.normal(size=1100)
+    tau = WEIGHTED['kendall'](left, right, np.ones((1, 1100)))
+    assert tau == pytest.approx([stats.kendalltau(left, right)[0]])
+
+
+def test_items_of_a_group_have_one_weight():
+    [weights] = group_weights(['b', 'a', 'b', 'c', 'a'], 50, 0)
+    assert (weights[:, 0] == weights[:, 2]).all()
+    assert (weights[:, 1] == weights[:, 4]).all()
+    # three groups are drawn each time, and three different ones are in what is left
+    assert (weights[:, [0, 1, 3]] == 1).all()
+
+
+def test_kendall_has_an_interval_like_that_of_scipy():
+    rng = np.random.default_rng(2)
+    data = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=80).T
+    tau = correlate_items(*data, coefficients=['kendall'])['kendall']
+    other = stats.bootstrap(
+        data,
+        lambda a, b: stats.kendalltau(a, b)[0],
+        paired=True,
+        vectorized=False,
+        n_resamples=600,
+        method='percentile',
+        random_state=2,
+    ).confidence_interval
+    assert [tau.low, tau.high] == pytest.approx([*other], abs=0.03)
