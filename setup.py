@@ -74,6 +74,9 @@ setup(
         'rag': ['faiss-cpu'],
         # ChatMatch: named entities, the spreadsheet of the paper's judges
         'chatmatch': ['spacy', 'stanza', 'openpyxl'],
+        # metrics that compare with references, by their authors' libraries or the usual
+        # ones (Apache-2.0)
+        'metrics': ['sacrebleu', 'rouge-score', 'pyarrow'],
         # the paper's own rating; its licence allows non-commercial use only
         'trueskill': ['trueskill'],
         'dev': [
@@ -88,6 +91,11 @@ setup(
             'scipy-stubs',
             'faiss-cpu',
             'openpyxl',
+            # of the extra metrics; bert-score is what our BERTScore is compared with
+            'sacrebleu',
+            'rouge-score',
+            'pyarrow',
+            'bert-score',
             # ratings of other programs, which ours are compared with
             'evalica',
             'trueskill',

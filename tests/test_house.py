@@ -29,7 +29,7 @@ FOLDERS = {
     'systems': 'gguf httpx2 huggingface_hub numpy parlai safetensors torch '
     'transformers',
     'models': 'numpy parlai safetensors torch transformers',
-    'scoring': 'nltk numpy scipy',
+    'scoring': 'nltk numpy rouge_score sacrebleu scipy',
     'bench': 'numpy scipy',
     'judge_check': 'numpy scipy',
     'collect': 'numpy parlai torch',

@@ -27,11 +27,23 @@ def distinct_2(texts: Sequence[str]) -> float | None:
     Pairs are of neighbouring words within an utterance, case folded, and counted over
     the whole dialogue (Li et al. 2016).
     """
-    pairs: list[tuple[str, str]] = []
-    for text in texts:
-        words = text.casefold().split()
-        pairs += zip(words, words[1:], strict=False)
-    return len(set(pairs)) / len(pairs) if pairs else None
+    return distinct_share(texts, 2)
+
+
+def distinct_share(texts: Sequence[str], n: int) -> float | None:
+    """
+    Return the share of distinct word n-grams; `None` without any (`distinct_2`).
+    """
+    ngrams = [ngram for text in texts for ngram in word_ngrams(text, n)]
+    return len(set(ngrams)) / len(ngrams) if ngrams else None
+
+
+def word_ngrams(text: str, n: int) -> list[tuple[str, ...]]:
+    """
+    Return the word n-grams of a text, case folded, in order.
+    """
+    words = text.casefold().split()
+    return list(zip(*(words[start:] for start in range(n)), strict=False))
 
 
 def repeated_share(texts: Sequence[str]) -> float | None:

@@ -31,6 +31,10 @@ SCORERS = {
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',
     'prompted': 'parlai_ext.scoring.prompted:Prompted',
+    'length': 'parlai_ext.scoring.trivial:Length',
+    'distinct': 'parlai_ext.scoring.trivial:Distinct',
+    'repetition': 'parlai_ext.scoring.trivial:Repetition',
+    'bleu_2': 'parlai_ext.scoring.bleu:Bleu2',
 }
 DEFAULT = 'composite'  # of imports, and of protocol files that name none
 UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer

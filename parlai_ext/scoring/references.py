@@ -1,0 +1,117 @@
+"""
+Scorers that compare a response with references, which people wrote.
+
+A subclass scores pairs (response, reference). Where there are several references the
+best score counts (Gupta et al. 2019, "multi-reference"); the evidence says which one
+gave it. An empty response and an item without a reference have no score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any, ClassVar
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+
+OVERALL = 'Overall'
+EMPTY = 'the response is empty'
+NO_REFERENCE = 'there is no reference'
+Pair = tuple[str, str]  # response and reference
+
+
+class ReferenceScorer(Scorer):
+    """
+    One score for a response: the best one over its references.
+
+    :cvar module: the library behind the score, as it is imported; '' without one.
+    :cvar package: its name on PyPI; its version is part of the signature.
+    :cvar no_score: why a response with references may have no score.
+    """
+
+    dimensions = (OVERALL,)
+    needs = ('references',)
+    module: ClassVar[str] = ''
+    package: ClassVar[str] = ''
+    no_score: ClassVar[str] = 'no reference can be compared with the response'
+
+    def prepare(self) -> None:
+        """
+        Refuse to begin without the library.
+        """
+        if self.module:
+            metric_library(self.name, self.module, self.package)
+
+    def signature_fields(self) -> Mapping[str, Any]:
+        """
+        Return the options that are part of the signature, and the library's version.
+        """
+        fields = dict(super().signature_fields())
+        if self.package:
+            fields[self.package] = version(self.package)
+        return fields
+
+    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+        """
+        Return the score of each response against a reference of it, higher is better.
+
+        Neither is empty; equal pairs come once.
+        """
+        raise NotImplementedError
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the best score of each response over its references.
+        """
+        pairs = dict.fromkeys(pair for item in items for pair in response_pairs(item))
+        scores = dict(zip(pairs, self.pair_scores(list(pairs)), strict=True))
+        return [self._best_score(item, scores) for item in items]
+
+    def _best_score(
+        self, item: ScoringItem, scores: dict[Pair, float | None]
+    ) -> ItemScore:
+        """
+        Return the best score of an item, and the place of the reference that gave it.
+        """
+        if not (item.response or '').strip():
+            return ItemScore({OVERALL: None}, {OVERALL: EMPTY})
+        pairs = response_pairs(item)
+        if not pairs:
+            return ItemScore({OVERALL: None}, {OVERALL: NO_REFERENCE})
+        given = [(pair, scores[pair]) for pair in pairs]
+        known = [(score, pair) for pair, score in given if score is not None]
+        if not known:
+            return ItemScore({OVERALL: None}, {OVERALL: self.no_score})
+        best, (_, reference) = max(known, key=lambda scored: scored[0])
+        return ItemScore(
+            {OVERALL: best},
+            evidence={'reference': item.references.index(reference)},
+        )
+
+
+def response_pairs(item: ScoringItem) -> list[Pair]:
+    """
+    Return the response with each of its references; none of either is empty.
+    """
+    response = item.response or ''
+    if not response.strip():
+        return []
+    return [(response, text) for text in item.references if text.strip()]
+
+
+def metric_library(scorer: str, module: str, package: str) -> Any:
+    """
+    Import the library that a scorer needs.
+
+    :param package: its name on PyPI.
+    :raises UserError: one line that says how to install it.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise UserError(
+            f'scorer {scorer} needs the package {package}: '
+            "pip install 'parlai_ext[metrics]'"
+        ) from None

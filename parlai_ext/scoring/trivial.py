@@ -1,0 +1,138 @@
+"""
+Trivial scorers: how long a response is, how varied its words are, what it repeats.
+
+They need no model and no reference, and nobody should trust them: they stand beside
+every other scorer, because one that agrees with people no better than the number of
+words has measured nothing. The same measures of whole dialogues are ranked beside every
+ranking (`ranking/baselines.py`).
+
+A whole dialogue (an item without a response) is scored over the utterances of its
+speaker, or over all of them where nobody says who spoke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parlai_ext.core.options import option
+from parlai_ext.ranking.baselines import distinct_share, mean_length, word_ngrams
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+
+OVERALL = 'Overall'
+
+
+@dataclass(frozen=True)
+class NgramOptions:
+    """
+    How many neighbouring words count as one n-gram.
+    """
+
+    n: int = option(2, low=1, help='words of an n-gram')
+
+
+class Trivial(Scorer):
+    """
+    One score without any model. Subclasses define `item_score`.
+    """
+
+    dimensions = (OVERALL,)
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the score of each item.
+        """
+        return [
+            ItemScore({OVERALL: self.item_score(item)}, {OVERALL: self.no_score()})
+            for item in items
+        ]
+
+    def item_score(self, item: ScoringItem) -> float | None:
+        """
+        Return the score of one item; `None` where there is nothing to count.
+        """
+        raise NotImplementedError
+
+    def no_score(self) -> str:
+        """
+        Return why an item has no score.
+        """
+        return 'there is no utterance to judge'
+
+
+class Length(Trivial):
+    """
+    The number of words (parted by blanks) of a response; longer is better by
+    convention. An empty response has 0 words.
+    """
+
+    name = 'length'
+
+    def item_score(self, item: ScoringItem) -> float | None:
+        """
+        Return the mean number of words of the judged utterances.
+        """
+        return mean_length([item.utterances[place] for place in judged_places(item)])
+
+
+class Distinct(Trivial):
+    """
+    The share of distinct word n-grams of a response, case folded (Li et al. 2016); 1 if
+    no n-gram comes twice. A response with fewer than n words has no score.
+    """
+
+    name = 'distinct'
+    options_class = NgramOptions
+    options: NgramOptions
+
+    def item_score(self, item: ScoringItem) -> float | None:
+        """
+        Return the share of distinct n-grams of all judged utterances together.
+        """
+        texts = [item.utterances[place] for place in judged_places(item)]
+        return distinct_share(texts, self.options.n)
+
+    def no_score(self) -> str:
+        """
+        Return why an item has no score.
+        """
+        return f'no {self.options.n} words stand together in what is judged'
+
+
+class Repetition(Distinct):
+    """
+    How little a response repeats: minus the share of its word n-grams, case folded,
+    that stand in an earlier utterance of the dialogue, whoever said it.
+
+    One score a response, from -1 (all is repeated) to 0. A response with fewer than n
+    words has none. Without a context nothing can be repeated: 0.
+    """
+
+    name = 'repetition'
+
+    def item_score(self, item: ScoringItem) -> float | None:
+        """
+        Return minus the mean share of repeated n-grams of the judged utterances.
+        """
+        grams = [word_ngrams(text, self.options.n) for text in item.utterances]
+        shares = []
+        for place in judged_places(item):
+            earlier = {ngram for before in grams[:place] for ngram in before}
+            if grams[place]:
+                repeated = sum(ngram in earlier for ngram in grams[place])
+                shares.append(repeated / len(grams[place]))
+        return -sum(shares) / len(shares) if shares else None
+
+
+def judged_places(item: ScoringItem) -> list[int]:
+    """
+    Return the places of the judged utterances among the utterances of an item: the
+    response, or, of a whole dialogue, what its speaker said (all, if unknown).
+    """
+    places = range(len(item.utterances))
+    if item.response is not None:
+        return [places[-1]]
+    speakers = item.extras.get('speakers') or ()
+    if item.speaker not in speakers:
+        return list(places)
+    return [place for place in places if speakers[place] == item.speaker]
