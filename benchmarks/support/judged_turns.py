@@ -179,8 +179,8 @@ SOURCES: Mapping[str, Source] = {
     ),
     'grade_convai2': card_source('grade_convai2', 'grade/convai2-grade_eval.json', 25),
     'fed_turn': card_source('fed_turn', 'fed/fed_data.json', 40),
-    'dstc10_topical': card_source(
-        'dstc10_topical',
+    'topical_dstc10': card_source(
+        'topical_dstc10',
         'dstc10_hidden/dstc10-topical_clean_eval-addrank.json',
         15,
     ),

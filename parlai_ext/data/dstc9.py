@@ -8,7 +8,7 @@ bot is called ``System``, so it is given the name of its file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -35,27 +35,38 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
     """
     Yield the rated dialogues; several ratings in a row of one dialogue yield it once.
     """
+    return (dialogue for dialogue, _ in rated(source))
+
+
+def rated(
+    source: SourceFile,
+) -> Iterator[tuple[SourceDialogue, list[Mapping[str, Any]]]]:
+    """
+    Yield the dialogues with their ratings, which are the objects of the file.
+    """
     try:
         ratings = _ratings(source)
     except BadRecord as error:
-        yield source.unreadable(error.line, str(error))
+        yield source.unreadable(error.line, str(error)), []
         return
     n = 0
     for context, same in groupby(enumerate(ratings, 1), key=_context):
-        number, _ = next(same)
+        numbered = list(same)
+        number = numbered[0][0]
         try:
             if not isinstance(context, str):
                 raise BadRecord(f"'context' is a text, not {brief(context)}")
             n += 1
             turns = tuple(_turns(context, source.stem))
         except BadRecord as error:
-            yield source.unreadable(1, f'object {number}: {error}')
+            yield source.unreadable(1, f'object {number}: {error}'), []
             continue
         human = frozenset({HUMAN})
         name = f'{source.stem}-{n}'
-        yield SourceDialogue(
+        dialogue = SourceDialogue(
             source.file, 1, turns, name, human, place=f'object {number}: '
         )
+        yield dialogue, [rating for _, rating in numbered]
 
 
 def _ratings(source: SourceFile) -> list[Any]:

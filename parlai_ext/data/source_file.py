@@ -70,6 +70,7 @@ class SourceDialogue:
     :param humans: speakers that the file marks as people.
     :param place: where in the line it is, for lines that hold several dialogues.
     :param self_chat: the file says that one system talks to itself.
+    :param sides: the two systems in the order in which the file numbers them.
     :param problems: why it cannot be used; it is then left out or refused.
     """
 
@@ -81,6 +82,7 @@ class SourceDialogue:
     self_chat: bool = False
     problems: tuple[Problem, ...] = ()
     place: str = ''
+    sides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
             id_value(record, '_id'),
             frozenset(humans),
             self_chat=sides[0] == sides[1],
+            sides=tuple(sides),
         )
 
     yield from dialogues_of_records(source, dialogue)

@@ -172,7 +172,7 @@ def test_contexts_that_the_judge_cut_are_counted():
 
 def test_the_judge_is_loaded_after_the_task_has_read_its_files():
     # a judge of 9 billion weights is not fetched for a file that is not there
-    with pytest.raises(UserError, match='--judged-file is needed'):
+    with pytest.raises(UserError, match='--judged-path is needed'):
         EvalModel.main(
             model='ext:fed', task='ext:judged:fed_turn', judge_model_file='not there'
         )

@@ -29,7 +29,7 @@ FILES = {
     'usr_topical': 'usr/dstc10_format/topical-usr_eval.json',
     'grade_convai2': 'grade/convai2-grade_eval.json',
     'zhao_dailydialog': 'zhao2020/dailydialog-zhao_eval.json',
-    'dstc10_topical': 'dstc10_hidden/dstc10-topical_clean_eval-addrank.json',
+    'topical_dstc10': 'dstc10_hidden/dstc10-topical_clean_eval-addrank.json',
 }
 
 
@@ -185,7 +185,7 @@ def test_a_test_set_has_means_as_text_and_other_peoples_columns(tmp_path):
     }
     path = tmp_path / 'x.json'
     path.write_text(json.dumps(columns))
-    [one] = items('dstc10_topical', path)
+    [one] = items('topical_dstc10', path)
     assert one.annotations == {'appropriateness': (Annotation('0', 2.5),)}
     assert one.utterances == ('a', 'b', 'c')
 
@@ -241,7 +241,7 @@ def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
         ('level: turn', 'level: trun', ":4: level: did you mean 'turn'"),
         ('level: turn', 'levl: turn', ":4: levl: .*did you mean 'level'"),
         ('level: turn\n', '', 'key level is missing'),
-        ('Relevant: [0, 2]', 'Relevant: [2, 0]', ':13: qualities.Relevant'),
+        ('Relevant: [0, 2]', 'Relevant: [2, 0]', ':14: qualities.Relevant'),
         ('Relevant: [0, 2]', 'Relevant: {scal: 2}', "scal: .*did you mean 'scale'"),
         ('items: 375', 'items: many', 'counts.items'),
     ],

@@ -38,7 +38,7 @@ def teacher_of(name, path):
 @pytest.mark.parametrize('name', card_names())
 def test_every_card_is_a_task(name):
     # a task without its file names the option and the official source
-    with pytest.raises(UserError, match='--judged-file is needed: ') as caught:
+    with pytest.raises(UserError, match='--judged-path is needed: ') as caught:
         teacher_of(name, '')
     assert read_card(name).source in str(caught.value)
 

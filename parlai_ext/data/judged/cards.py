@@ -2,11 +2,13 @@
 The card of a judged set: where it comes from, its licence, format, qualities, counts.
 
 ``zoo_configs/judged/NAME.yaml`` is one; docs/judged_sets.md explains the keys. A set in
-a known format needs a card and nothing else.
+a known format needs a card and nothing else. `find_sets` finds the official files of
+all cards in a folder.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +16,16 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.data.judged.data_file import DataFile
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
-from parlai_ext.data.judged.readers import READERS, DataFile
+from parlai_ext.data.judged.readers import READERS
+from parlai_ext.files.model_cards import Wheel
 from parlai_ext.files.yaml_file import Document, read_file
 
 NEEDED = ('title', 'source', 'licence', 'level', 'format', 'file')
 COUNTS = ('items', 'systems', 'annotations', 'texts')
-KEYS = (*NEEDED, 'unit', 'overall', 'qualities', 'counts', 'dropped')
+MAPPINGS = ('qualities', 'counts', 'other_files', 'wheel')
+KEYS = (*NEEDED, 'part', 'unit', 'overall', 'dropped', *MAPPINGS)
 CHOICES = {'level': LEVELS[:2], 'format': tuple(READERS), 'unit': UNITS}
 
 
@@ -41,7 +46,11 @@ class JudgedCard:
     """
     What is known of a judged set without its file.
 
-    :param file: the official name of the file, for messages.
+    :param file: the official name of the file; of a set of several files, that of the
+        judgements, or of the first.
+    :param other_files: names of files with the same judgements -> their formats.
+    :param part: the part of a file that is the set, where it holds several.
+    :param wheel: the wheel of PyPI that is the file.
     :param counts: documented numbers of items, systems, annotations and texts.
     :param dropped: what is known to be left out, in words.
     """
@@ -58,23 +67,53 @@ class JudgedCard:
     qualities: Mapping[str, Quality] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     dropped: str = ''
+    part: str = ''
+    other_files: Mapping[str, str] = field(default_factory=dict)
+    wheel: Wheel | None = None
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """
+        The format of each file that may hold the set, the official one first.
+        """
+        return {self.file: self.format, **self.other_files}
+
+    def file_in(self, folder: str | Path) -> Path:
+        """
+        Return the file of the set in a folder or in the folders in it.
+
+        :raises UserError: when there is none.
+        """
+        files = files_by_name(folder)
+        for name in self.formats:
+            if name in files:
+                return files[name]
+        raise UserError(
+            f'--judged-path {folder}: it has no {" or ".join(self.formats)}, of '
+            f'{self.source}'
+        )
 
     def read(self, path: str | Path | None) -> JudgedSet:
         """
-        Return the set in the user's file.
+        Return the set in the user's file, or in a folder where it is found.
 
         :raises UserError: for a file that is missing or not of this format, and when it
             has no items of this level.
         """
         if not path:
             raise UserError(
-                f'--judged-file is needed: {self.file} of {self.title}, {self.source}'
+                f'--judged-file or --judged-path is needed: {self.file} of '
+                f'{self.title}, {self.source}'
             )
+        if Path(path).is_dir():
+            path = self.file_in(path)
         columns = {
             quality.column or name: name for name, quality in self.qualities.items()
         }
-        file = DataFile(str(path), f'{self.file} of {self.source}', self.level, columns)
-        items = tuple(READERS[self.format](file))
+        official = f'{self.file} of {self.source}'
+        file = DataFile(str(path), official, self.level, columns, self.part)
+        form = self.formats.get(Path(path).name, self.format)
+        items = tuple(READERS[form](file))
         if not items:
             with_or_without = 'with' if self.level == 'turn' else 'without'
             raise UserError(
@@ -132,6 +171,38 @@ def card_names() -> list[str]:
     return sorted(path.stem for path in (zoo_configs.HOME / 'judged').glob('*.yaml'))
 
 
+def find_sets(folder: str | Path) -> dict[str, Path]:
+    """
+    Return the file of every set whose official file, or another file with the same
+    judgements, is in a folder or in the folders in it; by the name of its card.
+
+    :raises UserError: when there is no such folder.
+    """
+    files = files_by_name(folder)
+    sets = {}
+    for name in card_names():
+        names = [file for file in read_card(name).formats if file in files]
+        if names:
+            sets[name] = files[names[0]]
+    return sets
+
+
+def files_by_name(folder: str | Path) -> dict[str, Path]:
+    """
+    Return the files in a folder and in the folders in it, by name. Of two files with
+    one name it is the one that is less deep, then the first by path.
+
+    :raises UserError: when there is no such folder.
+    """
+    if not Path(folder).is_dir():
+        raise UserError(f'--judged-path {folder}: there is no such folder')
+    paths = [Path(top, file) for top, _, names in os.walk(folder) for file in names]
+    files: dict[str, Path] = {}
+    for path in sorted(paths, key=lambda path: (len(path.parts), str(path))):
+        files.setdefault(path.name, path)
+    return files
+
+
 def read_card(name: str) -> JudgedCard:
     """
     Return the shipped card called ``name``, or a user's own card file.
@@ -148,20 +219,29 @@ def read_card(name: str) -> JudgedCard:
         if key not in data:
             raise doc.error((), f'key {key} is missing')
     for key, value in data.items():
-        if key not in ('qualities', 'counts'):
+        if key not in MAPPINGS:
             doc.typed(value, (key,), str)
         if value not in CHOICES.get(key, (value,)):
             raise doc.error((key,), nearest(value, CHOICES[key]))
-    given = {key: data[key] for key in data if key not in ('qualities', 'counts')}
+    given = {key: data[key] for key in data if key not in MAPPINGS}
     counts = doc.mapping(data.get('counts', {}), ('counts',), COUNTS, 'counts')
     for key, count in counts.items():
         doc.typed(count, ('counts', key), int)
     qualities = doc.typed(data.get('qualities', {}), ('qualities',), dict)
+    other_files = doc.typed(data.get('other_files', {}), ('other_files',), dict)
+    for file, form in other_files.items():
+        if form not in READERS:
+            raise doc.error(('other_files', file), nearest(str(form), READERS))
+    wheel = None
+    if 'wheel' in data:
+        wheel = doc.options(Wheel, data['wheel'], ('wheel',))
     return JudgedCard(
         path.stem,
         **given,
         qualities={name: _quality(doc, name, raw) for name, raw in qualities.items()},
         counts=counts,
+        other_files=other_files,
+        wheel=wheel,
     )
 
 

@@ -5,9 +5,10 @@ A judged set: turns, dialogues or systems with the annotations of each.
 from __future__ import annotations
 
 import math
+import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 LEVELS = ('turn', 'dialogue', 'system')
 UNITS = ('item', 'context', 'dialogue')
@@ -39,6 +40,10 @@ class JudgedItem:
     :param references: responses by people to the same context.
     :param facts: the knowledge that the response should use.
     :param persona: what the system was told to be.
+    :param speakers: of each utterance of a dialogue; `system` is the judged one's name.
+        Empty where no one speaker is judged.
+    :param dialogue: the dialogue that a turn or a part of a dialogue is of, where the
+        set says so.
     """
 
     id: str
@@ -49,6 +54,8 @@ class JudgedItem:
     references: tuple[str, ...] = ()
     facts: str | None = None
     persona: tuple[str, ...] = ()
+    speakers: tuple[str, ...] = ()
+    dialogue: str = ''
 
     @property
     def utterances(self) -> tuple[str, ...]:
@@ -64,6 +71,44 @@ class JudgedItem:
         values = [a.value for a in self.annotations.get(quality, ())]
         numbers = [value for value in values if value is not None]
         return math.fsum(numbers) / len(numbers) if numbers else None
+
+    def turns(self, count: int | None = None, seed: int = 0) -> list[JudgedItem]:
+        """
+        Return the turns of a judged dialogue's system, for a scorer of turns; a turn is
+        returned as it is.
+
+        The score of the dialogue is the mean of their scores. Turns have what was said
+        before as the context, and no annotations. Empty turns and the first utterance
+        of a dialogue are left out.
+
+        :param count: at most so many turns, drawn by the item's id and the seed.
+        """
+        if self.response is not None:
+            return [self]
+        speakers = self.speakers or (self.system,) * len(self.context)
+        places = [
+            place
+            for place, text in enumerate(self.context)
+            if place and text.strip() and speakers[place] == self.system
+        ]
+        if count is not None and count < len(places):
+            rng = random.Random(f'{seed} {self.id}' if seed else self.id)
+            if count == 1:
+                places = [rng.choice(places)]
+            else:
+                places = sorted(rng.sample(places, count))
+        return [
+            replace(
+                self,
+                id=f'{self.id}#{place}',
+                context=self.context[:place],
+                response=self.context[place],
+                annotations={},
+                speakers=speakers[: place + 1],
+                dialogue=self.dialogue or self.id,
+            )
+            for place in places
+        ]
 
     def num_texts(self, quality: str) -> int:
         """
@@ -122,6 +167,9 @@ class JudgedSet:
         if self.unit == 'context':
             numbers: dict[tuple[str, ...], int] = {}
             return [numbers.setdefault(i.context, len(numbers)) for i in self.items]
+        if self.unit == 'dialogue' and any(i.dialogue for i in self.items):
+            names: dict[str, int] = {}
+            return [names.setdefault(i.dialogue, len(names)) for i in self.items]
         if self.unit == 'dialogue':
             return dialogue_numbers([item.utterances for item in self.items])
         return list(range(len(self.items)))

@@ -2,71 +2,44 @@
 Readers of judged sets, one for each file format; each returns `JudgedItem`s.
 
 ``fed``: the authors' ``fed_data.json`` (Mehri and Eskenazi 2020), turns and dialogues.
+``usr``: the authors' ``pc_usr_data.json`` and ``tc_usr_data.json`` (the same, 2020).
+``grade``: the authors' ``human_judgement.json`` (Huang et al. 2020), three sets.
 ``dstc10``: the organisers' ``*_eval.json`` of DSTC10 Track 5, one object an item.
 ``dstc10_test``: their test sets, one list a column, means in place of annotations.
 ``own``: CSV with one annotation a row, or JSON lines with one item a line.
+
+`interactive` reads what people said of whole dialogues, `votes` the tables of two
+challenges.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged import interactive, votes
+from parlai_ext.data.judged.data_file import (
+    Annotations,
+    DataFile,
+    annotation,
+    is_number,
+)
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number
 from parlai_ext.files.text_file import read_utf8
 
-SPEAKERS = ('User: ', 'System: ')
+USER, SYSTEM = 'User: ', 'System: '
+PEOPLE = ('human', 'user')  # how the names of partners begin in dialogues
 PERSONA = 'your persona:'
 NO_FACT = '_nofact'
+ORIGINAL = 'Original Ground Truth'  # USR's name of the reference
+DIALOG_KEYS = ('dialog', 'dialogue')
 SYSTEM_KEYS = ('model', 'model_name', 'system')
 OWN_NEEDED = ('context', 'system', 'quality', 'value')
 OWN_COLUMNS = (*OWN_NEEDED, 'item', 'response', 'reference', 'fact', 'annotator')
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """
-    A user's file of judgements, and what its card says about it.
-
-    :param official: the name and source of the official file, for messages.
-    :param columns: name of a quality in the file -> its name in the set.
-    """
-
-    path: str
-    official: str
-    level: str
-    columns: Mapping[str, str]
-
-    def __str__(self) -> str:
-        return f'--judged-file {self.path}'
-
-    def error(self, item_number: int, problem: str) -> UserError:
-        """
-        Return the error that names the file and the object (from 1).
-        """
-        return UserError(f'{self}: object {item_number}: {problem}')
-
-    def read_json(self, kind: type) -> Any:
-        """
-        Return the JSON value in the file, which must be a list or an object.
-        """
-        try:
-            data = json.loads(Path(self.path).read_bytes())
-        except OSError as e:
-            raise UserError(f'{self}: {e.strerror}; it is {self.official}') from None
-        except (ValueError, RecursionError) as e:
-            raise UserError(f'{self}: not JSON: {e}') from None
-        if not isinstance(data, kind):
-            expected = 'a list of objects' if kind is list else 'an object of lists'
-            raise UserError(f'{self}: {expected} is expected, as in {self.official}')
-        return data
 
 
 def read_fed(file: DataFile) -> Iterator[JudgedItem]:
@@ -88,7 +61,77 @@ def read_fed(file: DataFile) -> Iterator[JudgedItem]:
             turn = file.level == 'turn'
             context, response = (lines[:-1], lines[-1]) if turn else (lines, None)
             system = str(raw.get('system'))
-            yield JudgedItem(str(item_number), context, response, system, annotations)
+            speakers = () if turn else tuple(_speakers(texts[0], system))
+            yield JudgedItem(
+                str(item_number),
+                context,
+                response,
+                system,
+                annotations,
+                speakers=speakers,
+            )
+
+
+def _speakers(text: str, system: str) -> Iterator[str]:
+    """
+    Yield the speaker of each line of a dialogue; one without goes on with the turn
+    before.
+    """
+    name = ''
+    for line in text.split('\n'):
+        if line.startswith((USER, SYSTEM)):
+            name = system if line.startswith(SYSTEM) else USER.strip(': ')
+        yield name
+
+
+def read_usr(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the items of USR's own files: a list of contexts, each with the responses.
+
+    The reference is the response of the original dialogue, as in the organisers' copy.
+    """
+    for context_number, raw in enumerate(file.read_json(list), 1):
+        responses = raw.get('responses') if isinstance(raw, dict) else None
+        if not isinstance(responses, list):
+            raise file.error(context_number, 'key responses: a list is expected')
+        original = [
+            _text(file, context_number, response, 'response')
+            for response in responses
+            if isinstance(response, dict) and response.get('model') == ORIGINAL
+        ]
+        for place, response in enumerate(responses):
+            if not isinstance(response, dict):
+                raise file.error(context_number, 'key responses: objects are expected')
+            answers = {q: a for q, a in response.items() if isinstance(a, list)}
+            item = {**response, 'context': raw.get('context'), 'fact': raw.get('fact')}
+            item |= {'reference': original, 'annotations': answers}
+            item['item'] = f'{context_number}-{place + 1}'
+            yield _item(file, context_number, item)
+
+
+def read_grade(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the items of one of the three sets in GRADE's own file.
+
+    Its scores are a text that holds a list.
+    """
+    for item_number, raw in enumerate(file.read_json(list), 1):
+        if not isinstance(raw, dict):
+            raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
+        if raw.get('Dataset') not in (file.part, f'{file.part}_EVAL'):
+            continue
+        try:
+            scores = json.loads(_text(file, item_number, raw, 'HumanScores'))
+        except ValueError:
+            raise file.error(item_number, 'key HumanScores: no list') from None
+        item = {
+            'item': str(raw.get('ID', item_number)),
+            'context': _text(file, item_number, raw, 'Context').split('|||'),
+            'response': raw.get('Response'),
+            'model': raw.get('DialogModel'),
+            'annotations': {'relevance': scores},
+        }
+        yield _item(file, item_number, item)
 
 
 def read_dstc10(file: DataFile) -> Iterator[JudgedItem]:
@@ -127,7 +170,7 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
         yield from _own_rows(file)
         return
     for line_number, line in enumerate(
-        read_utf8(file.path, '--judged-file ').split('\n'), 1
+        read_utf8(file.path, 'judged set ').split('\n'), 1
     ):
         if line.strip():
             try:
@@ -143,7 +186,7 @@ def _own_rows(file: DataFile) -> Iterator[JudgedItem]:
     """
     firsts: dict[tuple[str, ...], dict[str, str]] = {}
     annotations: dict[tuple[str, ...], dict[str, list[Annotation]]] = {}
-    rows = read_csv(file.path, OWN_NEEDED, OWN_COLUMNS, called='--judged-file ')
+    rows = read_csv(file.path, OWN_NEEDED, OWN_COLUMNS, called='judged set ')
     for line, row in rows:
         for column in ('context', 'quality'):
             if not row[column]:
@@ -175,11 +218,13 @@ def _item(
     """
     if not isinstance(raw, dict):
         raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
-    if isinstance(dialog := raw.get('dialog'), list):
-        context = tuple(
-            _text(file, item_number, turn, 'text').strip() for turn in dialog
-        )
-    else:
+    system = str(next((raw[key] for key in SYSTEM_KEYS if raw.get(key)), ''))
+    dialog = next(
+        (raw[key] for key in DIALOG_KEYS if isinstance(raw.get(key), list)), ()
+    )
+    context = tuple(_text(file, item_number, turn, 'text').strip() for turn in dialog)
+    speakers = tuple(_partner_or(system, turn) for turn in dialog)
+    if not dialog:
         context = _lines(file, item_number, raw, 'context')
     response = None
     if file.level == 'turn':
@@ -195,17 +240,24 @@ def _item(
         str(raw.get('item') or raw.get('dialogue_id') or item_number),
         context,
         response,
-        str(next((raw[key] for key in SYSTEM_KEYS if raw.get(key)), '')),
+        system,
         annotations,
         _lines(file, item_number, raw, 'reference'),
         '\n'.join(plain_facts) or None,
         persona,
+        speakers,
     )
 
 
-def _annotations(
-    file: DataFile, item_number: int, raw: Any
-) -> dict[str, tuple[Annotation, ...]]:
+def _partner_or(system: str, turn: Mapping[str, Any]) -> str:
+    """
+    Return the speaker of a turn: the judged system, or the person it talks to.
+    """
+    name = str(turn.get('speaker') or '')
+    return name if name.lower().startswith(PEOPLE) else system
+
+
+def _annotations(file: DataFile, item_number: int, raw: Any) -> Annotations:
     """
     Return the annotations of an object: by quality a list of answers, or a mean.
     """
@@ -214,28 +266,16 @@ def _annotations(
         raise file.error(item_number, f'key annotations: {expected}')
     annotations = {}
     for name, answers in raw.items():
-        if _is_number(answers):
+        if is_number(answers):
             answers = [answers]
         if not isinstance(answers, list):
             raise file.error(
                 item_number, f'key annotations: {name}: a list is expected'
             )
         annotations[file.columns.get(name, name)] = tuple(
-            Annotation(str(i), float(answer) if _is_number(answer) else None)
-            for i, answer in enumerate(answers)
+            annotation(i, answer) for i, answer in enumerate(answers)
         )
     return annotations
-
-
-def _is_number(answer: Any) -> bool:
-    """
-    Return True if an answer is a number that can be averaged.
-    """
-    return (
-        isinstance(answer, int | float)
-        and not isinstance(answer, bool)
-        and math.isfinite(answer)
-    )
 
 
 def _text(file: DataFile, item_number: int, raw: Any, key: str) -> str:
@@ -265,7 +305,7 @@ def _without_speaker(line: str) -> str:
     """
     Return a line without the ``User:`` or ``System:`` before the utterance.
     """
-    for speaker in SPEAKERS:
+    for speaker in (USER, SYSTEM):
         if line.startswith(speaker):
             return line.removeprefix(speaker)
     return line
@@ -275,5 +315,13 @@ READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
     'fed': read_fed,
     'dstc10': read_dstc10,
     'dstc10_test': read_dstc10_test,
+    'usr': read_usr,
+    'grade': read_grade,
     'own': read_own,
+    'dstc9': interactive.read_dstc9,
+    'spot_the_bot': interactive.read_spot_the_bot,
+    'chitchat': interactive.read_chitchat,
+    'dstc7': votes.read_dstc7,
+    'dbdc3': votes.read_dbdc3,
+    'wochat': votes.read_wochat,
 }

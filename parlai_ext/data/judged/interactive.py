@@ -1,0 +1,187 @@
+"""
+Judged dialogues of people with systems, and of systems with each other.
+
+``dstc9``: ``chatbot1.json`` and the files like it of DSTC9 Track 3's interactive task.
+``spot_the_bot``: the authors' dumps (Deriu et al. 2020), one domain a set.
+``chitchat``: the wheel ``chitchat-dataset`` (Myers et al. 2020), which is read as data.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data import dstc9, spot_the_bot
+from parlai_ext.data.import_rules import MARKERS
+from parlai_ext.data.judged.data_file import Annotations, DataFile, annotation
+from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
+from parlai_ext.data.source_file import SourceDialogue, SourceFile
+
+# Spot The Bot: a key of an annotation -> the quality
+FEATURES = {
+    'fluencyValue': 'Fluent',
+    'sensitivenessValue': 'Sensible',
+    'specificityValue': 'Specific',
+}
+HUMAN = {True: 2.0, None: 1.0, False: 0.0}  # as the authors count them
+MEMBER = 'chitchat_dataset/dataset.json'
+FEWEST_TURNS = 4  # of a chat that can be rated
+UNTOUCHED = 5  # where the sliders of a chat stand that nobody moved
+
+
+def _source_turns(dialogue: SourceDialogue) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """
+    Return texts and speakers of a dialogue.
+
+    :raises UserError: when it could not be read.
+    """
+    if dialogue.problems:
+        raise UserError(f'judged set {dialogue.problems[0]}')
+    texts = tuple(turn.text for turn in dialogue.turns)
+    return texts, tuple(turn.speaker for turn in dialogue.turns)
+
+
+def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the dialogues of all bots, whose files lie in one folder.
+
+    A bot has the name of its file. Its annotators are not named in the file.
+    """
+    numbered = re.compile(r'(\d+)')
+    paths = sorted(
+        Path(file.path).parent.glob('chatbot*.json'),
+        key=lambda path: [int(n) for n in numbered.findall(path.stem)],
+    )
+    for path in paths or [Path(file.path)]:
+        for dialogue, ratings in dstc9.rated(SourceFile.from_path(path)):
+            texts, speakers = _source_turns(dialogue)
+            qualities = dict.fromkeys(q for rating in ratings for q in rating)
+            annotations = {
+                file.columns.get(quality, quality): tuple(
+                    annotation(i, rating[quality])
+                    for i, rating in enumerate(ratings)
+                    if quality in rating
+                )
+                for quality in qualities
+                if quality != 'context'
+            }
+            name = str(dialogue.id)
+            yield JudgedItem(
+                name,
+                texts,
+                None,
+                path.stem,
+                annotations,
+                speakers=speakers,
+                dialogue=name,
+            )
+
+
+def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield both sides of every judged segment of the dialogues of two bots.
+
+    A segment is the first 4, 6 or 10 turns of a dialogue, which the annotators saw;
+    segments know their dialogue. The markers of generation that were left in turns
+    (``</s>``, ``<pad>``) are taken off. Dialogues of two people are left out.
+
+    ``Human`` is 2 for a side that was taken for a person, 1 for one that an annotator
+    was not sure of; ``Win`` is 1 where that of the side is more than the other's, whose
+    mean is the authors' rate of wins. A feature is 1 for the better side, or for both.
+    """
+    by_segment: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for number, raw in _json_lines(file):
+        try:
+            turns = raw['entity0_annotation']['decision_turn']
+            by_segment.setdefault((str(raw['convo_id']), int(turns)), []).append(raw)
+        except (KeyError, TypeError, ValueError) as e:
+            raise file.error(number, f'key {e} of an annotation is missing') from None
+    name = Path(file.path).name.replace('annotated', 'sampled')
+    source = SourceFile.from_path(Path(file.beside(name).path))
+    dialogues = {dialogue.id: dialogue for dialogue in spot_the_bot.read(source)}
+    for (dialogue_id, turns), given in by_segment.items():
+        if dialogue_id not in dialogues:
+            raise UserError(f'{file}: no dialogue {dialogue_id} in {name}')
+        dialogue = dialogues[dialogue_id]
+        if dialogue.humans:
+            continue
+        texts, speakers = _source_turns(dialogue)
+        for side, system in enumerate(dialogue.sides):
+            yield JudgedItem(
+                f'{dialogue_id}-{turns}-{side}',
+                tuple(MARKERS.sub('', text).strip() for text in texts[:turns]),
+                None,
+                system,
+                _of_side(given, side),
+                speakers=speakers[:turns],
+                dialogue=dialogue_id,
+            )
+
+
+def _of_side(given: list[Mapping[str, Any]], side: int) -> Annotations:
+    """
+    Return what annotators said of one side of a segment.
+    """
+    answers: dict[str, list[Annotation]] = {}
+    for raw in given:
+        own, other = (raw[f'entity{k}_annotation'] for k in (side, 1 - side))
+        values = {'Human': HUMAN[own['is_human']]}
+        values['Win'] = float(values['Human'] > HUMAN[other['is_human']])
+        values |= {q: float(own[k]) for k, q in FEATURES.items() if k in own}
+        for quality, value in values.items():
+            annotator = str(raw.get('user_name'))
+            answers.setdefault(quality, []).append(Annotation(annotator, value))
+    return {quality: tuple(all_given) for quality, all_given in answers.items()}
+
+
+def _json_lines(file: DataFile) -> Iterator[tuple[int, dict[str, Any]]]:
+    """
+    Yield the number and the object of every line.
+    """
+    for number, line in enumerate(file.bytes().decode('utf-8').split('\n'), 1):
+        if line.strip():
+            raw = file.parsed_json(line.encode(), dict)
+            if isinstance(key := raw.get('convo_id'), dict):  # as MongoDB writes ids
+                raw['convo_id'] = key.get('$oid')
+            yield number, raw
+
+
+def read_chitchat(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the rated chats of two people that a rating can be of.
+
+    Left out are chats in which one person said nothing, of fewer than `FEWEST_TURNS`
+    turns, or whose ratings are all `UNTOUCHED`. The messages of a person in a row are
+    one turn. Nobody's part is judged, but the chat.
+    """
+    try:
+        with zipfile.ZipFile(file.path) as wheel:
+            text = wheel.read(MEMBER)
+    except (OSError, KeyError, zipfile.BadZipFile) as e:
+        raise UserError(f'{file}: {e}; it is {file.official}') from None
+    for number, (chat_id, chat) in enumerate(file.parsed_json(text, dict).items(), 1):
+        try:
+            messages = [message for turn in chat['messages'] for message in turn]
+            turns = [
+                (sender, '\n'.join(message['text'].strip() for message in same))
+                for sender, same in groupby(messages, key=lambda m: m['sender'])
+            ]
+            ratings = chat.get('ratings') or {}
+        except (KeyError, TypeError, AttributeError):
+            raise file.error(
+                number, 'messages with text and sender are expected'
+            ) from None
+        chosen = [value for value in ratings.values() if value != UNTOUCHED]
+        if chosen and len(turns) >= FEWEST_TURNS:
+            yield JudgedItem(
+                chat_id,
+                tuple(text for _, text in turns),
+                None,
+                'people',
+                {q: (annotation(0, value),) for q, value in ratings.items()},
+            )

@@ -1,0 +1,151 @@
+"""
+Judged turns in the tables of challenges: answers of annotators, or numbers of votes.
+
+``dstc7``: the human evaluation of DSTC7 Task 2 (Galley et al. 2019), a row an answer.
+``dbdc3``, ``wochat``: two corpora of CHANEL@JSALT2020, with votes for each turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.data_file import Annotations, DataFile
+from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
+from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.human_scores import number
+
+CRITERIA = ('Relevance', 'Informativeness')
+TOGETHER = 'Average'  # DSTC7's own summary: both count the same
+END = ' EOS '  # between the turns of a context of DSTC7
+# a column of votes -> what one vote is worth
+BREAKDOWN = {'num_O': 1.0, 'num_T': 0.5, 'num_X': 0.0}
+VALID = {'valid': 1.0, 'acceptable': 0.5, 'invalid': 0.0}
+
+
+def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the responses of DSTC7's systems; the file has the judges' answers, and the
+    tables of contexts, responses and references lie beside it.
+
+    A judge's ``Average`` is the mean of the two criteria. A system without responses
+    (TeamEC) is left out.
+    """
+    name = Path(file.path).name
+    rows = {
+        what: file.beside(name.replace('human-eval-per-judge', what)).tab_rows(header)
+        for what, header in (
+            ('context', ('InstanceID', 'Depth', 'Context')),
+            ('gold_responses', ('InstanceID',)),
+            ('system_responses', ('SystemID', 'InstanceID', 'Response')),
+        )
+    }
+    contexts = {cells[0]: cells[2] for _, cells in rows['context']}
+    references = {cells[0]: cells[1:] for _, cells in rows['gold_responses']}
+    answers: dict[tuple[str, str], dict[str, list[Annotation]]] = {}
+    for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
+        values = [number(cell) for cell in cells[3:5]]
+        given = dict(zip(CRITERIA, values, strict=True))
+        known = [value for value in values if value is not None]
+        given[TOGETHER] = sum(known) / 2 if len(known) == 2 else None
+        of_response = answers.setdefault((cells[2], cells[1]), {})
+        for quality, value in given.items():
+            of_response.setdefault(quality, []).append(Annotation(cells[0], value))
+    for line, (system, instance, response, *_) in rows['system_responses']:
+        if instance not in contexts:
+            raise UserError(f'{file}: response {line}: no context {instance}')
+        given_answers = answers.get((system, instance), {})
+        if given_answers:
+            yield JudgedItem(
+                f'{instance}-{system}',
+                tuple(turn.strip() for turn in contexts[instance].split(END)),
+                response.strip(),
+                system,
+                {quality: tuple(given) for quality, given in given_answers.items()},
+                tuple(text for text in references.get(instance, ()) if text),
+            )
+
+
+def read_dbdc3(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the systems' turns of the third Dialogue Breakdown Detection Challenge.
+
+    A vote is 1 for no breakdown, 0 for a breakdown and 0.5 for a possible one. The
+    ids of dialogues begin with the system's name.
+    """
+    systems = {'YI': 'yura', 'CIC': 'cic'}
+
+    def system(dialogue: str) -> str:
+        known = [name for start, name in systems.items() if dialogue.startswith(start)]
+        return known[0] if known else dialogue.partition('_')[0]
+
+    for utterances, row in _voted_turns(file, 'S'):
+        if votes := _votes(row, BREAKDOWN, 'No breakdown'):
+            yield _turn(utterances, row, system(row['dialogue_id']), votes)
+
+
+def read_wochat(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the systems' turns of the workshops on chatbots (WOCHAT).
+
+    A vote is 1 for a valid turn, 0.5 for an acceptable and 0 for an invalid one.
+    """
+    for utterances, row in _voted_turns(file, 'SYSTEM'):
+        if votes := _votes(row, VALID, 'Valid'):
+            yield _turn(utterances, row, row['dialogue_id'].rpartition('_')[0], votes)
+
+
+def _voted_turns(
+    file: DataFile, judged_speaker: str
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, str]]]:
+    """
+    Yield the utterances up to a judged turn, which is the last one, and its votes.
+
+    The table of utterances lies beside that of the votes. The first utterance of a
+    dialogue, an empty one and one without a vote are no items.
+    """
+    name = Path(file.path).name.rpartition('_')[0]
+    main = file.beside(f'{name}_main.csv').path
+    rows = {row['UID']: row for _, row in read_csv(file.path, ('UID', 'dialogue_id'))}
+    spoken = (row for _, row in read_csv(main, ('UID', 'SID', 'SEG')))
+    for dialogue, turns in groupby(spoken, key=lambda r: r['UID'].rpartition('-')[0]):
+        texts: list[str] = []
+        for turn in turns:
+            texts.append(turn['SEG'])
+            row = rows.get(turn['UID'])
+            judged = turn['SID'] == judged_speaker and len(texts) > 1 and turn['SEG']
+            if row and judged:
+                yield tuple(texts), {**row, 'dialogue': dialogue}
+
+
+def _votes(
+    row: Mapping[str, str], worth: Mapping[str, float], quality: str
+) -> Annotations:
+    """
+    Return the votes for a turn, one annotation each; nobody knows whose they are.
+    """
+    values = [
+        value
+        for column, value in worth.items()
+        for _ in range(int(float(row.get(column) or 0)))
+    ]
+    given = tuple(Annotation(str(i), value) for i, value in enumerate(values))
+    return {quality: given} if given else {}
+
+
+def _turn(
+    utterances: tuple[str, ...],
+    row: Mapping[str, str],
+    system: str,
+    annotations: Annotations,
+) -> JudgedItem:
+    return JudgedItem(
+        row['UID'],
+        utterances[:-1],
+        utterances[-1],
+        system,
+        annotations,
+        dialogue=row['dialogue'],
+    )
