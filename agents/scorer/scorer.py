@@ -5,7 +5,7 @@ A scorer for ParlAI's own commands:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,7 +18,10 @@ from parlai.utils import logging
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import SWITCH, Extend, add_flags
+from parlai_ext.core.options import SWITCH, Extend, add_flags, options_from_opt
+from parlai_ext.judge_check.check_items import check_items
+from parlai_ext.judge_check.options import CheckOptions
+from parlai_ext.judge_check.record import JudgeCheck, check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer
@@ -68,6 +71,7 @@ class ScorerAgent(Agent):
             metavar='KEY=VALUE',
             help='an option of the scorer; may be given several times',
         )
+        add_flags(group, CheckOptions)
         group.add_argument('--no-cuda', **SWITCH, help='use the CPU in any case')
         group.add_argument(
             '--fp16', **{**SWITCH, 'default': None}, help='half precision on a GPU'
@@ -77,6 +81,8 @@ class ScorerAgent(Agent):
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
         self.id = self.scorer_name or 'Scorer'
+        self.judged: dict[int, tuple[ScoringItem, ItemScore]] = {}
+        self.check_metrics: dict[str, Metric] = {}
         if shared:
             self.scorer = shared['scorer']
 
@@ -125,6 +131,44 @@ class ScorerAgent(Agent):
         """
         return self.batch_act([self.observation])[0]
 
+    def report(self) -> dict[str, Metric]:
+        """
+        Return the check of the judge, once all items of a judged set are scored.
+        """
+        return dict(self.check_metrics)
+
+    def reset(self) -> None:
+        """
+        Forget the judged set; another one may come.
+        """
+        super().reset()
+        self.judged, self.check_metrics = {}, {}
+
+    def _check_at_end(
+        self,
+        observations: Sequence[Message],
+        items: Sequence[ScoringItem],
+        scores: Sequence[ItemScore],
+    ) -> None:
+        """
+        Keep the scores of a judged set's items; check the judge when all are there.
+        """
+        seen = [o for o in observations if o and o.get('num_items')]
+        if not seen or len(seen) != len(items):
+            return  # not a judged set
+        for message, item, score in zip(seen, items, scores, strict=True):
+            self.judged[message['item']] = (item, score)
+        if len(self.judged) < seen[0]['num_items']:
+            return
+        sample = options_from_opt(CheckOptions, self.opt).check_sample
+        judged = [self.judged[number] for number in sorted(self.judged)]
+        check = check_items(self.scorer, *zip(*judged, strict=True), sample=sample)
+        self.judged = {}
+        if check is not None:
+            self.check_metrics = check_metrics(check)
+            for line in check_lines(check):
+                logging.info(line)
+
     def batch_act(self, observations: list[Message]) -> list[Message]:
         """
         Judge all observations together; padding gets no scores.
@@ -136,9 +180,25 @@ class ScorerAgent(Agent):
             if seen and not seen.is_padding() and seen.get('text') is not None
         ]
         scores = self.scorer.checked_scores([item for _, item in judged])
+        self._check_at_end(observations, [item for _, item in judged], scores)
         for (act, _), item_score in zip(judged, scores, strict=True):
             put_scores(act, item_score)
         return acts
+
+
+def check_metrics(check: JudgeCheck) -> dict[str, Metric]:
+    """
+    Return the shares of a check as metrics, a row for each kind of perturbed copy.
+    """
+    metrics: dict[str, Metric] = {}
+    for name, own in check.dimensions.items():
+        for kind in own.kinds:
+            if kind.n:
+                row = f'{name} check, {kind.kind} ({kind.source})'
+                higher = kind.n_higher + kind.n_ties / 2
+                metrics[f'{row}/share'] = AverageMetric(higher, kind.n)
+                metrics[f'{row}/n'] = SumMetric(kind.n)
+    return metrics
 
 
 def scoring_item(seen: Mapping[str, Any], level: str = 'turn') -> ScoringItem:

@@ -8,7 +8,7 @@ are scored through the scorer's own `score_dialogues`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError, first_line
@@ -50,6 +50,10 @@ N_REPEATED = 20
 SAME = 1e-6  # relative difference below which two scores are a tie: noise of float32
 GAMES = 'dimensions won'  # the check behind a rating by games
 
+# as `Scorer.score_dialogues`
+ScoreDialogues = Callable[
+    [Sequence[Dialogue], Sequence[Sequence[int]]], Sequence[ScoredDialogue]
+]
 Pairs = dict[tuple[str, str], list[tuple[float, float]]]  # by kind and source
 
 
@@ -97,6 +101,7 @@ def check_judge(
     identities: Mapping[str, str] | None = None,
     kept: Kept | None = None,
     progress: bool = True,
+    score_dialogues: ScoreDialogues | None = None,
 ) -> JudgeCheck | None:
     """
     Return the check of a judge; `None` where it has scored nothing.
@@ -104,6 +109,7 @@ def check_judge(
     :param signature: of the scores (default: the scorer's own).
     :param people_source: where the openers' replies come from.
     :param identities: the ranked systems' models, to find the judge's own among them.
+    :param score_dialogues: scores the copies (default: the scorer's own).
     """
     people = [] if judged.is_whole else people_parts(openers)
     kinds = perturbations_for(scorer)
@@ -112,7 +118,7 @@ def check_judge(
     if not judged.n_scorings:
         return None
     copies = list(all_copies(originals, kinds, is_prompted(scorer)))
-    values = score_copies(scorer, copies, kept, progress)
+    values = score_copies(scorer, copies, kept, progress, score_dialogues)
     tables = _values_by_kind(originals, copies, values)
     replies = {
         part.dialogue.opener_id: tables['people', None].get(i, {})
@@ -233,6 +239,7 @@ def score_copies(
     copies: Sequence[Copy],
     kept: Kept | None = None,
     progress: bool = True,
+    score_dialogues: ScoreDialogues | None = None,
 ) -> list[dict[str, float]]:
     """
     Return the scores of copies by dimension, without missing ones.
@@ -241,6 +248,7 @@ def score_copies(
     goes on after it was killed gives the same numbers.
     """
     values: list[dict[str, float]] = []
+    score = score_dialogues or scorer.score_dialogues
     with bar_of('judge check', len(copies), progress, unit='response') as bar:
         parts = PartProgress(bar, 'inputs read')
         for start in range(0, len(copies), BLOCK):
@@ -250,7 +258,7 @@ def score_copies(
             scores = kept.get(key) if kept else None
             if scores is None:
                 with scorer.watched(Watch(parts.tell)):
-                    scores = _score_block(scorer, block)
+                    scores = _score_block(scorer.name, score, block)
                 if kept:
                     kept.put(key, scores)
             values += scores
@@ -258,7 +266,9 @@ def score_copies(
     return values
 
 
-def _score_block(scorer: Scorer, block: Sequence[Copy]) -> list[dict[str, float]]:
+def _score_block(
+    name: str, score: ScoreDialogues, block: Sequence[Copy]
+) -> list[dict[str, float]]:
     """
     Return the scores of one block of copies.
 
@@ -267,14 +277,12 @@ def _score_block(scorer: Scorer, block: Sequence[Copy]) -> list[dict[str, float]
     """
     dialogues = [copy.part.dialogue for copy in block]
     try:
-        scored = scorer.score_dialogues(
-            dialogues, [copy.part.indices for copy in block]
-        )
+        scored = score(dialogues, [copy.part.indices for copy in block])
     except (UserError, OSError):
         raise
     except Exception as error:  # which foreign code may raise
         raise UserError(
-            f'judge check: scorer {scorer.name} fails on a perturbed copy '
+            f'judge check: scorer {name} fails on a perturbed copy '
             f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
             'the check out'
         ) from error

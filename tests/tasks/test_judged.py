@@ -241,3 +241,31 @@ def test_an_undefined_correlation_is_left_out(tmp_path):
     report = teacher.report()
     assert 'Wit/spearman' not in report
     assert report['Wit/n'].value() == 5
+
+
+@pytest.mark.parametrize('sample, n', [('200', 12), ('0', None)])
+def test_the_judge_is_checked_on_the_judged_set(tmp_path, sample, n):
+    items = [
+        turn(f'User: a {i}', f'System: w{i} x{i} y{i} z{i}', Overall=[i % 3])
+        for i in range(12)
+    ]
+    scorer = tmp_path / 'mine.py'
+    scorer.write_text(
+        'from parlai_ext.scoring.base import ItemScore, Scorer\n'
+        'class Mine(Scorer):\n'
+        "    name = 'mine'\n"
+        "    dimensions = ('Overall',)\n"
+        '    def score(self, items):\n'
+        "        return [ItemScore({'Overall': len(i.response)}) for i in items]\n"
+    )
+    report = EvalModel.main(
+        model='ext:scorer',
+        scorer=f'{scorer}:Mine',
+        task='ext:judged:fed_turn',
+        judged_file=written(tmp_path, *items),
+        check_sample=sample,
+        batchsize=5,
+    )
+    row = 'Overall check, truncated (systems)'
+    assert report.get(f'{row}/n') == n
+    assert report.get(f'{row}/share') == (None if n is None else 1.0)
