@@ -35,6 +35,8 @@ SCORERS = {
     'distinct': 'parlai_ext.scoring.trivial:Distinct',
     'repetition': 'parlai_ext.scoring.trivial:Repetition',
     'bleu_2': 'parlai_ext.scoring.bleu:Bleu2',
+    'amfm': 'parlai_ext.scoring.amfm:AmFm',
+    'amfm_references': 'parlai_ext.scoring.amfm_references:AmFmReferences',
 }
 DEFAULT = 'composite'  # of imports, and of protocol files that name none
 UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer

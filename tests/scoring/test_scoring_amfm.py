@@ -1,0 +1,207 @@
+"""
+Deep AM-FM: AM and FM against Hugging Face's own numbers, and their combination against
+the arithmetic of the Track's program.
+"""
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.amfm import AmFm, Scale, measured_scale
+from parlai_ext.scoring.amfm_references import AmFmReferences
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.registry import find_scorer
+from tests.support.family_hf import make_model
+from tests.support.fed_samples import END, gpt2, make_gpt2
+from tests.support.scoring_samples import KnownJudge
+from tests.support.tiny_encoders import make_encoder
+from tests.support.tiny_models import sentences
+
+TEXTS = sentences(9)
+ITEMS = [ScoringItem(tuple(TEXTS[:k]), TEXTS[k]) for k in range(1, 9)]
+
+
+@pytest.fixture(scope='module')
+def folders(tmp_path_factory):
+    judge = make_gpt2(tmp_path_factory.mktemp('gpt2'))
+    encoder = make_encoder(tmp_path_factory.mktemp('encoder') / 'bert')
+    return {'encoder': encoder, 'judge_model_file': str(judge)}
+
+
+@pytest.fixture(scope='module')
+def handle():
+    return ModelHandle(Machine(no_cuda=True))
+
+
+def scored(kind, folders, handle, items, **options):
+    return kind.from_section({**folders, **options}, handle).checked_scores(items)
+
+
+def column(scores, dimension):
+    return [score.values[dimension] for score in scores]
+
+
+def string_logprob(folder, text):
+    """
+    Return log P of all tokens of a text and its end but the first, and their number.
+    """
+    model, tokenizer = gpt2(folder)
+    ids = torch.tensor([[*tokenizer.encode(text), tokenizer.eos_token_id]])
+    with torch.no_grad():
+        logprobs = model(ids).logits[0, :-1].log_softmax(-1)
+    total = logprobs.gather(1, ids[0, 1:, None]).sum()
+    return float(total), ids.shape[1] - 1
+
+
+def embedding(folder, text):
+    inputs = AutoTokenizer.from_pretrained(folder)(text, return_tensors='pt')
+    with torch.no_grad():
+        states = AutoModel.from_pretrained(folder).eval()(**inputs).last_hidden_state
+    return states[0].mean(0).double().numpy()
+
+
+def cosine(first, second):
+    return first @ second / np.linalg.norm(first) / np.linalg.norm(second)
+
+
+def program_coherence(folder, turn, response):
+    # compute_wor.py: (p_joint - p_q) / (len(joint) - len(q))
+    both, n_both = string_logprob(folder, f'{turn} {response}')
+    first, n_first = string_logprob(folder, turn)
+    return (both - first) / (n_both - n_first)
+
+
+def test_fm_is_that_of_the_program(folders, handle):
+    scores = scored(AmFm, folders, handle, ITEMS)
+    expected = [
+        program_coherence(folders['judge_model_file'], item.context[-1], item.response)
+        for item in ITEMS
+    ]
+    assert column(scores, 'FM') == pytest.approx(expected, rel=1e-4)
+
+
+def test_fm_of_turns_is_the_loss_of_transformers_after_the_last_turn(folders, handle):
+    model, tokenizer = gpt2(folders['judge_model_file'])
+    scores = scored(AmFm, folders, handle, ITEMS, fm_format='turns')
+    for item, score in zip(ITEMS, scores, strict=True):
+        before = tokenizer.encode(item.context[-1] + END)
+        ids = before + tokenizer.encode(item.response + END)
+        labels = torch.tensor([[-100] * len(before) + ids[len(before) :]])
+        with torch.no_grad():
+            loss = float(model(torch.tensor([ids]), labels=labels).loss)
+        assert score.values['FM'] == pytest.approx(-loss, rel=1e-4)
+
+
+def test_am_is_the_cosine_to_the_last_turn(folders, handle):
+    vectors = [embedding(folders['encoder'], text) for text in TEXTS]
+    expected = [cosine(vectors[k], vectors[k - 1]) for k in range(1, 9)]
+    scores = scored(AmFm, folders, handle, ITEMS)
+    assert column(scores, 'AM') == pytest.approx(expected, abs=1e-5)
+
+
+def test_overall_is_the_programs_when_the_scales_are(folders, handle):
+    raw = scored(AmFm, folders, handle, ITEMS)
+    options, normed = {}, []
+    for name in ('AM', 'FM'):
+        values = np.array(column(raw, name))
+        cutoff = np.quantile(values, 0.05)
+        normed.append((np.maximum(values, cutoff) - cutoff) / abs(cutoff))
+        options[f'{name.lower()}_cutoff'] = float(cutoff)
+        options[f'{name.lower()}_width'] = float(abs(cutoff))
+    scores = scored(AmFm, folders, handle, ITEMS, **options)
+    assert column(scores, 'Overall') == pytest.approx(np.mean(normed, axis=0), abs=1e-6)
+
+
+def test_scores_do_not_depend_on_what_else_is_scored(folders, handle):
+    together = scored(AmFm, folders, handle, ITEMS)
+    for item, score in zip(ITEMS, together, strict=True):
+        [alone] = scored(AmFm, folders, handle, [item])
+        assert alone.values == pytest.approx(score.values, abs=1e-4)
+
+
+def test_a_response_without_a_context_has_no_score(folders, handle):
+    for fm_format in ('joined', 'turns'):
+        [score] = scored(
+            AmFm, folders, handle, [ScoringItem((), 'tea')], fm_format=fm_format
+        )
+        assert set(score.values.values()) == {None}
+        assert score.reasons['Overall']
+
+
+def test_strings_longer_than_the_model_lose_their_beginning(handle, tmp_path):
+    folders = {
+        'encoder': make_encoder(tmp_path / 'bert'),
+        'judge_model_file': str(make_gpt2(tmp_path, positions=64)),
+    }
+    [long] = scored(AmFm, folders, handle, [ScoringItem(('tea ' * 90,), 'rain')])
+    assert long.cut > 0 and long.values['FM'] < 0
+
+
+def test_a_scale_counts_from_its_cutoff_in_widths():
+    scale = Scale(-4.0, 2.0)
+    assert [scale.scaled(x) for x in (-9.0, -4.0, -1.0)] == [0, 0, 1.5]
+
+
+def test_a_measured_scale_puts_the_median_at_one():
+    # 101 equally spaced numbers: the 5 % quantile is 5, the median 50
+    assert measured_scale(range(101)) == Scale(5.0, 45.0)
+
+
+def test_an_encoder_decoder_reads_no_joined_strings(folders, tmp_path):
+    handle = ModelHandle(Machine(no_cuda=True))
+    section = {**folders, 'judge_model_file': make_model(tmp_path, 'bart')}
+    with pytest.raises(UserError, match='judge_model_file'):
+        AmFm.from_section(section, handle).checked_scores(ITEMS)
+
+
+@pytest.mark.parametrize('option', ['fm_format', 'am_cutoff', 'fm_width'])
+def test_every_option_makes_another_signature(option):
+    class Models:
+        def likelihood(self, name):
+            return KnownJudge(lambda context, text: (-1.0,))
+
+        embedder = likelihood
+
+    other = {'fm_format': 'turns'}.get(option, 0.5)
+    signatures = {
+        AmFm.from_section(section, Models()).signature
+        for section in ({}, {option: other})
+    }
+    assert len(signatures) == 2
+
+
+def test_with_references_the_nearest_counts(folders, handle):
+    item = ScoringItem(tuple(TEXTS[:1]), TEXTS[1], references=(TEXTS[2], TEXTS[3]))
+    [score] = scored(AmFmReferences, folders, handle, [item])
+    own, *others = (embedding(folders['encoder'], text) for text in TEXTS[1:4])
+    assert score.values['AM'] == pytest.approx(
+        max(cosine(own, other) for other in others), abs=1e-5
+    )
+    totals = (string_logprob(folders['judge_model_file'], t) for t in TEXTS[1:4])
+    loss, *losses = (total / n for total, n in totals)
+    # compute_wr.py: max / min of the negative means
+    ratio = max(max(loss, one) / min(loss, one) for one in losses)
+    assert score.values['FM'] == pytest.approx(ratio, rel=1e-4)
+    mean = (score.values['AM'] + score.values['FM']) / 2
+    assert score.values['Overall'] == pytest.approx(mean)
+
+
+def test_a_response_equal_to_a_reference_has_the_highest_scores(folders, handle):
+    item = ScoringItem((), TEXTS[0], references=(TEXTS[3], TEXTS[0]))
+    [score] = scored(AmFmReferences, folders, handle, [item])
+    assert score.values == pytest.approx({'Overall': 1, 'AM': 1, 'FM': 1})
+
+
+def test_an_item_without_references_has_no_score(folders, handle):
+    [score] = scored(AmFmReferences, folders, handle, ITEMS[:1])
+    assert set(score.values.values()) == {None}
+    assert 'reference' in score.reasons['Overall']
+
+
+def test_they_are_known_by_name():
+    assert find_scorer('amfm') is AmFm
+    assert find_scorer('amfm_references') is AmFmReferences
