@@ -18,8 +18,10 @@ from typing import Any
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags
 from parlai_ext.systems.chat.conversation import (
+    ChatReply,
     Conversation,
     ConversationAgent,
     NoReply,
@@ -30,6 +32,8 @@ from parlai_ext.systems.chat.messages import ChatStyle, reply_from
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
 from parlai_ext.systems.remote.settings import PREFIX, Settings
 from parlai_ext.systems.remote.usage import Usage
+
+TOP_LOGPROBS = 20  # alternatives of a token; OpenAI's endpoint tells no more
 
 
 class RemoteAgent(ConversationAgent):
@@ -79,4 +83,29 @@ class RemoteAgent(ConversationAgent):
             if reply.text is None
             else reply_from(reply.text, self.style)
             for reply in self.endpoint.replies(conversations)
+        ]
+
+    def rating_replies(
+        self, conversations: Sequence[Conversation], logprobs: bool, anew: bool = False
+    ) -> list[ChatReply]:
+        """
+        Return the replies of a model that is asked for ratings: greedy, unless the
+        options name a temperature.
+
+        :raises UserError: ``option: what is wrong`` when the system cannot go on.
+        """
+        body: dict[str, Any] = {'temperature': 0}
+        if logprobs and self.endpoint.settings.format == 'openai':
+            body |= {'logprobs': True, 'top_logprobs': TOP_LOGPROBS}
+        try:
+            replies = self.endpoint.replies(conversations, body, anew)
+        except UserError as error:
+            if 'logprobs' in body and 'logprobs' in str(error):
+                raise UserError(f'{error}; rating: parsed asks without them') from None
+            raise
+        return [
+            ChatReply(None, reply.reason or 'no text')
+            if reply.text is None
+            else ChatReply(reply_from(reply.text, self.style), None, reply.alternatives)
+            for reply in replies
         ]

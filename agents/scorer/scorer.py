@@ -36,7 +36,8 @@ class ScorerAgent(Agent):
     ``scores`` by dimension.
 
     Where a task knows them, a message also has ``speaker``, ``later`` utterances,
-    ``speakers`` of all utterances, ``references``, ``facts`` and ``persona``. An act's
+    ``speakers`` of all utterances, ``references``, ``facts``, ``persona`` and the
+    ``other`` response that a scorer of pairs compares it with. An act's
     ``reason`` says why a dimension has no value, ``num_truncated`` how many tokens no
     model saw.
 
@@ -206,9 +207,10 @@ def scoring_item(seen: Mapping[str, Any], level: str = 'turn') -> ScoringItem:
     Return the item that a message asks to judge: for a scorer of whole dialogues, all
     utterances as the context and no response.
     """
-    given = {
+    given: dict[str, Any] = {
         name: tuple(seen[name]) for name in ('later', 'speakers') if seen.get(name)
     }
+    given |= {'other': seen['other']} if seen.get('other') else {}
     context, response = tuple(seen.get('context') or ()), seen['text']
     if level == 'dialogue':
         context, response = (*context, response, *given.pop('later', ())), None

@@ -5,27 +5,22 @@ time or many together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.watch import NO_WATCH
-from parlai_ext.systems.chat.conversation import ConversationAgent, NoReply
+from parlai_ext.systems.chat.conversation import (
+    ChatReply,
+    Conversation,
+    ConversationAgent,
+    NoReply,
+)
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
-
-
-@dataclass(frozen=True)
-class ChatReply:
-    """
-    A chat model's reply, or why there is none.
-    """
-
-    text: str | None
-    reason: str | None = None
 
 
 class AgentChat:
@@ -47,6 +42,7 @@ class AgentChat:
         self.agent = agent
         self.batchsize = machine.batchsize
         self.watch = NO_WATCH
+        self.asks_anew = False  # even what is kept of an endpoint's earlier replies
         self.signature = f'system={identity(system, machine.datapath)}'
 
     @property
@@ -64,26 +60,61 @@ class AgentChat:
         Return one reply to each prompt: a message, or the turns of a conversation, of
         which the last one is the user's.
         """
+        return self._kept_replies(
+            prompts,
+            '',
+            lambda some: [_chat_reply(reply) for reply in self.agent.replies(some)],
+        )
+
+    def rating_replies(
+        self, prompts: Sequence[str | Sequence[str]], logprobs: bool
+    ) -> list[ChatReply]:
+        """
+        Return one reply to each prompt that asks for a rating.
+
+        :param logprobs: an endpoint shall tell the alternatives of each token.
+        """
+        anew = self.asks_anew
+        return self._kept_replies(
+            prompts,
+            f'rating, logprobs: {logprobs}, anew: {anew}',
+            lambda some: self.agent.rating_replies(some, logprobs, anew),
+        )
+
+    def _kept_replies(
+        self,
+        prompts: Sequence[str | Sequence[str]],
+        manner: str,
+        ask: Callable[[Sequence[Conversation]], list[ChatReply]],
+    ) -> list[ChatReply]:
+        """
+        Return the replies that ``ask`` gets, a batch at a time; those that the watch
+        has kept are not asked for.
+
+        :param manner: what else than the prompts the replies depend on.
+        """
         conversations = [_conversation(prompt) for prompt in prompts]
         replies: list[ChatReply] = []
         for start in range(0, len(conversations), self.batchsize):
             some = conversations[start : start + self.batchsize]
             texts = [[[turn.mine, turn.text] for turn in turns] for turns in some]
-            key = content_id(self.signature, start, texts)
+            key = content_id(self.signature, start, texts, *filter(None, [manner]))
             kept = self.watch.get(key)
             if kept is None:
-                kept = [_texts(reply) for reply in self.agent.replies(some)]
+                kept = [list(astuple(reply)) for reply in ask(some)]
                 self.watch.put(key, kept)
-            replies += [ChatReply(*texts) for texts in kept]
+            replies += [ChatReply(*fields) for fields in kept]
             self.watch.tell(len(some), len(conversations))
         return replies
 
 
-def _texts(reply: str | NoReply) -> list[str | None]:
+def _chat_reply(reply: str | NoReply) -> ChatReply:
     """
-    Return the fields of a `ChatReply`.
+    Return a system's reply as a chat model's.
     """
-    return [None, reply.reason] if isinstance(reply, NoReply) else [reply, None]
+    if isinstance(reply, NoReply):
+        return ChatReply(None, reply.reason)
+    return ChatReply(reply)
 
 
 def _conversation(prompt: str | Sequence[str]) -> tuple[ChatTurn, ...]:

@@ -45,7 +45,7 @@ from parlai_ext.core.watch import NO_WATCH, Watch
 if TYPE_CHECKING:
     import numpy as np
 
-    from parlai_ext.models.chat import ChatReply
+    from parlai_ext.systems.chat.conversation import ChatReply
 
 LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
@@ -154,6 +154,15 @@ class ChatModel(Protocol):
         """
         ...
 
+    def rating_replies(
+        self, prompts: Sequence[str | Sequence[str]], logprobs: bool
+    ) -> list[ChatReply]:
+        """
+        Return one reply to each prompt that asks for a rating, greedy where that can be
+        had, and the alternatives of its tokens where the model tells them.
+        """
+        ...
+
 
 class Models(Protocol):
     """
@@ -209,6 +218,7 @@ class Scorer:
         `rescored` (FED without its complaints).
     :cvar variant_options: values of options under which one scoring has the evidence
         for all variants.
+    :cvar even: the score of a pair at which neither response is better.
     :cvar prompted: the scorer asks a model in words, whom a response may address. A
         scorer with a chat model need not say so.
     :cvar instead: what to name where the models of its options cannot be had.
@@ -221,6 +231,7 @@ class Scorer:
     needs: ClassVar[tuple[str, ...]] = ()
     options_class: ClassVar[Any] = NoOptions
     variant_options: ClassVar[Mapping[str, Any]] = {}
+    even: ClassVar[float] = 0.5
     prompted: ClassVar[bool] = False
     instead: ClassVar[str] = ''
     version: ClassVar[int | None] = None
@@ -435,6 +446,21 @@ class Scorer:
             for model in models:
                 model.watch = NO_WATCH
 
+    @contextmanager
+    def asking_anew(self) -> Iterator[bool]:
+        """
+        Have the models asked even where an earlier reply of theirs is kept: a scorer is
+        so tried twice on one item. Yields true if any model keeps replies.
+        """
+        models = [m for m in self.models.loaded.values() if hasattr(m, 'asks_anew')]
+        for model in models:
+            model.asks_anew = True
+        try:
+            yield bool(models)
+        finally:
+            for model in models:
+                model.asks_anew = False
+
     def models_used(self) -> list[JudgeModel]:
         """
         Return the models in the order of the signature, which has to be made first.
@@ -454,10 +480,11 @@ class Scorer:
         Yield ``kind:(signature)`` of each model, for the scorer's signature; ``(none)``
         for an option that names no model.
         """
+        values = option_values(self.options)
         kinds = [
             option.info.model
-            for option in options_of(type(self.options)).values()
-            if option.info.model is not None
+            for name, option in options_of(type(self.options)).items()
+            if option.info.model is not None and values[name] in NO_MODEL
         ]
         used = self.models_used()
         for one in used:

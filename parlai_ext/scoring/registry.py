@@ -37,6 +37,10 @@ SCORERS = {
     'bleu_2': 'parlai_ext.scoring.bleu:Bleu2',
     'amfm': 'parlai_ext.scoring.amfm:AmFm',
     'amfm_references': 'parlai_ext.scoring.amfm_references:AmFmReferences',
+    'llm_judge': 'parlai_ext.scoring.llm.judges:LlmJudge',
+    'llm_dialogue': 'parlai_ext.scoring.llm.judges:LlmDialogue',
+    'llm_pair': 'parlai_ext.scoring.llm.judges:LlmPair',
+    'llm_eval': 'parlai_ext.scoring.llm.judges:LlmEval',
 }
 DEFAULT = 'composite'  # of imports, and of protocol files that name none
 UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer

@@ -28,6 +28,21 @@ class NoReply:
     reason: str
 
 
+@dataclass(frozen=True)
+class ChatReply:
+    """
+    A chat model's reply, or why there is none.
+
+    :param alternatives: for each token of the text, the tokens that might have stood
+        there as ``[token, log-probability]``, the one that does stand there first;
+        `None` where they are not known.
+    """
+
+    text: str | None
+    reason: str | None = None
+    alternatives: list[list[list[Any]]] | None = None
+
+
 class ConversationAgent(Agent):
     """
     Subclasses define `replies`; the turns are stored here, and what degrades the system
@@ -49,6 +64,23 @@ class ConversationAgent(Agent):
         :raises UserError: ``option: what is wrong`` when the system cannot go on.
         """
         raise NotImplementedError
+
+    def rating_replies(
+        self, conversations: Sequence[Conversation], logprobs: bool, anew: bool = False
+    ) -> list[ChatReply]:
+        """
+        Return the replies of a model that is asked for ratings, not for conversation.
+
+        :param logprobs: tell the alternatives of each token, if the system can.
+        :param anew: ask, even where an earlier reply is kept.
+        :raises UserError: as `replies` does.
+        """
+        return [
+            ChatReply(None, reply.reason)
+            if isinstance(reply, NoReply)
+            else ChatReply(reply)
+            for reply in self.replies(conversations)
+        ]
 
     def observe(self, observation: Message) -> Message:
         """

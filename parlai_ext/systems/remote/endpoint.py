@@ -10,8 +10,9 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
@@ -101,15 +102,22 @@ class Endpoint:
         """
         return self.meter.usage
 
-    def replies(self, conversations: Sequence[Sequence[ChatTurn]]) -> list[RemoteReply]:
+    def replies(
+        self,
+        conversations: Sequence[Sequence[ChatTurn]],
+        body: Mapping[str, Any] | None = None,
+        anew: bool = False,
+    ) -> list[RemoteReply]:
         """
         Return a reply to each conversation, in their order.
 
+        :param body: more fields of the requests; the system's options go before them.
+        :param anew: ask, even where the cache has a reply; the cache stays as it is.
         :raises UserError: ``option: what is wrong`` when the system cannot go on; what
             was answered until then is in the cache.
         """
-        requests = [self.request(turns, self.style) for turns in conversations]
-        return run_in_loop(self._replies(requests))
+        requests = [self.request(turns, self.style, body) for turns in conversations]
+        return run_in_loop(self._replies(requests, anew))
 
     def dated_name(self) -> str:
         """
@@ -117,20 +125,31 @@ class Endpoint:
         """
         return run_in_loop(self._dated_name())
 
-    def request(self, turns: Sequence[ChatTurn], style: ChatStyle) -> Request:
+    def request(
+        self,
+        turns: Sequence[ChatTurn],
+        style: ChatStyle,
+        body: Mapping[str, Any] | None = None,
+    ) -> Request:
         """
         Return the request for a reply: the same bytes for the same conversation.
+
+        :param body: more fields, where the system's options do not set or remove them.
         """
-        body = self.client.format.request(turns, style, self.settings)
-        sent = json.dumps(body, sort_keys=True, separators=(',', ':'))
+        own = self.client.format.request(turns, style, self.settings)
+        removed = self.settings.extra or {}
+        more = {name: v for name, v in (body or {}).items() if name not in removed}
+        sent = json.dumps({**more, **own}, sort_keys=True, separators=(',', ':'))
         return Request(
             sent.encode(), estimated_prompt_tokens(turns, style.system_prompt)
         )
 
-    async def _replies(self, requests: Sequence[Request]) -> list[RemoteReply]:
+    async def _replies(
+        self, requests: Sequence[Request], anew: bool = False
+    ) -> list[RemoteReply]:
         name = await self._dated_name()
-        if self.cache is None:
-            return await self._ask_all(requests, name)
+        if self.cache is None or anew:
+            return await self._ask_all(requests, name, anew)
         unique = list(dict.fromkeys(requests))
         self.meter.count_cached(len(requests) - len(unique))
         replies = await self._ask_all(unique, name)
@@ -138,7 +157,7 @@ class Endpoint:
         return [by_request[request] for request in requests]
 
     async def _ask_all(
-        self, requests: Sequence[Request], name: str
+        self, requests: Sequence[Request], name: str, anew: bool = False
     ) -> list[RemoteReply]:
         """
         Ask for all replies, a few at a time. When one fails, no other is asked for;
@@ -152,7 +171,7 @@ class Endpoint:
             while todo and not stop.is_set():
                 i, request = todo.popleft()
                 try:
-                    replies[i] = await self._cached(request, name, stop)
+                    replies[i] = await self._cached(request, name, stop, anew)
                 except Exception as error:
                     failures.append(error)
                     stop.set()
@@ -176,15 +195,17 @@ class Endpoint:
         return self._name
 
     async def _cached(
-        self, request: Request, name: str, stop: asyncio.Event
+        self, request: Request, name: str, stop: asyncio.Event, anew: bool
     ) -> RemoteReply:
         """
         Return the reply in the cache, or ask for it and store it.
 
+        :param anew: ask in any case, and store nothing.
         :raises UserError: when a model of another name answers.
         """
+        cache = None if anew else self.cache
         key = cache_key(self.settings.endpoint, name, request.body)
-        known = self.cache.get(key) if self.cache else None
+        known = cache.get(key) if cache else None
         if known is not None:
             self.meter.count_cached()
             return known
@@ -195,7 +216,7 @@ class Endpoint:
                 f'remote_model: the endpoint now answers as {reply.model or UNTOLD}, '
                 f'this run began with {name}; a new run folder is needed'
             )
-        return self.cache.put(key, reply) if self.cache else reply
+        return cache.put(key, reply) if cache else reply
 
     async def _ask(self, request: Request, stop: asyncio.Event) -> RemoteReply:
         """

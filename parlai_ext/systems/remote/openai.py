@@ -5,6 +5,7 @@ Chat completions, as OpenAI's endpoint and the many that speak like it want them
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
@@ -66,8 +67,33 @@ def reply(data: Any) -> RemoteReply:
         why = f'refused: {shortened(refused)}' if isinstance(refused, str) else why
         reply = RemoteReply(None, f'no text: {why}', model_name(data.get('model')))
     else:
-        reply = text_reply(text, data.get('model'))
+        told = alternatives(choice.get('logprobs'))
+        reply = replace(text_reply(text, data.get('model')), alternatives=told)
     return reply.with_usage(data)
+
+
+def alternatives(logprobs: Any) -> list[list[list[Any]]] | None:
+    """
+    Return the alternatives of each token of a reply, as `RemoteReply` has them; `None`
+    for what has another form.
+    """
+    try:
+        return [
+            [
+                [str(token['token']), float(token['logprob'])]
+                for token in (
+                    place,
+                    *(
+                        other
+                        for other in place.get('top_logprobs') or ()
+                        if other['token'] != place['token']
+                    ),
+                )
+            ]
+            for place in logprobs['content']
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def refusal(data: Any) -> str | None:

@@ -27,7 +27,9 @@ class RemoteReply:
     A text, or the reason why this conversation gets none.
 
     `model` is what the model calls itself (`None`: untold). The numbers of tokens are
-    `None` when the endpoint does not count.
+    `None` when the endpoint does not count. `alternatives` has, for each token of the
+    text, the tokens that might have stood there with their log-probabilities, the one
+    that does stand there first; `None` where the endpoint tells none.
     """
 
     text: str | None
@@ -35,6 +37,7 @@ class RemoteReply:
     model: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    alternatives: list[list[list[Any]]] | None = None
 
     def to_json(self) -> str:
         """

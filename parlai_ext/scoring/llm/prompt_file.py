@@ -1,0 +1,227 @@
+"""
+Prompts of LLM judges, read from YAML files: what is asked, and what answers mean.
+
+    level: turn                       # or dialogue, pair
+    scale: {lowest: 1, highest: 5}    # or labels: {'Yes': 1, 'No': 0}
+    dimensions:
+      Overall: is it a good response, all in all?
+    prompt: |
+      …{context}…{response}…{question}…
+
+A ``{name}`` in the prompt is replaced by what the item has; other braces stay. With
+``answer: json`` one prompt asks for all dimensions as a JSON object; otherwise each
+dimension is asked for by itself, and the answer is one of the labels.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.options import option
+from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.scoring.base import LEVELS
+
+KIND = 'prompts'  # the folder in zoo_configs
+ANSWERS = ('label', 'json')
+PLACEHOLDER = re.compile(r'\{([a-z_]+)\}')
+# what each level's prompt shows, and must show
+SHOWN: Mapping[str, tuple[str, ...]] = {
+    'turn': ('context', 'response'),
+    'dialogue': ('dialogue',),
+    'pair': ('context', 'first', 'second'),
+}
+MAY_BE_SHOWN = ('facts', 'persona', 'references')
+MOST_LABELS = 101  # of a scale, each of which is a question to a local model
+
+
+@dataclass(frozen=True)
+class PromptKeys:
+    """
+    The keys of a prompt's file.
+    """
+
+    level: str = option(choices=LEVELS, help='what is judged')
+    prompt: str = option(help='what is asked, with {names} of what is shown')
+    dimensions: dict[str, str] = option(help='each dimension and the question about it')
+    description: str = option('', help='what the prompt is for')
+    source: str = option('', help='the paper behind it')
+    answer: str = option(
+        'label',
+        choices=ANSWERS,
+        help='label: one of the labels, asked for each dimension; json: an object with '
+        'a number for each dimension',
+    )
+    scale: dict[str, float] | None = option(None, help='lowest and highest number')
+    labels: dict[str, float] | None = option(None, help='each answer and its score')
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """
+    A prompt: its text, its dimensions with the question about each, and its labels.
+
+    :param labels: each answer that is a label, and its score; empty where the answer is
+        JSON.
+    :param lowest, highest: the range of the scores.
+    :param numeric: the labels are the whole numbers of a scale, so that an answer in
+        between, such as 3.5, is one as well.
+    """
+
+    level: str
+    text: str
+    dimensions: Mapping[str, str]
+    answer: str
+    labels: Mapping[str, float]
+    lowest: float
+    highest: float
+    numeric: bool
+    shown: frozenset[str] = field(default=frozenset())
+
+    @property
+    def hash(self) -> str:
+        """
+        A hash of all that scores depend on.
+        """
+        return content_id(
+            'prompt',
+            *(self.level, self.text, list(self.dimensions.items()), self.answer),
+            *(list(self.labels.items()), self.lowest, self.highest, self.numeric),
+        )
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """
+        The fields of an item, besides what is judged, that the prompt shows.
+        """
+        return tuple(name for name in MAY_BE_SHOWN if name in self.shown)
+
+    def filled(self, texts: Mapping[str, str]) -> str:
+        """
+        Return the prompt with each ``{name}`` replaced; a text in which a name stands
+        in braces stays as it is.
+        """
+        return PLACEHOLDER.sub(lambda match: texts[match[1]], self.text).strip()
+
+
+def prompt_option(default: str) -> Any:
+    """
+    Return the option that names a prompt.
+    """
+    return option(
+        default,
+        help='what is asked, and what answers mean: a shipped prompt, or a file',
+        metavar='NAME|FILE',
+        path=True,
+    )
+
+
+def load_prompt(name: str, level: str) -> Prompt:
+    """
+    Return a shipped prompt, or that of a file of the user's.
+
+    :param level: of the scorer that asks it.
+    :raises UserError: with file, line and key.
+    """
+    try:
+        path = zoo_configs.path(KIND, name)
+    except FileNotFoundError:
+        known = [p.stem for p in (zoo_configs.HOME / KIND).glob('*.yaml')]
+        raise UserError(
+            f'scorer: prompt: no file {name!r}; {nearest(name, known)}'
+        ) from None
+    doc = read_file(Path(path))
+    prompt = read_prompt(doc)
+    if prompt.level != level:
+        raise doc.error(('level',), f'{prompt.level}; this scorer judges a {level}')
+    return prompt
+
+
+def read_prompt(doc: Document) -> Prompt:
+    """
+    Return the prompt in a document.
+
+    :raises UserError: with file, line and key.
+    """
+    keys = doc.options(PromptKeys, doc.data or {}, ())
+    for name, question in keys.dimensions.items():
+        doc.typed(question, ('dimensions', name), str)
+    if not keys.dimensions:
+        raise doc.error(('dimensions',), 'one dimension at least is expected')
+    labels, numeric = _labels(doc, keys)
+    if keys.level == 'pair' and {min(labels.values()), max(labels.values())} != {0, 1}:
+        problem = 'of a pair the first is better at 1, the second at 0'
+        raise doc.error(('labels',), problem)
+    return Prompt(
+        keys.level,
+        keys.prompt,
+        keys.dimensions,
+        keys.answer,
+        labels,
+        min(labels.values()),
+        max(labels.values()),
+        numeric,
+        _placeholders(doc, keys),
+    )
+
+
+def _labels(doc: Document, keys: PromptKeys) -> tuple[dict[str, float], bool]:
+    """
+    Return each label with its score, and whether they are the numbers of a scale. Of an
+    answer in JSON they are the two ends of the scale.
+    """
+    if (keys.scale is None) == (keys.labels is None):
+        raise doc.error((), 'either scale or labels is expected')
+    if keys.labels is not None:
+        if keys.answer == 'json':
+            raise doc.error(('labels',), 'an answer in JSON has a scale, no labels')
+        return _named_labels(doc, keys.labels), False
+    where = ('scale',)
+    scale = doc.mapping(keys.scale, where, ('lowest', 'highest'), 'scale')
+    ends = [scale.get('lowest'), scale.get('highest')]
+    for key, end in zip(('lowest', 'highest'), ends, strict=True):
+        if isinstance(end, bool) or not isinstance(end, int):
+            raise doc.error((*where, key), 'a whole number is expected')
+    lowest, highest = (int(end) for end in ends if end is not None)
+    if not 0 < highest - lowest < MOST_LABELS:
+        raise doc.error(where, f'2 to {MOST_LABELS} numbers are expected')
+    if keys.answer == 'json':
+        return {str(end): float(end) for end in (lowest, highest)}, True
+    return {str(n): float(n) for n in range(lowest, highest + 1)}, True
+
+
+def _named_labels(doc: Document, labels: Mapping[str, Any]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for name, value in labels.items():
+        where = ('labels', name)
+        values[name] = doc.typed(value, where, float)
+        if not name.strip() or not math.isfinite(values[name]):
+            raise doc.error(where, 'a word and its score are expected')
+    if len(set(values.values())) < 2:
+        raise doc.error(('labels',), 'two labels with different scores are expected')
+    return values
+
+
+def _placeholders(doc: Document, keys: PromptKeys) -> frozenset[str]:
+    """
+    Return the names in braces, if they are those that the level has and needs.
+    """
+    asked = ('question',) if keys.answer == 'label' else ()
+    needed = (*SHOWN[keys.level], *asked)
+    known = (*needed, *MAY_BE_SHOWN, 'lowest', 'highest', 'questions', 'judged')
+    names = set(PLACEHOLDER.findall(keys.prompt))
+    for name in sorted(names - set(known)):
+        problem = f'{{{name}}}: a {keys.level} has none; {nearest(name, known)}'
+        raise doc.error(('prompt',), problem)
+    several = len(keys.dimensions) > 1
+    for name in needed:
+        if name not in names and (name != 'question' or several):
+            raise doc.error(('prompt',), f'{{{name}}} is missing')
+    return frozenset(names)

@@ -1,0 +1,105 @@
+"""
+Who answers a prompt: a local model through its likelihoods, or a chat model (an
+endpoint, or a local one that writes its answer) through its reply.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parlai_ext.core.nouns import Answer
+from parlai_ext.core.nouns import Likelihood as LanguageModel
+from parlai_ext.models.chat_questions import ChatQuestions
+from parlai_ext.scoring.base import ChatModel
+from parlai_ext.scoring.llm.prompt_file import Prompt
+from parlai_ext.scoring.llm.reply_parsing import (
+    Rating,
+    expected_rating,
+    json_ratings,
+    label_probabilities,
+    label_rating,
+)
+from parlai_ext.systems.chat.conversation import ChatReply
+from parlai_ext.systems.chat.messages import ChatTurn
+
+UNTOLD = 'the endpoint tells no log-probabilities of the labels'
+
+
+@dataclass(frozen=True)
+class Rated:
+    """
+    The rating of each dimension that one prompt asks for, and how many tokens of the
+    prompt the model did not see.
+    """
+
+    ratings: tuple[Rating, ...]
+    cut: int = 0
+
+
+class LikelihoodRater:
+    """
+    Asks a local language model how likely each label is as its answer.
+    """
+
+    def __init__(self, judge: LanguageModel, prompt: Prompt):
+        self.judge = judge
+        self.prompt = prompt
+        self.chat = ChatQuestions.from_judge(judge)
+
+    def rated(self, texts: Sequence[str]) -> list[Rated]:
+        """
+        Return the rating of each filled prompt, in one call of the model.
+        """
+        labels = list(self.prompt.labels)
+        questions = [
+            self.chat.question([ChatTurn(False, text)], True, labels) for text in texts
+        ]
+        answers = self.judge.answer(questions)
+        return [Rated((self._rating(one),), one.num_truncated) for one in answers]
+
+    def _rating(self, answer: Answer) -> Rating:
+        logprobs = map(math.fsum, answer.continuations)
+        probabilities = map(math.exp, logprobs)
+        return expected_rating(
+            dict(zip(self.prompt.labels, probabilities, strict=True)), self.prompt
+        )
+
+
+class ReplyRater:
+    """
+    Asks a chat model for a reply, and reads it.
+
+    :param rating: ``auto``: by the probabilities of the labels where the endpoint tells
+        them, else by what the reply says; ``expected`` or ``parsed``: so only.
+    """
+
+    def __init__(self, chat: ChatModel, prompt: Prompt, rating: str):
+        self.chat = chat
+        self.prompt = prompt
+        self.rating = rating
+
+    def rated(self, texts: Sequence[str]) -> list[Rated]:
+        """
+        Return the ratings of each filled prompt.
+        """
+        asks = self.rating != 'parsed' and self.prompt.answer == 'label'
+        replies = self.chat.rating_replies(list(texts), asks)
+        return [Rated(self._ratings(reply)) for reply in replies]
+
+    def _ratings(self, reply: ChatReply) -> tuple[Rating, ...]:
+        if reply.text is None:
+            missing = Rating(None, reply.reason or 'the model does not reply')
+            json = self.prompt.answer == 'json'
+            return (missing,) * (len(self.prompt.dimensions) if json else 1)
+        if self.prompt.answer == 'json':
+            return tuple(json_ratings(reply.text, self.prompt).values())
+        if self.rating != 'parsed':
+            told = reply.alternatives
+            known = None if told is None else label_probabilities(told, self.prompt)
+            if known is not None:
+                return (expected_rating(known, self.prompt),)
+            if self.rating == 'expected':
+                return (Rating(None, UNTOLD),)
+        return (label_rating(reply.text, self.prompt),)

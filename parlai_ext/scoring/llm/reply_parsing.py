@@ -1,0 +1,171 @@
+"""
+Ratings in the words of a chat model: a label, or a JSON object with a number for each
+dimension. What cannot be read is missing, with the reason; it is never a guess.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parlai_ext.scoring.llm.prompt_file import Prompt
+
+NUMBER = r'-?\d+(?:\.\d+)?'
+SHOWN = 60  # characters of a reply in a reason
+TOP = r'(?:/|\bout\s+of\b)\s*{}(?!\.?\d)'  # "/5", "out of 5"
+
+
+@dataclass(frozen=True)
+class Rating:
+    """
+    The score that a model's answer stands for, or why there is none.
+
+    :param manner: ``expected`` (the mean of the labels' scores under the model's
+        probabilities) or ``parsed`` (what the reply says).
+    :param probabilities: of each label, not scaled to 1: their sum is how likely it was
+        that the model answered with a label at all.
+    """
+
+    value: float | None
+    reason: str | None = None
+    manner: str | None = None
+    probabilities: Mapping[str, float] | None = None
+
+
+def label_rating(reply: str, prompt: Prompt) -> Rating:
+    """
+    Return the rating of a reply that should be a label.
+
+    The reply must name exactly one label, in any case of letters and with other words
+    around it; on a scale, one number within it, of which "/5" or "out of 5" is no part.
+    """
+    values = _numbers(reply, prompt) if prompt.numeric else _labels(reply, prompt)
+    if len(values) == 1:
+        return Rating(values.pop(), manner='parsed')
+    problem = 'several labels' if values else 'no label'
+    return Rating(None, f'the reply names {problem}: {_shown(reply)}')
+
+
+def _numbers(reply: str, prompt: Prompt) -> set[float]:
+    top = TOP.format(re.escape(f'{prompt.highest:g}'))
+    text = re.sub(top, ' ', reply, flags=re.IGNORECASE)
+    numbers = {float(match) for match in re.findall(rf'(?<![\w.]){NUMBER}\b', text)}
+    return {n for n in numbers if prompt.lowest <= n <= prompt.highest}
+
+
+def _labels(reply: str, prompt: Prompt) -> set[float]:
+    exact = _plain(reply)
+    for label, value in prompt.labels.items():
+        if exact == _plain(label):
+            return {value}
+    # the longest first, so that "not good" is no "good"
+    longest = sorted(prompt.labels, key=lambda label: -len(label))
+    pattern = '|'.join(rf'(?<!\w){re.escape(label)}(?!\w)' for label in longest)
+    # one letter may be a word: A in "A good answer" is none of the labels A and B
+    single = any(len(label) == 1 for label in longest)
+    matches = re.findall(pattern, reply, 0 if single else re.IGNORECASE)
+    by_label = {label.casefold(): value for label, value in prompt.labels.items()}
+    return {by_label[match.casefold()] for match in matches}
+
+
+def _plain(text: str) -> str:
+    """
+    Return a text without case, space and the marks around it.
+    """
+    return text.strip(' \t\r\n.,;:!?"\'()[]{}<>*_`').casefold()
+
+
+def json_ratings(reply: str, prompt: Prompt) -> dict[str, Rating]:
+    """
+    Return the rating of each dimension from a reply that should be a JSON object. Words
+    around the object are passed over; names of dimensions may be in any case.
+    """
+    data = first_object(reply)
+    if data is None:
+        reason = f'the reply holds no JSON object: {_shown(reply)}'
+        return dict.fromkeys(prompt.dimensions, Rating(None, reason))
+    given = {key.casefold(): value for key, value in data.items()}
+    return {
+        name: _json_rating(given.get(name.casefold()), prompt)
+        for name in prompt.dimensions
+    }
+
+
+def first_object(text: str) -> dict[str, Any] | None:
+    """
+    Return the first JSON object in a text; `None` without one.
+    """
+    decoder = json.JSONDecoder()
+    for match in re.finditer(r'\{', text):
+        try:
+            value, _ = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
+    return None
+
+
+def _json_rating(value: Any, prompt: Prompt) -> Rating:
+    """
+    Return the rating that a value of a JSON object is: a number, also as a text.
+    """
+    if value is None:
+        return Rating(None, 'the JSON object does not have it')
+    if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Rating(None, f'no number: {_shown(str(value))}')
+    if not math.isfinite(value) or not prompt.lowest <= value <= prompt.highest:
+        ends = f'{prompt.lowest:g} to {prompt.highest:g}'
+        return Rating(None, f'{value:g} is not from {ends}')
+    return Rating(float(value), manner='parsed')
+
+
+def expected_rating(probabilities: Mapping[str, float], prompt: Prompt) -> Rating:
+    """
+    Return the mean of the labels' scores, weighted with their probabilities.
+    """
+    total = math.fsum(probabilities.values())
+    if not total > 0:
+        return Rating(None, 'the judge gives no label a probability')
+    products = (p * prompt.labels[label] for label, p in probabilities.items())
+    value = math.fsum(products) / total
+    return Rating(value, None, 'expected', dict(probabilities))
+
+
+def label_probabilities(
+    alternatives: Sequence[Sequence[Sequence[Any]]], prompt: Prompt
+) -> dict[str, float] | None:
+    """
+    Return the probability of each label at the first token of a reply that is a label;
+    `None` where no token is one.
+
+    Tokens that differ in space, case and marks are one label. A label that is not among
+    the alternatives counts 0. Where one label begins another, as 1 and 10, a token may
+    be the beginning of the longer one, so that there are no probabilities, either.
+
+    :param alternatives: as `systems.chat.conversation.ChatReply` has them.
+    """
+    plain = {_plain(label): label for label in prompt.labels}
+    if any(a != b and b.startswith(a) for a in plain for b in plain):
+        return None
+    for place in alternatives:
+        if _plain(place[0][0]) not in plain:
+            continue
+        probabilities = dict.fromkeys(prompt.labels, 0.0)
+        for token, logprob in place:
+            label = plain.get(_plain(token))
+            if label is not None:
+                probabilities[label] += math.exp(min(0.0, logprob))
+        return probabilities
+    return None
+
+
+def _shown(reply: str) -> str:
+    line = ' '.join(reply.split())
+    return repr(line if len(line) <= SHOWN else f'{line[: SHOWN - 1]}…')
