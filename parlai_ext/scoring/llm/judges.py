@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, ScoringItem
@@ -50,7 +50,7 @@ class LlmJudge(PromptedScorer):
     """
 
     name = 'llm_judge'
-    options_class = LlmJudgeOptions
+    options_class: ClassVar[Any] = LlmJudgeOptions
     options: LlmJudgeOptions
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
