@@ -41,6 +41,8 @@ SCORERS = {
     'llm_dialogue': 'parlai_ext.scoring.llm.judges:LlmDialogue',
     'llm_pair': 'parlai_ext.scoring.llm.judges:LlmPair',
     'llm_eval': 'parlai_ext.scoring.llm.judges:LlmEval',
+    'rouge_l': 'parlai_ext.scoring.rouge:RougeL',
+    'meteor': 'parlai_ext.scoring.meteor:Meteor',
 }
 DEFAULT = 'composite'  # of imports, and of protocol files that name none
 UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer

@@ -1,0 +1,203 @@
+"""
+METEOR of a response and its references, by the library `nltk`.
+
+Words are matched exactly, then by Porter stem, then as synonyms of WordNet; the score
+is a mean of precision and recall that weighs recall more, less a penalty for matches
+that stand apart (Lavie and Agarwal 2007, their parameters). Words are those of nltk's
+Treebank tokenizer, in lower case. The library looks synonyms up by the stems of the
+words that are left ("automobil"), so it misses some that METEOR means.
+
+WordNet is a data set of its own: Debian's package `wordnet-base`, or `python -m
+nltk.downloader wordnet`, has it. `wordnet: none` leaves the synonyms out, which makes
+another metric with another signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import nltk.data  # type: ignore[import-untyped]
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option
+from parlai_ext.scoring.references import Pair, ReferenceScorer, metric_library
+
+NONE = 'none'
+INSTALLED = ('/usr/share/wordnet', '/opt/homebrew/opt/wordnet/dict')
+PARTS = ('adj', 'adv', 'noun', 'verb')
+FILES = [f'{kind}.{part}' for kind in ('index', 'data') for part in PARTS]
+FILES += [f'{part}.exc' for part in PARTS]
+LEXNAMES = 45  # lexicographer files of WordNet 3; METEOR does not use their names
+
+
+@dataclass(frozen=True)
+class MeteorOptions:
+    """
+    Where synonyms come from.
+    """
+
+    wordnet: str | None = option(
+        None,
+        help='folder of the files of WordNet (default: that of nltk, of $WNSEARCHDIR, '
+        'or of the system); none: without synonyms',
+        metavar='FOLDER',
+        path=True,
+        signed=False,
+    )
+
+
+class Meteor(ReferenceScorer):
+    """
+    METEOR from 0 to 1; higher is better.
+    """
+
+    name = 'meteor'
+    options_class = MeteorOptions
+    options: MeteorOptions
+    module, package = 'nltk.translate.meteor_score', 'nltk'
+
+    def prepare(self) -> None:
+        """
+        Find WordNet, which is read with the first score.
+        """
+        super().prepare()
+        self.root = None
+        if self.options.wordnet != NONE:
+            self.root = wordnet_root(self.options.wordnet)
+
+    def signature_fields(self) -> Mapping[str, Any]:
+        """
+        Return the options that are part of the signature, and the content of WordNet.
+        """
+        content = NONE if self.root is None else content_hash(self.root)
+        return {**super().signature_fields(), 'wordnet': content}
+
+    @cached_property
+    def wordnet(self) -> Any:
+        """
+        WordNet, or an object that knows no synonym.
+        """
+        return NoWordNet() if self.root is None else read_wordnet(self.root)
+
+    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+        """
+        Return the METEOR of each response and reference.
+        """
+        from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+
+        meteor = metric_library(self.name, self.module, self.package)
+        tokenize = NLTKWordTokenizer().tokenize
+        words = {text: tokenize(text) for pair in pairs for text in pair}
+        return [
+            float(
+                meteor.single_meteor_score(
+                    words[reference], words[response], wordnet=self.wordnet
+                )
+            )
+            for response, reference in pairs
+        ]
+
+
+class NoWordNet:
+    """
+    Stands in for WordNet where synonyms are left out.
+    """
+
+    def synsets(self, word: str) -> list[Any]:
+        """
+        Return no synonyms.
+        """
+        return []
+
+
+def wordnet_root(folder: str | None) -> Any:
+    """
+    Return the place of WordNet's files, as a path pointer of nltk.
+
+    :param folder: the user's folder; `None` looks for one.
+    :raises UserError: when it is not there, with where it can be had.
+    """
+    if folder is None:
+        given = os.environ.get('WNSEARCHDIR')
+        for place in (*([given] if given else []), *INSTALLED):
+            if _has_wordnet(Path(place)):
+                return _pointer(Path(place))
+        try:
+            return nltk.data.find('corpora/wordnet.zip/wordnet/')
+        except LookupError:
+            raise UserError(
+                "scorer meteor: WordNet is not here; Debian's package wordnet-base or "
+                '`python -m nltk.downloader wordnet` has it, wordnet=FOLDER names it, '
+                'and wordnet=none leaves synonyms out'
+            ) from None
+    if not _has_wordnet(Path(folder)):
+        raise UserError(
+            f'scorer meteor: wordnet {folder}: no folder with the files of WordNet '
+            f'({FILES[0]}, …)'
+        )
+    return _pointer(Path(folder))
+
+
+def content_hash(root: Any) -> str:
+    """
+    Return 16 hexadecimal digits of the SHA-256 of the files that have synonyms.
+    """
+    digest = hashlib.sha256()
+    for name in FILES:
+        with root.join(name).open() as file:
+            digest.update(hashlib.sha256(file.read()).digest())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def read_wordnet(root: Any) -> Any:
+    """
+    Read WordNet's files, which takes some seconds.
+    """
+    from nltk.corpus.reader.wordnet import (  # type: ignore[import-untyped]
+        WordNetCorpusReader,
+    )
+
+    class Synonyms(WordNetCorpusReader):  # type: ignore[misc]
+        """
+        WordNet for looking up synonyms, which needs no other file than `FILES`.
+        """
+
+        def open(self, file: str) -> Any:
+            """
+            Open a file; Princeton's and Debian's WordNet have no `lexnames`.
+            """
+            if file == 'lexnames':
+                return io.StringIO(''.join(f'{i} {i} 0\n' for i in range(LEXNAMES)))
+            return super().open(file)
+
+        def map_wn(self, version: str = 'wordnet') -> None:
+            """
+            Other languages, for which versions are compared, are not needed.
+            """
+
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # that there are no other languages
+        return Synonyms(root, None)
+
+
+def _has_wordnet(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in FILES)
+
+
+def _pointer(folder: Path) -> Any:
+    """
+    Return nltk's pointer to a folder; nltk reads only folders that it is told of.
+    """
+    resolved = str(folder.resolve())
+    if resolved not in nltk.data.path:
+        nltk.data.path.append(resolved)
+    return nltk.data.FileSystemPathPointer(resolved)
