@@ -16,12 +16,12 @@ import numpy as np
 
 from benchmarks.fit_composite import Example
 from benchmarks.judges import BOTH, only_overall, values
-from benchmarks.support.judged_turns import SOURCES, sampled
+from benchmarks.support.judged_turns import all_turns, sampled
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.fed import Fed
 
-SETS = ('grade_convai2', 'usr_topical', 'dstc9')
+SETS = ('grade_convai2', 'usr_topical', 'dstc9_interactive')
 VARIANTS = {
     'plain': {},
     'chat': {'judge_format': 'chat'},
@@ -42,7 +42,7 @@ def main() -> None:
     handle = ModelHandle()
     print('| set | FED | complaints | praise | both |\n|---|---|---|---|---|')
     for name in SETS:
-        turns = sampled(SOURCES[name].read(Path(opt.data)), opt.per_system)
+        turns = sampled(all_turns(Path(opt.data), name), opt.per_system)
         human = np.array([turn.human for turn in turns])
         example = Example(
             np.zeros((len(turns), 0)),

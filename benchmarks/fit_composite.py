@@ -24,7 +24,7 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.support.judged_turns import SOURCES, read_set
+from benchmarks.support.judged_turns import PER_SYSTEM, read_set
 from benchmarks.support.measures import benchmark_parser
 from benchmarks.support.perturbed_replies import (
     CORPORA,
@@ -40,9 +40,16 @@ from parlai_ext.scoring.composite import (
     Term,
 )
 
-FIT = ('zhao_dailydialog', 'usr_topical', 'usr_persona', 'dstc7', 'dstc9', 'dbdc3')
+FIT = (
+    'zhao_dailydialog',
+    'usr_topical',
+    'usr_persona',
+    'dstc7_human_eval',
+    'dstc9_interactive',
+    'chanel_jsalt',
+)
 FIT_CORPORA = ('EmpatheticDialogues', 'DailyDialog')
-REPORT = tuple(name for name in SOURCES if name not in FIT)
+REPORT = tuple(name for name in PER_SYSTEM if name not in FIT)
 STEPS = 10  # weights are multiples of 1 / STEPS
 REPLIES = 30  # of each corpus
 
