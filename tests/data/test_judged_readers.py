@@ -1,0 +1,359 @@
+"""
+The readers of judged sets in their authors' own formats, each on a tiny file.
+"""
+
+import json
+import zipfile
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.cards import find_sets, read_card
+from parlai_ext.data.judged.interactive import MEMBER
+from parlai_ext.data.judged.judged_set import JudgedItem
+
+
+def written(folder, name, value):
+    """
+    Return the path of a new file: a text, or JSON, or JSON lines for a ``.jsonl``.
+    """
+    if name.endswith('.jsonl'):
+        value = ''.join(json.dumps(record) + '\n' for record in value)
+    path = folder / name
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def values(item, quality):
+    return [annotation.value for annotation in item.annotations[quality]]
+
+
+def usr_response(model, text):
+    return {'model': model, 'response': text, 'Natural': [1, 3, 3], 'Overall': [5]}
+
+
+def test_usr_has_the_original_response_as_the_reference(tmp_path):
+    responses = [
+        usr_response('Seq2Seq', 'no\n'),
+        usr_response('Original Ground Truth', 'yes\n'),
+    ]
+    context = {'context': 'hi\nyou ?\n', 'fact': 'your persona: i ski.\n'}
+    raw = [{**context, 'annotators': ['a', 'b', 'c'], 'responses': responses}]
+    path = written(tmp_path, 'pc_usr_data.json', raw)
+    one, original = read_card('usr_persona').read(path).items
+    assert (one.context, one.response) == (('hi', 'you ?'), 'no')
+    assert one.references == original.references == ('yes',)
+    assert (one.persona, values(one, 'Natural')) == (('i ski.',), [1, 3, 3])
+
+
+def grade_object(dataset, scores='[2, 5]'):
+    return {
+        'Dataset': dataset,
+        'DialogModel': 'bot',
+        'Context': 'hi|||you ?',
+        'Response': 'yes',
+        'HumanScores': scores,
+    }
+
+
+def test_a_set_of_grade_is_a_part_of_its_file(tmp_path):
+    names = ('convai2', 'dailydialog_EVAL', 'empatheticdialogues')
+    path = written(tmp_path, 'human_judgement.json', [grade_object(n) for n in names])
+    for name in ('grade_convai2', 'grade_dailydialog', 'grade_empathetic'):
+        [one] = read_card(name).read(path).items
+        assert (one.context, values(one, 'relevance')) == (('hi', 'you ?'), [2, 5])
+
+
+def test_scores_of_grade_that_are_no_list_are_one_line(tmp_path):
+    path = written(tmp_path, 'human_judgement.json', [grade_object('convai2', 'x')])
+    with pytest.raises(UserError, match='object 1: key HumanScores'):
+        read_card('grade_convai2').read(path)
+
+
+def test_the_organisers_dialogues_know_their_speakers(tmp_path):
+    turns = [('human', 'hi'), ('model', 'yo'), ('human', 'so')]
+    raw = {
+        'dialog': [{'speaker': who, 'text': text} for who, text in turns],
+        'model': 'bot',
+        'annotations': {'enjoy': [3], 'avoid_rep': [1]},
+    }
+    path = written(tmp_path, 'persona-see_eval.json', [raw])
+    [one] = read_card('persona_see').read(path).items
+    assert (one.context, one.response) == (('hi', 'yo', 'so'), None)
+    assert one.speakers == ('human', 'bot', 'human')
+    [turn] = one.turns()
+    assert (turn.context, turn.response) == (('hi',), 'yo')
+
+
+@pytest.mark.parametrize(
+    ('name', 'file', 'qualities'),
+    [
+        ('dstc6_twitter', 'dstc6_eval.json', ('overall',)),
+        ('dstc7_reddit', 'dstc7_eval.json', ('relevance', 'overall')),
+        ('humod', 'humod_eval.json', ('language_usage', 'relevance')),
+        ('gupta_dailydialog', 'dailydialog-gupta_eval.json', ('overall',)),
+        ('zhao_persona', 'persona-zhao_eval.json', ('appropriateness',)),
+    ],
+)
+def test_a_set_of_the_organisers_is_found_and_read(tmp_path, name, file, qualities):
+    raw = {
+        'context': 'hi\nyou ?',
+        'response': 'yes',
+        'reference': ['no', 'so'],
+        'annotations': dict.fromkeys(qualities, [1, 5]),
+    }
+    (tmp_path / 'deep').mkdir()
+    written(tmp_path / 'deep', file, [raw])
+    assert list(find_sets(tmp_path)) == [name]
+    judged_set = read_card(name).read(tmp_path)
+    assert judged_set.qualities == qualities
+    assert judged_set.items[0].references == ('no', 'so')
+    assert judged_set.overall in qualities
+
+
+@pytest.mark.parametrize('ending', ['', '-addrank'])
+@pytest.mark.parametrize(
+    ('name', 'file', 'score'),
+    [
+        ('jsalt', 'jsalt_eval', '2.8'),
+        ('esl', 'esl_eval', '0.1111111111'),
+        ('ncm', 'ncm_eval', '0.05'),
+        ('topical_dstc10', 'dstc10-topical_clean_eval', '3.0'),
+        ('persona_dstc10', 'dstc10-persona_clean_eval', '3.6666666666666665'),
+    ],
+)
+def test_a_test_set_is_found_under_both_names(tmp_path, name, file, score, ending):
+    columns = {
+        'contexts': [['a', 'b']],
+        'responses': [''],
+        'reference': [['d']],
+        'models': ['bot'],
+        'scores': [{'appropriateness': score, 'rank': 0.1, 'id': 0}],
+    }
+    written(tmp_path, f'{file}{ending}.json', columns)
+    assert list(find_sets(tmp_path)) == [name]
+    [one] = read_card(name).read(tmp_path).items
+    assert values(one, 'appropriateness') == [float(score)]
+
+
+def rating(context, overall, **answers):
+    return {'context': context, 'human (overall)': overall, **answers}
+
+
+def test_dstc9_has_a_dialogue_for_each_context_of_each_bot(tmp_path):
+    hi, so = 'User: hi\nSystem: yo\nman\n', 'User: so\nSystem: no\n'
+    of_second = [rating(hi, 4, coherent=2), rating(hi, 'N/A', coherent=3)]
+    written(tmp_path, 'chatbot2.json', [*of_second, rating(so, 1)])
+    written(tmp_path, 'chatbot10.json', [rating(hi, 2)])
+    path = written(tmp_path, 'chatbot1.json', [rating(hi, 5)])
+    items = read_card('dstc9_interactive').read(path).items
+    assert [item.system for item in items] == [
+        *('chatbot1', 'chatbot2', 'chatbot2', 'chatbot10')
+    ]
+    one = items[1]
+    assert (one.context, one.speakers) == (('hi', 'yo\nman'), ('User', 'chatbot2'))
+    assert (values(one, 'Overall'), values(one, 'coherent')) == ([4, None], [2, 3])
+
+
+def side(is_human, fluent, turns=4):
+    features = dict.fromkeys(('sensitivenessValue', 'specificityValue'), True)
+    return {
+        'is_human': is_human,
+        'fluencyValue': fluent,
+        'decision_turn': turns,
+        **features,
+    }
+
+
+def spot_the_bot(folder):
+    """
+    Write a dialogue of two bots and one of people, with three and one annotations.
+    """
+    convo = [{'id': 'a' if k % 2 == 0 else 'b', 'text': f't{k}'} for k in range(6)]
+    convo[1]['text'] = 'no . < /s ><pad>'
+    about = {'convo': convo, 'is_human0': False, 'is_human1': False}
+    dialogue = {**about, 'system_type0': 'a', 'system_type1': 'b'}
+    people = {**dialogue, 'is_human0': True, 'is_human1': True}
+    keys = [{'_id': {'$oid': 'x'}}, {'_id': {'$oid': 'y'}}]
+    written(
+        folder,
+        'sampled-dialogues-full-convai2.jsonl',
+        [{**keys[0], **dialogue}, {**keys[1], **people}],
+    )
+    sides = [
+        ('x', 'ann', side(True, True), side(None, False)),
+        ('x', 'bob', side(False, True), side(False, True)),
+        ('x', 'ann', side(None, True, 6), side(True, True, 6)),
+        ('y', 'ann', side(True, True), side(True, True)),
+    ]
+    return written(
+        folder,
+        'annotated-dialogues-full-convai2.jsonl',
+        [
+            {
+                'convo_id': key,
+                'user_name': name,
+                'entity0_annotation': first,
+                'entity1_annotation': second,
+            }
+            for key, name, first, second in sides
+        ],
+    )
+
+
+def test_spot_the_bot_judges_both_sides_of_segments(tmp_path):
+    items = read_card('spot_the_bot').read(spot_the_bot(tmp_path)).items
+    assert [(item.system, len(item.context)) for item in items] == [
+        *(('a', 4), ('b', 4), ('a', 6), ('b', 6))
+    ]
+    first, second = items[:2]
+    assert first.context[1] == 'no .'
+    assert (values(first, 'Human'), values(second, 'Human')) == ([2, 0], [1, 0])
+    assert (values(first, 'Win'), values(second, 'Win')) == ([1, 0], [0, 0])
+    assert [a.annotator for a in first.annotations['Fluent']] == ['ann', 'bob']
+    assert {item.dialogue for item in items} == {'x'}
+    assert [turn.response for turn in second.turns()] == ['no .', 't3']
+
+
+def test_a_file_that_must_lie_beside_is_named(tmp_path):
+    path = spot_the_bot(tmp_path)
+    (tmp_path / 'sampled-dialogues-full-convai2.jsonl').unlink()
+    with pytest.raises(UserError, match='sampled-dialogues-full-convai2.jsonl'):
+        read_card('spot_the_bot').read(path)
+
+
+def chat(texts, **ratings):
+    """
+    Return a chat; the letter before a text is its sender.
+    """
+    messages = [[{'sender': text[0], 'text': text[1:]}] for text in texts]
+    return {'messages': messages, 'ratings': ratings or None}
+
+
+def test_chats_that_a_rating_says_nothing_of_are_left_out(tmp_path):
+    whole = ('ahi', 'byo', 'aso', 'bno')
+    chats = {
+        'kept': chat((*whole, 'bwell'), witty=5, upbeat=9),
+        'untouched': chat(whole, witty=5, upbeat=5),
+        'nobody': chat(whole),
+        'short': chat(whole[:3], witty=1),
+        'one person': chat(('ahi', 'ayo', 'aso', 'ano'), witty=1),
+    }
+    path = tmp_path / 'chitchat_dataset-0.9.0-py3-none-any.whl'
+    with zipfile.ZipFile(path, 'w') as wheel:
+        wheel.writestr(MEMBER, json.dumps(chats))
+    assert list(find_sets(tmp_path)) == ['chitchat']
+    [one] = read_card('chitchat').read(tmp_path).items
+    assert (one.id, one.context) == ('kept', ('hi', 'yo', 'so', 'no\nwell'))
+    assert (one.human('witty'), one.human('upbeat')) == (5, 9)
+    # both people's turns are judged, but the first of all
+    assert [turn.response for turn in one.turns()] == ['yo', 'so', 'no\nwell']
+
+
+def dstc7(folder):
+    """
+    Write the four tables of DSTC7, with a quotation mark and a byte order mark.
+    """
+    judgements = [
+        'JudgeID\tInstanceID\tSystemID\tRelevance\tInformativeness',
+        'ann\ti1\tbot\t1\t4',
+        'bob\ti1\tbot\t3\t5',
+        'ann\ti1\tsilent\t5\t5',
+    ]
+    tables = {
+        'context': ['InstanceID\tDepth\tContext', 'i1\t2\thi "you EOS so ?'],
+        'gold_responses': ['InstanceID\tReference1\t...', 'i1\tone\ttwo\tthree'],
+        'system_responses': ['SystemID\tInstanceID\tResponse', 'bot\ti1\tyes'],
+        'human-eval-per-judge': judgements,
+    }
+    for name, lines in tables.items():
+        written(folder, f'dstc7-task2-{name}.tsv', '\ufeff' + '\n'.join(lines) + '\n')
+
+
+def test_dstc7_joins_its_tables(tmp_path):
+    dstc7(tmp_path)
+    [one] = read_card('dstc7_human_eval').read(tmp_path).items
+    assert (one.context, one.response) == (('hi "you', 'so ?'), 'yes')
+    assert one.references == ('one', 'two', 'three')
+    assert values(one, 'Average') == [2.5, 4]
+    assert [a.annotator for a in one.annotations['Relevance']] == ['ann', 'bob']
+
+
+def test_a_wrong_table_of_dstc7_is_one_line(tmp_path):
+    dstc7(tmp_path)
+    path = tmp_path / 'dstc7-task2-system_responses.tsv'
+    path.write_text(path.read_text().replace('bot\ti1\tyes', 'bot yes'))
+    with pytest.raises(UserError, match='system_responses.tsv:2: 3 cells'):
+        read_card('dstc7_human_eval').read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ('name', 'stem', 'speakers', 'header', 'votes'),
+    [
+        ('chanel_jsalt', '0DBDC3_dialoginfo', 'US', 'num_O,num_X,num_T', '2,1,1'),
+        (
+            *('chanel_wochat', 'WOCHAT_dialogueinfo', ('USER', 'SYSTEM')),
+            *('valid,invalid,acceptable', '2,1,1'),
+        ),
+    ],
+)
+def test_votes_are_annotations(tmp_path, name, stem, speakers, header, votes):
+    none = ',' * header.count(',')
+    lines = ['UID,SID,SEG'] + [f'x-0-{k},{speakers[k % 2]},t{k}' for k in range(4)]
+    written(tmp_path, f'{stem.partition("_")[0]}_main.csv', '\n'.join(lines) + '\n')
+    rows = [
+        f'UID,{header},dialogue_id',
+        f'x-0-0,{none},iris_0',
+        f'x-0-1,{votes},iris_0',
+    ]
+    written(tmp_path, f'{stem}.csv', '\n'.join([*rows, f'x-0-3,{none},iris_0']) + '\n')
+    [one] = read_card(name).read(tmp_path).items
+    assert (one.context, one.response, one.system) == (('t0',), 't1', 'iris')
+    [quality] = one.annotations
+    assert sorted(values(one, quality)) == [0, 0.5, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ('dialogue', 'system'), [('CIC_01', 'cic'), ('YI0_3', 'yura'), ('iris_0', 'iris')]
+)
+def test_a_system_of_dbdc3_is_told_by_its_dialogue(tmp_path, dialogue, system):
+    written(tmp_path, '0DBDC3_main.csv', 'UID,SID,SEG\nx-0-0,U,a\nx-0-1,S,b\n')
+    rows = f'UID,num_O,num_X,num_T,dialogue_id\nx-0-1,1,0,0,{dialogue}\n'
+    written(tmp_path, '0DBDC3_dialoginfo.csv', rows)
+    [one] = read_card('chanel_jsalt').read(tmp_path).items
+    assert one.system == system
+
+
+def test_a_folder_without_a_set_names_its_file(tmp_path):
+    assert find_sets(tmp_path) == {}
+    with pytest.raises(UserError, match='pc_usr_data.json, of .*shikib.com'):
+        read_card('usr_persona').read(tmp_path)
+    with pytest.raises(UserError, match='no such folder'):
+        find_sets(tmp_path / 'none')
+
+
+def test_of_two_files_of_a_set_the_official_one_is_read(tmp_path):
+    (tmp_path / 'deep').mkdir()
+    written(tmp_path, 'pc_usr_data.json', [])
+    official = written(tmp_path / 'deep', 'persona-usr_eval.json', [])
+    assert find_sets(tmp_path) == {'usr_persona': official}
+
+
+DIALOGUE = JudgedItem(
+    'd', ('a', 'b', 'c', ' ', 'e', 'f'), None, 'bot', {}, speakers=('bot', 'me') * 3
+)
+
+
+def test_the_first_utterance_and_empty_ones_are_no_turns():
+    turns = DIALOGUE.turns()
+    assert [(turn.context, turn.response) for turn in turns] == [
+        (('a', 'b'), 'c'),
+        (('a', 'b', 'c', ' '), 'e'),
+    ]
+
+
+def test_a_drawn_turn_depends_on_item_and_seed_alone():
+    drawn = {seed: DIALOGUE.turns(1, seed)[0].response for seed in range(40)}
+    assert {DIALOGUE.turns(1, seed)[0].response for seed in (3, 3)} == {drawn[3]}
+    assert set(drawn.values()) == {'c', 'e'}
+    assert len(DIALOGUE.turns(2)) == len(DIALOGUE.turns(9)) == 2
