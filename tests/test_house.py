@@ -26,7 +26,7 @@ FOLDERS = {
     'data': '',
     'mini': 'parlai tokenizers torch',
     'compat': 'huggingface_hub transformers parlai',
-    'systems': 'gguf httpx2 huggingface_hub numpy parlai safetensors torch '
+    'systems': 'gguf httpx2 huggingface_hub numpy parlai pyarrow safetensors torch '
     'transformers',
     'models': 'numpy parlai safetensors torch transformers',
     'scoring': 'nltk numpy rouge_score sacrebleu scipy',

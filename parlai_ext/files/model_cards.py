@@ -17,7 +17,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, options_of
 from parlai_ext.files.yaml_file import Document, read_file
 
-KINDS = ('likelihood', 'chat', 'embedder', 'classifier')
+KINDS = ('likelihood', 'chat', 'embedder', 'classifier', 'word_vectors')
 SHA256 = re.compile('[0-9a-f]{64}')
 
 
@@ -65,6 +65,8 @@ class ModelCard:
     parameters: int = option(help='number of parameters', low=1)
     files: tuple[ModelFile, ...] = option(help='the files, as every source has them')
     gguf: str | None = option(None, help='the file that is converted to safetensors')
+    vectors: str | None = option(None, help='word vectors (.npy), which are converted')
+    words: str | None = option(None, help='the words of the vectors (.parquet)')
     wheels: tuple[Wheel, ...] = option((), help='wheels of PyPI that carry the files')
     joined: str | None = option(None, help='parts in the wheels: together a zip file')
     folder: str | None = option(None, help='where the files lie in wheel or zip file')
@@ -84,7 +86,16 @@ class ModelCard:
         """
         The bytes that the model takes on the disk: converted weights are in float32.
         """
-        return 4 * self.parameters if self.gguf else sum(f.size for f in self.files)
+        if self.is_converted:
+            return 4 * self.parameters
+        return sum(file.size for file in self.files)
+
+    @property
+    def is_converted(self) -> bool:
+        """
+        True if the model is not used as its sources have it.
+        """
+        return bool(self.gguf or self.vectors)
 
     def addresses(self) -> list[str]:
         """
@@ -168,8 +179,12 @@ def read_model_card(doc: Document) -> ModelCard:
         raise doc.error((), 'wheels or a repository is needed')
     if bool(card.repository) != bool(card.revision):
         raise doc.error((), 'a repository needs a revision, and a revision one')
-    if card.gguf and card.gguf not in [file.name for file in card.files]:
-        raise doc.error(('gguf',), f'{card.gguf!r} is none of the files')
+    if bool(card.vectors) != bool(card.words):
+        raise doc.error((), 'vectors need words, and words vectors')
+    for key in ('gguf', 'vectors', 'words'):
+        name = getattr(card, key)
+        if name and name not in [file.name for file in card.files]:
+            raise doc.error((key,), f'{name!r} is none of the files')
     return card
 
 

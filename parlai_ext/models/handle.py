@@ -5,6 +5,7 @@ The models that scorers ask for by name, loaded on demand and kept for the proce
     hf:REPOSITORY[@REVISION], a folder        a Hugging Face model
     zoo:…, a model file                       a ParlAI model (likelihood)
     http://…/v1,remote_model=NAME             an endpoint (chat)
+    glove-50d, a text file                    word vectors
 
 Importing this module is cheap: torch is imported with the first model.
 """
@@ -61,6 +62,12 @@ class ModelHandle:
         """
         return self._loaded('chat', name, self._load_chat)
 
+    def word_vectors(self, name: str) -> Any:
+        """
+        Return vectors of words.
+        """
+        return self._loaded('word_vectors', name, self._load_word_vectors)
+
     def _loaded(self, kind: str, name: str, load: Callable[[str], Any]) -> Any:
         key = (kind, name, self.machine)
         if key not in _LOADED:
@@ -113,6 +120,21 @@ class ModelHandle:
         except UserError as error:
             raise UserError(f'{kind} {name}: {error}') from None
 
+    def _load_word_vectors(self, name: str) -> Any:
+        """
+        Load word vectors of the catalogue, or a text file of them.
+        """
+        from parlai_ext.models import word_vectors
+        from parlai_ext.systems import hub
+
+        system = model_system('word_vectors', name)
+        path = system.opt.get('model_file')
+        if path is not None:
+            return word_vectors.read_text_vectors(Path(path))
+        model = str(system.opt['hf_model'])
+        weights = hub.fetch_weights(model, None, self.machine.datapath)
+        return word_vectors.read_vectors(weights.parent)
+
     def _load_chat(self, name: str) -> Any:
         from parlai_ext.models.chat import AgentChat
 
@@ -140,6 +162,8 @@ def model_system(kind: str, name: str) -> System:
     if kind == 'likelihood':
         if path == name and hint.startswith('did') and not Path(name).exists():
             raise UserError(f'no model and no file {name!r}; {hint}')
+        return system
+    if kind == 'word_vectors' and path is not None and Path(path).is_file():
         return system
     if path is not None:
         if Path(path).is_dir():

@@ -164,6 +164,20 @@ class ChatModel(Protocol):
         ...
 
 
+class WordVectors(Protocol):
+    """
+    A vector for each word that it knows; words are in lower case.
+    """
+
+    signature: str
+
+    def known_vectors(self, words: Sequence[str]) -> np.ndarray:
+        """
+        Return one float32 row for each word that is known, in order.
+        """
+        ...
+
+
 class Models(Protocol):
     """
     What a scorer is given to ask for models, by name; they are loaded once.
@@ -190,6 +204,12 @@ class Models(Protocol):
     def chat(self, name: str) -> ChatModel:
         """
         Return a chat model.
+        """
+        ...
+
+    def word_vectors(self, name: str) -> WordVectors:
+        """
+        Return vectors of words.
         """
         ...
 
@@ -567,6 +587,13 @@ class AskedModels:
         Return a chat model.
         """
         model: ChatModel = self._asked('chat', name)
+        return model
+
+    def word_vectors(self, name: str) -> WordVectors:
+        """
+        Return vectors of words.
+        """
+        model: WordVectors = self._asked('word_vectors', name)
         return model
 
     def _asked(self, kind: str, name: str) -> Any:

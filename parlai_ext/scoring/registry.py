@@ -43,6 +43,9 @@ SCORERS = {
     'llm_eval': 'parlai_ext.scoring.llm.judges:LlmEval',
     'rouge_l': 'parlai_ext.scoring.rouge:RougeL',
     'meteor': 'parlai_ext.scoring.meteor:Meteor',
+    'embedding_average': 'parlai_ext.scoring.embedding:EmbeddingAverage',
+    'embedding_extrema': 'parlai_ext.scoring.embedding:EmbeddingExtrema',
+    'embedding_greedy': 'parlai_ext.scoring.embedding:EmbeddingGreedy',
 }
 DEFAULT = 'composite'  # of imports, and of protocol files that name none
 UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer

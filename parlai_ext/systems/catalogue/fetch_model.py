@@ -20,6 +20,7 @@ from parlai_ext.files.model_cards import ModelCard, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file
 from parlai_ext.systems.catalogue.gguf_model import convert_gguf
+from parlai_ext.systems.catalogue.vector_model import convert_vectors
 from parlai_ext.systems.catalogue.wheels import fetch_from_wheels
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.data_folder import (
@@ -30,7 +31,7 @@ from parlai_ext.systems.fetch.data_folder import (
 from parlai_ext.systems.fetch.http_file import DownloadSettings, FileDownload
 
 NOTE = 'parlai_ext_model.json'
-CONVERSION = 1  # of GGUF files; one more whenever the converted bytes change
+CONVERSION = 1  # one more whenever the converted bytes change
 DEFAULT_HUB = 'https://huggingface.co'
 Source = Callable[[ModelCard, Path, DownloadSettings], Path]
 
@@ -90,7 +91,7 @@ def _pinned(card: ModelCard) -> dict[str, Any]:
     Return what makes a fetched model the model of its card.
     """
     files = {file.name: file.sha256 for file in card.files}
-    return {'files': files, **({'conversion': CONVERSION} if card.gguf else {})}
+    return {'files': files, **({'conversion': CONVERSION} if card.is_converted else {})}
 
 
 def _check_room(card: ModelCard, scratch: Path) -> None:
@@ -185,6 +186,8 @@ def _made_model(
     if card.gguf:
         shown = settings is None or settings.progress
         convert_gguf(files / card.gguf, made, shown=shown)
+    elif card.vectors and card.words:
+        convert_vectors(files / card.vectors, files / card.words, made)
     else:
         for file in card.files:
             os.replace(files / file.name, made / file.name)

@@ -1,0 +1,89 @@
+"""
+Vectors of words, such as GloVe's: one for each word, whatever stands around it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.signature import signature_line
+from parlai_ext.systems.catalogue.vector_model import VECTORS, WEIGHTS, WORDS
+
+
+class WordVectors:
+    """
+    Words, and a row of an array for each. Of a word that comes twice, the first counts.
+
+    :param vectors: float32, one row a word.
+    """
+
+    def __init__(self, words: Sequence[str], vectors: np.ndarray):
+        self.vectors = vectors
+        self.rows: dict[str, int] = {}
+        for row, word in enumerate(words):
+            self.rows.setdefault(word, row)
+        digest = hashlib.sha256('\n'.join(words).encode())
+        digest.update(np.ascontiguousarray(vectors, '<f4').tobytes())
+        self.signature = signature_line(
+            {'words': len(words), 'content': digest.hexdigest()[:16]}
+        )
+
+    @property
+    def num_parameters(self) -> int:
+        """
+        How many numbers the vectors have.
+        """
+        return int(self.vectors.size)
+
+    def known_vectors(self, words: Sequence[str]) -> np.ndarray:
+        """
+        Return one float32 row for each word that is known, in order.
+        """
+        return self.vectors[[self.rows[word] for word in words if word in self.rows]]
+
+
+def read_vectors(folder: Path) -> WordVectors:
+    """
+    Return the word vectors in a folder of the catalogue.
+    """
+    text = (folder / WORDS).read_text('utf-8')
+    words = text.removesuffix('\n').split('\n')
+    return WordVectors(words, load_file(folder / WEIGHTS)[VECTORS])
+
+
+def read_text_vectors(path: Path) -> WordVectors:
+    """
+    Return the word vectors in a text file, as GloVe's and word2vec's authors write it:
+    a word and its numbers a line, parted by blanks. A first line of two whole numbers
+    (how many words, how many numbers) is left out.
+
+    :raises UserError: names the line that is wrong.
+    """
+    words: list[str] = []
+    rows: list[np.ndarray] = []
+    with open(path, encoding='utf-8', newline='\n') as file:
+        for number, line in enumerate(file, 1):
+            word, *numbers = line.rstrip().split(' ')
+            if number == 1 and len(numbers) == 1:
+                continue
+            try:
+                row = np.array(numbers, np.float32)
+                if not len(row) or (rows and len(row) != len(rows[0])):
+                    raise ValueError
+            except (ValueError, UnicodeDecodeError):
+                width = f'{len(rows[0])} ' if rows else ''
+                raise UserError(
+                    f'word_vectors {path}:{number}: a word and {width}numbers are '
+                    'expected'
+                ) from None
+            words.append(word)
+            rows.append(row)
+    if not rows:
+        raise UserError(f'word_vectors {path}: there are no words in it')
+    return WordVectors(words, np.stack(rows))

@@ -1,0 +1,144 @@
+"""
+Embedding average, extrema and greedy: a response and a reference by their word vectors.
+
+The three of Liu et al. 2016 ("How NOT To Evaluate Your Dialogue System", section 3.2).
+Words are those of nltk's Treebank tokenizer, in lower case; words without a vector are
+left out, and a text of which no word has one cannot be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+
+from parlai_ext.core.options import option
+from parlai_ext.scoring.base import row_cosines
+from parlai_ext.scoring.references import Pair, ReferenceScorer
+
+if TYPE_CHECKING:
+    from parlai_ext.scoring.base import WordVectors
+
+TREEBANK = NLTKWordTokenizer()
+
+
+@dataclass(frozen=True)
+class EmbeddingOptions:
+    """
+    The vectors of words.
+    """
+
+    vectors: str = option(
+        'glove-50d',
+        help="word vectors: a catalogue name, or a text file such as GloVe's",
+        metavar='MODEL',
+        model='word_vectors',
+        path=True,
+    )
+
+
+class EmbeddingMetric(ReferenceScorer):
+    """
+    A similarity of two texts, from the vectors of their words. Subclasses define
+    `similarity`.
+    """
+
+    options_class = EmbeddingOptions
+    options: EmbeddingOptions
+    package = 'nltk'
+    no_score = 'no word of the response, or of its references, has a vector'
+
+    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+        """
+        Return the similarity of each response and reference, from -1 to 1.
+        """
+        model = self.models.word_vectors(self.options.vectors)
+        rows = {text: text_vectors(model, text) for pair in pairs for text in pair}
+        return [
+            self.similarity(rows[response], rows[reference])
+            if len(rows[response]) and len(rows[reference])
+            else None
+            for response, reference in pairs
+        ]
+
+    def similarity(self, response: np.ndarray, reference: np.ndarray) -> float | None:
+        """
+        Return the similarity of two texts, each given by one row a word.
+        """
+        raise NotImplementedError
+
+
+class EmbeddingAverage(EmbeddingMetric):
+    """
+    Cosine of the mean vectors of the words of both texts.
+    """
+
+    name = 'embedding_average'
+
+    def similarity(self, response: np.ndarray, reference: np.ndarray) -> float | None:
+        """
+        Return the cosine of the means.
+        """
+        return row_cosines(response.mean(0)[None], reference.mean(0)[None])[0]
+
+
+class EmbeddingExtrema(EmbeddingMetric):
+    """
+    Cosine of the vectors of extrema: of each dimension the value that is farthest from
+    zero among the words (Forgues et al. 2014).
+    """
+
+    name = 'embedding_extrema'
+
+    def similarity(self, response: np.ndarray, reference: np.ndarray) -> float | None:
+        """
+        Return the cosine of the extrema.
+        """
+        return row_cosines(extrema(response)[None], extrema(reference)[None])[0]
+
+
+class EmbeddingGreedy(EmbeddingMetric):
+    """
+    Each word is matched with the most similar word of the other text; the mean cosine,
+    of both directions (Rus and Lintean 2012).
+    """
+
+    name = 'embedding_greedy'
+
+    def similarity(self, response: np.ndarray, reference: np.ndarray) -> float | None:
+        """
+        Return the mean of the mean best cosines in the two directions.
+        """
+        units = [unit_rows(response), unit_rows(reference)]
+        if not all(map(len, units)):
+            return None
+        cosines = units[0] @ units[1].T
+        return float((cosines.max(1).mean() + cosines.max(0).mean()) / 2)
+
+
+def text_vectors(model: WordVectors, text: str) -> np.ndarray:
+    """
+    Return one row for each word of a text that has a vector.
+    """
+    return model.known_vectors(TREEBANK.tokenize(text.lower()))
+
+
+def extrema(rows: np.ndarray) -> np.ndarray:
+    """
+    Return, of each column, the value farthest from zero; of two, the positive one.
+    """
+    high, low = rows.max(0), rows.min(0)
+    return np.where(high >= -low, high, low)
+
+
+def unit_rows(rows: np.ndarray) -> np.ndarray:
+    """
+    Return the rows that are not zero, each of length 1, in float64.
+    """
+    rows = np.asarray(rows, np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    used = lengths[:, 0] > 0
+    return rows[used] / lengths[used]

