@@ -32,6 +32,7 @@ COMMANDS = {
     'import_dialogues': 'parlai_ext.commands.import_dialogues:ImportDialogues',
     'check_roster': 'parlai_ext.commands.check_roster:CheckRoster',
     'get_model': 'parlai_ext.commands.get_model:GetModel',
+    'adapt_model': 'parlai_ext.commands.adapt_model:AdaptModel',
     'convert_model': 'parlai_ext.commands.convert_model:ConvertModel',
     'doctor': 'parlai_ext.commands.doctor:Doctor',
 }

@@ -116,7 +116,8 @@ class AmFm(Scorer):
         """
         encoder = self.models.embedder(self.options.encoder)
         cosines = context_cosines(encoder, items, 'last_turn')
-        coherences, cuts = self._coherences(items)
+        judge = self.models.likelihood(self.options.judge_model_file)
+        means, cuts = coherences(judge, items, self.options.fm_format)
         return [
             combined_score(
                 self.scales,
@@ -127,29 +128,31 @@ class AmFm(Scorer):
                 cut,
             )
             for item, cosine, coherence, cut in zip(
-                items, cosines, coherences, cuts, strict=True
+                items, cosines, means, cuts, strict=True
             )
         ]
 
-    def _coherences(
-        self, items: Sequence[ScoringItem]
-    ) -> tuple[list[float | None], list[int]]:
-        """
-        Return FM of each response, and how many tokens of its context were cut.
-        """
-        judge = self.models.likelihood(self.options.judge_model_file)
-        if self.options.fm_format == 'joined':
-            return joined_coherences(judge, items, self.name)
-        answers = response_answers(judge, items, context_turns=1)
-        means = [
-            mean_logprob(answer) if item.context else None
-            for item, answer in zip(items, answers, strict=True)
-        ]
-        return means, [answer.num_truncated for answer in answers]
+
+def coherences(
+    judge: Likelihood, items: Sequence[ScoringItem], fm_format: str
+) -> tuple[list[float | None], list[int]]:
+    """
+    Return FM of each response, and how many tokens of its context were cut.
+
+    :param fm_format: ``joined`` or ``turns`` (`AmFmOptions`).
+    """
+    if fm_format == 'joined':
+        return joined_coherences(judge, items)
+    answers = response_answers(judge, items, context_turns=1)
+    means = [
+        mean_logprob(answer) if item.context else None
+        for item, answer in zip(items, answers, strict=True)
+    ]
+    return means, [answer.num_truncated for answer in answers]
 
 
 def joined_coherences(
-    judge: Likelihood, items: Sequence[ScoringItem], scorer: str
+    judge: Likelihood, items: Sequence[ScoringItem]
 ) -> tuple[list[float | None], list[int]]:
     """
     Return FM of each response as the baseline's program (compute_wor.py) works it out,
@@ -160,7 +163,7 @@ def joined_coherences(
     The first token of a string has no probability and counts nowhere. The two strings
     share most of their tokens, which the judge reads once.
     """
-    strings = Strings(judge, scorer)
+    strings = Strings(judge)
     pairs, cuts = [], []
     for item in items:
         turn = ''.join(item.context[-1:])
@@ -169,13 +172,13 @@ def joined_coherences(
         cuts.append(strings.num_over_limit(both))
         pairs.append((both[cuts[-1] :], alone[cuts[-1] :]))
     logprobs = iter(strings.logprobs([ids for pair in pairs for ids in pair]))
-    coherences = []
+    means: list[float | None] = []
     for item, (both, alone) in zip(items, pairs, strict=True):
         total = math.fsum(next(logprobs)) - math.fsum(next(logprobs))
         n_tokens = len(both) - len(alone)
         exists = bool(item.context) and n_tokens > 0 and math.isfinite(total)
-        coherences.append(total / n_tokens if exists else None)
-    return coherences, cuts
+        means.append(total / n_tokens if exists else None)
+    return means, cuts
 
 
 def combined_score(

@@ -60,7 +60,7 @@ class AmFmReferences(Scorer):
         encoder = self.models.embedder(self.options.encoder)
         judge = self.models.likelihood(self.options.judge_model_file)
         cosines = reference_cosines(encoder, items)
-        ratios = loss_ratios(Strings(judge, self.name), items)
+        ratios = loss_ratios(Strings(judge), items)
         scores = []
         for item, cosine, ratio in zip(items, cosines, ratios, strict=True):
             values = {'AM': cosine, 'FM': ratio, 'Overall': None}

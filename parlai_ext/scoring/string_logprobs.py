@@ -22,13 +22,13 @@ class Strings:
     A mark that somebody typed is plain text; only `ids` puts an end token.
     """
 
-    def __init__(self, judge: Likelihood, scorer: str):
+    def __init__(self, judge: Likelihood):
         vectorizer = getattr(judge, 'vectorizer', None)
         tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
         if tokenizer is None or not gives_context(judge):
             raise UserError(
-                f'scorer {scorer}: judge_model_file: the judge must be a decoder-only '
-                'Hugging Face model, such as smollm2-135m-q4'
+                'scorer: judge_model_file: the judge must be a decoder-only Hugging '
+                'Face model, such as smollm2-135m-q4'
             )
         self.judge: Any = judge
         self.tokenizer = tokenizer

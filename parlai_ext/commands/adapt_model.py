@@ -1,0 +1,195 @@
+"""
+Adapt a small model to dialogues: the encoder of deep AM-FM to masked words, its
+language model to the next word.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import add_flags, flag_values, option, read_options
+from parlai_ext.models.training_options import TrainingOptions
+
+if TYPE_CHECKING:
+    from parlai_ext.models.adaptation import Adapted
+
+MODEL_KINDS = {'mlm': 'embedder', 'lm': 'likelihood'}  # of the command, of a scorer
+NEW_HEAD = (
+    'a sentence encoder has no head that guesses masked words: a new one is drawn by '
+    '--seed, trained alone for --head-steps updates, then with the encoder, and left '
+    'out of what is written'
+)
+PAIRS = 200  # of held-out turns, from which the scale of a model is measured
+
+
+@dataclass(frozen=True)
+class AdaptOptions:
+    """
+    What is adapted, to what, and where it is written.
+    """
+
+    kind: str | None = option(
+        None,
+        choices=tuple(MODEL_KINDS),
+        help='mlm: an encoder, by masked words; lm: a language model, by the next word',
+    )
+    base: str | None = option(
+        None,
+        path=True,
+        metavar='MODEL',
+        help='the model to begin with: a catalogue name, a folder, or hf:REPOSITORY',
+    )
+    corpus: tuple[str, ...] = option(
+        (),
+        read=lambda text: (text,),
+        metavar='FILE',
+        help="dialogues: DailyDialog's files, zipped or not, and all that "
+        'import_dialogues reads; may be given several times',
+    )
+    out: str | None = option(
+        None, path=True, metavar='FOLDER', help='where the adapted model is written'
+    )
+    save_every: int = option(
+        100, low=1, metavar='N', help='updates between savings of what is resumed'
+    )
+
+
+class AdaptModel(Command):
+    """
+    Train a model on dialogues and write a Hugging Face folder, which the options
+    ``encoder`` and ``judge_model_file`` of scorers take.
+
+    >>> AdaptModel.main(kind='mlm', base='minilm', corpus=['train.zip'], out='am')
+    ... # doctest: +SKIP
+    """
+
+    description = 'Adapt an encoder or a language model to dialogues'
+    usage = '--kind mlm|lm --base MODEL --corpus FILE --out FOLDER [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_flags(parser, AdaptOptions)
+        add_flags(parser, TrainingOptions, title='training')
+        add_options(parser, '--datapath', '--no-cuda')
+
+    def run(self) -> Adapted:
+        """
+        Adapt the model, print its losses and its scale in AM-FM, and return the losses.
+
+        :raises UserError: for an option that is missing or wrong.
+        """
+        given = read_options(AdaptOptions, flag_values(AdaptOptions, self.opt), '--')
+        training = read_options(
+            TrainingOptions, flag_values(TrainingOptions, self.opt), '--'
+        )
+        for name in ('kind', 'base', 'corpus', 'out'):
+            if not getattr(given, name):
+                raise UserError(f'--{name} is needed')
+        return adapt_model(given, training, Machine.from_options(self.opt))
+
+
+def adapt_model(
+    given: AdaptOptions, training: TrainingOptions, machine: Machine
+) -> Adapted:
+    """
+    Adapt a model, and print what is done, the losses, and the model's scale in AM-FM.
+    """
+    from parlai_ext.data.dialogue_texts import read_dialogue_texts
+    from parlai_ext.models.adaptation import adapt, divided
+    from parlai_ext.systems.pretrained import ModelOptions, chosen_device
+
+    base = base_folder(given, machine)
+    dialogues = read_dialogue_texts(given.corpus)
+    n_utterances = sum(map(len, dialogues))
+    print(f'corpus: {len(dialogues):,} dialogues, {n_utterances:,} utterances')
+    if given.kind == 'mlm':
+        print(NEW_HEAD)
+    adapted = adapt(
+        str(given.kind),
+        base,
+        dialogues,
+        Path(str(given.out)),
+        training,
+        device=chosen_device(ModelOptions(no_cuda=machine.no_cuda)),
+        save_every=given.save_every,
+    )
+    held_out, _ = divided(dialogues, training)
+    print('\n'.join(result_lines(given, training, adapted)))
+    print(scale_line(given, training, machine, held_out))
+    return adapted
+
+
+def base_folder(given: AdaptOptions, machine: Machine) -> Path:
+    """
+    Return the folder of the model to begin with, fetched if need be.
+    """
+    from parlai_ext.models.handle import model_system
+    from parlai_ext.systems import hub
+
+    opt = model_system(MODEL_KINDS[str(given.kind)], str(given.base)).opt
+    if not opt.get('hf_model'):
+        raise UserError(f'--base {given.base}: a Hugging Face model is needed')
+    repository = hub.checked_repository(opt['hf_model'])
+    revision = opt.get('hf_revision')
+    return hub.fetch_weights(repository, revision, machine.datapath).parent
+
+
+def result_lines(
+    given: AdaptOptions, training: TrainingOptions, adapted: Adapted
+) -> list[str]:
+    """
+    Return the lines about the losses, and how the model is used.
+    """
+    what = 'masked tokens' if given.kind == 'mlm' else 'tokens'
+    losses = f'before {adapted.before:.3f}, after {adapted.after:.3f}'
+    if adapted.head is not None:
+        losses += f' ({adapted.head:.3f} when the new head alone was trained)'
+    key = 'encoder' if given.kind == 'mlm' else 'judge_model_file'
+    return [
+        f'held-out loss of {what}, {training.held_out} dialogues: {losses}',
+        f'{adapted.steps} updates; written: {adapted.folder}',
+        f'use it: --scorer amfm --scorer-option {key}={adapted.folder}',
+    ]
+
+
+def scale_line(
+    given: AdaptOptions,
+    training: TrainingOptions,
+    machine: Machine,
+    held_out: Sequence[tuple[str, ...]],
+) -> str:
+    """
+    Return the options of the scorer ``amfm`` that fit its scale to the adapted model,
+    measured on neighbouring turns of held-out dialogues.
+    """
+    from parlai_ext.models.handle import ModelHandle
+    from parlai_ext.scoring.amfm import coherences, measured_scale
+    from parlai_ext.scoring.base import ScoringItem
+    from parlai_ext.scoring.relevance import context_cosines
+
+    items = [
+        ScoringItem((first,), second)
+        for dialogue in held_out
+        for first, second in pairwise(dialogue)
+    ][:PAIRS]
+    models = ModelHandle(machine)
+    if given.kind == 'mlm':
+        name, encoder = 'am', models.embedder(str(given.out))
+        values = context_cosines(encoder, items, 'last_turn')
+    else:
+        name, judge = 'fm', models.likelihood(str(given.out))
+        values = coherences(judge, items, training.turns)[0]
+    scale = measured_scale([value for value in values if value is not None])
+    return (
+        f'its scale: --scorer-option {name}_cutoff={scale.cutoff:.3f} '
+        f'{name}_width={scale.width:.3f}'
+    )

@@ -1,0 +1,72 @@
+"""
+`parlai adapt_model`: what it prints and refuses, and that scorers take what it writes.
+"""
+
+import re
+
+import pytest
+
+from parlai_ext.commands.adapt_model import AdaptModel
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.amfm import AmFm
+from parlai_ext.scoring.base import ScoringItem
+from tests.models.test_adaptation import make_masked_encoder
+from tests.support.fed_samples import make_gpt2
+from tests.support.tiny_models import sentences
+
+SHORT = {'steps': 6, 'held_out': 3, 'tokens': 24, 'head_steps': 2, 'no_cuda': True}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    lines = (' __eou__ '.join([*sentences(3, i), '']) for i in range(9))
+    path = tmp_path / 'dialogues.txt'
+    path.write_text('\n'.join(lines))
+    return [str(path)]
+
+
+@pytest.fixture
+def bases(tmp_path):
+    folders = {kind: tmp_path / f'base-{kind}' for kind in ('mlm', 'lm')}
+    for folder in folders.values():
+        folder.mkdir()
+    make_masked_encoder(folders['mlm'])
+    make_gpt2(folders['lm'])
+    return folders
+
+
+def test_both_models_of_amfm_are_adapted_and_used(bases, corpus, tmp_path, capsys):
+    options = {}
+    for kind, key in (('mlm', 'encoder'), ('lm', 'judge_model_file')):
+        out = str(tmp_path / kind)
+        AdaptModel.main(
+            kind=kind, base=str(bases[kind]), corpus=corpus, out=out, **SHORT
+        )
+        printed = capsys.readouterr().out
+        assert re.search(r'before \d+\.\d+, after \d+\.\d+', printed)
+        options |= {
+            name: float(value)
+            for name, value in re.findall(r'(\w+)=(-?\d.*?)\s', printed)
+        }
+        options[key] = out
+    assert options.keys() >= {'am_cutoff', 'am_width', 'fm_cutoff', 'fm_width'}
+    scorer = AmFm.from_section(options, ModelHandle(Machine(no_cuda=True)))
+    texts = sentences(2)
+    [score] = scorer.checked_scores([ScoringItem(texts[:1], texts[1])])
+    assert None not in score.values.values()
+
+
+@pytest.mark.parametrize('name', ['kind', 'base', 'corpus', 'out'])
+def test_an_option_that_is_missing_is_named(name, corpus):
+    given = {'kind': 'lm', 'base': 'minilm', 'corpus': corpus, 'out': 'x', name: None}
+    with pytest.raises(UserError, match=f'--{name}'):
+        AdaptModel.main(**given)
+
+
+def test_a_base_that_is_no_hugging_face_model_is_refused(tmp_path, corpus):
+    given = {'kind': 'lm', 'corpus': corpus, 'out': str(tmp_path / 'out')}
+    with pytest.raises(UserError, match='--base'):
+        AdaptModel.main(base='zoo:blender/blender_90M/model', **given)
+    assert not (tmp_path / 'out').exists()

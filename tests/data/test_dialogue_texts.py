@@ -1,0 +1,49 @@
+"""
+The utterances of dialogues to train on.
+"""
+
+import json
+import zipfile
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.dialogue_texts import read_dialogue_texts
+from tests.support.shared_data import shared
+
+LINES = 'Hi ! __eou__ Hello . __eou__\nTea ? __eou__ No . __eou__ Why ? __eou__\n'
+TEXTS = [('Hi !', 'Hello .'), ('Tea ?', 'No .', 'Why ?')]
+
+
+def test_a_file_of_dailydialog(tmp_path):
+    path = tmp_path / 'dialogues_train.txt'
+    path.write_text(LINES)
+    assert read_dialogue_texts([str(path)]) == TEXTS
+
+
+def test_an_archive_of_dailydialog_has_files_of_labels_too(tmp_path):
+    path = tmp_path / 'train.zip'
+    with zipfile.ZipFile(path, 'w') as archive:
+        archive.writestr('train/dialogues_act_train.txt', '3 4\n1 2 3\n')
+        archive.writestr('train/dialogues_train.txt', LINES)
+    assert read_dialogue_texts([str(path)]) == TEXTS
+
+
+def test_files_that_can_be_imported(tmp_path):
+    path = tmp_path / 'chats.jsonl'
+    turns = [{'id': 'a', 'text': 'Hi!'}, {'id': 'b', 'text': 'Hello.'}]
+    path.write_text(json.dumps({'dialog': [turns]}) + '\n')
+    assert read_dialogue_texts([str(path)]) == [('Hi!', 'Hello.')]
+
+
+def test_a_file_without_a_dialogue_is_named(tmp_path):
+    path = tmp_path / 'short.txt'
+    path.write_text('alone __eou__\n')
+    with pytest.raises(UserError, match='short.txt'):
+        read_dialogue_texts([str(path)])
+
+
+def test_dailydialog_has_the_published_number_of_dialogues():
+    # Li et al. 2017: 1,000 validation dialogues
+    path = shared('dailydialog/validation.zip')
+    assert len(read_dialogue_texts([str(path)])) == 1000
