@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError, first_line
@@ -32,6 +33,7 @@ from parlai_ext.judge_check.record import (
     KindResult,
     PromptProbes,
 )
+from parlai_ext.judge_check.repeats import SAME, repeats
 from parlai_ext.judge_check.sample import (
     JudgedDialogues,
     JudgedPart,
@@ -40,14 +42,13 @@ from parlai_ext.judge_check.sample import (
 )
 from parlai_ext.scoring.base import Scorer
 
-VERSION = 1  # raise it when the same run gives another check
+VERSION = 2  # raise it when the same run gives another check
 SHARE_OF_SCORING = 0.25
 MIN_SAMPLE = 40
 MIN_WHOLE = 20  # whole parts, each of which has several responses
 MIN_PEOPLE = 20
 BLOCK = 32  # scorings that are kept or lost together when a check is killed
 N_REPEATED = 20
-SAME = 1e-6  # relative difference below which two scores are a tie: noise of float32
 GAMES = 'dimensions won'  # the check behind a rating by games
 
 # as `Scorer.score_dialogues`
@@ -70,6 +71,13 @@ class Copy:
     kind: str | None
     original: int
     part: JudgedPart
+
+    @property
+    def is_repeat(self) -> bool:
+        """
+        True for an original that has scores already.
+        """
+        return self.kind is None and bool(self.part.values)
 
 
 def gather(
@@ -99,6 +107,7 @@ def check_judge(
     signature: str | None = None,
     people_source: str | None = None,
     identities: Mapping[str, str] | None = None,
+    families: Mapping[str, str] | None = None,
     kept: Kept | None = None,
     progress: bool = True,
     score_dialogues: ScoreDialogues | None = None,
@@ -109,6 +118,8 @@ def check_judge(
     :param signature: of the scores (default: the scorer's own).
     :param people_source: where the openers' replies come from.
     :param identities: the ranked systems' models, to find the judge's own among them.
+    :param families: the ranked systems of the judge's family of models, and what they
+        have in common (`own_family`).
     :param score_dialogues: scores the copies (default: the scorer's own).
     """
     people = [] if judged.is_whole else people_parts(openers)
@@ -143,7 +154,7 @@ def check_judge(
         cost=len(copies) / judged.n_scorings,
         dimensions=checks,
         tournament=_games_check(originals, tables, kinds) if several else None,
-        probes=_probes(scorer, originals, tables, identities or {}),
+        probes=_probes(scorer, originals, tables, identities or {}, families or {}),
         notes=tuple(_notes(judged, originals, people_source)),
     )
 
@@ -153,15 +164,6 @@ def is_prompted(scorer: Scorer) -> bool:
     True if the scorer asks a model in words: it says so, or has a chat model.
     """
     return scorer.prompted or any(kind == 'chat' for kind, _ in scorer.models.loaded)
-
-
-def same_values(first: Values, second: Values) -> bool:
-    """
-    True if two scorings of one response differ by rounding at most.
-    """
-    return first.keys() == second.keys() and all(
-        math.isclose(value, second[name], rel_tol=SAME) for name, value in first.items()
-    )
 
 
 def perturbations_for(scorer: Scorer) -> dict[str, Perturbation]:
@@ -258,12 +260,31 @@ def score_copies(
             scores = kept.get(key) if kept else None
             if scores is None:
                 with scorer.watched(Watch(parts.tell)):
-                    scores = _score_block(scorer.name, score, block)
+                    scores = _block_scores(scorer, score, block)
                 if kept:
                     kept.put(key, scores)
             values += scores
             parts.end()
     return values
+
+
+def _block_scores(
+    scorer: Scorer, score: ScoreDialogues, block: Sequence[Copy]
+) -> list[dict[str, float]]:
+    """
+    Return the scores of one block of copies; originals that have scores are scored as
+    if nothing of them were kept.
+    """
+    rows: list[dict[str, float]] = [{} for _ in block]
+    for repeated in (False, True):
+        places = [i for i, copy in enumerate(block) if copy.is_repeat == repeated]
+        if not places:
+            continue
+        with scorer.asking_anew() if repeated else nullcontext():
+            scores = _score_block(scorer.name, score, [block[i] for i in places])
+        for i, values in zip(places, scores, strict=True):
+            rows[i] = values
+    return rows
 
 
 def _score_block(
@@ -387,25 +408,29 @@ def _probes(
     originals: Mapping[str, Sequence[JudgedPart]],
     tables: Tables,
     identities: Mapping[str, str],
+    families: Mapping[str, str],
 ) -> PromptProbes | None:
     """
     Return what a prompted judge says of the same response twice, and whether it ranks
-    its own model.
+    its own model, or others of its family.
     """
     if not is_prompted(scorer):
         return None
     again = tables['systems', None]
-    changed = [
-        i
-        for i, values in again.items()
-        if not same_values(values, originals['systems'][i].values)
-    ]
+    scored = [part.values for part in originals['systems']]
     same = [
         name
         for name, identity in sorted(identities.items())
         if identity in scorer.signature
     ]
-    return PromptProbes(len(again), len(changed), tuple(same))
+    probe = repeats([(scored[i], values) for i, values in again.items()], scored)
+    return PromptProbes(
+        probe.n,
+        probe.n_changed,
+        tuple(same),
+        probe.mean_change,
+        {name: why for name, why in families.items() if name not in same},
+    )
 
 
 def _notes(

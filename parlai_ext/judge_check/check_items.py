@@ -14,6 +14,7 @@ from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, Utterance
 from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import check_judge, gather
 from parlai_ext.judge_check.options import SAMPLE
+from parlai_ext.judge_check.pair_check import check_pairs
 from parlai_ext.judge_check.record import JudgeCheck
 from parlai_ext.scoring.base import (
     ItemScore,
@@ -44,10 +45,12 @@ def check_items(
 
     :param scores: of each item, as `Scorer.checked_scores` returns them.
     :param sample: responses that are perturbed, at most.
-    :returns: `None` where there is nothing to check, or the scorer compares responses.
+    :returns: `None` where there is nothing to check.
     """
-    if scorer.level == 'pair' or sample == 0:
+    if sample == 0:
         return None
+    if scorer.level == 'pair':
+        return check_pairs(scorer, items, sample=sample, kept=kept, progress=progress)
     dialogues = [item_dialogue(item, i) for i, item in enumerate(items)]
     judged = [judged_places(dialogue, scorer.level) for dialogue in dialogues]
     scored = [

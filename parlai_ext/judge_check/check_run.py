@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
-from parlai_ext.judge_check.check import VERSION, check_judge, gather
+from parlai_ext.judge_check.check import VERSION, check_judge, gather, is_prompted
 from parlai_ext.judge_check.options import SAMPLE
+from parlai_ext.judge_check.own_family import own_family
 from parlai_ext.judge_check.record import (
     JudgeCheck,
     check_basis,
@@ -50,6 +51,8 @@ def check_run(
         remove_check(store)
         return None
     targets = run.manifest['targets']
+    options = run.manifest.get('systems') or {}  # imported systems have none
+    ranked = {name: options[name] for name in targets if name in options}
     source = (run.manifest.get('protocol') or {}).get('openers')
     kept = KeptInRun(store)
     check = check_judge(
@@ -59,6 +62,7 @@ def check_run(
         signature=store.signature,
         people_source=source,
         identities={name: own['identity'] for name, own in targets.items()},
+        families=own_family(scorer, ranked) if is_prompted(scorer) else {},
         kept=kept,
         progress=progress,
     )

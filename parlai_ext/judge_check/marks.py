@@ -53,6 +53,7 @@ KINDS: Mapping[str, KindMark] = {
     'generic': KindMark(False, False, 'may really be better than what a system says'),
     'truncated': KindMark(False, False, 'half a reply may carry its sense'),
     'injected': KindMark(True, False, 'a system could write its own score'),
+    'padded': KindMark(False, False, 'length is no merit'),
 }
 
 

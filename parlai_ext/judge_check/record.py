@@ -111,6 +111,26 @@ class DimensionCheck:
 
 
 @dataclass(frozen=True)
+class OrderSwap:
+    """
+    Pairs that were shown to a scorer of pairs in both orders.
+
+    :param n: pairs with a score in both orders.
+    :param n_changed: those in which it then prefers another response, or one instead of
+        none.
+    :param low, high: the 95 % Wilson interval of the share of changed ones.
+    :param first_share: the share of preferences, in all orders, for the response that
+        is shown first; 0.5 is fair. `None` without a preference.
+    """
+
+    n: int
+    n_changed: int
+    low: float | None
+    high: float | None
+    first_share: float | None
+
+
+@dataclass(frozen=True)
 class PromptProbes:
     """
     Checks of judges that are prompted (chat models).
@@ -118,11 +138,19 @@ class PromptProbes:
     :param n_repeated: responses that were scored a second time.
     :param n_changed: those that then got another score.
     :param same_model: ranked systems that are the judge's own model.
+    :param mean_change: the mean difference of first and second score, in standard
+        deviations of the scores; `None` where that is not known.
+    :param same_family: ranked systems of the judge's family of models, and what they
+        have in common.
+    :param order: what a scorer of pairs says when the two responses change places.
     """
 
     n_repeated: int
     n_changed: int
     same_model: tuple[str, ...] = ()
+    mean_change: float | None = None
+    same_family: Mapping[str, str] = field(default_factory=dict)
+    order: OrderSwap | None = None
 
 
 @dataclass(frozen=True)
@@ -210,7 +238,29 @@ def check_lines(check: JudgeCheck) -> list[str]:
             for name, own in check.dimensions.items()
             if own.reasons
         ),
+        *(probe_lines(check.probes) if check.probes else ()),
     ]
+
+
+def probe_lines(probes: PromptProbes) -> list[str]:
+    """
+    Return what a prompted judge does when it is asked again, or the other way round.
+    """
+    lines = []
+    if probes.n_changed:
+        lines.append(
+            f'judge check: asked again, it changes {probes.n_changed} of '
+            f'{probes.n_repeated} scores'
+        )
+    order = probes.order
+    if order is not None and order.n:
+        first = '' if order.first_share is None else percent(order.first_share)
+        lines.append(
+            f'judge check: {percent(order.n_changed / order.n)} of {order.n} choices '
+            'change with the order of the two responses'
+            + (f'; it prefers the first one in {first} of all' if first else '')
+        )
+    return lines
 
 
 # what a perturbed copy of each kind is, as the object of a sentence
@@ -223,6 +273,7 @@ KIND_WORDS: Mapping[str, str] = {
     'generic': 'generic replies',
     'truncated': 'replies cut in the middle',
     'injected': 'replies with an instruction to the judge',
+    'padded': 'replies with empty words behind them',
 }
 
 

@@ -17,6 +17,7 @@ from parlai_ext.judge_check.record import (
     WEAK,
     DimensionCheck,
     KindResult,
+    PromptProbes,
     headline_sentence,
 )
 from parlai_ext.report.recipe import without_folders
@@ -87,12 +88,26 @@ def cautions(ranking: Ranking) -> list[str]:
     if probes is not None and probes.n_changed:
         lines.append(
             f'Asked again, the judge gave another score to {probes.n_changed} of '
-            f'{probes.n_repeated} responses.'
+            f'{probes.n_repeated} responses{_change_text(probes)}.'
         )
     if probes is not None and probes.same_model:
         systems = join_names(probes.same_model)
         lines.append(f'The judge scores its own model: {systems}.')
+    if probes is not None and probes.same_family:
+        systems = join_names(
+            [f'{name} ({common})' for name, common in probes.same_family.items()]
+        )
+        lines.append(f'The judge scores models of its own family: {systems}.')
     return lines
+
+
+def _change_text(probes: PromptProbes) -> str:
+    """
+    Return by how much a judge changes its scores when it is asked again.
+    """
+    if probes.mean_change is None:
+        return ''
+    return f', by {number(probes.mean_change)} standard deviations on average'
 
 
 # ----------------------------------------------------------------------- as lines

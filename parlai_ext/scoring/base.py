@@ -466,6 +466,13 @@ class Scorer:
             for model in models:
                 model.watch = NO_WATCH
 
+    def in_given_order(self) -> Scorer:
+        """
+        Return the scorer itself, or, of a scorer of pairs that asks in both orders, one
+        that asks in the given order only.
+        """
+        return self
+
     @contextmanager
     def asking_anew(self) -> Iterator[bool]:
         """

@@ -163,6 +163,15 @@ class LlmPair(PromptedScorer):
             'judged': 'B',
         }
 
+    def in_given_order(self) -> LlmPair:
+        """
+        Return a scorer with the same model that asks once, the response first.
+        """
+        if self.options.orders == 'given':
+            return self
+        options = replace(self.options, orders='given')
+        return LlmPair(options, self.models.source, self.datapath)
+
     def _lacks(self, item: ScoringItem) -> str | None:
         return NO_OTHER if OTHER not in item.extras else super()._lacks(item)
 

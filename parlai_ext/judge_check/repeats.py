@@ -1,0 +1,62 @@
+"""
+Does a judge give one response the same score twice? Each answer is asked for anew, also
+where the replies of an endpoint are kept; otherwise the second would be the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+Values = Mapping[str, float]
+SAME = 1e-6  # relative difference below which two scores are one: noise of float32
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """
+    Responses that were scored a second time.
+
+    :param n: how many.
+    :param n_changed: those that then got another score, or none.
+    :param mean_change: the mean difference, in standard deviations of the scores;
+        `None` where the scores do not vary or nothing was scored twice.
+    """
+
+    n: int
+    n_changed: int
+    mean_change: float | None = None
+
+
+def repeats(
+    pairs: Sequence[tuple[Values, Values]], scores: Sequence[Values]
+) -> Repeats:
+    """
+    Return how first and second scores differ.
+
+    :param pairs: the scores of each response by dimension, first and second.
+    :param scores: of all responses, which say how large a difference is.
+    """
+    changed = sum(not same_values(first, second) for first, second in pairs)
+    changes = []
+    for name in {name for first, _ in pairs for name in first}:
+        own = [values[name] for values in scores if name in values]
+        spread = pstdev(own) if len(own) > 1 else 0.0
+        if spread > 0:
+            changes += [
+                abs(first[name] - second[name]) / spread
+                for first, second in pairs
+                if name in first and name in second
+            ]
+    return Repeats(len(pairs), changed, fmean(changes) if changes else None)
+
+
+def same_values(first: Values, second: Values) -> bool:
+    """
+    True if two scorings of one response differ by rounding at most.
+    """
+    return first.keys() == second.keys() and all(
+        math.isclose(value, second[name], rel_tol=SAME) for name, value in first.items()
+    )

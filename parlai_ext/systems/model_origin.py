@@ -1,0 +1,97 @@
+"""
+Which family of models a system belongs to, as far as names and configs tell.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.families import family_of
+from parlai_ext.systems.family_hugging_face import HubFamily
+
+# words before the name of a family that name its makers, not the family
+MAKERS = ('meta', 'google', 'microsoft', 'nvidia', 'the')
+ZOO = 'zoo:'
+
+
+@dataclass(frozen=True)
+class ModelOrigin:
+    """
+    Where a model comes from.
+
+    :param name: the common part of the family's names, such as ``smollm`` or ``gpt``;
+        `None` where a model has no name, as in a folder.
+    :param model_type: the architecture that its config names (``llama``).
+    """
+
+    name: str | None = None
+    model_type: str | None = None
+
+    def likeness(self, other: ModelOrigin) -> str | None:
+        """
+        Return what two models have in common, in words; `None` where they are not of
+        one family. Where one has no name, one architecture has to do.
+        """
+        if self.name is not None and other.name is not None:
+            return f'both are {self.name}' if self.name == other.name else None
+        same = self.model_type is not None and self.model_type == other.model_type
+        return f'both are of the type {self.model_type}' if same else None
+
+
+def model_origin(system: System, datapath: str | None = None) -> ModelOrigin:
+    """
+    Return where a system's model comes from. Nothing is loaded or downloaded.
+
+    :param datapath: the folder of the catalogue's models.
+    """
+    opt = system.opt
+    if opt.get('model') == 'ext:remote':
+        return ModelOrigin(
+            family_name(opt.get('remote_dated_model') or opt.get('remote_model'))
+        )
+    family = family_of(opt)
+    if isinstance(family, HubFamily) and not opt.get('model_file'):
+        try:
+            repository = family.repository(opt)
+            weights = family.cached_weights(opt, datapath)
+        except UserError:
+            return ModelOrigin()
+        config = _config(weights.parent) if weights is not None else {}
+        named = config.get('_name_or_path') if Path(repository).is_dir() else repository
+        return ModelOrigin(family_name(named), _text(config.get('model_type')))
+    path = str(opt.get('model_file') or '')
+    if path.startswith(ZOO):
+        return ModelOrigin(family_name(path.removeprefix(ZOO).partition('/')[0]))
+    return ModelOrigin()
+
+
+def family_name(name: Any) -> str | None:
+    """
+    Return the letters with which a model's own name begins, in small letters, its
+    makers' name left out; `None` for what is no name.
+
+    >>> family_name('HuggingFaceTB/SmolLM2-135M'), family_name('Meta-Llama-3-8B')
+    ('smollm', 'llama')
+    """
+    words = re.findall(r'[a-z]+', str(name or '').rpartition('/')[2].lower())
+    while words and words[0] in MAKERS:
+        words.pop(0)
+    return words[0] if words else None
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        config = json.loads((folder / 'config.json').read_text('utf-8'))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
