@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from parlai_ext.judge_check.record import JudgeCheck
     from parlai_ext.results.ranking import Ranking
-    from parlai_ext.scoring.base import Scorer
+    from parlai_ext.scoring.base import Scorer, ScoringItem
     from parlai_ext.store import RunFolder
 
 P = ParamSpec('P')
@@ -338,12 +338,16 @@ def check_judge(
     :raises TypeError: for an unknown argument or option; it names the nearest one.
     """
     from parlai_ext.judge_check import check
+    from parlai_ext.judge_check.pair_check import check_pairs
 
     machine = Machine(
         datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
     )
     with _printing(verbose):
         judging = _build_scorer(check_judge, scorer, options, machine)
+        if judging.level == 'pair':
+            items = _spoken_items(dialogues, speakers)
+            return check_pairs(judging, items, sample=sample, progress=verbose)
         given, scored = _score_spoken(judging, dialogues, speakers)
         judged = check.gather(zip(given, scored, strict=True), (), sample)
         return check.check_judge(judging, judged, progress=verbose)
@@ -356,10 +360,35 @@ def _score_spoken(
     Return the dialogues that a user gave, and the scores of what these speakers
     (`None`: all) said and was not given.
     """
+    dialogues, indices = _spoken(given, speakers)
+    scorer.load_models()
+    return dialogues, scorer.score_dialogues(dialogues, indices)
+
+
+def _spoken_items(given: Any, speakers: Sequence[str] | None) -> list[ScoringItem]:
+    """
+    Return an item for each utterance of these speakers (`None`: all) in dialogues.
+    """
+    from parlai_ext.scoring.base import turn_items
+
+    return [
+        item
+        for dialogue, indices in zip(*_spoken(given, speakers), strict=True)
+        for item in turn_items(dialogue, indices)
+    ]
+
+
+def _spoken(
+    given: Any, speakers: Sequence[str] | None
+) -> tuple[list[Dialogue], list[list[int]]]:
+    """
+    Return the dialogues that a user gave, and the places of what these speakers said
+    and was not given.
+    """
     from parlai_ext.scoring.base import judged_indices
 
     dialogues = _read_dialogues(given)
-    indices = [
+    return dialogues, [
         [
             i
             for i in judged_indices(dialogue, first_speaker_only=False)
@@ -367,8 +396,6 @@ def _score_spoken(
         ]
         for dialogue in dialogues
     ]
-    scorer.load_models()
-    return dialogues, scorer.score_dialogues(dialogues, indices)
 
 
 @_checks_names()

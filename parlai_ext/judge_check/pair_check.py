@@ -182,7 +182,7 @@ def _block_choices(
 ) -> list[dict[str, float]]:
     texts = [[*i.context, i.response, i.extras[OTHER]] for i in block]
     key = content_id('pairs', repeated, texts)
-    known = kept.get(key) if kept else None
+    known = None if kept is None else kept.get(key)
     if known is not None:
         return list(known)
     with scorer.watched(Watch(parts.tell)):
@@ -199,7 +199,7 @@ def _block_choices(
         }
         for score in scores
     ]
-    if kept:
+    if kept is not None:
         kept.put(key, choices)
     return choices
 

@@ -101,10 +101,3 @@ def test_a_whole_dialogue_is_spoilt_on_the_judged_speakers_side():
 def test_the_judged_speaker_said_the_last_utterance():
     dialogue = item_dialogue(ScoringItem(('a', 'b'), 'c', 'bot'), 7)
     assert [u.speaker for u in dialogue.utterances] == ['bot', 'partner', 'bot']
-
-
-def test_scores_of_pairs_are_not_checked():
-    class Pairs(Turns):
-        level = 'pair'
-
-    assert check_items(Pairs(), judged_items(), [], progress=False) is None

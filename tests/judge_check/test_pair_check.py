@@ -1,0 +1,154 @@
+"""
+The check of scorers of pairs whose choices are known beforehand.
+"""
+
+from parlai_ext.api import check_judge
+from parlai_ext.judge_check.check_items import check_items
+from parlai_ext.judge_check.pair_check import check_pairs
+from parlai_ext.judge_check.record import check_lines, from_json, to_json
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from tests.support.planted_judges import words
+
+ITEMS = [
+    ScoringItem((words('q', j), words('a', j)), words('good', j), 'bot')
+    for j in range(12)
+]
+
+
+class Chooser(Scorer):
+    """
+    Prefers the response that it likes better.
+    """
+
+    name = 'chooser'
+    level = 'pair'
+    dimensions = ('Quality',)
+
+    def score(self, items):
+        return [
+            ItemScore({'Quality': self.choice(item.response, item.extras['other'])})
+            for item in items
+        ]
+
+    def choice(self, first, second):
+        good = [text.startswith('agood') for text in (first, second)]
+        return 0.5 + 0.5 * (good[0] - good[1])
+
+
+class First(Chooser):
+    """
+    Prefers the first response, always.
+    """
+
+    def choice(self, first, second):
+        return 1.0
+
+
+class Longer(Chooser):
+    """
+    Prefers the longer response.
+    """
+
+    def choice(self, first, second):
+        return 0.5 + 0.5 * ((len(first) > len(second)) - (len(first) < len(second)))
+
+
+class TwoOrders(First):
+    """
+    Asks `First` in both orders, so that it never prefers anything.
+    """
+
+    def choice(self, first, second):
+        return 0.5
+
+    def in_given_order(self):
+        return First()
+
+
+class Talker(Longer):
+    """
+    As `Longer`, and prompted.
+    """
+
+    prompted = True
+
+
+def kinds(check):
+    return {kind.kind: kind for kind in check.dimensions['Quality'].kinds}
+
+
+def test_a_scorer_that_sees_sense_keeps_its_choice_in_both_orders():
+    check = check_pairs(Chooser(), ITEMS, progress=False)
+    order = check.probes.order
+    assert (order.n_changed, order.first_share) == (0, 0.5)
+    own = kinds(check)
+    assert own['punctuation'].share == own['generic'].share == 1.0
+    assert own['repeat_partner'].share == 1.0
+
+
+def test_a_scorer_of_the_order_changes_every_choice():
+    order = check_pairs(First(), ITEMS, progress=False).probes.order
+    assert order.n_changed == order.n > 0
+    assert order.first_share == 1.0
+
+
+def test_both_orders_hide_no_preference_for_the_first():
+    check = check_pairs(TwoOrders(), ITEMS, progress=False)
+    assert check.probes.order.n_changed == check.probes.order.n
+    # in both orders together it prefers neither
+    assert {kind.share for kind in kinds(check).values()} == {0.5}
+    assert check.dimensions['Quality'].outcome == 'weak'
+
+
+def test_a_scorer_of_length_prefers_padded_replies():
+    own = kinds(check_pairs(Talker(), ITEMS, progress=False))
+    assert own['padded'].share == own['injected'].share == 0.0
+    assert own['truncated'].share == own['punctuation'].share == 1.0
+    assert own['shuffled_words'].share == 0.5
+
+
+def test_only_prompted_scorers_are_asked_again():
+    probes = check_pairs(Longer(), ITEMS, progress=False).probes
+    assert probes.n_repeated == 0
+    assert check_pairs(Talker(), ITEMS, progress=False).probes.n_repeated == 40
+
+
+def test_pairs_that_get_no_score_are_not_counted():
+    class Silent(Chooser):
+        def choice(self, first, second):
+            return None
+
+    check = check_pairs(Silent(), ITEMS, progress=False)
+    assert check.probes.order.n == 0
+    assert kinds(check)['punctuation'].n == 0
+
+
+def test_a_killed_check_goes_on_where_it_was():
+    class Kept(dict):
+        put = dict.__setitem__
+
+    kept = Kept()
+    first = check_pairs(Longer(), ITEMS, kept=kept, progress=False)
+    Longer.choice, choice = None, Longer.choice
+    try:
+        assert check_pairs(Longer(), ITEMS, kept=kept, progress=False) == first
+    finally:
+        Longer.choice = choice
+
+
+def test_the_items_of_a_judged_set_are_checked_as_pairs():
+    missing = [ItemScore({'Quality': None})] * len(ITEMS)
+    check = check_items(First(), ITEMS, missing, progress=False)
+    assert check.probes.order.first_share == 1.0
+    assert any('order' in line for line in check_lines(check))
+    assert from_json(to_json(check)) == check
+
+
+def test_without_responses_there_is_nothing_to_check():
+    assert check_pairs(First(), [ScoringItem(('a',), None)], progress=False) is None
+
+
+def test_python_users_check_a_scorer_of_pairs_on_dialogues():
+    dialogues = [[('ann', t) for t in (*i.context, i.response)] for i in ITEMS]
+    check = check_judge(dialogues, First, speakers=['ann'])
+    assert check.probes.order.first_share == 1.0
