@@ -60,14 +60,14 @@ def render_page(
     :param scorer: the record of another scorer than the protocol's (see `recipe`).
     :param speed: how fast the judge scored, in words, where that is known.
     """
-    style, script = _source('report.css'), _source('report.js')
+    style, script = template_text('report.css'), template_text('report.js')
     guessed = guessed_names(ranking.guessed, manifest)
     marked = replace(ranking, guessed=tuple(sorted(guessed)))
     data = _browser_data(ranking, shown)
     main = data['dimensions'][0] if data['dimensions'] else 'any dimension'
     result = ranking.tournament
     return (
-        _environment()
+        page_environment()
         .get_template('report.html.j2')
         .render(
             policy=Markup(content_policy(style, script)),
@@ -134,12 +134,12 @@ def script_safe_json(data: Any) -> str:
     return text
 
 
-def _environment() -> Environment:
+def page_environment() -> Environment:
     """
     Return jinja2 with escaping on; a number or text is made readable as it goes in.
     """
     environment = Environment(
-        loader=FunctionLoader(_source),
+        loader=FunctionLoader(template_text),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finalize,
@@ -169,7 +169,7 @@ def _finalize(value: Any) -> Any:
     return visible(value) if isinstance(value, str) else value
 
 
-def _source(name: str) -> str:
+def template_text(name: str) -> str:
     return (TEMPLATES / name).read_text(encoding='utf-8')
 
 

@@ -443,6 +443,20 @@ class Scorer:
             },
         )
 
+    def evidence_options(self) -> Any:
+        """
+        Return options under which this scorer's evidence has the scores of other
+        options, too; `None` if there are none (FED: those that ask all follow-ups).
+        """
+        return None
+
+    def score_of_evidence(self, score: ItemScore) -> ItemScore:
+        """
+        Return this scorer's score of an item, from its score and evidence under
+        `evidence_options`; no model is asked.
+        """
+        raise NotImplementedError
+
     def rescored(
         self, dialogue: Dialogue, scored: ScoredDialogue, variant: str
     ) -> ScoredDialogue:

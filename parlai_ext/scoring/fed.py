@@ -240,6 +240,20 @@ class Fed(Scorer):
             for row, answer in zip(rows, answers, strict=True)
         ]
 
+    def evidence_options(self) -> FedOptions:
+        """
+        Return the options with which both praise and complaints are asked.
+        """
+        return replace(self.options, polarity='both')
+
+    def score_of_evidence(self, score: ItemScore) -> ItemScore:
+        """
+        Return the score with the polarity of this scorer.
+        """
+        labels = evidence_labels(self.followups, 'both')
+        scores = dict(zip(labels, score.evidence, strict=True))
+        return followups_score(self.followups, self.options, scores, score.cut)
+
     def rescored(
         self, dialogue: Dialogue, scored: ScoredDialogue, variant: str
     ) -> ScoredDialogue:

@@ -1,0 +1,316 @@
+"""
+The files of a bench: ``bench.json``, ``agreement.csv``, and the points of each set.
+
+``bench.json`` holds every number of the tables and what they depend on. The files in
+``points/`` hold the scores and human values of each item, without any text, so that
+`compare_metrics` can compare scorers item by item.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.bench.agreement_rows import (
+    COEFFICIENTS,
+    AgreementRow,
+    main_name,
+    main_score,
+)
+from parlai_ext.bench.score_sets import ScorerResult, SetScores
+from parlai_ext.core.display import spreadsheet_text
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.ranking.agreement import Correlation
+from parlai_ext.store.atomic import write_file
+
+SCHEMA = 1
+BENCH, TABLE, POINTS = 'bench.json', 'agreement.csv', 'points'
+ABOUT_ROW = (
+    *('scorer', 'set_name', 'level', 'dimension', 'quality'),
+    *('is_main', 'is_overall', 'n', 'dropped', 'reason'),
+)
+
+
+@dataclass(frozen=True)
+class ScorerAbout:
+    """
+    A scorer of a bench: what it is, and why it could not be built, if so.
+    """
+
+    label: str
+    name: str
+    signature: str | None
+    level: str
+    dimensions: tuple[str, ...]
+    is_trivial: bool
+    fitted_on: tuple[str, ...] = ()
+    failure: str | None = None
+
+    @classmethod
+    def from_result(cls, result: ScorerResult) -> ScorerAbout:
+        """
+        Return what a bench's files say of one scorer.
+        """
+        variant = result.variant
+        return cls(
+            variant.label,
+            str(variant.section['name']),
+            result.signature,
+            result.level,
+            tuple(result.dimensions),
+            variant.is_trivial,
+            variant.fitted_on,
+            result.failure,
+        )
+
+
+@dataclass(frozen=True)
+class SetAbout:
+    """
+    A judged set of a bench, and how much of it was drawn.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    level: str
+    unit: str
+    overall: str | None
+    qualities: tuple[str, ...]
+    n_items: int
+    n_drawn: int
+    n_groups: int
+    n_systems: int
+    turns: int | None = None
+
+    @classmethod
+    def from_set(
+        cls, whole: JudgedSet, drawn: JudgedSet, turns: int | None
+    ) -> SetAbout:
+        """
+        Return what a bench's files say of one set.
+        """
+        return cls(
+            *(whole.name, whole.title, whole.source, whole.licence, whole.level),
+            *(whole.unit, whole.overall, drawn.qualities),
+            n_items=len(whole.items),
+            n_drawn=len(drawn.items),
+            n_groups=len(set(drawn.groups())),
+            n_systems=len({item.system for item in drawn.items}),
+            turns=turns,
+        )
+
+
+@dataclass(frozen=True)
+class Bench:
+    """
+    A bench as its file holds it.
+
+    :param missing: why a set that was asked for is not there, by set.
+    :param reasons: by scorer and set, how often which reason stands for a score that is
+        missing.
+    """
+
+    scorers: tuple[ScorerAbout, ...]
+    sets: tuple[SetAbout, ...]
+    rows: tuple[AgreementRow, ...]
+    seed: int
+    bootstraps: int
+    description: str = ''
+    missing: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+
+    def row(
+        self, scorer: str, set_name: str, level: str, quality: str | None = None
+    ) -> AgreementRow | None:
+        """
+        Return the row of the main score and of one quality, of the overall one if none
+        is named; `None` if there is none.
+        """
+        for row in self.main_rows(scorer, set_name, level):
+            if row.quality == quality or (quality is None and row.is_overall):
+                return row
+        return None
+
+    def main_rows(self, scorer: str, set_name: str, level: str) -> list[AgreementRow]:
+        """
+        Return the rows of a scorer's main score on a set, one for each quality.
+        """
+        key = (scorer, set_name, level, True)
+        return [
+            row
+            for row in self.rows
+            if (row.scorer, row.set_name, row.level, row.is_main) == key
+        ]
+
+
+def bench_json(bench: Bench) -> str:
+    """
+    Return a bench as the text of its file.
+    """
+    data = {
+        'schema': SCHEMA,
+        'description': bench.description,
+        'seed': bench.seed,
+        'bootstraps': bench.bootstraps,
+        'scorers': [vars(scorer) for scorer in bench.scorers],
+        'sets': [vars(one) for one in bench.sets],
+        'missing': bench.missing,
+        'reasons': bench.reasons,
+        'rows': [_row_data(row) for row in bench.rows],
+    }
+    return json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + '\n'
+
+
+def _row_data(row: AgreementRow) -> dict[str, Any]:
+    data: dict[str, Any] = {key: getattr(row, key) for key in ABOUT_ROW}
+    for name, one in row.correlations.items():
+        data[name] = [one.value, one.low, one.high]
+    return data
+
+
+def read_bench(folder: Path) -> Bench:
+    """
+    Return the bench in a folder.
+
+    :raises UserError: when there is none, or it is of another version.
+    """
+    path = folder / BENCH
+    try:
+        data = json.loads(path.read_text(encoding='utf-8'))
+    except OSError:
+        raise UserError(
+            f'{path}: there is no bench; parlai run_bench --out {folder} makes one'
+        ) from None
+    except ValueError as error:
+        raise UserError(f'{path}: not valid JSON: {error}') from None
+    if not isinstance(data, dict) or data.get('schema') != SCHEMA:
+        raise UserError(f'{path}: no bench of this version; run it again')
+    return Bench(
+        tuple(ScorerAbout(**_tuples(one)) for one in data['scorers']),
+        tuple(SetAbout(**_tuples(one)) for one in data['sets']),
+        tuple(_row(one) for one in data['rows']),
+        data['seed'],
+        data['bootstraps'],
+        data['description'],
+        data['missing'],
+        data['reasons'],
+    )
+
+
+def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+
+
+def _row(data: Mapping[str, Any]) -> AgreementRow:
+    correlations = {
+        name: Correlation(data[name][0], data['n'], None, *data[name][1:])
+        for name in COEFFICIENTS
+        if name in data
+    }
+    about = {key: data[key] for key in ABOUT_ROW}
+    return AgreementRow(**about, correlations=correlations)
+
+
+def agreement_csv(rows: Sequence[AgreementRow]) -> str:
+    """
+    Return the rows as CSV; a number that does not exist is an empty cell.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator='\n')
+    bounds = [f'{name}{end}' for name in COEFFICIENTS for end in ('', '_low', '_high')]
+    writer.writerow([*ABOUT_ROW[:-1], *bounds, 'reason'])
+    for row in rows:
+        cells = [getattr(row, key) for key in ABOUT_ROW]
+        shown = [spreadsheet_text(c) if isinstance(c, str) else c for c in cells]
+        numbers: list[float | None] = []
+        for name in COEFFICIENTS:
+            one = row.correlations.get(name)
+            numbers += [one.value, one.low, one.high] if one else [None] * 3
+        writer.writerow([*shown[:-1], *numbers, shown[-1]])
+    return out.getvalue()
+
+
+@dataclass(frozen=True)
+class SetPoints:
+    """
+    The numbers of one set: what people and scorers say of each item.
+
+    All lists have one entry for each drawn item.
+
+    :param annotators: by quality, the numbers of each item's annotators.
+    :param scores: by scorer, its main score.
+    """
+
+    set_name: str
+    level: str
+    unit: str
+    overall: str | None
+    groups: Sequence[int]
+    systems: Sequence[str]
+    human: Mapping[str, Sequence[float | None]]
+    annotators: Mapping[str, Sequence[Sequence[float]]]
+    scores: Mapping[str, Sequence[float | None]]
+
+
+def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoints:
+    """
+    Return the points of a set from the scores of a bench.
+    """
+    scores = {}
+    for result in results:
+        of_set = result.sets.get(judged_set.name)
+        if isinstance(of_set, SetScores):
+            main = main_name(result.dimensions, judged_set)
+            scores[result.variant.label] = [
+                main_score(one, main) for one in of_set.values
+            ]
+    return SetPoints(
+        *(judged_set.name, judged_set.level, judged_set.unit, judged_set.overall),
+        groups=judged_set.groups(),
+        systems=[item.system for item in judged_set.items],
+        human={q: [i.human(q) for i in judged_set.items] for q in judged_set.qualities},
+        annotators={
+            quality: [
+                [
+                    one.value
+                    for one in item.annotations.get(quality, ())
+                    if one.value is not None
+                ]
+                for item in judged_set.items
+            ]
+            for quality in judged_set.qualities
+        },
+        scores=scores,
+    )
+
+
+def read_points(folder: Path, set_name: str) -> SetPoints:
+    """
+    Return the points of one set of a bench.
+    """
+    path = folder / POINTS / f'{set_name}.json'
+    try:
+        return SetPoints(**json.loads(path.read_text(encoding='utf-8')))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(
+            f'{path}: cannot be read ({error}); run the bench again'
+        ) from None
+
+
+def write_bench(folder: Path, bench: Bench, points: Sequence[SetPoints]) -> None:
+    """
+    Write the files of a bench, but for its page.
+    """
+    for one in points:
+        text = json.dumps(vars(one), ensure_ascii=False, allow_nan=False)
+        write_file(folder / POINTS / f'{one.set_name}.json', text.encode() + b'\n')
+    write_file(folder / TABLE, agreement_csv(bench.rows).encode())
+    write_file(folder / BENCH, bench_json(bench).encode())

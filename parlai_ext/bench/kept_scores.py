@@ -1,0 +1,118 @@
+"""
+Scores of items that were worked out before, by scorer signature and content of item.
+
+A line of a file holds one batch with its checksum and reaches the disk before the next
+batch is begun, so that a killed bench loses one batch at most. No text of an item is in
+the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.nouns import content_id
+from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.store.atomic import append_synced, make_folder
+from parlai_ext.store.lines import decode, encode
+
+
+def item_id(item: ScoringItem) -> str:
+    """
+    Return the id of an item, which depends on all that a scorer may see of it.
+    """
+    return content_id(
+        'item',
+        list(item.context),
+        item.response,
+        item.speaker,
+        list(item.references),
+        item.facts,
+        list(item.persona),
+        dict(item.extras),
+    )
+
+
+@dataclass(frozen=True)
+class KeptScore:
+    """
+    The scores of one item, and the evidence where it is kept.
+    """
+
+    values: Mapping[str, float | None]
+    reasons: Mapping[str, str | None]
+    cut: int = 0
+    evidence: Any = None
+
+    @classmethod
+    def from_score(cls, score: ItemScore, with_evidence: bool) -> KeptScore:
+        """
+        Return the part of a score that is kept.
+        """
+        reasons = {name: reason for name, reason in score.reasons.items() if reason}
+        evidence = score.evidence if with_evidence else None
+        return cls(dict(score.values), reasons, score.cut, evidence)
+
+    def as_score(self) -> ItemScore:
+        """
+        Return the score as a scorer gave it.
+        """
+        return ItemScore(self.values, self.reasons, self.evidence, self.cut)
+
+
+class KeptScores:
+    """
+    The file of one scorer signature in the folder of a bench.
+    """
+
+    def __init__(self, folder: Path, signature: str):
+        self.signature = signature
+        self.path = folder / f'{content_id("bench scores", signature)}.jsonl'
+        self.scores: dict[str, KeptScore] = {}
+        self._end = self._read()
+
+    def missing(self, ids: Sequence[str], with_evidence: bool = False) -> list[str]:
+        """
+        Return the different ids without a score, or without evidence, in order.
+        """
+        return [
+            one
+            for one in dict.fromkeys(ids)
+            if one not in self.scores
+            or (with_evidence and self.scores[one].evidence is None)
+        ]
+
+    def add(self, scores: Mapping[str, KeptScore]) -> None:
+        """
+        Keep the scores of a batch. What a kill left half-written is cut off.
+        """
+        rows = {
+            one: [dict(s.values), dict(s.reasons), s.cut, s.evidence]
+            for one, s in scores.items()
+        }
+        lines = [encode({'scores': rows})]
+        if self._end == 0:
+            lines = [encode({'signature': self.signature}), *lines]
+        make_folder(self.path.parent)
+        data = ''.join(f'{line}\n' for line in lines).encode()
+        append_synced(self.path, self._end, data)
+        self._end += len(data)
+        self.scores |= scores
+
+    def _read(self) -> int:
+        """
+        Read the file up to its first damaged line; return how many bytes are sound.
+        """
+        end = 0
+        data = self.path.read_bytes() if self.path.exists() else b''
+        for line in data.split(b'\n')[:-1]:
+            try:
+                record = decode(line)
+            except ValueError:
+                break
+            for one, row in record.get('scores', {}).items():
+                self.scores[one] = KeptScore(*row)
+            end += len(line) + 1
+        return end

@@ -1,0 +1,232 @@
+"""
+What a bench runs: scorers with their options, judged sets, and how many items of each.
+
+On the command line a scorer is ``NAME`` or ``NAME:KEY=VALUE:KEY=VALUE``; a value may
+hold commas and colons, since a colon parts two options only where ``KEY=`` follows. In
+a file of ``zoo_configs/bench/``, or the user's own, each scorer has a label:
+
+    description: what the table is for
+    scorers:
+      FED, complaints: {name: fed, judge_model_file: smollm2-135m-q4}
+      length: {name: length}
+    sets:
+      fed_turn: {}
+      dstc9_interactive: {max_items: 440}
+    max_items: 150
+    turns: 1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import given_options, read_pairs
+from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.scoring.registry import SCORERS, find_scorer
+
+TRIVIAL = ('length', 'distinct', 'repetition')  # printed beside every other scorer
+OPTION_BEGINS = re.compile(r':(?=[A-Za-z_-]+=)')
+KEYS = ('description', 'scorers', 'sets', 'max_items', 'turns', 'fitted_on')
+SET_KEYS = ('max_items', 'turns')
+
+
+@dataclass(frozen=True)
+class Variant:
+    """
+    A scorer with its options, under the label by which the tables call it.
+
+    :param fitted_on: the sets on which something in it was fitted.
+    """
+
+    label: str
+    section: Mapping[str, Any]
+    fitted_on: tuple[str, ...] = ()
+
+    @property
+    def is_trivial(self) -> bool:
+        """
+        True for a scorer that nobody should trust.
+        """
+        return self.section['name'] in TRIVIAL
+
+
+@dataclass(frozen=True)
+class SetChoice:
+    """
+    A judged set, and how much of it is scored.
+
+    :param max_items: the most items that are drawn; `None`: all.
+    :param turns: of each judged dialogue, for scorers of turns; `None`: all.
+    """
+
+    name: str
+    max_items: int | None = None
+    turns: int | None = None
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """
+    The scorers and the sets of a bench. Without sets, all that are found are meant.
+    """
+
+    variants: tuple[Variant, ...]
+    sets: tuple[SetChoice, ...] = ()
+    max_items: int | None = None
+    turns: int | None = None
+    description: str = ''
+
+    def choice(self, name: str) -> SetChoice:
+        """
+        Return how much of a set is scored.
+        """
+        own = {choice.name: choice for choice in self.sets}.get(name, SetChoice(name))
+        return SetChoice(name, own.max_items or self.max_items, own.turns or self.turns)
+
+    def with_trivial_scorers(self) -> BenchPlan:
+        """
+        Return the plan with the trivial scorers, which stand beside all others.
+        """
+        names = {variant.section['name'] for variant in self.variants}
+        missing = [name for name in TRIVIAL if name in SCORERS and name not in names]
+        more = (Variant(name, {'name': name}) for name in missing)
+        return replace(self, variants=(*self.variants, *more))
+
+
+@dataclass(frozen=True)
+class BenchFile:
+    """
+    A bench file, read and checked: labelled scorers, and the rest of a plan.
+    """
+
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    sets: tuple[SetChoice, ...] = ()
+    max_items: int | None = None
+    turns: int | None = None
+    description: str = ''
+
+
+def bench_plan(
+    scorers: Sequence[str],
+    sets: Sequence[str],
+    config: str | None = None,
+    max_items: int | None = None,
+    turns: int | None = None,
+) -> BenchPlan:
+    """
+    Return the plan of the command line: scorers and sets that it names, else those of
+    the file.
+
+    :param config: a bench file, shipped or the user's own.
+    :raises UserError: names the scorer, option, file or line that is wrong.
+    """
+    file = load_bench_file(config) if config else BenchFile()
+    chosen = {choice.name: choice for choice in file.sets}
+    variants = [file.variants.get(spec) or parse_variant(spec) for spec in scorers]
+    plan = BenchPlan(
+        tuple(dict.fromkeys(variants or file.variants.values())),
+        tuple(chosen.get(name, SetChoice(name)) for name in sets) or file.sets,
+        max_items or file.max_items,
+        turns or file.turns,
+        file.description,
+    )
+    if not plan.variants:
+        raise UserError(f'--scorers is needed: {", ".join(SCORERS)}, or --config')
+    if max_items or turns:  # what the command line says holds for every set
+        plan = replace(plan, sets=tuple(SetChoice(choice.name) for choice in plan.sets))
+    return plan
+
+
+def parse_variant(spec: str) -> Variant:
+    """
+    Return the scorer of ``NAME:KEY=VALUE:KEY=VALUE``; the text itself is its label.
+
+    :raises UserError: for a scorer or an option that does not exist.
+    """
+    name, *pairs = OPTION_BEGINS.split(spec)
+    where = f'--scorers {spec}:'
+    try:
+        cls = find_scorer(name, named_by_user=True)
+    except UserError as error:
+        raise UserError(f'{where} {error}') from None
+    options = read_pairs(cls.options_class, pairs, where)
+    return Variant(spec, {'name': name, **options})
+
+
+def bench_names() -> list[str]:
+    """
+    Return the names of the shipped bench files.
+    """
+    return sorted(path.stem for path in (zoo_configs.HOME / 'bench').glob('*.yaml'))
+
+
+def load_bench_file(name: str) -> BenchFile:
+    """
+    Return a shipped bench file, or the user's own.
+
+    :raises UserError: names file, line and key of the first mistake.
+    """
+    try:
+        path = zoo_configs.path('bench', name)
+    except FileNotFoundError:
+        hint = nearest(name, bench_names())
+        raise UserError(f'--config {name}: no such bench file; {hint}') from None
+    doc = read_file(path)
+    data = doc.mapping(doc.data or {}, (), KEYS, 'a bench')
+    fitted = doc.typed(data.get('fitted_on', {}), ('fitted_on',), dict)
+    scorers = doc.typed(data.get('scorers', {}), ('scorers',), dict)
+    sets = doc.typed(data.get('sets', {}), ('sets',), dict)
+    variants = {
+        label: _variant(doc, label, section, tuple(fitted.get(label, ())))
+        for label, section in scorers.items()
+    }
+    return BenchFile(
+        variants,
+        tuple(_set_choice(doc, name, raw) for name, raw in sets.items()),
+        _count(doc, data, (), 'max_items'),
+        _count(doc, data, (), 'turns'),
+        str(data.get('description', '')),
+    )
+
+
+def _variant(
+    doc: Document, label: str, raw: Any, fitted_on: tuple[str, ...]
+) -> Variant:
+    where = ('scorers', label)
+    section = doc.typed(raw, where, dict)
+    if 'name' not in section:
+        raise doc.error((*where, 'name'), f'is missing; known: {", ".join(SCORERS)}')
+    try:
+        cls = find_scorer(str(section['name']), named_by_user=True)
+    except UserError as error:
+        raise doc.error((*where, 'name'), str(error)) from None
+    options = {key: value for key, value in section.items() if key != 'name'}
+    given = given_options(cls.options_class, options, error=doc.error_in(where))
+    return Variant(label, {'name': section['name'], **given}, fitted_on)
+
+
+def _set_choice(doc: Document, name: str, raw: Any) -> SetChoice:
+    where = ('sets', name)
+    data = doc.mapping(raw or {}, where, SET_KEYS, 'a set of a bench')
+    counts = (_count(doc, data, where, key) for key in SET_KEYS)
+    return SetChoice(name, *counts)
+
+
+def _count(
+    doc: Document, data: Mapping[str, Any], where: tuple[str, ...], key: str
+) -> int | None:
+    """
+    Return a number from 1, `None` where the key is not there.
+    """
+    value = data.get(key)
+    if value is None:
+        return None
+    count: int = doc.typed(value, (*where, key), int)
+    if count < 1:
+        raise doc.error((*where, key), f'a number from 1 is expected, not {count}')
+    return count

@@ -1,0 +1,361 @@
+"""
+The scores of every scorer of a bench on every judged set, those that are missing.
+
+What was scored before is read from the folder of the bench. A scorer that cannot be
+built, a set without what it needs, an item that it cannot score: each is a reason in
+the result, never a score, and does not stop the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.bench.drawn_items import scoring_items
+from parlai_ext.bench.kept_scores import KeptScore, KeptScores, item_id
+from parlai_ext.bench.plan import BenchPlan, Variant
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.options import option_values
+from parlai_ext.core.progress import Bar, PartProgress, bar_of
+from parlai_ext.core.watch import Watch
+from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
+from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.store.atomic import locked, make_folder
+
+BATCH = 32  # items, at most, that a killed bench has to score again
+SCORES = 'scores'
+NO_TURN = 'the dialogue has no turn of the judged speaker'
+
+
+@dataclass(frozen=True)
+class SetScores:
+    """
+    The scores of one scorer on one set, one mapping for each item of the set.
+
+    :param values: by dimension; `None` where an item has no score.
+    :param reasons: how often which reason stands for a missing score.
+    :param n_scored: scorings that were done now; the others were kept.
+    :param n_cut: items of which no model saw the whole.
+    """
+
+    values: Sequence[Mapping[str, float | None]]
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    n_scored: int = 0
+    n_cut: int = 0
+
+
+@dataclass
+class ScorerResult:
+    """
+    What became of one scorer: its signature and dimensions, and scores or a reason by
+    set. `failure` says why it could not be built at all; `broke` is true if its code
+    failed in a way that its author did not foresee.
+    """
+
+    variant: Variant
+    signature: str | None = None
+    dimensions: tuple[str, ...] = ()
+    level: str = 'turn'
+    failure: str | None = None
+    broke: bool = False
+    sets: dict[str, SetScores | str] = field(default_factory=dict)
+
+
+def score_sets(
+    plan: BenchPlan,
+    sets: Mapping[str, JudgedSet],
+    folder: Path,
+    *,
+    seed: int = 0,
+    machine: Machine | None = None,
+    progress: bool = True,
+    on_scorer: Callable[[ScorerResult], object] = lambda result: None,
+) -> list[ScorerResult]:
+    """
+    Score the sets by every scorer of a plan.
+
+    :param sets: the sets by name, the items drawn that are to be scored.
+    :param folder: of the bench; scores are kept in it.
+    :param on_scorer: told of each scorer when all its sets are done.
+    """
+    total = len(plan.variants) * sum(len(one.items) for one in sets.values())
+    shared = _shared_evidence(plan.variants)
+    results = []
+    with bar_of('bench', total, progress, unit='item') as bar:
+        for variant in plan.variants:
+            work = _ScorerWork(
+                variant, shared.get(variant.label), folder, seed, machine, bar
+            )
+            results.append(work.result(plan, sets))
+            on_scorer(results[-1])
+    return results
+
+
+def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
+    """
+    Return, by label, the section whose evidence serves several variants at once.
+    """
+    by_source: dict[str, list[str]] = {}
+    sections: dict[str, dict[str, Any]] = {}
+    for variant in variants:
+        section = _evidence_section(variant.section)
+        if section is not None:
+            key = content_id(section)
+            sections[key] = section
+            by_source.setdefault(key, []).append(variant.label)
+    return {
+        label: sections[key]
+        for key, labels in by_source.items()
+        if len(labels) > 1
+        for label in labels
+    }
+
+
+def _evidence_section(section: Mapping[str, Any]) -> dict[str, Any] | None:
+    """
+    Return the section of the scorer whose evidence is enough for this one's scores;
+    `None` if there is none, or this one cannot be prepared.
+    """
+    try:
+        cls = find_scorer(section['name'], named_by_user=True)
+        options = cls.from_section(section).evidence_options()
+    except UserError:
+        return None
+    if options is None:
+        return None
+    return {'name': section['name'], **option_values(options)}
+
+
+class _ScorerWork:
+    """
+    One scorer at work on all sets.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        evidence_section: Mapping[str, Any] | None,
+        folder: Path,
+        seed: int,
+        machine: Machine | None,
+        bar: Bar,
+    ):
+        self.variant = variant
+        self.evidence_section = evidence_section
+        self.folder = folder / SCORES
+        self.seed = seed
+        self.machine = machine
+        self.bar = bar
+        self.parts = PartProgress(bar, 'inputs read')
+
+    def result(self, plan: BenchPlan, sets: Mapping[str, JudgedSet]) -> ScorerResult:
+        """
+        Return the scores of all sets, and the reasons for those that are missing.
+        """
+        result = ScorerResult(self.variant)
+        n_items = sum(len(one.items) for one in sets.values())
+        try:
+            scorer = self._built(self.variant.section)
+            result.signature = scorer.signature
+            result.dimensions, result.level = scorer.dimensions, scorer.level
+        except Exception as error:  # which foreign code may raise
+            result.failure, result.broke = _reason(error)
+            result.sets = dict.fromkeys(sets, result.failure)
+            self._skip(n_items)
+            return result
+        make_folder(self.folder)
+        kept = KeptScores(self.folder, scorer.signature)
+        with locked(kept.path.with_suffix('.lock')):
+            for name, judged_set in sets.items():
+                self.bar.set_description(f'{self.variant.label}, {name}', refresh=False)
+                turns = plan.choice(name).turns
+                try:
+                    scores = self._set_scores(scorer, kept, judged_set, turns)
+                except Exception as error:
+                    scores, broke = _reason(error)
+                    result.broke |= broke
+                result.sets[name] = scores
+        return result
+
+    def _built(self, section: Mapping[str, Any]) -> Scorer:
+        return build_scorer(section, self.machine, named_by_user=True)
+
+    def _skip(self, n_items: int) -> None:
+        """
+        Count items that need no scoring, so that they change neither rate nor ETA.
+        """
+        self.bar.initial += n_items
+        self.bar.n += n_items
+        self.bar.update(0)
+
+    def _set_scores(
+        self,
+        scorer: Scorer,
+        kept: KeptScores,
+        judged_set: JudgedSet,
+        turns: int | None,
+    ) -> SetScores | str:
+        """
+        Return the scores of one set, or why the scorer cannot score it.
+        """
+        n_items = len(judged_set.items)
+        if reason := unfit_reason(scorer, judged_set):
+            self._skip(n_items)
+            return reason
+        parts = [
+            scoring_items(item, scorer.level, turns, self.seed)
+            for item in judged_set.items
+        ]
+        items = {
+            item_id(one): one for group in parts for one in group if _has(one, scorer)
+        }
+        missing = kept.missing(list(items))
+        per_item = n_items / max(1, len(items))
+        skipped = round((len(items) - len(missing)) * per_item)
+        self._skip(skipped if missing else n_items)
+        if missing:
+            share = (n_items - skipped) / len(missing)
+            self._score_missing(scorer, kept, [items[one] for one in missing], share)
+        return _combined(judged_set.items, parts, scorer, kept, len(missing))
+
+    def _score_missing(
+        self,
+        scorer: Scorer,
+        kept: KeptScores,
+        items: Sequence[ScoringItem],
+        share: float,
+    ) -> None:
+        """
+        Score items in batches and keep each batch at once.
+
+        :param share: how many items of the bar one of these is.
+        """
+        source, source_kept = scorer, kept
+        if self.evidence_section is not None:
+            source = self._built(self.evidence_section)
+            if source.signature != scorer.signature:
+                source_kept = KeptScores(self.folder, source.signature)
+        lock = source_kept.path.with_suffix('.lock')
+        with nullcontext() if source_kept is kept else locked(lock):
+            done = 0
+            for batch in _batches(items):
+                begun, done = done, done + len(batch)
+                self.parts.begin(round(done * share) - round(begun * share))
+                ids = [item_id(item) for item in batch]
+                self._score_batch(
+                    source, source_kept, dict(zip(ids, batch, strict=True))
+                )
+                if source_kept is not kept:
+                    sources = source_kept.scores
+                    kept.add({one: _derived(scorer, sources[one]) for one in ids})
+                self.parts.end()
+
+    def _score_batch(
+        self, source: Scorer, kept: KeptScores, items: Mapping[str, ScoringItem]
+    ) -> None:
+        """
+        Score one batch, items by id, by the scorer that gives scores or evidence.
+        """
+        with_evidence = self.evidence_section is not None
+        missing = kept.missing(list(items), with_evidence)
+        if missing:
+            with source.watched(Watch(self.parts.tell)):
+                scores = source.checked_scores([items[one] for one in missing])
+            kept.add(
+                {
+                    one: KeptScore.from_score(score, with_evidence)
+                    for one, score in zip(missing, scores, strict=True)
+                }
+            )
+
+
+def _derived(scorer: Scorer, source: KeptScore) -> KeptScore:
+    """
+    Return a scorer's own score from the evidence of another.
+    """
+    return KeptScore.from_score(scorer.score_of_evidence(source.as_score()), False)
+
+
+def _batches(items: Sequence[ScoringItem]) -> Iterator[Sequence[ScoringItem]]:
+    for start in range(0, len(items), BATCH):
+        yield items[start : start + BATCH]
+
+
+def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:
+    """
+    Return why a scorer cannot score any item of a set; `None` if it can.
+    """
+    if scorer.level == 'pair':
+        return 'it compares two responses; the items of a judged set are single ones'
+    if judged_set.level == 'system':
+        return 'the set has judgements of systems only, and no text'
+    for need in scorer.needs:
+        if not any(getattr(item, need) for item in judged_set.items):
+            return f'it needs {need}, which this set does not have'
+    return None
+
+
+def _has(item: ScoringItem, scorer: Scorer) -> bool:
+    """
+    True if an item has what the scorer needs.
+    """
+    return all(getattr(item, need) for need in scorer.needs)
+
+
+def _combined(
+    items: Sequence[JudgedItem],
+    parts: Sequence[Sequence[ScoringItem]],
+    scorer: Scorer,
+    kept: KeptScores,
+    n_scored: int,
+) -> SetScores:
+    """
+    Return one score an item: the mean over its parts that have a score.
+    """
+    values: list[dict[str, float | None]] = []
+    reasons: Counter[str] = Counter()
+    n_cut = 0
+    for group in parts:
+        scores = [
+            kept.scores[item_id(one)] if _has(one, scorer) else _lacking(one, scorer)
+            for one in group
+        ]
+        values.append({name: _mean(scores, name) for name in scorer.dimensions})
+        n_cut += any(score.cut for score in scores)
+        if any(value is None for value in values[-1].values()):
+            told = [reason for score in scores for reason in score.reasons.values()]
+            reasons[str(told[0]) if told else NO_TURN] += 1
+    return SetScores(values, dict(reasons), n_scored, n_cut)
+
+
+def _lacking(item: ScoringItem, scorer: Scorer) -> KeptScore:
+    missing = next(need for need in scorer.needs if not getattr(item, need))
+    return KeptScore({}, {missing: f'the item has no {missing}'})
+
+
+def _mean(scores: Sequence[KeptScore], dimension: str) -> float | None:
+    numbers = [
+        value for score in scores if (value := score.values.get(dimension)) is not None
+    ]
+    return fsum(numbers) / len(numbers) if numbers else None
+
+
+def _reason(error: Exception) -> tuple[str, bool]:
+    """
+    Return an exception as a reason, and whether it is a defect of code and not a user's
+    mistake.
+    """
+    if isinstance(error, UserError):
+        return str(error), False
+    if isinstance(error, OSError):
+        raise error
+    return f'it fails ({type(error).__name__}: {first_line(error)})', True

@@ -1,0 +1,168 @@
+"""
+`run_bench`: how well scorers agree with people, on every judged set at hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import read_positive
+
+if TYPE_CHECKING:
+    from parlai_ext.bench.bench_files import Bench
+    from parlai_ext.data.judged.judged_set import JudgedSet
+
+BOOTSTRAPS = 2000
+
+
+class RunBench(Command):
+    """
+    Score judged sets by several scorers, and correlate the scores with people's.
+
+    What was scored before is not scored again: the same command goes on where it was
+    killed, and more scorers, sets or items cost only what is new. The trivial scorers
+    (length, distinct, repetition) stand beside all others.
+    """
+
+    description = (
+        'Correlate scorers with people on judged sets: a matrix with intervals'
+    )
+    usage = '--judged-path FOLDER --out FOLDER --scorers NAME … [--sets NAME …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            '--scorers',
+            nargs='+',
+            default=[],
+            metavar='SCORER',
+            help='NAME, NAME:KEY=VALUE:KEY=VALUE, or a label of the file of --config',
+        )
+        parser.add_argument(
+            '--sets',
+            nargs='+',
+            default=[],
+            metavar='SET',
+            help='names of judged sets (default: those of --config, or all there are)',
+        )
+        parser.add_argument(
+            '--config',
+            metavar='NAME|FILE',
+            help='a bench file: labelled scorers, sets, how many items (validity, …)',
+        )
+        parser.add_argument(
+            '--judged-path', metavar='FOLDER', help='the folder with the judged sets'
+        )
+        parser.add_argument(
+            '--out', metavar='FOLDER', help='where scores, tables and the page go'
+        )
+        parser.add_argument(
+            '--max-items',
+            type=read_positive,
+            metavar='N',
+            help='score at most N items of each set, whole contexts drawn by --seed',
+        )
+        parser.add_argument(
+            '--turns',
+            type=read_positive,
+            metavar='N',
+            help='turns of each judged dialogue that scorers of turns judge (all)',
+        )
+        parser.add_argument(
+            '--bootstraps',
+            type=read_positive,
+            default=BOOTSTRAPS,
+            metavar='N',
+            help=f'resamples behind each interval ({BOOTSTRAPS})',
+        )
+        parser.add_argument(
+            '--seed', type=int, default=0, help='draws the items and the resamples (0)'
+        )
+        add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
+        add_options(parser, '--trust-model-code')
+
+    def run(self) -> Bench:
+        """
+        Return the bench, write its files, and print it as a table.
+        """
+        from parlai_ext.systems.safe.trust import trust_files
+
+        machine = Machine.from_options(self.opt)
+        with trust_files(machine.trust_model_code, machine.datapath):
+            return self.bench(machine)
+
+    def bench(self, machine: Machine) -> Bench:
+        """
+        Run the bench that the options describe.
+
+        :raises UserError: also at the end, when a scorer broke down; the rest is
+            written by then.
+        """
+        from parlai_ext.bench.bench_table import bench_lines
+        from parlai_ext.bench.plan import bench_plan
+        from parlai_ext.bench.run_bench import run_bench
+        from parlai_ext.report.bench_page import write_bench_page
+
+        opt = self.opt
+        for key, what in (('judged_path', 'judged sets'), ('out', 'bench')):
+            if not opt[key]:
+                flag = f'--{key.replace("_", "-")}'
+                raise UserError(f'{flag} is needed: the folder of the {what}')
+        plan = bench_plan(
+            opt['scorers'], opt['sets'], opt['config'], opt['max_items'], opt['turns']
+        )
+        names = [choice.name for choice in plan.sets]
+        sets, missing = read_judged_sets(Path(opt['judged_path']), names)
+        out = Path(opt['out'])
+        bench, results = run_bench(
+            plan,
+            sets,
+            out,
+            missing=missing,
+            bootstraps=opt['bootstraps'],
+            seed=opt['seed'],
+            machine=machine,
+        )
+        page = write_bench_page(out, bench)
+        print('\n'.join(bench_lines(bench)))
+        print(f'page: {page}')
+        broken = [one.variant.label for one in results if one.broke]
+        if broken:
+            raise UserError(
+                f'{", ".join(broken)}: broke down; the other scorers are done, the '
+                'reasons are above'
+            )
+        return bench
+
+
+def read_judged_sets(
+    folder: Path, names: list[str]
+) -> tuple[dict[str, JudgedSet], dict[str, str]]:
+    """
+    Return the judged sets in a folder by name, and why some that were asked for are not
+    there.
+
+    :param names: the sets that are wanted; none: all that are found.
+    """
+    from parlai_ext.data.judged.cards import card_names, read_card
+
+    if not folder.is_dir():
+        raise UserError(f'--judged-path {folder}: there is no such folder')
+    sets: dict[str, JudgedSet] = {}
+    missing: dict[str, str] = {}
+    for name in names or card_names():
+        card = read_card(name)
+        files = sorted(folder.rglob(card.file))
+        if not files:
+            missing[name] = f'{card.file} is not in {folder}; it is from {card.source}'
+            continue
+        sets[name] = card.read(files[0])
+    if not sets:
+        raise UserError(f'--judged-path {folder}: no judged set in it')
+    return sets, missing if names else {}
