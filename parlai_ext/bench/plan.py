@@ -127,9 +127,9 @@ def bench_plan(
     """
     file = load_bench_file(config) if config else BenchFile()
     chosen = {choice.name: choice for choice in file.sets}
-    variants = [file.variants.get(spec) or parse_variant(spec) for spec in scorers]
+    variants = {s: file.variants.get(s) or parse_variant(s) for s in scorers}
     plan = BenchPlan(
-        tuple(dict.fromkeys(variants or file.variants.values())),
+        tuple((variants or file.variants).values()),
         tuple(chosen.get(name, SetChoice(name)) for name in sets) or file.sets,
         max_items or file.max_items,
         turns or file.turns,
