@@ -15,7 +15,7 @@ of a system over its items. Intervals draw contexts, or dialogues, anew at both 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
@@ -30,7 +30,7 @@ from parlai_ext.ranking.agreement import (
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
 OVERALL = 'overall'
-FEWEST_SYSTEMS = 3
+FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,10 @@ def set_rows(
                 is_overall=quality == judged_set.overall,
                 n=first.n,
                 dropped=len(human) - len(points) if level != 'system' else 0,
-                correlations=correlations,
+                correlations={
+                    name: replace(one, reason=None)
+                    for name, one in correlations.items()
+                },
                 reason=first.reason or _unscored_reason(scores, points),
             )
 

@@ -193,9 +193,10 @@ class _ScorerWork:
         """
         Count items that need no scoring, so that they change neither rate nor ETA.
         """
-        self.bar.initial += n_items
-        self.bar.n += n_items
-        self.bar.update(0)
+        if not self.bar.disable:
+            self.bar.initial += n_items
+            self.bar.n += n_items
+            self.bar.update(0)
 
     def _set_scores(
         self,

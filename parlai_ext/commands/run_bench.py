@@ -150,19 +150,25 @@ def read_judged_sets(
 
     :param names: the sets that are wanted; none: all that are found.
     """
-    from parlai_ext.data.judged.cards import card_names, read_card
+    from parlai_ext.data.judged.cards import find_sets, read_card
 
     if not folder.is_dir():
         raise UserError(f'--judged-path {folder}: there is no such folder')
-    sets: dict[str, JudgedSet] = {}
-    missing: dict[str, str] = {}
-    for name in names or card_names():
-        card = read_card(name)
-        files = sorted(folder.rglob(card.file))
-        if not files:
-            missing[name] = f'{card.file} is not in {folder}; it is from {card.source}'
-            continue
-        sets[name] = card.read(files[0])
+    files = find_sets(folder)
+    cards = {name: read_card(name) for name in names or files}
+    missing = {
+        name: f'{card.file} is not in {folder}; it is from {card.source}'
+        for name, card in cards.items()
+        if name not in files
+    }
+    sets = {}
+    for name, card in cards.items():
+        if name in files:
+            try:
+                sets[name] = card.read(files[name])
+            except UserError as error:
+                missing[name] = str(error)
     if not sets:
-        raise UserError(f'--judged-path {folder}: no judged set in it')
-    return sets, missing if names else {}
+        lines = '; '.join(missing.values()) or 'there is no judged set in it'
+        raise UserError(f'--judged-path {folder}: {lines}')
+    return sets, missing

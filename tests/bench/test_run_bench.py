@@ -1,0 +1,267 @@
+"""
+The bench: what is scored, kept and drawn, and which rows come of it.
+"""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from parlai_ext.bench.bench_files import read_bench, read_points
+from parlai_ext.bench.bench_table import bench_lines
+from parlai_ext.bench.drawn_items import drawn_set
+from parlai_ext.bench.plan import BenchPlan, SetChoice, Variant, bench_plan
+from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.commands.run_bench import RunBench
+from parlai_ext.core.errors import UserError
+from parlai_ext.report.bench_page import render_bench_page
+from tests.support.bench_samples import Counted, Killed, judged_set
+from tests.support.judged_samples import turn, written
+
+HERE = 'tests.support.bench_samples'
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+
+
+def variant(name='Counted', **options):
+    return Variant(name + str(options or ''), {'name': f'{HERE}:{name}', **options})
+
+
+def bench_of(folder, *variants, sets=None, plan=None, **more):
+    plan = plan or BenchPlan(variants or (variant(),))
+    more = {'bootstraps': 50, 'progress': False, **more}
+    return run_bench(plan, sets or {'small': judged_set()}, folder, **more)[0]
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen():
+    Counted.seen = []
+    Killed.seen = []
+
+
+def test_what_was_scored_is_not_scored_again(tmp_path):
+    first = bench_of(tmp_path)
+    assert len(Counted.seen) == 100
+    assert bench_of(tmp_path) == first
+    assert len(Counted.seen) == 100
+
+
+def test_more_items_cost_only_what_is_new(tmp_path):
+    for most in (30, 60):
+        plan = BenchPlan((variant(),), max_items=most)
+        bench_of(tmp_path, plan=plan)
+        assert len(Counted.seen) == most
+
+
+def test_an_option_that_is_signed_makes_other_scores(tmp_path):
+    bench_of(tmp_path)
+    bench = bench_of(tmp_path, variant(factor=-1.0))
+    assert len(Counted.seen) == 200
+    assert bench.row(bench.scorers[0].label, 'small', 'turn').value() < 0
+
+
+def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
+    Killed.lives = 64
+    with pytest.raises(KeyboardInterrupt):
+        bench_of(tmp_path, variant('Killed'))
+    [path] = (tmp_path / 'scores').glob('*.jsonl')
+    with path.open('a') as file:
+        file.write('{"checksum": "half a li')  # kill -9 in the middle of a line
+    Killed.lives = 1000
+    bench_of(tmp_path, variant('Killed'))
+    assert len(Killed.seen) == 100
+
+
+def test_kept_scores_hold_no_text(tmp_path):
+    bench_of(tmp_path)
+    text = ''.join(p.read_text() for p in (tmp_path / 'scores').glob('*.jsonl'))
+    assert 'question' not in text and 'thanks' not in text
+
+
+@pytest.mark.parametrize(
+    ('name', 'reason'),
+    [
+        ('NeedsReferences', 'references'),
+        ('NoModel', 'the model is not there'),
+        ('Defect', 'ZeroDivisionError'),
+    ],
+)
+def test_a_missing_score_is_a_reason_and_does_not_stop_the_rest(tmp_path, name, reason):
+    bench = bench_of(tmp_path, variant(name), variant())
+    row = bench.row(name, 'small', 'turn')
+    assert reason in row.reason
+    assert (row.n, row.value()) == (0, None)
+    assert bench.row('Counted', 'small', 'turn').value() is not None
+
+
+def test_an_item_without_a_reference_is_dropped_and_counted(tmp_path):
+    whole = judged_set()
+    items = [replace(i, references=('well',)) for i in whole.items[:90]]
+    some = replace(whole, items=(*items, *whole.items[90:]))
+    row = bench_of(tmp_path, variant('NeedsReferences'), sets={'small': some}).row(
+        'NeedsReferences', 'small', 'turn'
+    )
+    assert (row.n, row.dropped) == (90, 10)
+
+
+def test_rows_are_correlations_of_items_and_of_system_means(tmp_path):
+    bench = bench_of(tmp_path)
+    items = judged_set().items
+    scores = np.array([len(item.response.split()) for item in items])
+    human = np.array([item.human('Overall') for item in items])
+    systems = np.array([item.system for item in items])
+    means = [
+        [side[systems == name].mean() for name in 'abcde'] for side in (scores, human)
+    ]
+    names = {
+        'pearson': stats.pearsonr,
+        'spearman': stats.spearmanr,
+        'kendall': stats.kendalltau,
+    }
+    for name, function in names.items():
+        turns, of_systems = (
+            bench.row('Counted', 'small', level).value(name)
+            for level in ('turn', 'system')
+        )
+        assert turns == pytest.approx(function(scores, human)[0])
+        assert of_systems == pytest.approx(function(*means)[0])
+
+
+def test_the_main_score_meets_every_quality(tmp_path):
+    rows = bench_of(tmp_path).main_rows('Counted', 'small', 'turn')
+    assert [row.quality for row in rows] == ['Overall', 'Relevant']
+
+
+def test_trivial_scorers_stand_beside(tmp_path):
+    bench = bench_of(tmp_path)
+    trivial = [scorer.label for scorer in bench.scorers if scorer.is_trivial]
+    assert trivial == ['length', 'distinct', 'repetition']
+    # the number of words is what `Counted` counts
+    length, counted = (
+        bench.row(label, 'small', 'turn').value() for label in ('length', 'Counted')
+    )
+    assert length == counted
+
+
+def test_items_of_a_context_are_drawn_together():
+    drawn = drawn_set(judged_set(), 33, seed=1)
+    contexts = [item.context for item in drawn.items]
+    assert len(contexts) == 30
+    assert all(contexts.count(context) == 5 for context in contexts)
+
+
+def test_a_larger_draw_holds_a_smaller_one():
+    small, large = (drawn_set(judged_set(), n, seed=2).items for n in (30, 50))
+    assert set(i.id for i in small) < set(i.id for i in large)
+
+
+def test_systems_with_their_own_contexts_get_equal_shares():
+    items = [
+        replace(item, context=(item.id,))
+        for item in judged_set(systems=tuple('ab')).items
+    ]
+    drawn = drawn_set(replace(judged_set(), items=tuple(items)), 10, seed=0)
+    assert sorted(item.system for item in drawn.items) == [*'aaaaabbbbb']
+
+
+def test_a_subset_says_of_how_many(tmp_path):
+    plan = BenchPlan((variant(),), (SetChoice('small', 20),))
+    lines = '\n'.join(bench_lines(bench_of(tmp_path, plan=plan)))
+    assert '20 of 100 turns' in lines
+    assert 'seed 0' in lines
+
+
+def test_the_files_hold_the_whole_bench(tmp_path):
+    bench = bench_of(tmp_path, variant('NoModel'), variant())
+    assert read_bench(tmp_path) == bench
+    points = read_points(tmp_path, 'small')
+    assert points.scores['Counted'][:2] == [1, 6]
+    assert points.annotators['Overall'][1] == [2.5, 2.5]
+
+
+def test_values_may_hold_commas_and_colons():
+    spec = 'likelihood:judge_model_file=hf:org/lm,hf_dtype=bfloat16:less=no_context'
+    [one] = bench_plan([spec], []).variants
+    assert one.section == {
+        'name': 'likelihood',
+        'judge_model_file': 'hf:org/lm,hf_dtype=bfloat16',
+        'less': 'no_context',
+    }
+
+
+@pytest.mark.parametrize(
+    ('spec', 'hint'),
+    [
+        ('likelihod', "did you mean 'likelihood'"),
+        ('likelihood:les=nothing', "did you mean 'less'"),
+        ('likelihood:less=something', 'less=something'),
+    ],
+)
+def test_a_wrong_scorer_is_named(spec, hint):
+    with pytest.raises(UserError, match=re.escape(hint)):
+        bench_plan([spec], [])
+
+
+def test_a_bench_file_names_its_mistakes(tmp_path):
+    path = tmp_path / 'mine.yaml'
+    path.write_text('scorers:\n  a:\n    name: likelihood\n    les: nothing\n')
+    with pytest.raises(UserError, match=r'mine\.yaml:4: scorers\.a\.les'):
+        bench_plan([], [], str(path))
+
+
+def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):
+    from parlai_ext.scoring.fed import Fed
+
+    asked = []
+    score = Fed.score
+    monkeypatch.setattr(
+        Fed, 'score', lambda self, items: asked.append(len(items)) or score(self, items)
+    )
+    sets = {'small': judged_set(n_contexts=2)}
+    section = {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'}
+    polarities = ('negative', 'positive', 'both')
+    three = [Variant(p, {**section, 'polarity': p}) for p in polarities]
+    together = bench_of(tmp_path / 'together', *three, sets=sets)
+    assert sum(asked) == 10
+    for one in three:
+        alone = bench_of(tmp_path / one.label, one, sets=sets)
+        assert alone.scorers[0].signature == next(
+            s.signature for s in together.scorers if s.label == one.label
+        )
+        scores = [
+            read_points(tmp_path / folder, 'small').scores[one.label]
+            for folder in ('together', one.label)
+        ]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+def test_the_page_escapes_and_needs_no_network(tmp_path):
+    bench = bench_of(tmp_path, replace(variant(), label='<script>alert(1)</script>'))
+    page = render_bench_page(bench)
+    assert '<script>alert' not in page
+    assert "default-src 'none'" in page and 'http' not in page.split('</style>')[1]
+
+
+def test_the_command_prints_and_writes(tmp_path, capsys):
+    turns = [
+        turn(f'User: question {k}', 'System: ' + 'well ' * (k % 5 + 1), Overall=[k % 5])
+        for k in range(12)
+    ]
+    written(tmp_path, *turns)
+    RunBench.main(
+        *('--scorers', 'length', '--judged-path', str(tmp_path)),
+        *('--out', str(tmp_path / 'out'), '--bootstraps', '50'),
+    )
+    assert re.search(r'length +1\.00 ', capsys.readouterr().out)
+    names = {path.name for path in (tmp_path / 'out').iterdir()}
+    assert {'agreement.csv', 'bench.json', 'bench.html'} <= names
+
+
+def test_a_set_that_is_not_there_is_said(tmp_path):
+    written(tmp_path, turn('User: hi', 'System: hi', Overall=[1]))
+    with pytest.raises(UserError, match=r'usr-persona|persona-usr_eval\.json'):
+        RunBench.main(
+            *('--scorers', 'length', '--sets', 'usr_persona', '--out', 'unused'),
+            *('--judged-path', str(tmp_path)),
+        )

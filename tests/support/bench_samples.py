@@ -1,0 +1,115 @@
+"""
+Small judged sets and scorers for the bench, without models.
+"""
+
+from dataclasses import dataclass
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option
+from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
+from parlai_ext.scoring.base import ItemScore, Scorer
+
+WORDS = ('yes', 'no', 'well', 'fine', 'sure', 'thanks', 'maybe', 'never')
+
+
+def judged_set(name='small', n_contexts=20, systems=('a', 'b', 'c', 'd', 'e'), **more):
+    """
+    Return a set in which every system answers every context; people like system ``e``
+    best, and long answers.
+    """
+    items = []
+    for c in range(n_contexts):
+        for s, system in enumerate(systems):
+            length = 1 + (3 * c + 5 * s) % 7
+            words = [WORDS[(c + s + k) % len(WORDS)] for k in range(length)]
+            values = (s + length / 4, s + length / 4 + (c % 3))
+            given = tuple(Annotation(str(k), v) for k, v in enumerate(values))
+            quality = {'Overall': given, 'Relevant': given[:1]}
+            context = (f'question {c}',)
+            response = ' '.join(words)
+            items.append(JudgedItem(f'{c}{system}', context, response, system, quality))
+    about = {'title': name, 'source': 'here', 'licence': 'MIT', 'level': 'turn'}
+    more = {'unit': 'context', 'overall': 'Overall', **more}
+    return JudgedSet(name, **about, items=tuple(items), **more)
+
+
+@dataclass(frozen=True)
+class CountedOptions:
+    """
+    A factor that changes the signature.
+    """
+
+    factor: float = option(1.0, help='of the score')
+
+
+class Counted(Scorer):
+    """
+    The number of words; the class counts what it was asked to score.
+    """
+
+    name = 'counted'
+    dimensions = ('Overall',)
+    options_class = CountedOptions
+    seen: list = []
+
+    def score(self, items):
+        """
+        Return the number of words of each response.
+        """
+        type(self).seen += items
+        factor = self.options.factor
+        return [ItemScore({'Overall': factor * len(i.response.split())}) for i in items]
+
+
+class Killed(Counted):
+    """
+    The same until it is killed, after some items.
+    """
+
+    name = 'counted'
+    lives = 0
+
+    def score(self, items):
+        """
+        Score the items while there are lives.
+        """
+        if len(self.seen) >= self.lives:
+            raise KeyboardInterrupt
+        return super().score(items)
+
+
+class NeedsReferences(Counted):
+    """
+    The same for items with references.
+    """
+
+    name = 'needy'
+    needs = ('references',)
+
+
+class NoModel(Counted):
+    """
+    A scorer whose model is not there.
+    """
+
+    name = 'modelless'
+
+    def load_models(self):
+        """
+        Find no model.
+        """
+        raise UserError('the model is not there')
+
+
+class Defect(Counted):
+    """
+    A scorer with a mistake in its code.
+    """
+
+    name = 'defect'
+
+    def score(self, items):
+        """
+        Divide by zero.
+        """
+        return [ItemScore({'Overall': 1 / 0})]
