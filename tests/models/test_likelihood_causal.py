@@ -13,6 +13,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.core.watch import Watch
 from parlai_ext.models.likelihood.causal import Causal, reserved_positions
+from parlai_ext.models.likelihood.prefix_packs import TreeCosts
 from tests.support.causal_models import (
     GPT2,
     KINDS,
@@ -47,6 +48,14 @@ def kind(request):
     return request.param, make(request.param, {**KINDS, **SINGLE}[request.param])
 
 
+def in_passes(judge, pass_cost):
+    """
+    Return the judge, which reads its trees in passes of about √``pass_cost`` tokens.
+    """
+    judge._costs = lambda tokens: TreeCosts(6 * judge.width, tokens, pass_cost)
+    return judge
+
+
 def flat(answers):
     """
     Return all numbers of some answers in a row.
@@ -66,6 +75,36 @@ def test_every_class_equals_a_loop_one_by_one(kind):
         ):
             expected = one_by_one(model, question.context, row)
             assert found == pytest.approx(expected, rel=0, abs=tolerance)
+
+
+def test_every_class_equals_a_loop_when_it_reads_in_passes(kind):
+    name, model = kind
+    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
+    judge = in_passes(Causal(model, None, ''), 100)
+    widths = record_widths(judge)
+    answers = judge.answer(asked)
+    # 35 tokens of the longest context and 10 of the follow-ups after each turn
+    assert sum(widths) == 35 + 5 * 10 and len(widths) > 5
+    tolerance = 1e-5 if name in SINGLE else 1e-9
+    for question, answer in zip(asked, answers, strict=True):
+        for row, found in zip(
+            question.continuations, answer.continuations, strict=True
+        ):
+            expected = one_by_one(model, question.context, row)
+            assert found == pytest.approx(expected, rel=0, abs=tolerance)
+
+
+def record_widths(judge):
+    """
+    Return a list that will hold the tokens of each pass through the judge's model.
+    """
+    judge.head.plain  # noqa: B018  its probe is a pass of its own
+    widths = []
+    judge.model.register_forward_pre_hook(
+        lambda _, __, given: widths.append(given['input_ids'].numel()),
+        with_kwargs=True,
+    )
+    return widths
 
 
 def test_the_mean_of_a_string_is_hugging_faces_loss(kind):
@@ -103,9 +142,15 @@ def test_contexts_on_request_equal_one_by_one(model, judge, asked):
 
 
 @settings(max_examples=60, deadline=None)
-@given(asked=some_questions, tokens=st.integers(1, 80))
-def test_company_order_and_padding_change_nothing(model, judge, asked, tokens):
-    small = Causal(model, None, '', tokens=tokens)
+@given(
+    asked=some_questions,
+    tokens=st.integers(1, 80),
+    pass_cost=st.sampled_from([None, 30, 300]),
+)
+def test_company_order_padding_and_passes_change_nothing(
+    model, judge, asked, tokens, pass_cost
+):
+    small = in_passes(Causal(model, None, '', tokens=tokens), pass_cost)
     found = small.answer((asked * 2)[::-1], with_context=True)[::-1]
     alone = [judge.answer([one], with_context=True)[0] for one in asked]
     assert flat(found) == pytest.approx(flat(alone * 2), rel=0, abs=1e-12)
@@ -146,6 +191,25 @@ def test_eager_attention_is_the_same():
         for a in ('sdpa', 'eager')
     )  # fmt: skip
     assert one == pytest.approx(other, rel=0, abs=1e-5)
+
+
+# eager attention takes its softmax in float32
+@pytest.mark.parametrize(('attention', 'tolerance'), [('sdpa', 1e-9), ('eager', 1e-5)])
+def test_a_pass_of_one_token_is_the_same(attention, tolerance):
+    model = make('Mistral', KINDS['Mistral'], attn_implementation=attention)
+    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
+    expected = flat(Causal(model, None, '').answer(asked, with_context=True))
+    token_by_token = in_passes(Causal(model, None, ''), 1).answer(asked, True)
+    assert flat(token_by_token) == pytest.approx(expected, rel=0, abs=tolerance)
+
+
+def test_a_cut_context_is_the_same_in_passes(model):
+    asked = [Question(tuple(range(3, 3 + n)), FOLLOWUPS) for n in (30, 40, 50)]
+    whole, parts = (Causal(model, None, '', positions=40) for _ in range(2))
+    expected, found = whole.answer(asked), in_passes(parts, 60).answer(asked)
+    assert [a.num_truncated for a in found] == [a.num_truncated for a in expected]
+    assert found[-1].num_truncated > 0
+    assert flat(found) == pytest.approx(flat(expected), rel=0, abs=1e-12)
 
 
 def test_logits_in_slices_are_the_same(judge, monkeypatch):

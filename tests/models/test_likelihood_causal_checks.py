@@ -9,6 +9,7 @@ import torch
 from transformers import Phi3Config
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.causal_checks import (
     check_causal,
@@ -16,6 +17,7 @@ from parlai_ext.models.likelihood.causal_checks import (
     plain_logprobs,
     tree_difference,
 )
+from parlai_ext.models.likelihood.prefix_tree import TreeSize
 from tests.support.causal_models import (
     GPT2,
     KINDS,
@@ -49,6 +51,35 @@ def test_a_model_that_ignores_what_makes_a_tree_is_found_out(ignored):
     model.forward = lambda **given: forward(**{**given, ignored: None})
     with pytest.raises(UserError, match='in another way than plain text'):
         check_causal(Causal(model, None, ''))
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_every_class_that_reads_trees_reads_them_in_passes(kind):
+    judge = check_causal(Causal(make(kind, KINDS[kind]), None, ''))
+    assert judge.takes_cache
+
+
+@pytest.mark.parametrize('broken', ['ignored', 'refused'])
+def test_a_model_without_a_cache_reads_every_tree_in_one_pass(broken):
+    model = make('Llama', SIZES)
+    forward = model.forward
+
+    def without_cache(past_key_values=None, use_cache=False, **given):
+        if past_key_values is not None and broken == 'refused':
+            raise TypeError('past_key_values')
+        return forward(**given, use_cache=False)
+
+    model.forward = without_cache
+    judge = check_causal(Causal(model, None, ''))
+    assert not judge.takes_cache
+    # 400 tokens: with a cache they would be several passes
+    asked = Question(
+        tuple(range(3, 53)) * 4, tuple((i, *range(3, 9)) for i in range(9, 42))
+    )
+    assert Causal(model, None, '')._costs(10**4).num_passes(TreeSize(400, 0)) > 1
+    expected = one_by_one(model, asked.context, asked.continuations[0])
+    [answer] = judge.answer([asked])
+    assert answer.continuations[0] == pytest.approx(expected, rel=0, abs=1e-9)
 
 
 def test_a_model_that_changes_its_logits_unseen_is_found_out():

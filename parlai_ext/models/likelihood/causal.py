@@ -2,14 +2,17 @@
 Token log-probabilities of many continuations of many contexts, for causal models.
 
 All continuations of a context, and the later turns of its dialogue, are one tree of
-tokens and one row of a forward pass: a mask lets each token see what is before it on
-its own branch, and positions count along the branch. Each distinct prefix is computed
-once.
+tokens: a mask lets each token see what is before it on its own branch, and positions
+count along the branch. Each distinct prefix is computed once. A small tree is one row
+of a forward pass. A large one is read in several passes, which keep the keys and values
+that the next one needs, so that the time for a dialogue grows with its length and not
+with the square of it.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ from itertools import islice
 from typing import Any
 
 import torch
+from transformers import DynamicCache
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question, content_id
@@ -36,7 +40,7 @@ from parlai_ext.models.likelihood.prefix_packs import (
     pack_parts,
     pack_questions,
 )
-from parlai_ext.models.likelihood.prefix_tree import Preorder, tree_mask
+from parlai_ext.models.likelihood.prefix_tree import Preorder, TreePass, tree_mask
 from parlai_ext.models.likelihood.vectorizer import (
     Vectorizer,
     context_ids,
@@ -48,6 +52,8 @@ Rows = Logprobs  # by question and continuation
 TOKENS = 4096
 REPLY = 128  # positions kept free for a continuation, as an agent does for a reply
 ENOUGH = 1024  # tokens that keep a device busy
+# the tokens that take as long as a pass takes by itself: it reads every weight once
+CPU_PASS = 24
 
 
 class Causal:
@@ -67,6 +73,7 @@ class Causal:
     :param positions: the most tokens of context and continuation.
     :param tokens: the most tokens of a forward pass, padding counted.
     :ivar watch: is told of finished work, and keeps it.
+    :ivar takes_cache: false for a model that has to read every tree in one pass.
     """
 
     def __init__(
@@ -86,6 +93,7 @@ class Causal:
         self.positions = positions
         self.budget = Budget(tokens)
         self.watch = NO_WATCH
+        self.takes_cache = True
         self._call, self._n_packs = '', 0  # the call under way
         self.masks = TreeMasks.from_model(model)
         self.head = OutputLayer(model)
@@ -168,17 +176,26 @@ class Causal:
         return TokenQuestion(context, replies, cut)
 
     def _costs(self, tokens: int) -> TreeCosts:
-        return TreeCosts(6 * self.width, tokens)
+        """
+        Return what trees of at most so many tokens cost.
+        """
+        token_cost = 6 * self.width
+        pass_tokens = CPU_PASS if self.device.type == 'cpu' else ENOUGH
+        pass_cost = pass_tokens * token_cost if self.takes_cache else None
+        return TreeCosts(token_cost, tokens, pass_cost)
 
     def _run_group(self, packs: Sequence[Pack]) -> list[Rows]:
         """
-        Return the log-probabilities of these trees. A single tree that is too large for
-        the memory is divided.
+        Return the log-probabilities of these trees. A tree that is read in several
+        passes goes by itself. A single tree that is too large for the memory is
+        divided.
         """
         if len(packs) > 1:
-            return [
-                rows for some in group_by_width(packs) for rows in self._forward(some)
-            ]
+            costs = self._costs(self.budget.tokens)
+            large = [pack for pack in packs if costs.num_passes(pack.tree.size) > 1]
+            small = [pack for pack in packs if costs.num_passes(pack.tree.size) == 1]
+            groups = [*([pack] for pack in large), *group_by_width(small)]
+            return [rows for some in groups for rows in self._forward(some)]
         tree, parts = packs[0].tree, packs[0].parts
         try:
             if len(tree) <= self.budget.tokens:
@@ -198,39 +215,118 @@ class Causal:
 
     def _forward(self, packs: Sequence[Pack]) -> list[Rows]:
         """
-        Return the log-probabilities of these trees from one forward pass, or those that
-        were kept of it.
+        Return the log-probabilities of these trees, which go through the model
+        together, or those that were kept of them.
         """
         name = content_id(self._call, [sorted(pack.rows) for pack in packs])
-        rows = kept_logprobs(self.watch, name, lambda: self._compute(packs))
+        size = packs[0].tree.size
+        costs = self._costs(self.budget.tokens)
+        n_passes = costs.num_passes(size) if len(packs) == 1 else 1
+        rows = kept_logprobs(self.watch, name, lambda: self._compute(packs, n_passes))
         self.watch.tell(len(packs), self._n_packs)
         return rows
 
-    def _compute(self, packs: Sequence[Pack]) -> list[Rows]:
+    def _compute(self, packs: Sequence[Pack], n_passes: int = 1) -> list[Rows]:
         """
-        Return the log-probabilities of these trees from one forward pass.
+        Return the log-probabilities of these trees.
+
+        :param n_passes: in how many passes a single tree is read.
         """
         orders = [pack.tree.preorder() for pack in packs]
         width = max(len(pack.tree) for pack in packs)
-        ids, depths, ends = (
+        nodes = tuple(
             torch.tensor(rows, device=self.device)
             for rows in zip(*(_padded(order, width) for order in orders), strict=True)
         )
-        inputs = {
-            'input_ids': ids,
-            'attention_mask': self.masks.for_trees(ends, depths),
-            'position_ids': depths,
-            'use_cache': False,
-        }
-        rows, tokens = [], []
-        for i, (pack, order) in enumerate(zip(packs, orders, strict=True)):
-            rows += [i * width + order.places[node] for node, _ in pack.edges]
-            tokens += [token for _, token in pack.edges]
-        logprobs = iter(self.head.logprobs(inputs, rows, tokens))
+        wanted = [
+            WantedToken(row, order.places[node], token)
+            for row, (pack, order) in enumerate(zip(packs, orders, strict=True))
+            for node, token in pack.edges
+        ]
+        passes = [TreePass(0, width, [])]
+        if n_passes > 1:
+            passes = orders[0].passes(n_passes)
+        logprobs = iter(self._read(nodes, wanted, passes))
         return [
             sequence_logprobs(pack, list(islice(logprobs, len(pack.edges))))
             for pack in packs
         ]
+
+    def _read(
+        self,
+        nodes: tuple[torch.Tensor, ...],
+        wanted: Sequence[WantedToken],
+        passes: Sequence[TreePass],
+    ) -> list[float]:
+        """
+        Return the wanted log-probabilities of a batch of trees.
+
+        :param nodes: (batch, nodes) tokens, depths and ends of the trees.
+        """
+        ids, depths, ends = nodes
+        cache = PathCache() if len(passes) > 1 else None
+        logprobs = [math.nan] * len(wanted)
+        for part in passes:
+            inputs = {
+                'input_ids': ids[:, part.first : part.last],
+                'attention_mask': self.masks.for_pass(ends, depths, part),
+                'position_ids': depths[:, part.first : part.last],
+                'use_cache': cache is not None,
+            }
+            if cache is not None:
+                inputs['past_key_values'] = cache.before(part)
+            width = part.last - part.first
+            asked = [
+                i for i, one in enumerate(wanted) if part.first <= one.place < part.last
+            ]
+            part_logprobs = self.head.logprobs(
+                inputs,
+                [wanted[i].row * width + wanted[i].place - part.first for i in asked],
+                [wanted[i].token for i in asked],
+            )
+            for i, logprob in zip(asked, part_logprobs, strict=True):
+                logprobs[i] = logprob
+        return logprobs
+
+
+@dataclass(frozen=True)
+class WantedToken:
+    """
+    The log-probability of ``token`` at a node of a batch of trees: the tree's row and
+    the node's place in it.
+    """
+
+    row: int
+    place: int
+    token: int
+
+
+class PathCache:
+    """
+    The keys and values of the nodes of a tree that the next pass needs.
+    """
+
+    def __init__(self) -> None:
+        self.cache = DynamicCache()
+        self.nodes: list[int] = []  # the nodes in the cache after the last pass
+
+    def before(self, part: TreePass) -> DynamicCache:
+        """
+        Return the cache with the keys and values of a pass's ancestors and no others.
+
+        They are there: each is a node of the last pass or an ancestor of its first.
+        """
+        if self.nodes != part.ancestors:
+            index_of_node = {node: i for i, node in enumerate(self.nodes)}
+            indices = torch.tensor(
+                [index_of_node[node] for node in part.ancestors], dtype=torch.long
+            )
+            for layer in self.cache.layers:
+                indices = indices.to(layer.keys.device)
+                layer.keys = layer.keys.index_select(-2, indices)
+                layer.values = layer.values.index_select(-2, indices)
+        self.nodes = part.visible
+        return self.cache
 
 
 def group_by_width(packs: Sequence[Pack]) -> list[list[Pack]]:
@@ -319,13 +415,13 @@ class TreeMasks:
         additive = None if attention == 'sdpa' else model.dtype
         return cls(tuple(kinds), window, additive)
 
-    def for_trees(self, ends: torch.Tensor, depths: torch.Tensor) -> Any:
+    def for_pass(self, ends: torch.Tensor, depths: torch.Tensor, part: TreePass) -> Any:
         """
-        Return the mask of a batch of trees, or one for each kind of layer.
+        Return the mask of a pass over a batch of trees, or one for each kind of layer.
         """
         masks = {
             kind: self._cast(
-                tree_mask(ends, depths, self.window if kind == SLIDING else None)
+                tree_mask(ends, depths, part, self.window if kind == SLIDING else None)
             )
             for kind in self.kinds
         }
@@ -385,10 +481,10 @@ class OutputLayer:
 
         :param inputs: the keyword arguments of the model.
         """
-        asked = sorted(set(rows))
+        asked = sorted(set(rows)) or [0]  # a pass that is asked nothing is read, too
         place_of_row = {row: i for i, row in enumerate(asked)}
-        at = torch.tensor([place_of_row[row] for row in rows])
-        ids = torch.tensor(tokens)
+        at = torch.tensor([place_of_row[row] for row in rows], dtype=torch.long)
+        ids = torch.tensor(tokens, dtype=torch.long)
         with torch.inference_mode():
             if not self.plain:  # the model changes its logits after the layer
                 with _only_rows(self.layer, asked):

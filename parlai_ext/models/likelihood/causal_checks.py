@@ -26,12 +26,14 @@ TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-3}
 HALF = 0.1
 # the tree is longer than the local attention of models that take no mask for it
 BRANCHES, DEPTH = 24, 14
+CACHE_BRANCHES, CACHE_PASSES = 5, 3
 
 
 def check_causal(judge: Causal) -> Causal:
     """
     Return the judge if its model gives the same log-probabilities for a random tree as
-    for plain text.
+    for plain text. If it does not when it reads the tree in several passes, the judge
+    is told to read every tree in one.
 
     :raises UserError: if it does not.
     """
@@ -52,13 +54,31 @@ def check_causal(judge: Causal) -> Causal:
             f'(log-probabilities differ by {difference:.2g}); use a model whose '
             'attention follows the mask that it is given'
         )
+    judge.takes_cache = reads_in_passes(judge)
     return judge
 
 
-def tree_difference(judge: Causal) -> float:
+def reads_in_passes(judge: Causal) -> bool:
+    """
+    True if the model reads a tree in several passes, with a cache, as plain text.
+    """
+    try:
+        difference = tree_difference(judge, CACHE_BRANCHES, CACHE_PASSES)
+    except Exception as e:
+        if is_out_of_memory(e):
+            raise
+        return False
+    return difference <= TOLERANCE.get(judge.model.dtype, HALF)
+
+
+def tree_difference(
+    judge: Causal, n_branches: int = BRANCHES, n_passes: int = 1
+) -> float:
     """
     Return by how much log-probabilities from a tree and from plain passes differ, on
     average over some tokens.
+
+    :param n_passes: in how many passes the tree is read.
     """
     rng = random.Random(0)
     size = judge.model.get_input_embeddings().weight.shape[0]
@@ -67,13 +87,13 @@ def tree_difference(judge: Causal) -> float:
         return tuple(rng.randrange(size) for _ in range(n))
 
     shared = some(2)
-    branches = tuple(sorted(shared + some(DEPTH - 2) for _ in range(BRANCHES)))
+    branches = tuple(sorted(shared + some(DEPTH - 2) for _ in range(n_branches)))
     asked = TokenQuestion(some(6), branches)
     [pack] = pack_questions([asked], TreeCosts(10**9, 10**9), with_context=False)
-    [answers] = judge._forward([pack])
+    [answers] = judge._compute([pack], n_passes)
     differences = [
         abs(ours - plain)
-        for k in (0, 1, BRANCHES - 1)
+        for k in (0, 1, n_branches - 1)
         for ours, plain in zip(
             answers[0, k],
             plain_logprobs(judge, asked.context, branches[k]),

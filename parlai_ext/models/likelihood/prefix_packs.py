@@ -1,10 +1,11 @@
 """
-Packs questions into trees of tokens; each tree is one row of a forward pass.
+Packs questions into trees of tokens.
 
 Questions whose contexts are prefixes of one another, as those of a dialogue's turns
-are, share a tree where that saves more than it costs: in a tree every token is
-multiplied with every other, also with those that it does not see. For the same reason
-very many continuations are cheaper in several trees, each with the context in it.
+are, share a tree where that saves more than it costs: in a forward pass every token is
+multiplied with every other, also with those that it does not see. So a large tree is
+read in several passes, and very many continuations of a short context are cheaper in
+several trees, each with the context in it. `TreeCosts` decides.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from parlai_ext.models.likelihood.prefix_tree import PrefixTree
+from parlai_ext.models.likelihood.prefix_tree import PrefixTree, TreeSize
 from parlai_ext.models.likelihood.prefixes import common_length
 
 CONTEXT = -1  # in place of a continuation's index
@@ -50,29 +51,57 @@ class TreeCosts:
     """
     The cost of a tree; the unit is the cost of one token attending to one other.
 
-    :param token_cost: the cost of a token by itself. In a transformer of width d a
-        layer multiplies a token with about 12 d² weights, and with 2 d numbers for each
-        other token: 6 d.
+    A pass reads some nodes of a tree; the keys and values of their ancestors come from
+    a cache. A tree of n nodes of mean depth a that is read in k passes costs
+
+        n w + n (n / k) + n a (k - 1) / k + (k - 1) p
+
+    Each of the n nodes costs w by itself. It is multiplied with each of the n / k nodes
+    of its pass, seen or not, and with the ancestors of the pass's first node: none in
+    the first pass, about a in each of the others. A pass more costs p. The sum is
+    least where k² = n (n - a) / p, so that a pass has about √p nodes and the cost of
+    a node grows with its depth only, not with the size of the tree.
+
+    :param token_cost: w. In a transformer of width d a layer multiplies a token with
+        about 12 d² weights, and with 2 d numbers for each other token: 6 d.
     :param max_nodes: the most nodes of a tree with more than one sequence.
+    :param pass_cost: p, the cost of a pass more; `None` if the model has to read every
+        tree in one pass.
     """
 
     token_cost: int
     max_nodes: int
+    pass_cost: int | None = None
 
-    def tree_cost(self, n_nodes: int) -> int:
+    def num_passes(self, size: TreeSize) -> int:
         """
-        Return the cost of a tree with this number of nodes, which are one token each.
+        Return in how many passes a tree of this size costs least.
         """
-        return n_nodes * (self.token_cost + n_nodes)
+        if self.pass_cost is None:
+            return 1
+        unseen = size.n_nodes**2 - size.total_depth
+        return max(1, round(math.sqrt(unseen / self.pass_cost)))
+
+    def tree_cost(self, size: TreeSize) -> float:
+        """
+        Return the cost of a tree of this size.
+        """
+        n, depth, passes = size.n_nodes, size.total_depth, self.num_passes(size)
+        attention = depth + (n**2 - depth) / passes
+        return n * self.token_cost + attention + (passes - 1) * (self.pass_cost or 0)
 
     def best_size(self, context_length: int) -> int:
         """
         Return how many nodes a tree should have after a context of this length.
 
-        (c + n)(w + c + n) / n, the cost of a node, is least where n² = c (w + c); c is
-        the length of the context, n the number of nodes, w the cost of a token.
+        Where a pass more costs less than the context read once more, as many as fit.
+        Else (c + n)(w + c + n) / n, the cost of a node, is least where n² = c (w + c);
+        c is the length of the context, n the number of nodes, w the cost of a token.
         """
-        best = math.isqrt(context_length * (self.token_cost + context_length))
+        context_cost = context_length * (self.token_cost + context_length)
+        if self.pass_cost is not None and self.pass_cost < context_cost:
+            return max(1, self.max_nodes - context_length)
+        best = math.isqrt(context_cost)
         return max(1, min(best, self.max_nodes - context_length))
 
 
@@ -165,9 +194,9 @@ def _is_cheaper_joined(pack: Pack, other: Pack, costs: TreeCosts) -> bool:
     """
     if pack.tree.tokens[:1] != other.tree.tokens[:1]:
         return False
-    size, other_size = len(pack.tree), len(other.tree)
-    both = size + other_size - pack.tree.count_shared(other.tree)
-    fits = both <= max(costs.max_nodes, size)
+    size, other_size = pack.tree.size, other.tree.size
+    both = size + other_size - pack.tree.shared_size(other.tree)
+    fits = both.n_nodes <= max(costs.max_nodes, size.n_nodes)
     apart = costs.tree_cost(size) + costs.tree_cost(other_size)
     return fits and costs.tree_cost(both) <= apart
 

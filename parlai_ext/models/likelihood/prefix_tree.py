@@ -2,17 +2,41 @@
 A tree of token sequences, in which each distinct prefix is there once.
 
 In preorder the descendants of a node follow it without a gap, so that two numbers of a
-node, its index and the end of its descendants, give the attention mask.
+node, its index and the end of its descendants, give the attention mask. For the same
+reason a tree can be cut between any two nodes: all that the nodes after the cut see
+before it are the ancestors of the first of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
 ROOT = -1
+
+
+@dataclass(frozen=True)
+class TreeSize:
+    """
+    The number of nodes of a tree, and the sum of their depths: how many ancestors each
+    of them has.
+    """
+
+    n_nodes: int = 0
+    total_depth: int = 0
+
+    def __add__(self, other: TreeSize) -> TreeSize:
+        return TreeSize(
+            self.n_nodes + other.n_nodes, self.total_depth + other.total_depth
+        )
+
+    def __sub__(self, other: TreeSize) -> TreeSize:
+        return TreeSize(
+            self.n_nodes - other.n_nodes, self.total_depth - other.total_depth
+        )
 
 
 class PrefixTree:
@@ -24,10 +48,18 @@ class PrefixTree:
         self.tokens: list[int] = []
         self.depths: list[int] = []
         self.parents: list[int] = []
+        self._total_depth = 0
         self._children: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def size(self) -> TreeSize:
+        """
+        The number of nodes and the sum of their depths.
+        """
+        return TreeSize(len(self.tokens), self._total_depth)
 
     def add(self, ids: Sequence[int], node: int = ROOT) -> list[int]:
         """
@@ -42,13 +74,14 @@ class PrefixTree:
                 self.tokens.append(token)
                 self.parents.append(parent)
                 self.depths.append(depth)
+                self._total_depth += depth
             nodes.append(node)
             depth += 1
         return nodes
 
-    def count_shared(self, other: PrefixTree) -> int:
+    def shared_size(self, other: PrefixTree) -> TreeSize:
         """
-        Return how many nodes of another tree are in this one too.
+        Return the size of what this tree and another have in common.
         """
         here: dict[int, int] = {ROOT: ROOT}
         for node, (parent, token) in enumerate(
@@ -56,7 +89,8 @@ class PrefixTree:
         ):
             if parent in here and (here[parent], token) in self._children:
                 here[node] = self._children[here[parent], token]
-        return len(here) - 1
+        depths = [other.depths[node] for node in here if node != ROOT]
+        return TreeSize(len(depths), sum(depths))
 
     def preorder(self) -> Preorder:
         """
@@ -100,20 +134,55 @@ class Preorder:
     ends: list[int]
     places: list[int]
 
+    def passes(self, n_passes: int) -> list[TreePass]:
+        """
+        Return the tree in passes of about equal size.
+        """
+        n = len(self.tokens)
+        bounds = [n * i // n_passes for i in range(n_passes + 1)]
+        return [
+            TreePass(first, last, [i for i in range(first) if self.ends[i] > first])
+            for first, last in pairwise(bounds)
+        ]
+
+
+@dataclass(frozen=True)
+class TreePass:
+    """
+    The nodes of a tree from ``first`` to before ``last``, which are read in one pass,
+    and those before them that they see: the ancestors of the first.
+    """
+
+    first: int
+    last: int
+    ancestors: list[int]
+
+    @property
+    def visible(self) -> list[int]:
+        """
+        The nodes whose keys and values are there during this pass, in order.
+        """
+        return [*self.ancestors, *range(self.first, self.last)]
+
 
 def tree_mask(
-    ends: torch.Tensor, depths: torch.Tensor, window: int | None = None
+    ends: torch.Tensor,
+    depths: torch.Tensor,
+    part: TreePass,
+    window: int | None = None,
 ) -> torch.Tensor:
     """
-    Return the mask (batch, 1, nodes, nodes): a node sees its ancestors and itself.
+    Return the mask of a pass (batch, 1, nodes of the pass, visible nodes): a node sees
+    its ancestors and itself.
 
     :param ends: (batch, nodes), the index after a node's last descendant; no other node
         sees padding.
     :param window: a node sees no further back than this many tokens, itself included.
     """
-    place = torch.arange(ends.shape[1], device=ends.device)
-    later = place[:, None] >= place[None, :]
-    seen = later & (place[None, :, None] < ends[:, None, :])
+    reading = torch.arange(part.first, part.last, device=ends.device)
+    visible = torch.tensor(part.visible, device=ends.device)
+    later = reading[:, None] >= visible[None, :]
+    seen = later & (reading[None, :, None] < ends[:, None, visible])
     if window is not None:
-        seen &= depths[:, :, None] - depths[:, None, :] < window
+        seen &= depths[:, reading, None] - depths[:, None, visible] < window
     return seen.unsqueeze(1)
