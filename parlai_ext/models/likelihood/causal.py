@@ -321,7 +321,8 @@ class PathCache:
             indices = torch.tensor(
                 [index_of_node[node] for node in part.ancestors], dtype=torch.long
             )
-            for layer in self.cache.layers:
+            layers: Sequence[Any] = self.cache.layers
+            for layer in layers:
                 indices = indices.to(layer.keys.device)
                 layer.keys = layer.keys.index_select(-2, indices)
                 layer.values = layer.values.index_select(-2, indices)
