@@ -1,0 +1,142 @@
+"""
+FULL (De Bruyn et al. 2022): how unlikely are complaints as the next utterance?
+
+    FULL(c, r) = mean over f in F of exp(loss(f | c + r))
+
+F are five complaints; the loss of one is the mean of its tokens', its end token
+included. The higher, the better. FED with its complaints alone differs in the mean of
+perplexities instead of losses, in the follow-ups and in the judge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Likelihood, Question
+from parlai_ext.core.options import option, signature_values
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.fed import followup_score
+from parlai_ext.scoring.followups import load_followups
+from parlai_ext.scoring.likelihood import context_turns_option, judge_option
+
+JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
+LOOKBACK = 50  # utterances before the response that the authors' program reads
+
+
+@dataclass(frozen=True)
+class FullOptions:
+    """
+    Which follow-ups are asked, of which judge, and how their losses are put together.
+    """
+
+    followups: str = option(
+        'full',
+        help='follow-up set, of which the negative ones are asked: full (the five), '
+        'full_released (as the program of 2022 reads them), another name, or a file',
+        metavar='NAME|FILE',
+        path=True,
+    )
+    reduction: str = option(
+        'perplexity',
+        help='over follow-ups: the mean of their perplexities, or of their losses',
+        choices=('perplexity', 'loss'),
+    )
+    context_turns: int = context_turns_option(LOOKBACK)
+    judge_model_file: str = judge_option(JUDGE)
+
+
+class Full(Scorer):
+    """
+    One score a response in each dimension of the follow-ups (`full`: Overall), above 0;
+    the evidence is the loss of each follow-up.
+    """
+
+    name = 'full'
+    instead = 'or another judge: --scorer-option judge_model_file=smollm2-135m-q4'
+    options_class = FullOptions
+    options: FullOptions
+
+    def prepare(self) -> None:
+        """
+        Read the follow-ups.
+
+        :raises UserError: for a set without negative ones.
+        """
+        self.followups = load_followups(self.options.followups, self.datapath)
+        self.asked = {
+            name: sides.negative for name, sides in self.followups.dimensions.items()
+        }
+        if empty := next((n for n, texts in self.asked.items() if not texts), None):
+            raise UserError(
+                f'scorer: followups {self.options.followups}: {empty} has no negative '
+                'follow-ups, which are all that FULL asks'
+            )
+        self.dimensions = tuple(self.asked)
+        texts = (text for some in self.asked.values() for text in some)
+        self.evidence_labels = tuple(dict.fromkeys(texts))
+
+    def signature_fields(self) -> dict[str, Any]:
+        """
+        Return the signed options; ``followups`` has a hash of their content.
+        """
+        return {**signature_values(self.options), 'followups': self.followups.hash}
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of each response, in one question to the judge.
+        """
+        judge = self.models.likelihood(self.options.judge_model_file)
+        first = first_turns(judge)
+        answers = judge.answer(
+            [
+                Question((*first, *self._read(item)), self.evidence_labels)
+                for item in items
+            ]
+        )
+        scores = []
+        for answer in answers:
+            means = [followup_score(row, 'mean') for row in answer.continuations]
+            losses = [None if mean is None else -mean for mean in means]
+            scores.append(self._score(losses, answer.num_truncated))
+        return scores
+
+    def _read(self, item: ScoringItem) -> tuple[str, ...]:
+        """
+        Return the utterances that the judge reads, the response last.
+        """
+        n = self.options.context_turns
+        n_read = len(item.utterances) if n == 0 else n + (item.response is not None)
+        return item.utterances[-n_read:]
+
+    def _score(self, losses: Sequence[float | None], cut: int) -> ItemScore:
+        known = dict(zip(self.evidence_labels, losses, strict=True))
+        values: dict[str, float | None] = {}
+        reasons: dict[str, str | None] = {}
+        for name, texts in self.asked.items():
+            terms = [self._term(known[text]) for text in texts]
+            finite = [term for term in terms if term is not None]
+            if len(finite) == len(terms):
+                values[name] = math.fsum(finite) / len(finite)
+            else:
+                text = texts[terms.index(None)]
+                values[name] = None
+                reasons[name] = f'the judge gives {text!r} no finite probability'
+        return ItemScore(values, reasons, tuple(losses), cut)
+
+    def _term(self, loss: float | None) -> float | None:
+        if loss is None or self.options.reduction == 'loss':
+            return loss
+        return math.exp(loss) if loss < 700 else None  # beyond it, infinite
+
+
+def first_turns(judge: Likelihood) -> tuple[str, ...]:
+    """
+    Return what stands before a dialogue: an empty turn where a judge joins turns by a
+    separator, since the authors' program begins with one.
+    """
+    vectorizer = getattr(judge, 'vectorizer', None)
+    return ('',) if hasattr(vectorizer, 'separator') else ()

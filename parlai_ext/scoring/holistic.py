@@ -1,0 +1,232 @@
+"""
+HolisticEval's four metrics of a response (Pang et al. 2020).
+
+    Coherence    log P(context, response) - log P(context), by a language model
+    Fluency      mean log-probability of the response's tokens without a context
+    Diversity    entropy of the n-grams of the responses to one context, reworded
+    Consistency  1 - P(contradiction) of the speaker's last utterance and the response
+
+The paper scales the first two to 0 … 1 by their 5 % quantile over the set; a quantile
+of one's own, found beforehand, does so here (`coherence_cutoff`, `fluency_cutoff`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option
+from parlai_ext.scoring.base import Classifier, ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.likelihood import (
+    NO_PROBABILITY,
+    context_turns_option,
+    judge_option,
+)
+from parlai_ext.scoring.relevance import NO_CONTEXT
+from parlai_ext.scoring.string_logprobs import Ids, Strings
+
+CONTRADICTION = 'contradiction'
+NO_CLASSIFIER = 'no classifier is named (classifier: of natural-language inference)'
+NO_EARLIER = 'the speaker said nothing before'
+NO_WORD = 'the response is empty'
+RESPONSES = 'responses'  # key of an item's extras
+
+
+@dataclass(frozen=True)
+class HolisticOptions:
+    """
+    The language model, the classifier, and how raw scores are scaled.
+    """
+
+    judge_model_file: str = judge_option()
+    classifier: str = option(
+        'none',
+        help='a classifier of natural-language inference, one of whose labels is '
+        'contradiction, such as hf:roberta-large-mnli; none: no consistency',
+        metavar='MODEL',
+        model='classifier',
+        path=True,
+    )
+    context_turns: int = context_turns_option()
+    ngram: int = option(2, low=1, help='words of an n-gram, for diversity')
+    coherence_cutoff: float | None = option(
+        None,
+        high=-1e-9,
+        help='log-probability that counts 0, as anything below it; 0 counts 1',
+    )
+    fluency_cutoff: float | None = option(
+        None,
+        high=-1e-9,
+        help='mean log-probability that counts 0, as anything below it; 0 counts 1',
+    )
+
+
+class Holistic(Scorer):
+    """
+    Four scores a response; higher is better.
+
+    Diversity is of a response and of the system's responses to rewordings of the same
+    context, which an item has in its extras as ``responses``; without these, of the
+    response alone.
+    """
+
+    name = 'holistic'
+    dimensions = ('Coherence', 'Fluency', 'Diversity', 'Consistency')
+    options_class = HolisticOptions
+    options: HolisticOptions
+
+    def load_models(self) -> None:
+        """
+        Load the models.
+
+        :raises UserError: for a classifier without the label.
+        """
+        super().load_models()
+        self.contradiction: int | None = None
+        if self.options.classifier != 'none':
+            classifier = self.models.classifier(self.options.classifier)
+            self.contradiction = contradiction_column(classifier)
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of each response.
+        """
+        strings = Strings(self.models.likelihood(self.options.judge_model_file))
+        likelihoods = self._likelihoods(strings, items)
+        consistencies = self._consistencies(items)
+        scores = []
+        for item, (coherence, fluency, cut), consistency in zip(
+            items, likelihoods, consistencies, strict=True
+        ):
+            values = {
+                'Coherence': scaled(coherence, self.options.coherence_cutoff),
+                'Fluency': scaled(fluency, self.options.fluency_cutoff),
+                'Diversity': diversity(responses(item), self.options.ngram),
+                'Consistency': consistency,
+            }
+            reasons = {
+                'Coherence': NO_PROBABILITY if item.context else NO_CONTEXT,
+                'Fluency': NO_PROBABILITY,
+                'Diversity': NO_WORD,
+                'Consistency': NO_EARLIER,
+            }
+            if self.contradiction is None:
+                reasons['Consistency'] = NO_CLASSIFIER
+            scores.append(ItemScore(values, reasons, cut=cut))
+        return scores
+
+    def _likelihoods(
+        self, strings: Strings, items: Sequence[ScoringItem]
+    ) -> list[tuple[float | None, float | None, int]]:
+        """
+        Return raw coherence and fluency of each response, and the tokens that were cut,
+        as the authors' program works them out: no end token, the first token not
+        counted, turns parted by new lines and a blank before the response.
+        """
+        triples: list[tuple[Ids, Ids, Ids]] = []
+        cuts = []
+        for item in items:
+            response = item.response or ''
+            context = '\n'.join(item.context[-self.options.context_turns :])
+            both = strings.ids(f'{context} {response}', end=False)
+            cuts.append(strings.num_over_limit(both))
+            alone = strings.ids(context, end=False)[cuts[-1] :]
+            single = strings.ids(response, end=False)
+            single = single[strings.num_over_limit(single) :]
+            triples.append((both[cuts[-1] :], alone, single))
+        rows = iter(strings.logprobs([ids for triple in triples for ids in triple]))
+        likelihoods = []
+        for item, cut in zip(items, cuts, strict=True):
+            both_row, alone_row, single_row = next(rows), next(rows), next(rows)
+            coherence = math.fsum(both_row) - math.fsum(alone_row)
+            known = bool(item.context and item.response) and len(both_row) > 0
+            fluency = math.fsum(single_row) / len(single_row) if single_row else None
+            likelihoods.append((coherence if known else None, fluency, cut))
+        return likelihoods
+
+    def _consistencies(self, items: Sequence[ScoringItem]) -> list[float | None]:
+        """
+        Return 1 - P(contradiction) of each speaker's last utterance and the response.
+        """
+        if self.contradiction is None:
+            return [None] * len(items)
+        earlier = [earlier_utterance(item) for item in items]
+        pairs = [
+            (before, item.response or '')
+            for before, item in zip(earlier, items, strict=True)
+            if before is not None
+        ]
+        classifier = self.models.classifier(self.options.classifier)
+        rows = classifier.probabilities(
+            [first for first, _ in pairs], [second for _, second in pairs]
+        )
+        known = iter(1.0 - float(row[self.contradiction]) for row in rows)
+        return [None if before is None else next(known) for before in earlier]
+
+
+def scaled(value: float | None, cutoff: float | None) -> float | None:
+    """
+    Return a log-probability between a cutoff, which counts 0, and 0, which counts 1
+    (Equations 2 and 4 of the paper); as it is where there is no cutoff.
+    """
+    if value is None or cutoff is None or not math.isfinite(value):
+        return value
+    return (max(value, cutoff) - cutoff) / -cutoff
+
+
+def diversity(texts: Iterable[str], ngram: int) -> float | None:
+    """
+    Return the entropy (natural) of the n-grams of texts, words parted by blanks; a text
+    of no more words than that is one n-gram. `None` where no text has a word.
+    """
+    counts: Counter[tuple[str, ...]] = Counter()
+    for text in texts:
+        words = text.split()
+        last = max(1, len(words) - ngram + 1) if words else 0
+        counts.update(tuple(words[i : i + ngram]) for i in range(last))
+    total = counts.total()
+    if not total:
+        return None
+    return -math.fsum(n / total * math.log(n / total) for n in counts.values())
+
+
+def responses(item: ScoringItem) -> list[str]:
+    """
+    Return the response, and those to rewordings of the context.
+    """
+    return [item.response or '', *item.extras.get(RESPONSES, ())]
+
+
+def earlier_utterance(item: ScoringItem) -> str | None:
+    """
+    Return what the speaker of the response said last; where it is not known who said
+    what, two speakers take turns. `None` if nothing.
+    """
+    names = item.extras.get('speakers')
+    places = range(len(item.context) - 2, -1, -2)
+    if names is not None:
+        places = range(len(item.context) - 1, -1, -1)
+        own = [i for i in places if names[i] == item.speaker]
+        # in self-play both have one name
+        if all(name == item.speaker for name in names):
+            own = own[1::2]
+        return item.context[own[0]] if own else None
+    return item.context[places[0]] if places else None
+
+
+def contradiction_column(classifier: Classifier) -> int:
+    """
+    Return the column of the label contradiction.
+
+    :raises UserError: when there is none.
+    """
+    for column, label in enumerate(classifier.labels):
+        if label.lower() == CONTRADICTION:
+            return column
+    raise UserError(
+        f'scorer: classifier: its labels are {", ".join(classifier.labels)}; one of '
+        f'natural-language inference has the label {CONTRADICTION}'
+    )

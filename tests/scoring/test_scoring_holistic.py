@@ -1,0 +1,205 @@
+"""
+HolisticEval's four metrics, against Hugging Face's own numbers and pencil.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance, scaled
+from parlai_ext.scoring.registry import find_scorer
+from tests.support.fed_samples import gpt2, make_gpt2
+from tests.support.tiny_models import sentences
+
+TEXTS = tuple(sentences(5))
+ITEMS = [ScoringItem(TEXTS[:k], TEXTS[k]) for k in range(1, 5)]
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return str(make_gpt2(tmp_path_factory.mktemp('gpt2')))
+
+
+class Contradictions:
+    """
+    A classifier that knows how much two texts contradict each other.
+    """
+
+    signature = 'contradictions'
+    labels = ('Entailment', 'NEUTRAL', 'Contradiction')
+
+    def __init__(self, tell):
+        self.tell = tell
+
+    def probabilities(self, texts, seconds=None):
+        rows = []
+        for first, second in zip(texts, seconds, strict=True):
+            p = self.tell(first, second)
+            rows.append([1 - p, 0.0, p])
+        return np.array(rows)
+
+
+class Models:
+    """
+    A real judge, and a classifier made up.
+    """
+
+    def __init__(self, classifier=None):
+        self.handle = ModelHandle(Machine(no_cuda=True))
+        self.made_up = classifier
+
+    def likelihood(self, name):
+        return self.handle.likelihood(name)
+
+    def classifier(self, name):
+        return self.made_up
+
+
+def scored(folder, items, classifier=None, **options):
+    section = {'judge_model_file': folder, **options}
+    if classifier is not None:
+        section['classifier'] = 'made up'
+    return Holistic.from_section(section, Models(classifier)).checked_scores(items)
+
+
+def mean_loss(folder, text):
+    """
+    Return the loss of transformers for a text, and how many tokens it is the mean of.
+    """
+    model, tokenizer = gpt2(folder)
+    ids = torch.tensor([tokenizer.encode(text)])
+    with torch.no_grad():
+        return float(model(ids, labels=ids).loss), ids.shape[1] - 1
+
+
+def test_coherence_is_that_of_the_program(folder):
+    for item, score in zip(ITEMS, scored(folder, ITEMS), strict=True):
+        context = '\n'.join(item.context)
+        both, n_both = mean_loss(folder, f'{context} {item.response}')
+        alone, n_alone = mean_loss(folder, context)
+        expected = -both * n_both + alone * n_alone
+        assert score.values['Coherence'] == pytest.approx(expected, rel=1e-4)
+
+
+def test_fluency_is_the_loss_of_transformers_with_its_sign_turned(folder):
+    for item, score in zip(ITEMS, scored(folder, ITEMS), strict=True):
+        expected = -mean_loss(folder, item.response)[0]
+        assert score.values['Fluency'] == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_cutoff_scales_as_in_the_program():
+    # (max(x, c) - c) / |c| with c = -4
+    assert [scaled(x, -4.0) for x in (-9.0, -4.0, -1.0, 0.0)] == [0, 0, 0.75, 1]
+    assert scaled(-3.0, None) == -3.0
+
+
+def test_scaled_scores_of_a_response(folder):
+    [raw] = scored(folder, ITEMS[:1])
+    given = {'coherence_cutoff': -200.0, 'fluency_cutoff': -40.0}
+    [score] = scored(folder, ITEMS[:1], **given)
+    for name, cutoff in (('Coherence', -200.0), ('Fluency', -40.0)):
+        expected = (raw.values[name] - cutoff) / -cutoff
+        assert score.values[name] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ('texts', 'entropy'),
+    [
+        (['a b c'], math.log(2)),  # a b, b c
+        (['a b a b'], -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))),
+        (['a', 'a'], 0.0),  # shorter than an n-gram: one n-gram
+        (['a b', 'c d', 'e f', 'g h'], math.log(4)),
+        (['', ' '], None),
+    ],
+)
+def test_diversity_is_the_entropy_of_word_pairs(texts, entropy):
+    expected = None if entropy is None else pytest.approx(entropy)
+    assert diversity(texts, 2) == expected
+
+
+def test_responses_to_rewordings_of_the_context_count(folder):
+    item = ScoringItem(TEXTS[:1], 'a b', extras={'responses': ('c d', 'a b')})
+    [score] = scored(folder, [item])
+    expected = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
+    assert score.values['Diversity'] == pytest.approx(expected)
+
+
+def test_consistency_is_with_the_speakers_last_utterance(folder):
+    asked = []
+
+    def tell(first, second):
+        asked.append((first, second))
+        return 0.25
+
+    scores = scored(folder, ITEMS, Contradictions(tell))
+    # TEXTS[k] follows the other speaker's TEXTS[k - 1] and its own TEXTS[k - 2]
+    assert asked == [(TEXTS[k - 2], TEXTS[k]) for k in (2, 3, 4)]
+    assert [score.values['Consistency'] for score in scores] == [None, 0.75, 0.75, 0.75]
+    assert scores[0].reasons['Consistency']
+
+
+@pytest.mark.parametrize(
+    ('speakers', 'speaker', 'earlier'),
+    [
+        (('a', 'b', 'a', 'b', 'a'), 'a', 'three'),
+        (('a', 'a', 'b', 'b', 'a'), 'a', 'two'),
+        (('b', 'b', 'b', 'b', 'a'), 'a', None),
+        (('a', 'a', 'a', 'a', 'a'), 'a', 'three'),  # self-play
+    ],
+)
+def test_who_said_what(speakers, speaker, earlier):
+    context = ('one', 'two', 'three', 'four')
+    item = ScoringItem(context, 'five', speaker, extras={'speakers': speakers})
+    assert earlier_utterance(item) == earlier
+
+
+def test_without_a_classifier_there_is_no_consistency(folder):
+    [score] = scored(folder, ITEMS[:1])
+    assert score.values['Consistency'] is None
+    assert 'classifier' in score.reasons['Consistency']
+
+
+def test_a_classifier_without_the_label_is_refused(folder):
+    classifier = Contradictions(lambda first, second: 0.0)
+    classifier.labels = ('LABEL_0', 'LABEL_1', 'LABEL_2')
+    with pytest.raises(UserError, match='classifier.*LABEL_0'):
+        scored(folder, ITEMS, classifier)
+
+
+def test_a_real_classifier(folder, tmp_path):
+    import transformers
+
+    from tests.support.tiny_encoders import make_encoder
+
+    path = make_encoder(tmp_path, n_labels=3)
+    config = transformers.AutoConfig.from_pretrained(path)
+    config.id2label = dict(enumerate(('contradiction', 'neutral', 'entailment')))
+    config.save_pretrained(path)
+    section = {'judge_model_file': folder, 'classifier': path}
+    scorer = Holistic.from_section(section, ModelHandle(Machine(no_cuda=True)))
+    scores = scorer.checked_scores(ITEMS[1:])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
+    for k, score in zip((2, 3, 4), scores, strict=True):
+        with torch.no_grad():
+            logits = model(
+                **tokenizer(TEXTS[k - 2], TEXTS[k], return_tensors='pt')
+            ).logits
+        expected = 1 - float(logits.softmax(-1)[0, 0])
+        assert score.values['Consistency'] == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_is_missing_has_a_reason(folder):
+    first, empty = scored(folder, [ScoringItem((), 'tea'), ScoringItem(TEXTS[:1], '')])
+    assert first.values['Coherence'] is None and first.reasons['Coherence']
+    assert {empty.values[name] for name in Holistic.dimensions} == {None}
+
+
+def test_it_is_known_by_name():
+    assert find_scorer('holistic') is Holistic
