@@ -191,5 +191,5 @@ def scale_line(
     scale = measured_scale([value for value in values if value is not None])
     return (
         f'its scale: --scorer-option {name}_cutoff={scale.cutoff:.3f} '
-        f'{name}_width={scale.width:.3f}'
+        f'--scorer-option {name}_width={scale.width:.3f}'
     )

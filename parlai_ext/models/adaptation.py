@@ -282,7 +282,7 @@ class Trainer:
             self.losses['before'] = self.held_out_loss()
             print(f'held-out loss before: {self.losses["before"]:.3f}', flush=True)
         bar = bar_of('adapting', self.total_steps, unit='update')
-        bar.update(self.step)
+        bar.initial = bar.n = self.step  # so that the rate is that of this run
         try:
             with bar:
                 while self.step < self.total_steps:
