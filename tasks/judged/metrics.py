@@ -1,50 +1,105 @@
 """
-Correlations as ParlAI metrics: pairs are collected, the coefficient comes at the end.
+Correlations as ParlAI metrics: points are collected, the coefficient comes at the end.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from parlai.core.metrics import Metric, SumMetric
 
-from parlai_ext.ranking.agreement import Correlation, correlate_items
+from parlai_ext.ranking.agreement import (
+    Correlation,
+    correlate_items,
+    correlate_system_means,
+)
 
-Pairs = tuple[tuple[float, float, int], ...]
+COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 BOUNDS = {'': 'value', '_low': 'low', '_high': 'high'}
 NUMBERS = {
     coefficient + ending: (coefficient, bound)
-    for coefficient in ('spearman', 'pearson')
+    for coefficient in COEFFICIENTS
     for ending, bound in BOUNDS.items()
 }
+# level -> what is added to the name of a row
+ROWS = {'item': '', 'dialogue': ', dialogues', 'system': ', systems'}
+
+
+class Point(NamedTuple):
+    """
+    A score and the mean human value of one item.
+
+    :param item: its number in the set.
+    :param group: items of a group are drawn together.
+    :param dialogue: the item's dialogue, where the set says so.
+    """
+
+    judged_set: str
+    item: int
+    system: str
+    dialogue: str
+    group: int
+    score: float
+    human: float
 
 
 class CorrelationMetric(Metric):
     """
-    One number of the agreement of collected pairs: a coefficient or an end of its
+    One number of the agreement of collected points: a coefficient or an end of its
     interval.
+
+    The sum of metrics is the metric of all their points, in whatever order they come.
+    Points of several sets are not pooled: the value is the mean over the sets, without
+    an interval. Metrics that follow from each other share one list of points.
+
+    :param name: one of `NUMBERS`, or ``n``: how many are compared.
+    :param level: a key of `ROWS`: what is compared.
     """
 
-    __slots__ = ('name', 'pairs')
+    __slots__ = ('_length', '_list', 'level', 'name')
     macro_average = False
 
-    def __init__(self, name: str, pairs: Pairs = ()):
+    def __init__(self, name: str, level: str = 'item', points: Iterable[Point] = ()):
         self.name = name
-        self.pairs = pairs
+        self.level = level
+        self._list = list(points)
+        self._length = len(self._list)
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """
+        The points, in the order of their items.
+        """
+        return tuple(sorted(self._list[: self._length]))
 
     def __add__(self, other: Any) -> CorrelationMetric:
         if other is None:
             return self
-        return type(self)(self.name, self.pairs + other.pairs)
+        total = type(self)(self.name, self.level)
+        # the list of the latest sum grows; an earlier sum still sees its own part
+        latest = len(self._list) == self._length
+        total._list = self._list if latest else self._list[: self._length]
+        total._list += other._list[: other._length]
+        total._length = self._length + other._length
+        return total
 
     def number(self) -> float | None:
         """
         Return the number, or `None` when it does not exist.
         """
+        of_sets = correlations(self.points, self.level)
+        if self.name == 'n':
+            return sum(one['pearson'].n for one in of_sets)
         coefficient, bound = NUMBERS[self.name]
-        value: float | None = getattr(correlations(self.pairs)[coefficient], bound)
-        return value
+        if bound != 'value' and len(of_sets) > 1:
+            return None
+        numbers = [getattr(one[coefficient], bound) for one in of_sets]
+        known = [number for number in numbers if number is not None]
+        return math.fsum(known) / len(known) if known else None
 
     def value(self) -> float:
         """
@@ -55,35 +110,67 @@ class CorrelationMetric(Metric):
 
 
 @lru_cache(maxsize=64)
-def correlations(pairs: Pairs) -> dict[str, Correlation]:
+def correlations(
+    points: tuple[Point, ...], level: str
+) -> tuple[dict[str, Correlation], ...]:
     """
-    Return the correlations of pairs; all six numbers are worked out once.
+    Return the correlations of each set; all numbers of a row are worked out once.
     """
-    scores, human, groups = zip(*pairs, strict=True) if pairs else ((), (), ())
-    return correlate_items(scores, human, groups=groups)
+    by_set = groupby(points, key=lambda point: point.judged_set)
+    return tuple(_of_set(list(of_set), level) for _, of_set in by_set) or (
+        _of_set([], 'item'),
+    )
+
+
+def _of_set(points: Sequence[Point], level: str) -> dict[str, Correlation]:
+    """
+    Return the correlations over the items, dialogues or systems of one set.
+    """
+    scores: list[float] = [point.score for point in points]
+    human = [point.human for point in points]
+    groups = [point.group for point in points]
+    if level == 'system':
+        systems = [point.system for point in points]
+        return correlate_system_means(
+            scores, human, systems, groups=groups, coefficients=COEFFICIENTS
+        )
+    if level == 'dialogue':
+        by_dialogue: dict[tuple[str, str], list[Point]] = {}
+        for point in points:
+            by_dialogue.setdefault((point.system, point.dialogue), []).append(point)
+        of_dialogues = list(by_dialogue.values())
+        scores = [_mean(point.score for point in same) for same in of_dialogues]
+        human = [_mean(point.human for point in same) for same in of_dialogues]
+        groups = [same[0].group for same in of_dialogues]
+    return correlate_items(scores, human, groups=groups, coefficients=COEFFICIENTS)
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers)
 
 
 def metrics(
-    name: str, score: float | None, human: float | None, texts: int, group: int
+    name: str, points: Sequence[Point], texts: int, levels: Sequence[str] = ('item',)
 ) -> dict[str, Metric]:
     """
-    Return the metrics of one item: a row ``name`` in ParlAI's table.
+    Return the metrics of one item: a row ``name`` in ParlAI's table, and a row for each
+    further level.
 
     `dropped` counts items without a score or a human value, `strings` the answers in
     words.
 
-    :param group: the number of the items that are drawn together.
+    :param points: the item's point, or nothing if it lacks a score or a human value.
     """
-    pairs: Pairs = ()
-    if score is not None and human is not None:
-        pairs = ((score, human, group),)
-    row: dict[str, Metric] = {
-        number: CorrelationMetric(number, pairs) for number in NUMBERS
-    }
-    row['n'] = SumMetric(len(pairs))
-    row['dropped'] = SumMetric(1 - len(pairs))
-    row['strings'] = SumMetric(texts)
-    return {f'{name}/{number}': metric for number, metric in row.items()}
+    rows: dict[str, Metric] = {}
+    for level in levels:
+        row = name + ROWS[level]
+        for number in ('n', *NUMBERS):
+            rows[f'{row}/{number}'] = CorrelationMetric(number, level, points)
+    rows[f'{name}/n'] = SumMetric(len(points))
+    rows[f'{name}/dropped'] = SumMetric(1 - len(points))
+    rows[f'{name}/strings'] = SumMetric(texts)
+    return rows
 
 
 def without_undefined(report: dict[str, Any]) -> dict[str, Any]:

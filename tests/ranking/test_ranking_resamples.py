@@ -42,12 +42,13 @@ def test_ranks_of_weighted_points():
     assert ranks.tolist() == [[4.0, 1.5, 6.0]]
 
 
-def test_more_points_than_one_block_of_pairs():
+@pytest.mark.parametrize('digits', [1, 9])
+def test_kendall_of_many_points_and_resamples(digits):
     rng = np.random.default_rng(1)
-    left = rng.normal(size=1100)
-    right = left + rng.normal(size=1100)
-    tau = WEIGHTED['kendall'](left, right, np.ones((1, 1100)))
-    assert tau == pytest.approx([stats.kendalltau(left, right)[0]])
+    left = np.round(rng.normal(size=1100), digits)
+    right = np.round(left + rng.normal(size=1100), digits)
+    taus = WEIGHTED['kendall'](left, right, np.ones((70, 1100)))
+    assert taus == pytest.approx([stats.kendalltau(left, right)[0]] * 70)
 
 
 def test_items_of_a_group_have_one_weight():

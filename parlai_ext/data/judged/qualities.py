@@ -12,6 +12,7 @@ from parlai_ext.data.judged.judged_set import JudgedSet
 
 MEAN_ALL = 'mean of all'
 MEAN_LEVEL = 'mean of level'
+OVERALL = 'overall'
 
 
 class QualityPair(NamedTuple):
@@ -33,26 +34,27 @@ def quality_pairs(
     judged_set: JudgedSet,
 ) -> Iterator[QualityPair]:
     """
-    Yield a pair for every dimension that people judged too.
+    Yield a pair for every dimension that people judged too, for the set's overall
+    quality, and for each quality that is left.
 
     If the scorer has no dimension with the name of the set's overall quality, two means
     of its dimensions are compared with that quality: of all dimensions, and of those
-    that people judged.
-
-    A scorer without a dimension called like the set's overall quality is compared with
-    that by the mean of all its dimensions, and of those that people judged.
+    that people judged. A quality that no dimension stands for is compared with the
+    scorer's main score: its dimension called like the overall quality, or ``Overall``,
+    else the mean of all dimensions.
     """
     qualities = {quality.lower(): quality for quality in human}
     qualities = {**judged_set.dimension_names, **qualities}
     matched = []
+    compared = {overall := judged_set.overall}
     for name, score in scores.items():
         quality = qualities.get(name.lower())
         if quality is not None and quality in human:
             matched.append(score)
+            compared.add(quality)
             same = quality.lower().startswith(name.lower())
             label = quality if same else f'{name} ~ {quality}'
             yield QualityPair(label, quality, score, human[quality])
-    overall = judged_set.overall
     if (
         overall
         and overall in human
@@ -64,6 +66,26 @@ def quality_pairs(
         for label, values in means.items():
             row = f'{overall}, {label}'
             yield QualityPair(row, overall, mean(values), human[overall])
+    main, score = main_score(scores, judged_set)
+    for quality, value in human.items():
+        if quality not in compared:
+            yield QualityPair(f'{main} ~ {quality}', quality, score, value)
+
+
+def main_score(
+    scores: Mapping[str, float | None], judged_set: JudgedSet
+) -> tuple[str, float | None]:
+    """
+    Return the name and the value of the score that judges an item as a whole.
+    """
+    names = {name.lower(): name for name in scores}
+    for wanted in ((judged_set.overall or OVERALL).lower(), OVERALL):
+        if wanted in names:
+            return names[wanted], scores[names[wanted]]
+    if len(scores) == 1:
+        [(name, value)] = scores.items()
+        return name, value
+    return MEAN_ALL, mean(list(scores.values()))
 
 
 def mean(values: Sequence[float | None]) -> float | None:

@@ -1,0 +1,150 @@
+"""
+Correlations as ParlAI metrics: they merge, and say what scipy says.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from parlai.core.metrics import aggregate_named_reports
+from scipy import stats
+
+from parlai_ext.tasks.judged.metrics import (
+    NUMBERS,
+    CorrelationMetric,
+    Point,
+    metrics,
+)
+
+RNG = np.random.default_rng(0)
+
+
+def points_of(name='set', n=30):
+    """
+    Return points of three systems over ten contexts, with ties.
+    """
+    return [
+        Point(name, k, f'bot {k % 3}', f'd{k // 6}', k // 3, score, human)
+        for k, (score, human) in enumerate(RNG.integers(0, 9, (n, 2)).astype(float))
+    ]
+
+
+POINTS = points_of()
+
+
+def total(points, number='spearman', level='item'):
+    """
+    Return the sum of the metrics of single points.
+    """
+    added = None
+    for point in points:
+        metric = CorrelationMetric(number, level, [point])
+        added = metric if added is None else added + metric
+    return added
+
+
+def sides(points):
+    return [p.score for p in points], [p.human for p in points]
+
+
+@pytest.mark.parametrize(
+    ('number', 'peer'),
+    [
+        ('pearson', stats.pearsonr),
+        ('spearman', stats.spearmanr),
+        ('kendall', stats.kendalltau),
+    ],
+)
+def test_a_coefficient_is_scipys(number, peer):
+    expected = peer(*sides(POINTS)).statistic
+    assert total(POINTS, number).value() == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize('level', ['item', 'dialogue', 'system'])
+@pytest.mark.parametrize('number', NUMBERS)
+def test_the_sum_of_two_parts_is_the_metric_of_all(number, level):
+    whole = CorrelationMetric(number, level, POINTS).value()
+    for cut in (1, 11, 29):
+        first, second = (
+            total(POINTS[:cut], number, level),
+            total(POINTS[cut:], number, level),
+        )
+        # in both orders: batches need not come in the order of the file
+        for one in (first + second, second + first):
+            assert one.value() == whole or math.isnan(one.value()) is math.isnan(whole)
+
+
+def test_a_sum_leaves_its_parts_as_they_were():
+    first, second, third = (CorrelationMetric('n', points=[p]) for p in POINTS[:3])
+    both = first + second
+    other = first + third
+    assert first.points == (POINTS[0],)
+    assert both.points == tuple(POINTS[:2])
+    assert other.points == (POINTS[0], POINTS[2])
+
+
+def test_parlai_adds_to_nothing():
+    metric = CorrelationMetric('pearson', points=POINTS)
+    assert (metric + None) is metric
+    assert (None + metric).value() == metric.value()
+
+
+def test_systems_are_compared_by_their_means():
+    # bot 0: 2 and 4; bot 1: 1 and 1; bot 2: 6 and 2
+    values = [(1, 5), (1, 1), (6, 2), (3, 3)]
+    points = [
+        Point('set', k, f'bot {k % 3}', '', k, *map(float, pair))
+        for k, pair in enumerate(values)
+    ]
+    expected = stats.kendalltau([2, 1, 6], [4, 1, 2]).statistic
+    assert total(points, 'kendall', 'system').value() == pytest.approx(expected)
+    assert total(points, 'n', 'system').value() == 3
+
+
+def test_dialogues_are_compared_by_their_means():
+    # (1 + 3) / 2, 5, 1 against (2 + 6) / 2, 4.5, 0
+    values = [('a', 1, 2), ('b', 5, 4.5), ('a', 3, 6), ('c', 1, 0)]
+    points = [
+        Point('set', k, 'bot', name, k, float(score), float(human))
+        for k, (name, score, human) in enumerate(values)
+    ]
+    expected = stats.pearsonr([2, 5, 1], [4, 4.5, 0]).statistic
+    assert total(points, 'pearson', 'dialogue').value() == pytest.approx(expected)
+    assert total(points, 'n', 'dialogue').value() == 3
+
+
+def test_intervals_draw_contexts_not_responses():
+    # two copies of each response in its context add nothing
+    twice = [p._replace(item=2 * p.item + copy) for p in POINTS for copy in (0, 1)]
+    ends = [
+        [total(points, f'spearman_{end}').value() for end in ('low', 'high')]
+        for points in (POINTS, twice)
+    ]
+    assert ends[0] == pytest.approx(ends[1], abs=1e-12)
+
+
+def test_sets_are_averaged_not_pooled():
+    other = points_of('other')
+    reports = {
+        name: metrics('Wit', points, 0)
+        for name, points in (('a', POINTS[:1]), ('b', other[:1]))
+    }
+    for name, points in (('a', POINTS[1:]), ('b', other[1:])):
+        for point in points:
+            for key, metric in metrics('Wit', [point], 0).items():
+                reports[name][key] = reports[name][key] + metric
+    report = aggregate_named_reports(reports)
+    expected = [stats.spearmanr(*sides(points)).statistic for points in (POINTS, other)]
+    found = [report[f'{name}/Wit/spearman'].value() for name in ('a', 'b')]
+    assert found == pytest.approx(expected)
+    assert report['Wit/spearman'].value() == pytest.approx(sum(expected) / 2)
+    assert math.isnan(report['Wit/spearman_low'].value())
+    assert report['Wit/n'].value() == 60
+
+
+def test_items_without_a_score_are_counted():
+    rows = [metrics('Wit', [POINTS[0]], 1), metrics('Wit', [], 2)]
+    added = {key: rows[0][key] + rows[1][key] for key in rows[0]}
+    counts = [added[f'Wit/{name}'].value() for name in ('n', 'dropped', 'strings')]
+    assert counts == [1, 1, 3]
+    assert math.isnan(added['Wit/spearman'].value())
