@@ -76,7 +76,11 @@ setup(
         'chatmatch': ['spacy', 'stanza', 'openpyxl'],
         # metrics that compare with references, by their authors' libraries or the usual
         # ones (Apache-2.0)
-        'metrics': ['sacrebleu', 'rouge-score', 'pyarrow'],
+        # BLEURT-20's tokenizer (Apache-2.0, BSD-3-Clause)
+        'metrics': [
+            *('sacrebleu', 'rouge-score', 'pyarrow'),
+            *('sentencepiece', 'protobuf'),
+        ],
         # the paper's own rating; its licence allows non-commercial use only
         'trueskill': ['trueskill'],
         'dev': [
@@ -96,6 +100,8 @@ setup(
             'rouge-score',
             'pyarrow',
             'bert-score',
+            'sentencepiece',
+            'protobuf',
             # ratings of other programs, which ours are compared with
             'evalica',
             'trueskill',

@@ -82,8 +82,8 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     :param path: the value may be a file; ``~`` is expanded, and in a YAML file it may
         lie beside that file.
     :param model: the value names a model of this kind (likelihood, embedder,
-        classifier, chat, word_vectors). The model's identity is part of the signature,
-        not its name.
+        classifier, chat; others are in docs/models.md). The model's identity is part of
+        the signature, not its name.
     :param group: the title under which ``--help`` shows the flag.
     """
     if info.get('model'):

@@ -1,17 +1,19 @@
 """
 Hugging Face encoders that read texts in batches of similar length: sentence embeddings
-(token vectors averaged) and sequence classifiers.
+(token vectors averaged), sequence classifiers, regressors, and the features of a
+context and a response.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.signature import signature_line
 from parlai_ext.core.watch import NO_WATCH, Watch
@@ -22,6 +24,8 @@ TOKENS = 16_384  # in one forward pass, padding counted
 OFFSET = {'roberta', 'xlm-roberta', 'camembert'}  # positions begin after the padding
 MULTI_LABEL = 'multi_label_classification'
 Texts = tuple[str, ...]  # one text, or a pair
+Encoded = dict[str, list[int]]
+Input = TypeVar('Input', bound=Hashable)
 
 
 class TextModel:
@@ -65,15 +69,39 @@ class TextModel:
         self,
         texts: Sequence[Texts],
         compute: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+        most_tokens: int | None = None,
     ) -> list[np.ndarray]:
         """
         Return one row for each text (or pair). Equal texts are computed once; a batch
         holds texts of similar length.
+
+        :param most_tokens: texts are cut to so many tokens, where that is less than the
+            model's limit.
         """
-        different = list(dict.fromkeys(texts))
-        encoded = {text: self._encoded(text) for text in different}
-        order = sorted(different, key=lambda text: len(encoded[text]['input_ids']))
-        rows: dict[Texts, np.ndarray] = {}
+
+        def encoded(text: Texts) -> Encoded:
+            most = self._most(most_tokens)
+            return self._tokens(text, truncation=bool(most), max_length=most)
+
+        return self.rows(texts, encoded, compute, most_tokens)
+
+    def rows(
+        self,
+        inputs: Sequence[Input],
+        encode: Callable[[Input], Encoded],
+        compute: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+        how: object = None,
+    ) -> list[np.ndarray]:
+        """
+        Return one row for each input. Equal inputs are computed once; a batch holds
+        inputs of similar length.
+
+        :param encode: makes the token ids (and masks) of an input.
+        :param how: JSON data that, with an input, decides its token ids.
+        """
+        encoded = {one: encode(one) for one in dict.fromkeys(inputs)}
+        order = sorted(encoded, key=lambda one: len(encoded[one]['input_ids']))
+        rows: dict[Input, np.ndarray] = {}
         start = 0
         while start < len(order):
             stop = start + 1
@@ -82,13 +110,13 @@ class TextModel:
             ):
                 stop += 1
             batch = order[start:stop]
-            key = content_id(self.signature, batch)
+            key = content_id(self.signature, how, batch)
             kept = self.watch.get(key)
             if kept is None:
-                inputs = self.tokenizer.pad(
-                    [encoded[text] for text in batch], return_tensors='pt'
+                tensors = self.tokenizer.pad(
+                    [encoded[one] for one in batch], return_tensors='pt'
                 )
-                output = compute({key: v.to(self.device) for key, v in inputs.items()})
+                output = compute({k: v.to(self.device) for k, v in tensors.items()})
                 values = output.float().cpu().numpy()
                 if self.watch.keeps:
                     self.watch.put(key, values.tolist())
@@ -97,28 +125,37 @@ class TextModel:
             rows |= dict(zip(batch, values, strict=True))
             self.watch.tell(len(batch), len(order))
             start = stop
-        return [rows[text] for text in texts]
+        return [rows[one] for one in inputs]
 
-    def num_tokens_over_limit(self, texts: Sequence[Texts]) -> list[int]:
+    def num_tokens_over_limit(
+        self, texts: Sequence[Texts], most_tokens: int | None = None
+    ) -> list[int]:
         """
-        Return how many tokens of each text (or pair) are beyond the model's limit and
-        not read.
+        Return how many tokens of each text (or pair) are beyond the model's limit, or
+        beyond ``most_tokens``, and not read.
         """
-        if self.limit is None:
+        most = self._most(most_tokens)
+        if most is None:
             return [0] * len(texts)
         lengths = {
             text: len(self._tokens(text)['input_ids']) for text in dict.fromkeys(texts)
         }
-        return [max(0, lengths[text] - self.limit) for text in texts]
+        return [max(0, lengths[text] - most) for text in texts]
 
-    def _encoded(self, text: Texts) -> dict[str, list[int]]:
-        return self._tokens(text, truncation=bool(self.limit), max_length=self.limit)
+    def _most(self, most_tokens: int | None) -> int | None:
+        return min((n for n in (most_tokens, self.limit) if n), default=None)
 
-    def _tokens(self, text: Texts, **how: Any) -> dict[str, list[int]]:
-        tokens: dict[str, list[int]] = self.tokenizer(
+    def _tokens(self, text: Texts, **how: Any) -> Encoded:
+        tokens: Encoded = self.tokenizer(
             *text, split_special_tokens=True, verbose=False, **how
         )
         return tokens
+
+    def text_ids(self, text: str) -> list[int]:
+        """
+        Return the token ids of a text, without the tokens that begin and end one.
+        """
+        return self._tokens((text,), add_special_tokens=False)['input_ids']
 
 
 class MeanPooling(TextModel):
@@ -172,21 +209,29 @@ class SequenceClassifier(TextModel):
 
     @torch.inference_mode()
     def probabilities(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+        self,
+        texts: Sequence[str],
+        seconds: Sequence[str] | None = None,
+        most_tokens: int | None = None,
     ) -> np.ndarray:
         """
         Return one row for each text (or pair of texts), one column for each label.
+
+        :param most_tokens: longer texts are cut; of a pair the longer one.
         """
-        rows = self.by_batch(_pairs(texts, seconds), self._rows)
+        rows = self.by_batch(_pairs(texts, seconds), self._rows, most_tokens)
         return np.stack(rows) if rows else np.zeros((0, len(self.labels)), np.float32)
 
     def cut_tokens(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+        self,
+        texts: Sequence[str],
+        seconds: Sequence[str] | None = None,
+        most_tokens: int | None = None,
     ) -> list[int]:
         """
         Return how many tokens of each text (or pair) are too many for the model.
         """
-        return self.num_tokens_over_limit(_pairs(texts, seconds))
+        return self.num_tokens_over_limit(_pairs(texts, seconds), most_tokens)
 
     def _rows(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """
@@ -197,6 +242,114 @@ class SequenceClassifier(TextModel):
         if self.model.config.problem_type == MULTI_LABEL or logits.shape[1] == 1:
             return logits.sigmoid()
         return logits.softmax(-1)
+
+
+class Regressor(TextModel):
+    """
+    Gives one number for a text or a pair of texts: the only output of a sequence
+    classifier's head, as it is.
+    """
+
+    signed = {'output': 'logit', 'dtype': 'float32'}
+
+    @torch.inference_mode()
+    def numbers(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> np.ndarray:
+        """
+        Return one number for each text (or pair of texts).
+
+        :raises UserError: when the model gives more than one.
+        """
+        outputs = self.model.config.num_labels
+        if outputs != 1:
+            raise UserError(f'a regressor has one output; this model has {outputs}')
+        rows = self.by_batch(
+            _pairs(texts, seconds), lambda inputs: self.model(**inputs).logits[:, 0]
+        )
+        return np.array(rows, np.float32)
+
+    def cut_tokens(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> list[int]:
+        """
+        Return how many tokens of each text (or pair) are too many for the model.
+        """
+        return self.num_tokens_over_limit(_pairs(texts, seconds))
+
+
+class PairEncoder(TextModel):
+    """
+    Maps a context and a response to the last hidden state of the first token.
+
+    Turns are separated by a special token. All tokens are of one segment, as in the
+    response selectors that are trained so.
+    """
+
+    signed = {'pooling': 'first token', 'dtype': 'float32'}
+
+    @torch.inference_mode()
+    def features(
+        self,
+        contexts: Sequence[Texts],
+        responses: Sequence[str],
+        separator: str,
+        most_tokens: int,
+    ) -> np.ndarray:
+        """
+        Return one float32 row for each context and response.
+
+        :param separator: the special token between turns.
+        :param most_tokens: of context and response together; the context loses its
+            beginning, or, where that is not enough, the response its end.
+        :raises UserError: when the tokenizer has no such token.
+        """
+
+        def encode(pair: tuple[Texts, str]) -> Encoded:
+            ids, _ = self._pair_ids(*pair, separator, most_tokens)
+            return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
+
+        def first_states(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+            states: torch.Tensor = self.model(**inputs).last_hidden_state
+            return states[:, 0]
+
+        pairs = list(zip(map(tuple, contexts), responses, strict=True))
+        rows = self.rows(pairs, encode, first_states, [separator, most_tokens])
+        width = int(self.model.config.hidden_size)
+        return np.stack(rows) if rows else np.zeros((0, width), np.float32)
+
+    def cut_tokens(
+        self,
+        contexts: Sequence[Texts],
+        responses: Sequence[str],
+        separator: str,
+        most_tokens: int,
+    ) -> list[int]:
+        """
+        Return how many tokens of each context and response are not read.
+        """
+        pairs = zip(contexts, responses, strict=True)
+        return [self._pair_ids(*pair, separator, most_tokens)[1] for pair in pairs]
+
+    def _pair_ids(
+        self, context: Texts, response: str, separator: str, most_tokens: int
+    ) -> tuple[list[int], int]:
+        """
+        Return the token ids of a pair, and how many were cut.
+        """
+        if separator not in self.tokenizer.all_special_tokens:
+            raise UserError(f'its tokenizer has no special token {separator!r}')
+        between = self.tokenizer.convert_tokens_to_ids(separator)
+        before: list[int] = []
+        for turn in context:
+            before += [*([between] if before else []), *self.text_ids(turn)]
+        after = self.text_ids(response)
+        begin, end = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+        room = (self._most(most_tokens) or most_tokens) - 3
+        kept_after = after[:room]
+        kept_before = before[max(0, len(before) - (room - len(kept_after))) :]
+        cut = len(before) + len(after) - len(kept_before) - len(kept_after)
+        return [begin, *kept_before, end, *kept_after, end], cut
 
 
 def _pairs(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Texts]:

@@ -56,6 +56,32 @@ class ModelHandle:
         load = partial(self._load_encoder, 'classifier')
         return self._loaded('classifier', name, load)
 
+    def masked_lm(self, name: str) -> Any:
+        """
+        Return a masked language model.
+        """
+        return self._loaded('masked_lm', name, partial(self._load_encoder, 'masked_lm'))
+
+    def token_classifier(self, name: str) -> Any:
+        """
+        Return a classifier of the words of a text.
+        """
+        load = partial(self._load_encoder, 'token_classifier')
+        return self._loaded('token_classifier', name, load)
+
+    def regressor(self, name: str) -> Any:
+        """
+        Return a model that gives one number for a text or a pair of texts.
+        """
+        return self._loaded('regressor', name, partial(self._load_encoder, 'regressor'))
+
+    def pair_encoder(self, name: str) -> Any:
+        """
+        Return an encoder of a context and a response.
+        """
+        load = partial(self._load_encoder, 'pair_encoder')
+        return self._loaded('pair_encoder', name, load)
+
     def chat(self, name: str) -> Any:
         """
         Return a chat model.
@@ -92,21 +118,12 @@ class ModelHandle:
         """
         Load a Hugging Face encoder from a folder or the hub.
         """
-        import transformers
-
-        from parlai_ext.models import encoders
+        from parlai_ext.models.encoder_kinds import ENCODERS
         from parlai_ext.systems import hub
         from parlai_ext.systems.pretrained import PREFIX, ModelOptions, chosen_device
 
-        classes: dict[str, tuple[Any, Any]] = {
-            'embedder': (encoders.MeanPooling, transformers.AutoModel),
-            'classifier': (
-                encoders.SequenceClassifier,
-                transformers.AutoModelForSequenceClassification,
-            ),
-        }
         system = model_system(kind, name)
-        make, loader = classes[kind]
+        make, loader = ENCODERS[kind]
         try:
             opt = {**system.opt, 'no_cuda': self.machine.no_cuda}
             options = options_from_opt(ModelOptions, opt, PREFIX)

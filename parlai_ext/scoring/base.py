@@ -45,6 +45,8 @@ from parlai_ext.core.watch import NO_WATCH, Watch
 if TYPE_CHECKING:
     import numpy as np
 
+    from parlai_ext.models.masked_lm import MaskedLogprobs
+    from parlai_ext.models.word_classifier import WordLabels
     from parlai_ext.systems.chat.conversation import ChatReply
 
 LEVELS = ('turn', 'dialogue', 'pair')
@@ -132,10 +134,26 @@ class Classifier(Protocol):
     labels: tuple[str, ...]
 
     def probabilities(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+        self,
+        texts: Sequence[str],
+        seconds: Sequence[str] | None = None,
+        most_tokens: int | None = None,
     ) -> np.ndarray:
         """
         Return one row for each text (or pair of texts), one column for each label.
+
+        :param most_tokens: longer texts are cut; of a pair the longer one.
+        """
+        ...
+
+    def cut_tokens(
+        self,
+        texts: Sequence[str],
+        seconds: Sequence[str] | None = None,
+        most_tokens: int | None = None,
+    ) -> list[int]:
+        """
+        Return how many tokens of each text (or pair) are not read.
         """
         ...
 
@@ -178,6 +196,98 @@ class WordVectors(Protocol):
         ...
 
 
+class MaskedLM(Protocol):
+    """
+    A model that says how likely each token of a text is when it alone is hidden.
+    """
+
+    signature: str
+
+    def masked_logprobs(
+        self,
+        befores: Sequence[str],
+        texts: Sequence[str],
+        most_tokens: int | None = None,
+        with_before: bool = True,
+    ) -> list[MaskedLogprobs]:
+        """
+        Return the log-probabilities of each text, which stands after another one.
+        """
+        ...
+
+
+class TokenClassifier(Protocol):
+    """
+    A model that gives each word of a text, beside its context, its labels.
+    """
+
+    signature: str
+
+    def word_labels(
+        self, texts: Sequence[str], contexts: Sequence[str], most_tokens: int
+    ) -> list[WordLabels]:
+        """
+        Return the words of each text with the probability of each label.
+        """
+        ...
+
+
+class Regressor(Protocol):
+    """
+    A model that gives a number for a text or a pair of texts.
+    """
+
+    signature: str
+
+    def numbers(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> np.ndarray:
+        """
+        Return one number for each text (or pair of texts).
+        """
+        ...
+
+    def cut_tokens(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> list[int]:
+        """
+        Return how many tokens of each text (or pair) are not read.
+        """
+        ...
+
+
+class PairEncoder(Protocol):
+    """
+    A model that maps a context and a response to a vector.
+    """
+
+    signature: str
+
+    def features(
+        self,
+        contexts: Sequence[tuple[str, ...]],
+        responses: Sequence[str],
+        separator: str,
+        most_tokens: int,
+    ) -> np.ndarray:
+        """
+        Return one row for each context and response.
+        """
+        ...
+
+    def cut_tokens(
+        self,
+        contexts: Sequence[tuple[str, ...]],
+        responses: Sequence[str],
+        separator: str,
+        most_tokens: int,
+    ) -> list[int]:
+        """
+        Return how many tokens of each context and response are not read.
+        """
+        ...
+
+
 class Models(Protocol):
     """
     What a scorer is given to ask for models, by name; they are loaded once.
@@ -198,6 +308,30 @@ class Models(Protocol):
     def classifier(self, name: str) -> Classifier:
         """
         Return a text classifier.
+        """
+        ...
+
+    def masked_lm(self, name: str) -> MaskedLM:
+        """
+        Return a masked language model.
+        """
+        ...
+
+    def token_classifier(self, name: str) -> TokenClassifier:
+        """
+        Return a classifier of the words of a text.
+        """
+        ...
+
+    def regressor(self, name: str) -> Regressor:
+        """
+        Return a model that gives a number for a text or a pair of texts.
+        """
+        ...
+
+    def pair_encoder(self, name: str) -> PairEncoder:
+        """
+        Return an encoder of a context and a response.
         """
         ...
 
@@ -604,6 +738,34 @@ class AskedModels:
         Return a text classifier.
         """
         model: Classifier = self._asked('classifier', name)
+        return model
+
+    def masked_lm(self, name: str) -> MaskedLM:
+        """
+        Return a masked language model.
+        """
+        model: MaskedLM = self._asked('masked_lm', name)
+        return model
+
+    def token_classifier(self, name: str) -> TokenClassifier:
+        """
+        Return a classifier of the words of a text.
+        """
+        model: TokenClassifier = self._asked('token_classifier', name)
+        return model
+
+    def regressor(self, name: str) -> Regressor:
+        """
+        Return a model that gives a number for a text or a pair of texts.
+        """
+        model: Regressor = self._asked('regressor', name)
+        return model
+
+    def pair_encoder(self, name: str) -> PairEncoder:
+        """
+        Return an encoder of a context and a response.
+        """
+        model: PairEncoder = self._asked('pair_encoder', name)
         return model
 
     def chat(self, name: str) -> ChatModel:

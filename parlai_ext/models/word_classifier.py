@@ -1,0 +1,117 @@
+"""
+Token classifiers asked about words: which label has each word of a text, beside another
+text?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from parlai_ext.models.encoders import Encoded, TextModel
+
+
+@dataclass(frozen=True)
+class WordLabels:
+    """
+    The words of a text, those that were read, and the probability of each label.
+
+    :param probabilities: ``[words, labels]``.
+    :param cut: how many tokens of text and context were not read.
+    """
+
+    words: tuple[str, ...]
+    probabilities: np.ndarray
+    cut: int
+
+
+class WordClassifier(TextModel):
+    """
+    Gives each word of a text, as blanks separate them, the probability of each label.
+
+    A word of several tokens has the sum of their last hidden states (fairseq's
+    alignment), to which the classifier's linear layer is applied. Since it is linear,
+    the logits of the tokens are added, its bias counted once.
+    """
+
+    signed = {'words': 'sum of token states', 'dtype': 'float32'}
+
+    @torch.inference_mode()
+    def word_labels(
+        self, texts: Sequence[str], contexts: Sequence[str], most_tokens: int
+    ) -> list[WordLabels]:
+        """
+        Return the labels of the words of each text, which is read before its context.
+
+        :param most_tokens: texts are cut to so many tokens, their begin token counted;
+            the context has what the model's limit leaves.
+        """
+        cut_texts = {
+            text: self._cut(text, most_tokens) for text in dict.fromkeys(texts)
+        }
+        pairs = [
+            (cut_texts[text][0], context)
+            for text, context in zip(texts, contexts, strict=True)
+        ]
+        rows = self.rows(pairs, self._encoded_pair, self._logits, most_tokens)
+        bias = self.model.classifier.bias.float().cpu()
+        labels = []
+        for text, pair, logits in zip(texts, pairs, rows, strict=True):
+            words, word_of_token = self._words(pair[0])
+            sums = bias.repeat(len(words), 1)
+            for token, word in word_of_token:
+                sums[word] += torch.from_numpy(logits[token]) - bias
+            whole = len(self._tokens(pair)['input_ids'])
+            over = max(0, whole - self.limit) if self.limit else 0
+            cut = over + cut_texts[text][1]
+            labels.append(WordLabels(words, sums.softmax(-1).numpy(), cut))
+        return labels
+
+    def _cut(self, text: str, most_tokens: int) -> tuple[str, int]:
+        """
+        Return a text cut to a number of tokens, and how many it has lost.
+        """
+        ids = self._tokens((text,))['input_ids']
+        if len(ids) <= most_tokens:
+            return text, 0
+        kept = self.tokenizer.decode(ids[:most_tokens], skip_special_tokens=True)
+        return ' '.join(kept.split()), len(ids) - most_tokens
+
+    def _encoded_pair(self, pair: tuple[str, str]) -> Encoded:
+        return self._tokens(
+            pair,
+            truncation='only_second' if self.limit else False,
+            max_length=self.limit,
+        )
+
+    def _logits(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        logits: torch.Tensor = self.model(**inputs).logits
+        return logits
+
+    def _words(self, text: str) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
+        """
+        Return the words of a text, and for each of its tokens its place among those of
+        the model's input and the word that it belongs to.
+        """
+        words_until = [0]  # how many words have begun before or at each character
+        for before, character in zip(f' {text}', text, strict=False):
+            begins = before.isspace() and not character.isspace()
+            words_until.append(words_until[-1] + begins)
+        encoded = self.tokenizer(
+            text,
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            split_special_tokens=True,
+            verbose=False,
+        )
+        places = []
+        for token, (start, stop) in enumerate(encoded['offset_mapping']):
+            # a token of the blank before a word alone covers no character
+            until = stop if stop > start else min(start + 1, len(text))
+            word = words_until[until] - 1
+            if word >= 0 and not encoded['special_tokens_mask'][token]:
+                places.append((token, word))
+        return tuple(text.split()), places

@@ -1,0 +1,52 @@
+"""
+BLEURT: a regression model that was trained on people's ratings of translations.
+
+Source: Sellam et al. (2020), "BLEURT: Learning Robust Metrics for Text Generation", and
+Pu et al. (2021) for BLEURT-20. The model reads reference and response as a pair; its
+only output is the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parlai_ext.core.options import option
+from parlai_ext.scoring.references import Pair, ReferenceScorer
+
+MODEL = 'hf:lucadiliello/BLEURT-20'
+
+
+@dataclass(frozen=True)
+class BleurtOptions:
+    """
+    The regression model.
+    """
+
+    regressor: str = option(
+        MODEL,
+        help='the checkpoint, in the format of bleurt-pytorch or as a sequence '
+        'classifier with one output: a folder, or hf:REPOSITORY',
+        metavar='MODEL',
+        model='regressor',
+        path=True,
+    )
+
+
+class Bleurt(ReferenceScorer):
+    """
+    The score of the best reference, about 0 to 1; higher is better.
+    """
+
+    name = 'bleurt'
+    options_class = BleurtOptions
+    instead = f'{MODEL}, hf:Elron/bleurt-base-512, or a folder with such a model'
+    options: BleurtOptions
+
+    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+        """
+        Return the number that the model gives each reference and response.
+        """
+        model = self.models.regressor(self.options.regressor)
+        responses = [response for response, _ in pairs]
+        return model.numbers([reference for _, reference in pairs], responses).tolist()

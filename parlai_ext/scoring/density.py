@@ -1,0 +1,266 @@
+"""
+DEnsity: how usual is a response among those of people, to a response selector?
+
+Context and response become the last hidden state of the first token of a BERT that was
+trained to tell right responses from others. The score is minus the Mahalanobis distance
+between these features and those of people's responses.
+
+Source: Park et al. (2023), "DEnsity: Open-domain Dialogue Evaluation Metric using
+Density Estimation".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.options import option
+from parlai_ext.core.progress import bar_of
+from parlai_ext.data.formats import FORMATS, find_files, read_sources
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SEPARATOR = '[SEPT]'  # between turns
+MOST_TOKENS = 256
+# of the largest variance; features are in float32, whose rounding varies by less
+SMALLEST = 1e-10
+AT_ONCE = 512  # responses of people whose features are computed together
+NO_CONTEXT = 'there is no context'
+WHERE = (
+    "the authors' bestmodel.pth is on no model hub; a folder with it as "
+    'pytorch_model.bin, its config.json and its tokenizer would do (docs/scorers.md)'
+)
+STATISTICS = (
+    "mean and inverse covariance of the features of people's responses: a .npz file "
+    'with the arrays mean and precision'
+)
+Pair = tuple[tuple[str, ...], str]  # context and response
+
+
+@dataclass(frozen=True)
+class DensityOptions:
+    """
+    The response selector, and the statistics of people's responses.
+    """
+
+    encoder: str | None = option(
+        None,
+        help='the response selector: a folder, or hf:REPOSITORY',
+        metavar='MODEL',
+        model='pair_encoder',
+        path=True,
+    )
+    statistics: str | None = option(
+        None,
+        help=f'{STATISTICS}; where there is none yet, it is made from human_dialogues',
+        metavar='FILE',
+        path=True,
+        signed=False,
+    )
+    human_dialogues: str | None = option(
+        None,
+        help='dialogues between people, in a format of import_dialogues',
+        metavar='FILE',
+        path=True,
+        signed=False,
+    )
+    most_tokens: int = option(
+        MOST_TOKENS, low=16, help='tokens of context and response that are read'
+    )
+
+
+class Density(Scorer):
+    """
+    Minus the Mahalanobis distance of a response; higher, nearer to 0, is better.
+
+    Of a whole dialogue, minus the square root of the mean squared distance of all
+    utterances but the first. A persona stands before the context, a sentence a turn.
+    """
+
+    name = 'density'
+    dimensions = ('Overall',)
+    options_class = DensityOptions
+    options: DensityOptions
+
+    def prepare(self) -> None:
+        """
+        Refuse to begin without a model or without a way to the statistics.
+        """
+        if self.options.encoder is None:
+            raise UserError(f'scorer density: encoder: {WHERE}')
+        file = self.options.statistics
+        if file is None or not (
+            Path(file).exists() or self.options.human_dialogues is not None
+        ):
+            missing = f'there is no file {file}; ' if file else ''
+            raise UserError(
+                f'scorer density: statistics: {missing}{STATISTICS} is needed; with '
+                'human_dialogues: FILE it is made'
+            )
+
+    def load_models(self) -> None:
+        """
+        Load the response selector, and read or make the statistics.
+        """
+        super().load_models()
+        file = Path(str(self.options.statistics))
+        if not file.exists():
+            features = self._human_features(str(self.options.human_dialogues))
+            write_statistics(file, features)
+        self.mean, self.precision = read_statistics(file)
+
+    def signature_fields(self) -> Mapping[str, Any]:
+        """
+        Return the signed options and a hash of the statistics.
+        """
+        numbers = content_id(self.mean.tolist(), self.precision.tolist())
+        return {**super().signature_fields(), 'statistics': numbers}
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the score of each response, or of each whole dialogue.
+        """
+        pairs = [item_pairs(item) for item in items]
+        flat = [pair for some in pairs for pair in some]
+        distances = iter(
+            squared_distances(self._features(flat), self.mean, self.precision)
+        )
+        cut = iter(self._cut(flat))
+        scores = []
+        for some in pairs:
+            squared = [next(distances) for _ in some]
+            value = -((sum(squared) / len(squared)) ** 0.5) if squared else None
+            tokens = max((next(cut) for _ in some), default=0)
+            scores.append(
+                ItemScore({'Overall': value}, {'Overall': NO_CONTEXT}, cut=tokens)
+            )
+        return scores
+
+    def _features(self, pairs: Sequence[Pair]) -> np.ndarray:
+        model = self.models.pair_encoder(str(self.options.encoder))
+        try:
+            return model.features(*_columns(pairs), SEPARATOR, self.options.most_tokens)
+        except UserError as error:
+            name = self.options.encoder
+            raise UserError(f'scorer density: encoder {name}: {error}') from None
+
+    def _cut(self, pairs: Sequence[Pair]) -> list[int]:
+        model = self.models.pair_encoder(str(self.options.encoder))
+        return model.cut_tokens(*_columns(pairs), SEPARATOR, self.options.most_tokens)
+
+    def _human_features(self, file: str) -> np.ndarray:
+        """
+        Return a row for each utterance of people after the first of its dialogue.
+        """
+        import numpy as np
+
+        pairs = human_pairs(file)
+        if len(pairs) < 2:
+            raise UserError(f'scorer density: human_dialogues: {file}: too few turns')
+        rows = []
+        with bar_of('people', len(pairs), True) as bar:
+            for start in range(0, len(pairs), AT_ONCE):
+                some = pairs[start : start + AT_ONCE]
+                rows.append(self._features(some))
+                bar.update(len(some))
+        return np.concatenate(rows)
+
+
+def item_pairs(item: ScoringItem) -> list[Pair]:
+    """
+    Return context and response of an item; of a whole dialogue, those of each utterance
+    after the first. A first utterance has none.
+    """
+    if item.response is None:
+        return _turn_pairs(item.context, item.persona)
+    context = (*item.persona, *item.context)
+    return [(context, item.response)] if item.context else []
+
+
+def human_pairs(file: str) -> list[Pair]:
+    """
+    Return context and response of each utterance after the first of each dialogue.
+
+    :raises UserError: when the file has no dialogues that can be read.
+    """
+    return [
+        pair
+        for name, source in read_sources(find_files([file]), None)
+        for dialogue in FORMATS[name].read(source)
+        for pair in _turn_pairs([turn.text for turn in dialogue.turns])
+    ]
+
+
+def _turn_pairs(texts: Sequence[str], before: Sequence[str] = ()) -> list[Pair]:
+    return [((*before, *texts[:place]), texts[place]) for place in range(1, len(texts))]
+
+
+def _columns(pairs: Sequence[Pair]) -> tuple[list[tuple[str, ...]], list[str]]:
+    return [context for context, _ in pairs], [response for _, response in pairs]
+
+
+def squared_distances(
+    features: np.ndarray, mean: np.ndarray, precision: np.ndarray
+) -> list[float]:
+    """
+    Return the squared Mahalanobis distance of each row from the mean.
+
+    :param precision: the inverse covariance matrix.
+    """
+    import numpy as np
+
+    centred = np.asarray(features, np.float64) - mean
+    squared = np.einsum('ij,jk,ik->i', centred, precision, centred, optimize=True)
+    distances: list[float] = np.maximum(squared, 0.0).tolist()
+    return distances
+
+
+def write_statistics(file: Path, features: np.ndarray) -> None:
+    """
+    Write the mean of features and the inverse of their covariance.
+
+    The covariance is that of the sample (divided by n). Directions in which people do
+    not differ, but for rounding, are ignored (a pseudo-inverse): the last layer of a
+    BERT normalises, so that there is always one.
+    """
+    import numpy as np
+    from scipy.linalg import pinvh
+
+    rows = np.asarray(features, np.float64)
+    precision = pinvh(np.cov(rows.T, bias=True), rtol=SMALLEST)
+    new = file.with_name(f'{file.name}.new')
+    with new.open('wb') as stream:
+        np.savez(stream, mean=rows.mean(0), precision=precision)
+    os.replace(new, file)
+
+
+def read_statistics(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return mean and inverse covariance.
+
+    :raises UserError: when the file holds something else.
+    """
+    import numpy as np
+
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            mean = np.asarray(arrays['mean'], np.float64).reshape(-1)
+            precision = np.asarray(arrays['precision'], np.float64)
+    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        raise UserError(
+            f'scorer density: statistics: {file}: {STATISTICS} is expected ({error})'
+        ) from None
+    if precision.shape != (len(mean), len(mean)):
+        raise UserError(
+            f'scorer density: statistics: {file}: mean has {len(mean)} numbers, '
+            f'precision is {" by ".join(map(str, precision.shape))}'
+        )
+    return mean, precision

@@ -1,0 +1,203 @@
+"""
+UniEval: a T5 that was trained to answer yes-or-no questions about responses.
+
+    question: Is this a natural response in the dialogue? </s> response: …
+
+Source: Zhong et al. (2022), "Towards a Unified Multi-Dimensional Evaluator for Text
+Generation", and their code, whose questions (MIT licence) the model was trained with. A
+score is P(Yes) / (P(Yes) + P(No)) of the first token of the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Answer
+from parlai_ext.core.options import option
+from parlai_ext.models.section_questions import SectionQuestions
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.knowledge import (
+    NO_KNOWLEDGE,
+    has_knowledge,
+    knowledge_text,
+)
+from parlai_ext.scoring.likelihood import (
+    NO_PROBABILITY,
+    context_turns_option,
+    judge_option,
+)
+
+MODEL = 'hf:MingZhong/unieval-dialog'
+LONGEST = 1024  # tokens of a question, as in the authors' evaluation
+ANSWERS = ('Yes', 'No')
+OVERALL = 'Overall'
+ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'
+# the qualities of USR's annotators, which the authors compare with; what they call
+# naturalness, coherence, engagingness, groundedness and understandability
+QUESTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    'Natural': ('Is this a natural response in the dialogue?', ()),
+    'Maintains Context': (
+        'Is this a coherent response given the dialogue history?',
+        ('dialogue history',),
+    ),
+    ENGAGING: (
+        'Is this an engaging and informative response according to the dialogue '
+        'history and fact?',
+        ('dialogue history', 'fact'),
+    ),
+    KNOWLEDGE: ('Is this response consistent with knowledge in the fact?', ('fact',)),
+    'Understandable': (
+        'Is this an understandable response in the dialogue?',
+        (),
+    ),
+}
+ABBREVIATIONS = {
+    *('mr', 'mrs', 'ms', 'dr', 'prof', 'st', 'jr', 'sr', 'vs', 'etc', 'inc', 'ltd'),
+    *('co', 'corp', 'e.g', 'i.e', 'u.s', 'u.k', 'a.m', 'p.m', 'd.c', 'no', 'mt'),
+}
+
+
+@dataclass(frozen=True)
+class UniEvalOptions:
+    """
+    The model and how much of the dialogue it reads.
+    """
+
+    judge_model_file: str = judge_option(
+        MODEL, "UniEval's T5 (MingZhong/unieval-dialog), or another encoder-decoder"
+    )
+    context_turns: int = context_turns_option()
+    most_tokens: int = option(
+        LONGEST, low=16, help='tokens of a question; more lose the end of the last part'
+    )
+
+
+class UniEval(Scorer):
+    """
+    Five qualities of a response and their mean; higher is better.
+
+    Four are probabilities. ``Engaging`` is the sum over the sentences of the response,
+    so that it may exceed 1, and with it ``Overall``. Without facts or a persona there
+    is no ``Uses Knowledge``, and ``Overall`` is the mean of the others.
+    """
+
+    name = 'unieval'
+    dimensions = (*QUESTIONS, OVERALL)
+    prompted = True
+    instead = f'{MODEL} or a folder with its files'
+    options_class = UniEvalOptions
+    options: UniEvalOptions
+
+    def load_models(self) -> None:
+        """
+        Load the model, which has to be an encoder-decoder.
+        """
+        super().load_models()
+        judge = self.models.likelihood(self.options.judge_model_file)
+        try:
+            self.questions = SectionQuestions.from_judge(judge)
+        except UserError as error:
+            model = self.options.judge_model_file
+            raise UserError(f'scorer {self.name}: judge {model}: {error}') from None
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of each response, in one call of the model.
+        """
+        judge = self.models.likelihood(self.options.judge_model_file)
+        asked = [self.sections(item) for item in items]
+        made = [
+            self.questions.question(sections, ANSWERS, self.options.most_tokens)
+            for questions in asked
+            for _, sections in questions
+        ]
+        answers = judge.answer([question for question, _ in made])
+        shares = map(yes_share, answers)
+        each = zip(shares, [cut for _, cut in made], strict=True)
+        return [
+            _item_score(item, [(dimension, *next(each)) for dimension, _ in questions])
+            for item, questions in zip(items, asked, strict=True)
+        ]
+
+    def sections(self, item: ScoringItem) -> list[tuple[str, list[str]]]:
+        """
+        Return dimension and sections of text of each question about a response.
+        """
+        texts = {
+            'dialogue history': '\n'.join(item.context[-self.options.context_turns :]),
+            'fact': knowledge_text(item),
+        }
+        asked = []
+        for dimension, (question, read) in QUESTIONS.items():
+            if dimension == KNOWLEDGE and not has_knowledge(item):
+                continue
+            response = item.response or ''
+            parts = sentences(response) if dimension == ENGAGING else [response]
+            more = [f'{name}: {texts[name]}' for name in read]
+            for part in parts:
+                sections = [f'question: {question}', f'response: {part}', *more]
+                asked.append((dimension, sections))
+        return asked
+
+
+def yes_share(answer: Answer) -> float | None:
+    """
+    Return P(Yes) / (P(Yes) + P(No)); `None` where neither has a probability.
+    """
+    yes, no = (row[0] for row in answer.continuations)
+    if not (math.isfinite(yes) or math.isfinite(no)):
+        return None
+    return 1 / (1 + math.exp(min(700.0, no - yes)))
+
+
+def sentences(text: str) -> list[str]:
+    """
+    Return the sentences of a text, as NLTK's Punkt parts them with a short list of
+    abbreviations instead of its trained one, which would have to be downloaded.
+    """
+    return list(_splitter().tokenize(text))
+
+
+@cache
+def _splitter() -> Any:
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(ABBREVIATIONS)
+    return PunktSentenceTokenizer(parameters)
+
+
+def _item_score(
+    item: ScoringItem, answers: Sequence[tuple[str, float | None, int]]
+) -> ItemScore:
+    """
+    Return the scores of an item from dimension, share of "Yes" and cut tokens of each
+    of its questions.
+    """
+    values: dict[str, float | None] = {ENGAGING: 0.0}  # of a response without sentences
+    for dimension, share, _ in answers:
+        before = values.get(dimension, 0.0)
+        known = share is not None and before is not None
+        values[dimension] = before + share if known else None  # type: ignore[operator]
+    scores = [values.get(dimension) for dimension in QUESTIONS]
+    known_scores = [score for score in scores if score is not None]
+    expected = len(QUESTIONS) - (not has_knowledge(item))
+    values[OVERALL] = (
+        math.fsum(known_scores) / expected if len(known_scores) == expected else None
+    )
+    reasons = dict.fromkeys((*QUESTIONS, OVERALL), NO_PROBABILITY)
+    if not has_knowledge(item):
+        reasons[KNOWLEDGE] = NO_KNOWLEDGE
+    return ItemScore(
+        values,
+        reasons,
+        evidence={
+            'sentences': [share for name, share, _ in answers if name == ENGAGING]
+        },
+        cut=max((cut for *_, cut in answers), default=0),
+    )

@@ -1,0 +1,239 @@
+"""
+USR: a masked language model, two retrieval classifiers, and a regression over them.
+
+Source: Mehri and Eskenazi (2020), "USR: An Unsupervised and Reference Free Evaluation
+Metric for Dialog Generation", and their code, from which the format of the inputs, the
+normalisation and the coefficients come. With the three numbers that the authors
+published for 300 responses of TopicalChat-USR, the regression gives their published
+correlation with people's overall judgement, 0.419 (Pearson) and 0.422 (Spearman).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.knowledge import (
+    NO_KNOWLEDGE,
+    has_knowledge,
+    knowledge_text,
+)
+
+MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'
+TERMS = (MASKED, DR_C, DR_X)
+OVERALL, KNOWLEDGE = 'Overall', 'Uses Knowledge'
+# which term predicts a quality, and its coefficient in the regression of the overall
+QUALITIES: Mapping[str, tuple[str, float]] = {
+    'Understandable': (MASKED, 0.6601100065238369),
+    'Natural': (MASKED, 0.4035348605308456),
+    'Maintains Context': (DR_C, 0.5132785702080678),
+    'Engaging': (DR_C, 0.9605336086924106),
+    KNOWLEDGE: (DR_X, 0.35642553823787765),
+}
+INTERCEPT = 3.597475447630256
+# mean and standard deviation of each term over the authors' responses
+NORMS: Mapping[str, tuple[float, float]] = {
+    MASKED: (-1.012293440649907, 0.39053753419230813),
+    DR_C: (0.8604811806918587, 0.30259338627812254),
+    DR_X: (0.8472124995904354, 0.27987823011851076),
+}
+MASKED_TOKENS = 100  # the end of context and response that the language model reads
+PAIR_TOKENS = 128
+RIGHT = 1  # the label of a pair whose response follows its context
+NO_TOKEN = 'there is no token to be hidden'
+
+
+def _model_option(default: str, what: str, kind: str) -> Any:
+    return option(
+        default,
+        help=f'{what}: a folder, or hf:REPOSITORY',
+        metavar='MODEL',
+        model=kind,
+        path=True,
+    )
+
+
+@dataclass(frozen=True)
+class UsrOptions:
+    """
+    The three models, and how texts are given to them.
+    """
+
+    masked_lm: str = _model_option(
+        'hf:adamlin/usr-topicalchat-roberta_ft',
+        'RoBERTa tuned as a language model of dialogues',
+        'masked_lm',
+    )
+    context_classifier: str = _model_option(
+        'hf:adamlin/usr-topicalchat-ctx',
+        'DR-c: does the response follow last turn and knowledge?',
+        'classifier',
+    )
+    knowledge_classifier: str = _model_option(
+        'hf:adamlin/usr-topicalchat-uk',
+        'DR-x: does the response follow the knowledge?',
+        'classifier',
+    )
+    hidden: str = option(
+        'all',
+        choices=('all', 'response'),
+        help='whose tokens are hidden one by one: those of last turn and response, as '
+        "in the authors' code, or of the response only, as in their paper; the "
+        'regression was fitted to the former',
+    )
+    words: str = option(
+        'as_given',
+        choices=('as_given', 'split'),
+        help='split: punctuation is parted from words as in the training data; the '
+        'judged set of TopicalChat has it so already',
+    )
+
+
+class Usr(Scorer):
+    """
+    The five qualities of USR's annotators, by the term that predicts each, and their
+    regression; higher is better.
+
+    ``Understandable`` and ``Natural`` are the mean log-probability of hidden tokens
+    (MLM), ``Maintains Context`` and ``Engaging`` DR-c, ``Uses Knowledge`` DR-x, both
+    probabilities. Without facts or a persona there is no ``Uses Knowledge``; the models
+    then read the word for no fact, as the authors' did.
+    """
+
+    name = 'usr'
+    dimensions = (*QUALITIES, OVERALL)
+    evidence_labels = TERMS
+    instead = 'folders with the three models, or hf:REPOSITORY of each'
+    options_class = UsrOptions
+    options: UsrOptions
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of each response.
+        """
+        texts = [self._texts(item) for item in items]
+        logprobs, cut = self._masked(texts)
+        context = self._follows(
+            self.options.context_classifier,
+            [f'{text.turn} _eos {text.knowledge} _eos' for text in texts],
+            texts,
+        )
+        knowledge = self._follows(
+            self.options.knowledge_classifier,
+            [f'{text.knowledge} _eos' for text in texts],
+            texts,
+        )
+        rows = zip(items, logprobs, context, knowledge, cut, strict=True)
+        return [
+            _item_score(item, dict(zip(TERMS, terms, strict=True)), n_cut)
+            for item, *terms, n_cut in rows
+        ]
+
+    def _texts(self, item: ScoringItem) -> _Texts:
+        read = split_words if self.options.words == 'split' else _one_line
+        last = item.context[-1] if item.context else ''
+        parts = (last, knowledge_text(item), item.response or '')
+        return _Texts(*(read(part.lower()) for part in parts))
+
+    def _masked(self, texts: Sequence[_Texts]) -> tuple[list[float | None], list[int]]:
+        """
+        Return the mean log-probability of the hidden tokens of each response, and the
+        number of tokens that were not read.
+        """
+        model = self.models.masked_lm(self.options.masked_lm)
+        of_all = self.options.hidden == 'all'
+        answers = model.masked_logprobs(
+            [f'{text.turn} _eos' if text.turn else '' for text in texts],
+            [f' _go {text.response} _eos' for text in texts],
+            MASKED_TOKENS,
+            of_all,
+        )
+        means: list[float | None] = []
+        for answer in answers:
+            logprobs = (*answer.before, *answer.text)
+            means.append(math.fsum(logprobs) / len(logprobs) if logprobs else None)
+        return means, [answer.cut for answer in answers]
+
+    def _follows(
+        self, name: str, contexts: Sequence[str], texts: Sequence[_Texts]
+    ) -> list[float]:
+        """
+        Return the probability that each response follows its context.
+
+        :raises UserError: when the classifier has other than two labels.
+        """
+        model = self.models.classifier(name)
+        if len(model.labels) != 2:
+            labels = len(model.labels)
+            raise UserError(
+                f'scorer {self.name}: classifier {name}: two labels are expected, it '
+                f'has {labels}'
+            )
+        responses = [f'_go {text.response} _eos' for text in texts]
+        rows = model.probabilities(contexts, responses, PAIR_TOKENS)
+        return [float(row[RIGHT]) for row in rows]
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """
+    What the models read of an item, in lower case.
+    """
+
+    turn: str
+    knowledge: str
+    response: str
+
+
+def overall(terms: Mapping[str, float]) -> float:
+    """
+    Return the regression's prediction of the overall judgement, about 1 to 5.
+    """
+    parts = []
+    for term, coefficient in QUALITIES.values():
+        mean, deviation = NORMS[term]
+        parts.append(coefficient * (terms[term] - mean) / deviation)
+    return INTERCEPT + math.fsum(parts)
+
+
+def _item_score(
+    item: ScoringItem, terms: Mapping[str, float | None], cut: int
+) -> ItemScore:
+    values = {name: terms[term] for name, (term, _) in QUALITIES.items()}
+    known = {name: value for name, value in terms.items() if value is not None}
+    values[OVERALL] = overall(known) if len(known) == len(TERMS) else None
+    reasons = dict.fromkeys(values, NO_TOKEN)
+    if not has_knowledge(item):
+        values[KNOWLEDGE], reasons[KNOWLEDGE] = None, NO_KNOWLEDGE
+    return ItemScore(values, reasons, [terms[name] for name in TERMS], cut)
+
+
+def _one_line(text: str) -> str:
+    return ' '.join(text.split())
+
+
+def split_words(text: str) -> str:
+    """
+    Return a text with blanks between words and punctuation (NLTK's rules of the Penn
+    Treebank, sentence by sentence).
+    """
+    sentences, words = _splitters()
+    return ' '.join(
+        text[start:stop][first:last]
+        for start, stop in sentences.span_tokenize(text)
+        for first, last in words.span_tokenize(text[start:stop])
+    )
+
+
+@cache
+def _splitters() -> tuple[Any, Any]:
+    from nltk.tokenize import NLTKWordTokenizer
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
+
+    return PunktSentenceTokenizer(), NLTKWordTokenizer()

@@ -1,0 +1,149 @@
+"""
+Tiny models of the classes behind trained metrics, with random weights: RoBERTa with its
+byte-level tokenizer, T5 with a unigram tokenizer, BERT with a token between turns.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.base import ScoringItem
+
+TEXTS = (
+    'i like jazz music , do you ? yes i do !',
+    'question : is this a natural response in the dialogue history and fact ?',
+    'do you know the story of the old piano ? i played it on a sunny day .',
+    '_go _eos _nofact your persona : i have three dogs and a small boat .',
+)
+SIZES: dict[str, Any] = {
+    'hidden_size': 16,
+    'num_hidden_layers': 2,
+    'num_attention_heads': 2,
+    'intermediate_size': 24,
+}
+ROBERTA_SPECIAL = ['<s>', '<pad>', '</s>', '<unk>', '<mask>']
+ITEMS = (
+    ScoringItem(
+        ('do you like jazz ?', 'yes , i like the old piano . do you ?'),
+        'i do ! i played it on a boat .',
+        facts='the piano is old and it has a story .',
+    ),
+    ScoringItem(
+        ('i have three dogs .',),
+        'do you know the dogs ?',
+        persona=('i have a small boat .', 'i like music .'),
+    ),
+    ScoringItem(('hi there .',), 'yes'),
+)
+
+
+def models_on_cpu() -> ModelHandle:
+    """
+    Return the models that scorers ask for, computed on the CPU.
+    """
+    return ModelHandle(Machine(no_cuda=True))
+
+
+def spread(model: Any, seed: int = 0) -> Any:
+    """
+    Draw weights wide enough that outputs differ, and return the model.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(0, 0.4, generator=generator)
+    return model.eval()
+
+
+def roberta_tokenizer() -> transformers.PreTrainedTokenizerFast:
+    """
+    Return a byte-level tokenizer that writes texts and pairs as RoBERTa's does.
+    """
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=ROBERTA_SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    inner.train_from_iterator(TEXTS, trainer)
+    inner.post_processor = processors.RobertaProcessing(
+        ('</s>', 2), ('<s>', 0), trim_offsets=True, add_prefix_space=False
+    )
+    names = dict(
+        zip(('bos', 'pad', 'eos', 'unk', 'mask'), ROBERTA_SPECIAL, strict=True)
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        cls_token='<s>',
+        sep_token='</s>',
+        model_input_names=['input_ids', 'attention_mask'],
+        **{f'{name}_token': token for name, token in names.items()},
+    )
+
+
+def make_roberta(folder: Path, kind: Any, seed: int = 0, **config: Any) -> str:
+    """
+    Write a RoBERTa of a class of transformers, and return its folder.
+    """
+    tokenizer = roberta_tokenizer()
+    settings = transformers.RobertaConfig(
+        **{**SIZES, 'max_position_embeddings': 202, **config},
+        vocab_size=len(tokenizer),
+        type_vocab_size=1,
+        pad_token_id=1,
+    )
+    spread(kind(settings), seed).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def make_t5(folder: Path) -> str:
+    """
+    Write a T5 with T5's own tokenizer class, and return its folder.
+    """
+    words = sorted({word for text in TEXTS for word in text.split()} | {'Yes', 'No'})
+    pieces = [('<pad>', 0.0), ('</s>', 0.0), ('<unk>', 0.0), ('▁', -3.0)]
+    pieces += [(f'▁{word}', -2.0) for word in words]
+    pieces += [(chr(code), -6.0) for code in range(33, 127)]
+    tokenizer = transformers.T5Tokenizer(vocab=pieces, extra_ids=0)
+    config = transformers.T5Config(
+        **{'d_model': 16, 'd_kv': 8, 'd_ff': 24, 'num_layers': 2, 'num_heads': 2},
+        vocab_size=len(tokenizer),
+        decoder_start_token_id=0,
+    )
+    spread(transformers.T5ForConditionalGeneration(config)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def bert_tokenizer() -> transformers.PreTrainedTokenizerFast:
+    """
+    Return a WordPiece tokenizer with a special token between turns.
+    """
+    special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
+    words = sorted({word for text in TEXTS for word in text.split()})
+    vocabulary = {token: i for i, token in enumerate([*special, *words])}
+    tokenizer = transformers.BertTokenizer(vocab=vocabulary)
+    tokenizer.add_special_tokens({'additional_special_tokens': ['[SEPT]']})
+    return tokenizer
+
+
+def make_bert(folder: Path, kind: Any = transformers.BertModel, **config: Any) -> str:
+    """
+    Write a BERT of a class of transformers, and return its folder.
+    """
+    tokenizer = bert_tokenizer()
+    settings = transformers.BertConfig(
+        **{**SIZES, 'max_position_embeddings': 64, **config},
+        vocab_size=len(tokenizer),
+    )
+    spread(kind(settings)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
