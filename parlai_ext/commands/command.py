@@ -29,6 +29,7 @@ COMMANDS = {
     'rank_systems': 'parlai_ext.commands.rank_systems:RankSystems',
     'validate_scorer': 'parlai_ext.commands.validate_scorer:ValidateScorer',
     'run_bench': 'parlai_ext.commands.run_bench:RunBench',
+    'compare_metrics': 'parlai_ext.commands.compare_metrics:CompareMetrics',
     'report_run': 'parlai_ext.commands.report_run:ReportRun',
     'import_dialogues': 'parlai_ext.commands.import_dialogues:ImportDialogues',
     'check_roster': 'parlai_ext.commands.check_roster:CheckRoster',

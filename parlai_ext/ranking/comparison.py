@@ -1,0 +1,211 @@
+"""
+Which of several scorers agrees better with people, and which cannot be told apart.
+
+Scorers have scored the same items. `rank_products` turns the scores of one into numbers
+whose sum over items is Spearman's rho with people, so that a difference of two
+correlations is a sum over items too, and over contexts. `swap_test` is the paired
+permutation test of that sum: under the null hypothesis it does not matter which of the
+two scorers a context's scores came from, so that the context's part of the sum has a
+random sign. Items of a context are swapped together, because they are alike.
+
+`williams_test` is the classical test for Pearson's r of independent points; it is used
+where points are drawn one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from parlai_ext.ranking.ranks import ranks_by_score, tied_groups
+from parlai_ext.ranking.table import Floats
+
+PERMUTATIONS = 10_000
+MAX_ENUMERATED = 2**13  # sign changes that are enumerated, not drawn
+CHUNK = 1000
+HALVES = 30  # random halves of the annotators
+LEVEL = 0.05
+
+
+def standard_ranks(values: Sequence[float]) -> Floats:
+    """
+    Return mean ranks with mean 0 and sum of squares 1; NaN where all are equal.
+    """
+    ranks = stats.rankdata(np.asarray(values, dtype=np.float64))
+    ranks = ranks - ranks.mean()
+    with np.errstate(invalid='ignore'):
+        standard: Floats = ranks / math.sqrt(float(ranks @ ranks))
+    return standard
+
+
+def rank_products(scores: Sequence[float], human: Sequence[float]) -> Floats:
+    """
+    Return a number for each item; their sum is Spearman's rho of scores and human
+    values.
+    """
+    return standard_ranks(scores) * standard_ranks(human)
+
+
+def group_sums(values: Floats, groups: Sequence[int]) -> Floats:
+    """
+    Return the sum of the values of each group of items.
+    """
+    _, place = np.unique(groups, return_inverse=True)
+    return np.bincount(place, weights=values)
+
+
+def swap_test(parts: Floats, permutations: int = PERMUTATIONS, seed: int = 0) -> float:
+    """
+    Return the two-sided p-value of a difference that is the sum of parts, each of which
+    has a random sign under the null hypothesis.
+
+    Few parts are enumerated; else ``(1 + as large) / (1 + drawn)``, never 0.
+
+    :param parts: of each context (`group_sums` of the difference of two scorers'
+        `rank_products`); of several sets, one after the other.
+    """
+    parts = parts[parts != 0]
+    if not len(parts):
+        return 1.0
+    # sums of the same parts differ by rounding
+    reach = abs(float(parts.sum())) - 1e-12 * float(np.abs(parts).sum())
+    if 2 ** len(parts) <= MAX_ENUMERATED:
+        signs = np.array(list(product((1.0, -1.0), repeat=len(parts))))
+        return float((np.abs(signs @ parts) >= reach).mean())
+    rng = np.random.default_rng([seed, 7])
+    as_large = 0
+    for start in range(0, permutations, CHUNK):
+        shape = (min(CHUNK, permutations - start), len(parts))
+        signs = 1.0 - 2.0 * rng.integers(2, size=shape)
+        as_large += int((np.abs(signs @ parts) >= reach).sum())
+    return (1 + as_large) / (1 + permutations)
+
+
+def williams_test(
+    first: float, second: float, between: float, n: int
+) -> tuple[float, float]:
+    """
+    Return t and the two-sided p-value of Williams' test of two dependent correlations.
+
+    Source: Williams 1959, "The comparison of regression variables", JRSS B 21; Steiger
+    1980, Psychological Bulletin 87(2), equation 7. It has n - 3 degrees of freedom and
+    assumes normal, independent points.
+
+    :param first: Pearson's r of the first scorer with people.
+    :param second: Pearson's r of the second one with people.
+    :param between: Pearson's r of the two scorers.
+    :param n: how many points.
+    :raises ValueError: with fewer than four points.
+    """
+    if n < 4:
+        raise ValueError(f'{n} points; 4 are needed')
+    determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
+    mean = (first + second) / 2
+    scale = 2 * (n - 1) / (n - 3) * determinant + mean**2 * (1 - between) ** 3
+    if scale <= 0:  # the scorers give one order, or one is people's own
+        return (0.0, 1.0) if first == second else (math.inf, 0.0)
+    t = (first - second) * math.sqrt((n - 1) * (1 + between) / scale)
+    return t, float(2 * stats.t.sf(abs(t), n - 3))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """
+    Return p-values adjusted for being made together (Holm 1979), in the same order.
+    """
+    order = sorted(range(len(p_values)), key=lambda k: p_values[k])
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for place, k in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[k]))
+        adjusted[k] = largest
+    return adjusted
+
+
+def clusters(
+    values: Sequence[float], p_values: npt.ArrayLike, level: float = LEVEL
+) -> list[int]:
+    """
+    Return the cluster of each scorer, from 1 for the best; a cluster ends where every
+    scorer above is better than every one below (as in the shared tasks of WMT).
+
+    :param values: the correlation of each scorer.
+    :param p_values: ``[i, j]``: the adjusted p-value of the difference of two scorers.
+    """
+    correlations = np.asarray(values, dtype=np.float64)
+    higher = correlations[:, None] > correlations[None, :]
+    better = higher & (np.asarray(p_values) < level)
+    return tied_groups(better, ranks_by_score([float(v) for v in correlations]))
+
+
+def spearman_matrix(columns: Sequence[Sequence[float]]) -> Floats:
+    """
+    Return Spearman's rho of every two columns of scores; NaN where one is constant.
+    """
+    ranks = np.array([standard_ranks(column) for column in columns])
+    return np.clip(ranks @ ranks.T, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """
+    How well annotators agree, as a bound on what a scorer can reach.
+
+    :param single: mean Spearman of one annotator with the mean of the item's others.
+    :param reliability: of the mean of all annotators: split-half, stepped up by the
+        Spearman-Brown formula.
+    :param ceiling: its square root: what a perfect scorer's correlation with the mean
+        would be (attenuation, Spearman 1904). `None` where reliability is not positive.
+    :param n: items with at least two annotators.
+    """
+
+    single: float | None
+    reliability: float | None
+    ceiling: float | None
+    n: int
+    reason: str | None = None
+
+
+def annotator_ceiling(
+    annotations: Sequence[Sequence[float]], halves: int = HALVES, seed: int = 0
+) -> Ceiling:
+    """
+    Return the ceiling from the single annotations of each item.
+
+    Annotators need not be the same people for all items: each item's annotations are
+    split at random, again for every half.
+    """
+    several = [list(one) for one in annotations if len(one) > 1]
+    if len(several) < 3:
+        reason = f'{len(several)} items have two annotators; 3 are needed'
+        return Ceiling(None, None, None, len(several), reason)
+    rng = np.random.default_rng([seed, 8])
+    singles, half_values = [], []
+    for _ in range(halves):
+        shuffled = [rng.permutation(one) for one in several]
+        singles.append(_rho([s[0] for s in shuffled], [s[1:].mean() for s in shuffled]))
+        middles = [len(one) // 2 for one in shuffled]
+        sides = zip(shuffled, middles, strict=True)
+        left, right = zip(
+            *((s[:m].mean(), s[m:].mean()) for s, m in sides), strict=True
+        )
+        half_values.append(_rho(left, right))
+    if any(math.isnan(value) for value in (*singles, *half_values)):
+        reason = 'all items have the same mean in a half of the annotations'
+        return Ceiling(None, None, None, len(several), reason)
+    half = float(np.mean(half_values))
+    reliability = 2 * half / (1 + half) if half > -1 else -1.0
+    ceiling = math.sqrt(reliability) if reliability > 0 else None
+    return Ceiling(float(np.mean(singles)), reliability, ceiling, len(several))
+
+
+def _rho(left: Sequence[float], right: Sequence[float]) -> float:
+    """
+    Return Spearman's rho; NaN where a side is constant.
+    """
+    return float(rank_products(left, right).sum())

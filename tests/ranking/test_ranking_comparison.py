@@ -1,0 +1,146 @@
+"""
+Comparing scorers: against scipy, published examples and planted truth.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from parlai_ext.ranking.comparison import (
+    annotator_ceiling,
+    clusters,
+    group_sums,
+    holm,
+    rank_products,
+    spearman_matrix,
+    standard_ranks,
+    swap_test,
+    williams_test,
+)
+
+
+def test_williams_test_of_howells_example():
+    # Howell, Statistical Methods for Psychology (6th edition), page 262; the output of
+    # B. Weaver's SPSS program for it (MRC CBU statistics wiki): t 1.361, p .187
+    t, p = williams_test(0.80, 0.72, 0.89, 26)
+    assert (round(t, 3), round(p, 3)) == (1.361, 0.187)
+
+
+def test_williams_test_is_antisymmetric():
+    t, p = williams_test(0.3, 0.5, 0.4, 50)
+    assert williams_test(0.5, 0.3, 0.4, 50) == pytest.approx((-t, p))
+
+
+def test_williams_test_holds_its_level():
+    # two equally good scorers of independent normal points: 5 % of p-values below .05
+    rng = np.random.default_rng(0)
+    p_values = []
+    for _ in range(600):
+        human, a, b = rng.normal(size=(3, 40))
+        r = np.corrcoef([human, human + a, human + b])
+        p_values.append(williams_test(r[0, 1], r[0, 2], r[1, 2], 40)[1])
+    assert 0.03 < np.mean(np.array(p_values) < 0.05) < 0.075
+
+
+def test_holm_by_pencil():
+    # smallest first: 4 x .005, 3 x .01, 2 x .03, then not below the one before
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_holm_ends_at_one():
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+
+
+def test_rank_products_sum_to_spearman():
+    rng = np.random.default_rng(1)
+    left, right = np.round(rng.normal(size=(2, 50)), 1)  # with ties
+    expected = stats.spearmanr(left, right)[0]
+    assert rank_products(left, right).sum() == pytest.approx(expected)
+
+
+def test_a_few_swaps_are_those_of_scipy():
+    rng = np.random.default_rng(2)
+    human = rng.normal(size=9)
+    ranks = [standard_ranks(human + rng.normal(size=9)) for _ in range(2)]
+    h = standard_ranks(human)
+    other = stats.permutation_test(
+        ranks,
+        lambda a, b: (a - b) @ h,
+        permutation_type='samples',
+        vectorized=False,
+        n_resamples=np.inf,
+    )
+    assert swap_test((ranks[0] - ranks[1]) * h) == pytest.approx(other.pvalue)
+
+
+def test_many_swaps_are_near_the_normal_limit():
+    rng = np.random.default_rng(3)
+    parts = rng.normal(0.1, 1.0, size=300)
+    z = abs(parts.sum()) / math.sqrt((parts**2).sum())
+    assert swap_test(parts) == pytest.approx(2 * stats.norm.sf(z), abs=0.02)
+
+
+def test_items_of_a_context_are_swapped_together():
+    # the same difference on every item, ten items a context: ten contexts, not hundred
+    sums = group_sums(np.full(100, 0.01), [k // 10 for k in range(100)])
+    assert sums == pytest.approx([0.1] * 10)
+    assert swap_test(sums) == 2 / 2**10  # all signs alike
+
+
+def test_equal_scorers_have_no_difference():
+    assert swap_test(np.zeros(20)) == 1.0
+
+
+def test_swaps_in_contexts_hold_their_level():
+    # scores of a context share an error: swapped one by one, items would claim too much
+    rng = np.random.default_rng(4)
+    groups = np.repeat(np.arange(20), 5)
+    p_values = []
+    for k in range(200):
+        human = rng.normal(size=100)
+        shared = rng.normal(size=(2, 20))[:, groups]
+        a, b = (human + 2 * s + 0.2 * rng.normal(size=100) for s in shared)
+        parts = rank_products(a, human) - rank_products(b, human)
+        p_values.append(swap_test(group_sums(parts, groups), 200, seed=k))
+    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.09
+
+
+def test_a_cluster_ends_where_all_above_beat_all_below():
+    # a and b alike, c like b but worse than a, d worse than all
+    p = np.ones((4, 4))
+    for i, j in ((0, 2), (0, 3), (1, 3), (2, 3)):
+        p[i, j] = p[j, i] = 0.001
+    assert clusters([0.5, 0.45, 0.4, 0.1], p) == [1, 1, 1, 2]
+
+
+def test_clusters_do_not_depend_on_the_order_of_scorers():
+    p = np.full((2, 2), 0.001)
+    assert clusters([0.1, 0.5], p) == [2, 1]
+
+
+def test_redundancy_is_spearman():
+    rng = np.random.default_rng(5)
+    columns = rng.normal(size=(3, 30))
+    expected = stats.spearmanr(columns, axis=1).statistic
+    assert spearman_matrix(columns) == pytest.approx(expected)
+
+
+def test_the_ceiling_of_planted_annotators():
+    # true values and errors of variance 1 and 2: the mean of four annotators has
+    # reliability 1 / (1 + 2 / 4) = 2/3, and a perfect scorer reaches its root
+    rng = np.random.default_rng(6)
+    truth = rng.normal(size=3000)
+    annotations = truth[:, None] + math.sqrt(2) * rng.normal(size=(3000, 4))
+    ceiling = annotator_ceiling(annotations.tolist(), halves=5)
+    assert ceiling.reliability == pytest.approx(2 / 3, abs=0.03)
+    reached = stats.spearmanr(truth, annotations.mean(axis=1))[0]
+    assert ceiling.ceiling == pytest.approx(reached, abs=0.03)
+    one = stats.spearmanr(annotations[:, 0], annotations[:, 1:].mean(axis=1))[0]
+    assert ceiling.single == pytest.approx(one, abs=0.03)
+
+
+def test_single_annotators_have_no_ceiling():
+    ceiling = annotator_ceiling([[1.0], [2.0], [3.0]])
+    assert ceiling.ceiling is None and 'two annotators' in ceiling.reason
