@@ -105,6 +105,7 @@ class RunBench(Command):
             written by then.
         """
         from parlai_ext.bench.bench_table import bench_lines
+        from parlai_ext.bench.dstc10 import dstc10_lines
         from parlai_ext.bench.plan import bench_plan
         from parlai_ext.bench.run_bench import run_bench
         from parlai_ext.report.bench_page import write_bench_page
@@ -130,7 +131,7 @@ class RunBench(Command):
             machine=machine,
         )
         page = write_bench_page(out, bench)
-        print('\n'.join(bench_lines(bench)))
+        print('\n'.join((*bench_lines(bench), '', *dstc10_lines(bench))))
         print(f'page: {page}')
         broken = [one.variant.label for one in results if one.broke]
         if broken:

@@ -1,0 +1,161 @@
+"""
+The tables of DSTC10 Track 5, subtask 1, with a bench's scorers beside the teams.
+
+A scorer's number for a set is the mean of its Spearman correlations with the set's
+qualities, times 100. The published average over the 14 development sets is the mean of
+these numbers; that over the five test sets is the mean over their 11 correlations, one
+for each quality (Zhang et al. 2022, section 2.4). The baseline's printed rows give its
+printed averages, 13.67 and 18.38; the teams' test rows are of their best submission to
+each set, so that their means are a little above the printed averages. All numbers are
+printed there without signs; ours have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from parlai_ext import zoo_configs
+from parlai_ext.bench.bench_files import Bench
+from parlai_ext.bench.bench_table import mean_over_qualities
+from parlai_ext.core.display import number, pad_cell, wrap_lines
+from parlai_ext.files.yaml_file import read_file
+
+PHASES = ('development', 'test')
+LABEL_WIDTH = 30
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """
+    A table of the paper: 100 times Spearman of each team on each set.
+
+    :param columns: the baseline and the teams.
+    :param rows: by set, one number for each column.
+    :param average: the printed averages.
+    :param qualities: how many qualities each set has, where the average is over them.
+    """
+
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[float, ...]]
+    average: tuple[float, ...]
+    qualities: Mapping[str, int]
+
+    def averages(self) -> list[float]:
+        """
+        Return the average of each column, worked out from the rows.
+        """
+        return [
+            average_over_sets(
+                {name: row[k] for name, row in self.rows.items()}, self.qualities
+            )
+            for k in range(len(self.columns))
+        ]
+
+
+def average_over_sets(
+    numbers: Mapping[str, float], qualities: Mapping[str, int]
+) -> float:
+    """
+    Return the mean over sets, each counted as often as it has qualities.
+
+    :param qualities: empty where every set counts once.
+    """
+    weights = {name: qualities.get(name, 1) for name in numbers}
+    total = fsum(weights[name] * value for name, value in numbers.items())
+    return total / sum(weights.values())
+
+
+def published_table(phase: str) -> PublishedTable:
+    """
+    Return the table of the ``development`` or of the ``test`` sets.
+    """
+    data = read_file(zoo_configs.path('published', 'dstc10')).data
+    return PublishedTable(
+        tuple(data['columns']),
+        {name: tuple(row) for name, row in data[phase].items()},
+        tuple(data[f'{phase}_average']),
+        data.get(f'{phase}_qualities', {}),
+    )
+
+
+@dataclass(frozen=True)
+class ScorerLine:
+    """
+    A scorer in the table of a phase.
+
+    :param numbers: by set, 100 times the mean Spearman over its qualities.
+    :param average: over the sets with a number; `None` without any.
+    """
+
+    scorer: str
+    numbers: Mapping[str, float]
+    average: float | None
+
+
+def scorer_lines(bench: Bench, phase: str) -> list[ScorerLine]:
+    """
+    Return the scorers of a bench that have a number on a set of a phase.
+    """
+    table = published_table(phase)
+    levels = {one.name: one.level for one in bench.sets if one.name in table.rows}
+    lines = []
+    for scorer in bench.scorers:
+        numbers = {
+            name: 100 * value
+            for name, level in levels.items()
+            if (value := mean_over_qualities(bench, scorer.label, name, level))
+            is not None
+        }
+        if numbers:
+            average = average_over_sets(numbers, table.qualities)
+            lines.append(ScorerLine(scorer.label, numbers, average))
+    return lines
+
+
+def dstc10_lines(bench: Bench) -> Iterator[str]:
+    """
+    Yield both tables for a terminal, as far as the bench has their sets.
+    """
+    for phase in PHASES:
+        lines = scorer_lines(bench, phase)
+        table = published_table(phase)
+        sets = [one.name for one in bench.sets if one.name in table.rows]
+        if lines:
+            yield from _phase_lines(phase, table, sets, lines)
+            yield ''
+
+
+def _phase_lines(
+    phase: str,
+    table: PublishedTable,
+    sets: Sequence[str],
+    lines: Sequence[ScorerLine],
+) -> Iterator[str]:
+    """
+    Yield one line for each scorer and each team: the average over the sets at hand, and
+    the published one over all.
+    """
+    yield (
+        f'DSTC10 Track 5, {phase} sets: 100 x mean Spearman over qualities, averages'
+    )
+    here = f'{len(sets)} sets here'
+    head = f'{here:>14} {"all " + str(len(table.rows)):>8}'
+    yield f'  {"":{LABEL_WIDTH}}{head}'
+    whole = set(table.rows)
+    for line in lines:
+        own = number(line.average)
+        partly = '' if set(line.numbers) == set(sets) else f' ({len(line.numbers)})'
+        full = own if set(line.numbers) == whole else ''
+        label = pad_cell(line.scorer, LABEL_WIDTH)
+        yield f'  {label}{own + partly:>14} {full:>8}'.rstrip()
+    for k, team in enumerate(table.columns):
+        numbers = {name: table.rows[name][k] for name in sets}
+        mean = number(average_over_sets(numbers, table.qualities))
+        label = pad_cell(f'published: {team}', LABEL_WIDTH)
+        yield f'  {label}{mean:>14} {number(table.average[k]):>8}'
+    yield from wrap_lines(f'sets here: {", ".join(sets)}', '  ')
+    drawn = 'numbers in brackets: sets with a score, where some have none'
+    if any(set(line.numbers) != set(sets) for line in lines):
+        yield f'  {drawn}'
