@@ -30,8 +30,12 @@ from parlai_ext.files.yaml_file import Document, read_file
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
 TRIVIAL = ('length', 'distinct', 'repetition')  # printed beside every other scorer
+MEAN_RANK = 'mean_rank'  # what stands for the scorer's name in a mean of ranks
 OPTION_BEGINS = re.compile(r':(?=[A-Za-z_-]+=)')
-KEYS = ('description', 'scorers', 'sets', 'max_items', 'turns', 'fitted_on')
+KEYS = (
+    *('description', 'scorers', 'mean_ranks', 'sets'),
+    *('max_items', 'turns', 'fitted_on'),
+)
 SET_KEYS = ('max_items', 'turns')
 
 
@@ -73,6 +77,8 @@ class SetChoice:
 class BenchPlan:
     """
     The scorers and the sets of a bench. Without sets, all that are found are meant.
+
+    :param mean_ranks: means of the ranks of several scorers, their labels by its own.
     """
 
     variants: tuple[Variant, ...]
@@ -80,6 +86,7 @@ class BenchPlan:
     max_items: int | None = None
     turns: int | None = None
     description: str = ''
+    mean_ranks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def choice(self, name: str) -> SetChoice:
         """
@@ -109,6 +116,7 @@ class BenchFile:
     max_items: int | None = None
     turns: int | None = None
     description: str = ''
+    mean_ranks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def bench_plan(
@@ -134,6 +142,7 @@ def bench_plan(
         max_items or file.max_items,
         turns or file.turns,
         file.description,
+        file.mean_ranks,
     )
     if not plan.variants:
         raise UserError(f'--scorers is needed: {", ".join(SCORERS)}, or --config')
@@ -191,7 +200,30 @@ def load_bench_file(name: str) -> BenchFile:
         _count(doc, data, (), 'max_items'),
         _count(doc, data, (), 'turns'),
         str(data.get('description', '')),
+        _mean_ranks(doc, data.get('mean_ranks') or {}, variants),
     )
+
+
+def _mean_ranks(
+    doc: Document, raw: Any, variants: Mapping[str, Variant]
+) -> dict[str, tuple[str, ...]]:
+    """
+    Return the means of ranks of a file: labels of scorers by its own label.
+    """
+    known = [*variants, *TRIVIAL]
+    mean_ranks = {}
+    for label, members in doc.typed(raw, ('mean_ranks',), dict).items():
+        where = ('mean_ranks', label)
+        if label in known:
+            raise doc.error(where, 'a scorer has this label')
+        for i, name in enumerate(doc.typed(members, where, list)):
+            if name not in known:
+                problem = f'no scorer {name!r}; {nearest(str(name), known)}'
+                raise doc.error((*where, i), problem)
+        if len(set(members)) < 2:
+            raise doc.error(where, 'two scorers at least are expected')
+        mean_ranks[label] = tuple(dict.fromkeys(members))
+    return mean_ranks
 
 
 def _variant(

@@ -16,6 +16,7 @@ from parlai_ext.bench.bench_files import (
     write_bench,
 )
 from parlai_ext.bench.drawn_items import drawn_set
+from parlai_ext.bench.mean_ranks import mean_rank_results
 from parlai_ext.bench.plan import BenchPlan
 from parlai_ext.bench.score_sets import ScorerResult, SetScores, score_sets
 from parlai_ext.core.machine import Machine
@@ -52,6 +53,7 @@ def run_bench(
     results = score_sets(
         plan, drawn, folder, seed=seed, machine=machine, progress=progress
     )
+    results += mean_rank_results(plan.mean_ranks, results, drawn)
     bench = Bench(
         tuple(ScorerAbout.from_result(result) for result in results),
         tuple(
