@@ -206,6 +206,10 @@ class Answer:
     the end token included; `context[t]` is log P(context token t | tokens < t) when
     it was asked for and the model has it (decoder-only models), else `None`.
     `num_truncated` counts the context tokens that were cut.
+
+    Where the question was asked with ``greedy``, there is 1 instead of a
+    log-probability for a token than which no other is likelier there, and 0 for any
+    other token.
     """
 
     continuations: tuple[tuple[float, ...], ...]
@@ -221,7 +225,10 @@ class Likelihood(typing.Protocol):
     signature: str
 
     def answer(
-        self, questions: Sequence[Question], with_context: bool = False
+        self,
+        questions: Sequence[Question],
+        with_context: bool = False,
+        greedy: bool = False,
     ) -> list[Answer]:
         """
         Return one `Answer` for each question, in their order.

@@ -1,5 +1,6 @@
 """
-Perplexity and token accuracy of a response, by a language model.
+Perplexity and token accuracy of a response, by a language model: what ParlAI reports of
+the labels of a generator.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from parlai_ext.core.nouns import Question
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
@@ -17,6 +19,7 @@ from parlai_ext.scoring.likelihood import (
     response_answers,
 )
 
+NO_TOKEN = 'the response has no token'
 TOO_LARGE = 'the perplexity is too large a number'
 LARGEST = 700  # mean loss whose exponential is still a number
 
@@ -60,6 +63,46 @@ class Perplexity(Scorer):
             scores.append(
                 ItemScore(
                     {'Overall': value}, {'Overall': reason}, None, answer.num_truncated
+                )
+            )
+        return scores
+
+
+class TokenAccuracy(Scorer):
+    """
+    The share of a response's tokens, its end token included, that are the likeliest
+    ones after the context and the tokens before them: from 0 to 1.
+
+    Bland responses are made of such tokens; so are those that the judge itself would
+    give.
+    """
+
+    name = 'token_accuracy'
+    dimensions = ('Overall',)
+    options_class = PerplexityOptions
+    options: PerplexityOptions
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the share of each response, in one question to the judge.
+        """
+        judge = self.models.likelihood(self.options.judge_model_file)
+        questions = [
+            Question(
+                item.context[-self.options.context_turns :], (item.response or '',)
+            )
+            for item in items
+        ]
+        scores = []
+        for answer in judge.answer(questions, greedy=True):
+            hits = answer.continuations[0]
+            share = math.fsum(hits) / len(hits) if hits else None
+            scores.append(
+                ItemScore(
+                    {'Overall': share},
+                    {'Overall': NO_TOKEN},
+                    {'tokens': len(hits)},
+                    answer.num_truncated,
                 )
             )
         return scores

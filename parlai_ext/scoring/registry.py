@@ -45,6 +45,7 @@ SCORERS = {
     'holistic': 'parlai_ext.scoring.holistic:Holistic',
     'full': 'parlai_ext.scoring.full:Full',
     'perplexity': 'parlai_ext.scoring.perplexity:Perplexity',
+    'token_accuracy': 'parlai_ext.scoring.perplexity:TokenAccuracy',
     'llm_judge': 'parlai_ext.scoring.llm.judges:LlmJudge',
     'llm_dialogue': 'parlai_ext.scoring.llm.judges:LlmDialogue',
     'llm_pair': 'parlai_ext.scoring.llm.judges:LlmPair',

@@ -1,17 +1,21 @@
 """
-Perplexity of a response.
+Perplexity and token accuracy of a response.
 """
 
 import math
 
 import pytest
 import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Question
+from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.perplexity import Perplexity
+from parlai_ext.scoring.perplexity import Perplexity, TokenAccuracy
 from parlai_ext.scoring.registry import find_scorer
+from tests.support.family_hf import make_model
 from tests.support.fed_samples import END, gpt2, make_gpt2
 from tests.support.scoring_samples import KnownJudge, OneModel
 
@@ -51,5 +55,83 @@ def test_what_is_no_number_is_no_score(logprobs):
     assert score.values == {'Overall': None} and score.reasons['Overall']
 
 
-def test_it_is_known_by_name():
-    assert find_scorer('perplexity') is Perplexity
+def own_choices(folder, context, n):
+    """
+    Return the n tokens that transformers' greedy search puts after a context.
+    """
+    model, tokenizer = gpt2(folder)
+    ids = torch.tensor([tokenizer.encode(''.join(text + END for text in context))])
+    given = {'do_sample': False, 'max_new_tokens': n, 'min_new_tokens': n}
+    given['attention_mask'] = torch.ones_like(ids)
+    return model.generate(ids, pad_token_id=0, **given)[0, ids.shape[1] :].tolist()
+
+
+def test_a_greedy_search_chooses_every_token_of_its_own(tmp_path):
+    folder = make_gpt2(tmp_path)
+    chosen = own_choices(folder, SAID[:2], 6)
+    judge = ModelHandle(Machine(no_cuda=True)).likelihood(str(folder))
+    other = (*chosen[:3], (chosen[3] + 1) % 200)
+    question = Question(SAID[:2], (tuple(chosen), other))
+    [answer] = judge.answer([question], greedy=True)
+    assert answer.continuations == ((1,) * 6, (1, 1, 1, 0))
+
+
+def test_an_encoder_decoder_tells_it_too(tmp_path):
+    folder = make_model(tmp_path, 'bart')
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    judge = ModelHandle(Machine(no_cuda=True)).likelihood(str(folder))
+    context, response = 'tea rain', 'book song hill'
+    inputs = tokenizer(context, return_tensors='pt')['input_ids']
+    labels = tokenizer(response, return_tensors='pt')['input_ids']
+    with torch.no_grad():
+        logits = model(input_ids=inputs, labels=labels).logits
+    [best] = logits.argmax(-1).tolist()
+    texts = [*zip(best, labels[0].tolist(), strict=True)]
+    [answer] = judge.answer([Question((context,), (response,))], greedy=True)
+    assert answer.continuations[0] == tuple(float(a == b) for a, b in texts)
+    # put the model's own choice first: that token is now a hit
+    own = (best[0], *labels[0, 1:].tolist())
+    [answer] = judge.answer([Question((context,), (own,))], greedy=True)
+    assert answer.continuations[0][0] == 1
+
+
+def test_log_probabilities_come_back_after_a_greedy_question(tmp_path):
+    judge = ModelHandle(Machine(no_cuda=True)).likelihood(str(make_gpt2(tmp_path)))
+    question = Question(SAID[:1], SAID[1:2])
+    before = judge.answer([question])
+    assert judge.answer([question], greedy=True) != before
+    assert judge.answer([question]) == before
+
+
+def test_kept_results_of_both_questions_are_not_mixed_up(tmp_path):
+    class Store(dict):
+        put = dict.__setitem__
+
+    judge = ModelHandle(Machine(no_cuda=True)).likelihood(str(make_gpt2(tmp_path)))
+    judge.watch = Watch(kept=Store())
+    question = Question(SAID[:1], SAID[1:2])
+    before = judge.answer([question])
+    assert judge.answer([question], greedy=True) != before
+    judge.watch = NO_WATCH
+
+
+def test_the_share_of_tokens_that_are_the_likeliest(tmp_path):
+    folder = str(make_gpt2(tmp_path))
+    model, tokenizer = gpt2(folder)
+    items = [ScoringItem(SAID[:n], SAID[n]) for n in (1, 2)]
+    scorer = TokenAccuracy.from_section(
+        {'judge_model_file': folder}, ModelHandle(Machine(no_cuda=True))
+    )
+    for item, score in zip(items, scorer.checked_scores(items), strict=True):
+        before = tokenizer.encode(''.join(text + END for text in item.context))
+        ids = before + tokenizer.encode(item.response + END)
+        with torch.no_grad():
+            best = model(torch.tensor([ids])).logits[0].argmax(-1).tolist()
+        hits = [best[i - 1] == ids[i] for i in range(len(before), len(ids))]
+        assert score.values['Overall'] == pytest.approx(sum(hits) / len(hits))
+
+
+@pytest.mark.parametrize('kind', [Perplexity, TokenAccuracy])
+def test_they_are_known_by_name(kind):
+    assert find_scorer(kind.name) is kind

@@ -30,6 +30,7 @@ from parlai_ext.models.likelihood.logprobs import (
     Logprobs,
     kept_logprobs,
     pick_logprobs,
+    pick_of,
     sliced_logprobs,
 )
 from parlai_ext.models.likelihood.prefix_packs import (
@@ -108,19 +109,26 @@ class Causal:
         return sum(weight.numel() for weight in self.model.parameters())
 
     def answer(
-        self, questions: Sequence[Question], with_context: bool = False
+        self,
+        questions: Sequence[Question],
+        with_context: bool = False,
+        greedy: bool = False,
     ) -> list[Answer]:
         """
         Return one `Answer` for each question, in their order.
 
         :param with_context: also return the log-probabilities of each context's own
             tokens.
+        :param greedy: instead of log-probabilities, 1 for each token than which no
+            other is likelier there, else 0.
         """
         self.model.eval()
+        self.head.pick = pick_of(greedy)
         asked = [self._to_tokens(question) for question in questions]
         packs = pack_questions(asked, self._costs(self.budget.tokens), with_context)
         inputs = [[q.context, q.continuations] for q in asked]
-        self._call = content_id(self.signature, inputs, with_context)
+        told = [with_context, *(['greedy'] if greedy else [])]
+        self._call = content_id(self.signature, inputs, *told)
         self._n_packs = len(packs)
         rows = self._run(packs)
         # () for an empty continuation, and for a context of one token: nothing to score
@@ -467,11 +475,15 @@ class OutputLayer:
 
     Some models change their logits after that layer (Gemma caps them, Cohere scales
     them). Such a model computes its logits itself, for all wanted rows at once.
+
+    :ivar pick: what logits tell of the wanted tokens: their log-probabilities, unless
+        another function is set.
     """
 
     def __init__(self, model: Any):
         self.model = model
         self.layer = model.get_output_embeddings()
+        self.pick = pick_logprobs
         self._plain: bool | None = None
 
     def logprobs(
@@ -490,12 +502,13 @@ class OutputLayer:
             if not self.plain:  # the model changes its logits after the layer
                 with _only_rows(self.layer, asked):
                     logits = self.model(**inputs).logits[0]
-                return pick_logprobs(logits, at, ids).tolist()
+                return self.pick(logits, at, ids).tolist()
             # the layer itself gets one row; the slices below apply it to all of them
             with _only_rows(self.layer, asked, num_passed=1) as kept:
                 self.model(**inputs)
             size = max(1, LOGITS // self.layer.weight.shape[0])
-            return sliced_logprobs(self.layer, kept[0], at, ids, size).tolist()
+            numbers = sliced_logprobs(self.layer, kept[0], at, ids, size, self.pick)
+            return numbers.tolist()
 
     @property
     def plain(self) -> bool:

@@ -20,7 +20,11 @@ import torch
 from parlai_ext.core.nouns import Answer, Question, content_id
 from parlai_ext.core.watch import NO_WATCH
 from parlai_ext.models.likelihood.budget import Budget
-from parlai_ext.models.likelihood.logprobs import kept_logprobs, sliced_logprobs
+from parlai_ext.models.likelihood.logprobs import (
+    kept_logprobs,
+    pick_of,
+    sliced_logprobs,
+)
 from parlai_ext.models.likelihood.prefixes import Tokens, Tree, build_trees
 from parlai_ext.models.likelihood.vectorizer import (
     Vectorizer,
@@ -119,6 +123,7 @@ class EncoderDecoder:
         self.budget = budget or Budget()
         self.watch = NO_WATCH
         self._known_trees: dict[tuple[Tokens, ...], tuple[Tree, ...]] = {}
+        self._pick = pick_of(greedy=False)  # of the call under way
 
     @property
     def num_parameters(self) -> int:
@@ -128,13 +133,20 @@ class EncoderDecoder:
         return sum(weight.numel() for weight in self.model.model.parameters())
 
     def answer(
-        self, questions: Sequence[Question], with_context: bool = False
+        self,
+        questions: Sequence[Question],
+        with_context: bool = False,
+        greedy: bool = False,
     ) -> list[Answer]:
         """
         Return one `Answer` for each question, in their order.
 
         ``with_context`` changes nothing: an encoder gives its input no probability.
+
+        :param greedy: instead of log-probabilities, 1 for each token than which no
+            other is likelier there, else 0.
         """
+        self._pick = pick_of(greedy)
         contexts = [context_ids(self.vectorizer, q.context) for q in questions]
         replies = [
             continuation_ids(self.vectorizer, q.continuations) for q in questions
@@ -165,7 +177,8 @@ class EncoderDecoder:
         ]
 
         inputs = [[ids, list(wanted[ids])] for ids in contexts]
-        call = content_id(self.signature, inputs)
+        told = ['greedy'] if self._pick is pick_of(True) else []
+        call = content_id(self.signature, inputs, *told)
 
         @torch.inference_mode()
         def score_group(group: list[int]) -> list[Logprobs]:
@@ -224,6 +237,7 @@ class EncoderDecoder:
             torch.from_numpy(np.concatenate(nodes)),
             torch.from_numpy(np.concatenate([tree.targets for tree in trees])),
             max(1, LOGITS // self.model.vocabulary),
+            self._pick,
         )
         numbers = iter(logprobs.tolist())
         return [

@@ -15,6 +15,8 @@ from parlai_ext.core.watch import Watch
 
 # of the continuations of one context or tree, by tokens or by place
 Logprobs = dict[tuple[int, ...], tuple[float, ...]]
+# what logits of rows tell of tokens: (logits, rows, tokens) -> numbers
+Pick = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def sliced_logprobs(
@@ -23,10 +25,12 @@ def sliced_logprobs(
     at: torch.Tensor,
     ids: torch.Tensor,
     size: int,
+    pick: Pick | None = None,
 ) -> torch.Tensor:
     """
     Return the log-probability of ``ids[i]`` after row ``at[i]`` of ``hidden``.
 
+    :param pick: what is told of these tokens instead (`pick_most_likely`).
     :param layer: makes ``[n, vocabulary]`` logits of ``[n, features]``.
     :param at: on the CPU, like ``ids``.
     :param size: how many rows go through the layer at once.
@@ -34,8 +38,9 @@ def sliced_logprobs(
     at, order = at.sort(stable=True)
     starts = range(0, len(hidden), size)
     bounds = torch.searchsorted(at, torch.tensor([*starts, len(hidden)])).tolist()
+    pick = pick or pick_logprobs
     parts = [
-        pick_logprobs(
+        pick(
             layer(hidden[start : start + size]),
             at[first:last] - start,
             ids[order[first:last]],
@@ -59,6 +64,25 @@ def pick_logprobs(
     wide = torch.promote_types(logits.dtype, torch.float32)
     logprobs = torch.log_softmax(logits, dim=-1, dtype=wide)
     return logprobs[at.to(logits.device), ids.to(logits.device)]
+
+
+def pick_most_likely(
+    logits: torch.Tensor, at: torch.Tensor, ids: torch.Tensor
+) -> torch.Tensor:
+    """
+    Return 1 where no other token is likelier than ``ids[i]`` in ``logits[at[i]]``, else
+    0.
+    """
+    rows = at.to(logits.device)
+    own = logits[rows, ids.to(logits.device)]
+    return (own == logits.max(-1).values[rows]).to(torch.float32)
+
+
+def pick_of(greedy: bool) -> Pick:
+    """
+    Return what a call of ``answer`` tells of tokens.
+    """
+    return pick_most_likely if greedy else pick_logprobs
 
 
 def kept_logprobs(
