@@ -7,6 +7,7 @@ context and a response.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -26,6 +27,19 @@ MULTI_LABEL = 'multi_label_classification'
 Texts = tuple[str, ...]  # one text, or a pair
 Encoded = dict[str, list[int]]
 Input = TypeVar('Input', bound=Hashable)
+
+
+@dataclass(frozen=True)
+class TokenVectors:
+    """
+    The tokens of a text as vectors.
+
+    :param rows: float32, one row a token.
+    :param of_text: which tokens are of the text; the others begin and end it.
+    """
+
+    rows: np.ndarray
+    of_text: np.ndarray
 
 
 class TextModel:
@@ -80,8 +94,7 @@ class TextModel:
         """
 
         def encoded(text: Texts) -> Encoded:
-            most = self._most(most_tokens)
-            return self._tokens(text, truncation=bool(most), max_length=most)
+            return self._cut_tokens(text, most_tokens)
 
         return self.rows(texts, encoded, compute, most_tokens)
 
@@ -91,6 +104,8 @@ class TextModel:
         encode: Callable[[Input], Encoded],
         compute: Callable[[dict[str, torch.Tensor]], torch.Tensor],
         how: object = None,
+        *,
+        kept_by_watch: bool = True,
     ) -> list[np.ndarray]:
         """
         Return one row for each input. Equal inputs are computed once; a batch holds
@@ -98,6 +113,7 @@ class TextModel:
 
         :param encode: makes the token ids (and masks) of an input.
         :param how: JSON data that, with an input, decides its token ids.
+        :param kept_by_watch: the rows are small enough to be kept on the disk.
         """
         encoded = {one: encode(one) for one in dict.fromkeys(inputs)}
         order = sorted(encoded, key=lambda one: len(encoded[one]['input_ids']))
@@ -111,14 +127,14 @@ class TextModel:
                 stop += 1
             batch = order[start:stop]
             key = content_id(self.signature, how, batch)
-            kept = self.watch.get(key)
+            kept = self.watch.get(key) if kept_by_watch else None
             if kept is None:
                 tensors = self.tokenizer.pad(
                     [encoded[one] for one in batch], return_tensors='pt'
                 )
                 output = compute({k: v.to(self.device) for k, v in tensors.items()})
                 values = output.float().cpu().numpy()
-                if self.watch.keeps:
+                if self.watch.keeps and kept_by_watch:
                     self.watch.put(key, values.tolist())
             else:
                 values = np.array(kept, np.float32)
@@ -141,6 +157,13 @@ class TextModel:
             text: len(self._tokens(text)['input_ids']) for text in dict.fromkeys(texts)
         }
         return [max(0, lengths[text] - most) for text in texts]
+
+    def _cut_tokens(self, text: Texts, most_tokens: int | None = None) -> Encoded:
+        """
+        Return the tokens of a text (or pair) that the model reads.
+        """
+        most = self._most(most_tokens)
+        return self._tokens(text, truncation=bool(most), max_length=most)
 
     def _most(self, most_tokens: int | None) -> int | None:
         return min((n for n in (most_tokens, self.limit) if n), default=None)
@@ -181,6 +204,45 @@ class MeanPooling(TextModel):
         Return how many tokens of each text are too many for the model.
         """
         return self.num_tokens_over_limit([(text,) for text in texts])
+
+    @torch.inference_mode()
+    def token_vectors(self, texts: Sequence[str], layer: int = 0) -> list[TokenVectors]:
+        """
+        Return the hidden states of the tokens of each text.
+
+        :param layer: the layer that gives them, from 1; 0 is the last one.
+        :raises UserError: when the model has fewer layers.
+        """
+        n_layers = int(self.model.config.num_hidden_layers)
+        if layer > n_layers:
+            raise UserError(f'layer {layer}: the encoder has {n_layers} layers')
+
+        def states(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+            output = self.model(**inputs, output_hidden_states=True)
+            # the first are the embeddings, before any layer
+            hidden: torch.Tensor = output.hidden_states[layer or n_layers]
+            return hidden
+
+        encoded = {text: self._cut_tokens((text,)) for text in dict.fromkeys(texts)}
+        rows = self.rows(
+            list(encoded), encoded.__getitem__, states, kept_by_watch=False
+        )
+        vectors = {
+            text: self._token_vectors(encoded[text]['input_ids'], padded)
+            for text, padded in zip(encoded, rows, strict=True)
+        }
+        return [vectors[text] for text in texts]
+
+    def _token_vectors(self, ids: list[int], padded: np.ndarray) -> TokenVectors:
+        """
+        Return the rows of a text's tokens without those of padding.
+        """
+        left = self.tokenizer.padding_side == 'left'
+        ends = (self.tokenizer.cls_token_id, self.tokenizer.sep_token_id)
+        return TokenVectors(
+            padded[len(padded) - len(ids) :] if left else padded[: len(ids)],
+            np.array([token not in ends for token in ids], bool),
+        )
 
     def _pooled(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """

@@ -45,6 +45,7 @@ from parlai_ext.core.watch import NO_WATCH, Watch
 if TYPE_CHECKING:
     import numpy as np
 
+    from parlai_ext.models.encoders import TokenVectors
     from parlai_ext.models.masked_lm import MaskedLogprobs
     from parlai_ext.models.word_classifier import WordLabels
     from parlai_ext.systems.chat.conversation import ChatReply
@@ -115,6 +116,12 @@ class Embedder(Protocol):
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """
         Return one float32 row for each text.
+        """
+        ...
+
+    def token_vectors(self, texts: Sequence[str], layer: int = 0) -> list[TokenVectors]:
+        """
+        Return the vectors of the tokens of each text, from one layer; 0 is the last.
         """
         ...
 

@@ -55,6 +55,7 @@ SCORERS = {
     'embedding_average': 'parlai_ext.scoring.embedding:EmbeddingAverage',
     'embedding_extrema': 'parlai_ext.scoring.embedding:EmbeddingExtrema',
     'embedding_greedy': 'parlai_ext.scoring.embedding:EmbeddingGreedy',
+    'bertscore': 'parlai_ext.scoring.bertscore:BertScore',
 }
 DEFAULT = 'composite'  # of imports, and of protocol files that name none
 UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer

@@ -19,7 +19,7 @@ SIZES = {
 }
 
 
-def make_encoder(folder: Path, n_labels: int | None = None) -> str:
+def make_encoder(folder: Path, n_labels: int | None = None, n_layers: int = 1) -> str:
     """
     Write an encoder, or with labels a classifier, and return its folder.
     """
@@ -27,7 +27,8 @@ def make_encoder(folder: Path, n_labels: int | None = None) -> str:
     tokenizer = make_tokenizer(WORDS)
     tokenizer.save_pretrained(folder)
     labels = {} if n_labels is None else {'num_labels': n_labels}
-    config = transformers.BertConfig(vocab_size=len(tokenizer), **SIZES, **labels)
+    sizes = {**SIZES, 'num_hidden_layers': n_layers}
+    config = transformers.BertConfig(vocab_size=len(tokenizer), **sizes, **labels)
     torch.manual_seed(0)
     kind = transformers.BertModel
     if n_labels is not None:

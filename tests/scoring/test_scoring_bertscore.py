@@ -1,0 +1,88 @@
+"""
+BERTScore: by pencil, and against its authors' library on a tiny encoder.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.encoders import TokenVectors
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.bertscore import BertScore, token_f1
+from tests.support.tiny_encoders import make_encoder
+from tests.support.tiny_models import sentences
+
+EAST, NORTH, WEST = (1, 0), (0, 1), (-1, 0)
+LONG = 'a ' * 30  # more tokens than the encoder has positions
+
+
+def vectors(*rows, ends=0):
+    """
+    Return the vectors of a text whose first tokens do not count.
+    """
+    of_text = np.arange(len(rows)) >= ends
+    return TokenVectors(np.array(rows, np.float32), of_text)
+
+
+def test_f1_by_pencil():
+    # precision: east 1, north 0; recall: east 1: F1 = 2 * (1/2) * 1 / (3/2)
+    score = token_f1(vectors(EAST, NORTH), vectors(EAST))
+    assert score == pytest.approx(2 / 3)
+    # lengths of vectors do not count
+    assert token_f1(vectors((5, 0)), vectors((0.1, 0))) == pytest.approx(1)
+
+
+def test_ends_may_be_matched_and_count_nothing():
+    # north finds the end of the reference, which is north; east counts for nobody
+    response, reference = vectors(EAST, NORTH, ends=1), vectors(NORTH, EAST, ends=1)
+    assert token_f1(response, reference) == pytest.approx(1)
+    assert token_f1(vectors(EAST, ends=1), reference) is None
+
+
+def test_texts_that_are_nowhere_alike_have_no_f1():
+    # precision 0 and recall -1/2, for which 2PR / (P + R) means nothing
+    assert token_f1(vectors(EAST), vectors(NORTH, WEST)) is None
+
+
+@pytest.fixture(scope='module')
+def encoder(tmp_path_factory):
+    return make_encoder(tmp_path_factory.mktemp('encoder'), n_layers=3)
+
+
+def scores(encoder, pairs, **options):
+    models = ModelHandle(Machine(no_cuda=True))
+    scorer = BertScore.from_section({'encoder': encoder, **options}, models)
+    items = [ScoringItem((), response, references=(text,)) for response, text in pairs]
+    return scorer.checked_scores(items)
+
+
+@pytest.mark.parametrize('layer', [1, 3])
+def test_the_scores_are_those_of_the_library(encoder, layer):
+    bert_score = pytest.importorskip('bert_score', reason='the library to compare with')
+    texts = [*sentences(12), 'one', LONG]
+    pairs = list(zip(texts, [*texts[1:], texts[0]], strict=True))
+    library = bert_score.BERTScorer(
+        model_type=encoder, num_layers=layer, idf=False, device='cpu'
+    )
+    library._tokenizer.model_max_length = 24  # which this tokenizer does not know
+    _, _, expected = library.score(*map(list, zip(*pairs, strict=True)))
+    values = [s.values['Overall'] for s in scores(encoder, pairs, layer=layer)]
+    assert values == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_layer_0_is_the_last_one(encoder):
+    pairs = [tuple(sentences(2))]
+    [last], [third], [first] = (scores(encoder, pairs, layer=n) for n in (0, 3, 1))
+    assert last.values == third.values != first.values
+    with pytest.raises(UserError, match='layer 4: .*3 layers'):
+        scores(encoder, pairs, layer=4)
+
+
+def test_tokens_that_are_not_read_are_counted(encoder):
+    [score] = scores(encoder, [(LONG, 'a')])
+    assert score.cut == 6
+    assert math.isfinite(score.values['Overall'])
