@@ -108,15 +108,21 @@ class BenchComparison:
 
 
 def compare_bench(
-    folder: Path, *, permutations: int = PERMUTATIONS, seed: int = 0
+    folder: Path,
+    *,
+    sets: Sequence[str] | None = None,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
 ) -> BenchComparison:
     """
     Compare the scorers of the bench in a folder.
 
+    :param sets: those on which they are compared (`None`: all).
     :raises UserError: when there is no bench, or nothing to compare.
     """
     bench = read_bench(folder)
-    points = [read_points(folder, one.name) for one in bench.sets]
+    names = [one.name for one in bench.sets if sets is None or one.name in sets]
+    points = [read_points(folder, name) for name in names]
     scorers = _scorers_with_scores(bench, points)
     if len(scorers) < 2:
         raise UserError(f'{folder}: two scorers with scores are needed')

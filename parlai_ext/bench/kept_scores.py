@@ -19,12 +19,14 @@ from parlai_ext.store.atomic import append_synced, make_folder
 from parlai_ext.store.lines import decode, encode
 
 
-def item_id(item: ScoringItem) -> str:
+def item_id(item: ScoringItem, company: str = '') -> str:
     """
     Return the id of an item, which depends on all that a scorer may see of it.
+
+    :param company: stands for the other items, where a score depends on them.
     """
     return content_id(
-        'item',
+        *('item', company) if company else ('item',),
         list(item.context),
         item.response,
         item.speaker,

@@ -25,7 +25,7 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option_values
 from parlai_ext.core.progress import Bar, PartProgress, bar_of
 from parlai_ext.core.watch import Watch
-from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
+from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import build_scorer
@@ -216,8 +216,12 @@ class _ScorerWork:
             scoring_items(item, scorer.level, turns, self.seed)
             for item in judged_set.items
         ]
+        company = _company(parts, scorer)
         items = {
-            item_id(one): one for group in parts for one in group if _has(one, scorer)
+            item_id(one, company): one
+            for group in parts
+            for one in group
+            if _has(one, scorer)
         }
         missing = kept.missing(list(items))
         per_item = n_items / max(1, len(items))
@@ -225,18 +229,19 @@ class _ScorerWork:
         self._skip(skipped if missing else n_items)
         if missing:
             share = (n_items - skipped) / len(missing)
-            self._score_missing(scorer, kept, [items[one] for one in missing], share)
-        return _combined(judged_set.items, parts, scorer, kept, len(missing))
+            todo = {one: items[one] for one in missing}
+            self._score_missing(scorer, kept, todo, share)
+        return _combined(parts, company, scorer, kept, len(missing))
 
     def _score_missing(
         self,
         scorer: Scorer,
         kept: KeptScores,
-        items: Sequence[ScoringItem],
+        items: Mapping[str, ScoringItem],
         share: float,
     ) -> None:
         """
-        Score items in batches and keep each batch at once.
+        Score items, by id, in batches and keep each batch at once.
 
         :param share: how many items of the bar one of these is.
         """
@@ -245,19 +250,17 @@ class _ScorerWork:
             source = self._built(self.evidence_section)
             if source.signature != scorer.signature:
                 source_kept = KeptScores(self.folder, source.signature)
+        size = len(items) if scorer.compares_items else BATCH
         lock = source_kept.path.with_suffix('.lock')
         with nullcontext() if source_kept is kept else locked(lock):
             done = 0
-            for batch in _batches(items):
+            for batch in _batches(items, size):
                 begun, done = done, done + len(batch)
                 self.parts.begin(round(done * share) - round(begun * share))
-                ids = [item_id(item) for item in batch]
-                self._score_batch(
-                    source, source_kept, dict(zip(ids, batch, strict=True))
-                )
+                self._score_batch(source, source_kept, batch)
                 if source_kept is not kept:
                     sources = source_kept.scores
-                    kept.add({one: _derived(scorer, sources[one]) for one in ids})
+                    kept.add({one: _derived(scorer, sources[one]) for one in batch})
                 self.parts.end()
 
     def _score_batch(
@@ -286,9 +289,22 @@ def _derived(scorer: Scorer, source: KeptScore) -> KeptScore:
     return KeptScore.from_score(scorer.score_of_evidence(source.as_score()), False)
 
 
-def _batches(items: Sequence[ScoringItem]) -> Iterator[Sequence[ScoringItem]]:
-    for start in range(0, len(items), BATCH):
-        yield items[start : start + BATCH]
+def _batches(
+    items: Mapping[str, ScoringItem], size: int
+) -> Iterator[dict[str, ScoringItem]]:
+    pairs = list(items.items())
+    for start in range(0, len(pairs), size):
+        yield dict(pairs[start : start + size])
+
+
+def _company(parts: Sequence[Sequence[ScoringItem]], scorer: Scorer) -> str:
+    """
+    Return what stands for the items of a set in the ids of scores that depend on them;
+    '' for other scorers.
+    """
+    if not scorer.compares_items:
+        return ''
+    return content_id(sorted(item_id(one) for group in parts for one in group))
 
 
 def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:
@@ -313,8 +329,8 @@ def _has(item: ScoringItem, scorer: Scorer) -> bool:
 
 
 def _combined(
-    items: Sequence[JudgedItem],
     parts: Sequence[Sequence[ScoringItem]],
+    company: str,
     scorer: Scorer,
     kept: KeptScores,
     n_scored: int,
@@ -327,7 +343,9 @@ def _combined(
     n_cut = 0
     for group in parts:
         scores = [
-            kept.scores[item_id(one)] if _has(one, scorer) else _lacking(one, scorer)
+            kept.scores[item_id(one, company)]
+            if _has(one, scorer)
+            else _lacking(one, scorer)
             for one in group
         ]
         values.append({name: _mean(scores, name) for name in scorer.dimensions})

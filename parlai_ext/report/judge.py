@@ -7,9 +7,11 @@ A judge that fails its check takes the headline away: no system comes first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from parlai_ext.core.display import join_names, number, percent, wrap_lines
+from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
     KIND_WORDS,
     SOURCES,
@@ -34,6 +36,8 @@ READS = {
 UNCHECKED = 'unchecked'
 NOT_MEASURED = 'not measured for this judge'
 NOT_RECORDED = 'not recorded'
+GIVEN_JUDGED = '|given:judged'  # of scores that include given utterances
+LEVELS = {'turn': 'over turns', 'dialogue': 'over dialogues', 'system': 'over systems'}
 MANY = ((1e9, 'billion'), (1e6, 'million'), (1e3, 'thousand'))
 
 
@@ -178,19 +182,52 @@ def reads_text(model: CardModel) -> str:
 
 def agreement_with_people(ranking: Ranking) -> str:
     """
-    Return how well the judge agrees with people, if that was measured in this run.
+    Return how well the judge agrees with people: in this run, and on judged sets, as
+    far as either was measured.
+    """
+    texts = (agreement_in_run(ranking), agreement_on_sets(ranking.scorer_signature))
+    return '; '.join(text for text in texts if text) or NOT_MEASURED
+
+
+def agreement_in_run(ranking: Ranking) -> str | None:
+    """
+    Return how well the judge agrees with the run's human scores; `None` without any.
     """
     if not ranking.dimensions:
-        return NOT_MEASURED
+        return None
     agreement = ranking.reference.get(ranking.dimensions[0])
     if agreement is None or agreement.kind != 'human':
-        return NOT_MEASURED
+        return None
     name = ranking.leading_coefficient(ranking.dimensions[0])
     value = getattr(agreement, name).value
     if value is None:
-        return NOT_MEASURED
+        return None
     over = f'over the {agreement.n} systems of this run'
     return f'{name.capitalize()} {number(value)} {over}'
+
+
+def agreement_on_sets(signature: str) -> str | None:
+    """
+    Return how well a scorer of exactly this signature agreed with people on judged
+    sets, those left out on which it was fitted; `None` where that is not known.
+    """
+    rows = measured_agreement(signature.removesuffix(GIVEN_JUDGED))
+    texts = []
+    for level, what in LEVELS.items():
+        values = sorted(
+            row.spearman for row in rows if row.level == level and not row.fitted
+        )
+        if values:
+            span = number(values[0])
+            if len(values) > 1:
+                span = (
+                    f'{span} to {number(values[-1])}, median {number(median(values))}'
+                )
+            sets = f'{len(values)} set' + ('s' if len(values) > 1 else '')
+            texts.append(f'{what}: {span} ({sets})')
+    if not texts:
+        return None
+    return f'Spearman on judged sets, {"; ".join(texts)}: docs/validity.md'
 
 
 def _shares(check: DimensionCheck | None) -> Mapping[str, str]:

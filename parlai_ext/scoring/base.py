@@ -587,6 +587,14 @@ class Scorer:
             },
         )
 
+    @property
+    def compares_items(self) -> bool:
+        """
+        True if an item's score depends on the items that are scored with it; a bench
+        then scores all items of a set in one call.
+        """
+        return False
+
     def evidence_options(self) -> Any:
         """
         Return options under which this scorer's evidence has the scores of other

@@ -1,0 +1,3 @@
+"""
+The validity table: what each scorer may be trusted for.
+"""

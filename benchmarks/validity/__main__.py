@@ -1,0 +1,202 @@
+"""
+Make the table of docs/validity.md: what each scorer may be trusted for.
+
+    python -m benchmarks.validity --data ../shared/data --out runs/validity [--write]
+
+Runs the bench ``validity`` (zoo_configs/bench/) on the sets in the folder, on spoilt
+replies of people and on ChatMatch's games, and prints docs/validity.md. It goes on
+where it was killed; --score-only with some --scorers lets several processes share the
+work. --also LABEL=SCORER:KEY=VALUE adds a scorer, such as a judge trained here. --write
+replaces docs/validity.md and zoo_configs/agreement/validity.yaml, from which the cards
+of judges take their agreement with people.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.support.measures import benchmark_parser
+from benchmarks.validity.document import document, fitted_sets
+from benchmarks.validity.sets import GAMES, SPOILT, chatmatch_games, spoilt_replies
+from benchmarks.validity.trust import trust_facts
+from parlai_ext import zoo_configs
+from parlai_ext.bench.agreement_rows import main_name, main_score
+from parlai_ext.bench.bench_files import Bench
+from parlai_ext.bench.bench_table import bench_lines
+from parlai_ext.bench.compare import compare_bench
+from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
+from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.bench.score_sets import ScorerResult, score_sets
+from parlai_ext.commands.run_bench import read_judged_sets
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.files.agreement_file import MeasuredAgreement, agreement_text
+from parlai_ext.judge_check.marks import dimension_check, kind_result
+from parlai_ext.judge_check.record import DimensionCheck
+from parlai_ext.report.bench_page import write_bench_page
+
+DOCUMENT = Path(__file__).parents[2] / 'docs' / 'validity.md'
+STORED = zoo_configs.HOME / 'agreement' / 'validity.yaml'
+COMMAND = 'python -m benchmarks.validity --data ../shared/data --out runs/validity'
+
+
+def main() -> None:
+    """
+    Run the benchmark.
+    """
+    parser = benchmark_parser(__doc__)
+    parser.add_argument('--data', default='../shared/data', help='folder of the sets')
+    parser.add_argument('--out', default='runs/validity', help='folder of the bench')
+    parser.add_argument('--config', default='validity', help='bench file')
+    parser.add_argument('--scorers', nargs='+', default=[], help='labels of it')
+    parser.add_argument('--sets', nargs='+', default=[])
+    parser.add_argument('--also', nargs='+', default=[], metavar='LABEL=SCORER')
+    parser.add_argument('--max-items', type=int, help='of each set')
+    parser.add_argument(
+        '--replies', type=int, default=20, help='spoilt, of each corpus'
+    )
+    parser.add_argument('--bootstraps', type=int, default=2000)
+    parser.add_argument('--score-only', action='store_true', help='write no table')
+    parser.add_argument('--write', action='store_true', help='replace the document')
+    opt = parser.parse_args()
+    plan = bench_plan(opt.scorers, opt.sets, opt.config, opt.max_items)
+    more = tuple(labelled_variant(text) for text in opt.also)
+    plan = replace(plan, variants=(*plan.variants, *more))
+    text, stored = make(opt, plan)
+    if opt.write:
+        DOCUMENT.write_text(text, encoding='utf-8')
+        STORED.parent.mkdir(exist_ok=True)
+        STORED.write_text(stored, encoding='utf-8')
+
+
+def labelled_variant(text: str) -> Variant:
+    """
+    Return the scorer of ``LABEL=NAME:KEY=VALUE``.
+    """
+    label, _, spec = text.partition('=')
+    return replace(parse_variant(spec), label=label)
+
+
+def make(opt: argparse.Namespace, plan: BenchPlan) -> tuple[str, str]:
+    """
+    Run everything; return the document and the file of stored agreement.
+    """
+    folder, out = Path(opt.data), Path(opt.out)
+    wanted = [choice.name for choice in plan.sets if choice.name != GAMES]
+    sets, missing = read_judged_sets(folder, wanted)
+    sets |= _games(folder, missing)
+    spoilt = spoilt_replies(folder, opt.replies)
+    plan = plan.with_trivial_scorers()
+    results = score_sets(plan, {SPOILT: spoilt}, out)
+    bench, _ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
+    bench = _without_turns_of_games(bench)
+    write_bench_page(out, bench)
+    print('\n'.join(bench_lines(bench)))
+    if opt.score_only:
+        return '', ''
+    fitted = fitted_sets(bench)
+    unfitted = [
+        one.name for one in bench.sets if one.level == 'turn' and one.name not in fitted
+    ]
+    comparison = compare_bench(out, sets=[n for n in unfitted if n != GAMES])
+    checks = {one.variant.label: spoilt_check(one, spoilt) for one in results}
+    facts = [
+        trust_facts(
+            bench,
+            scorer,
+            comparison,
+            check
+            if isinstance(check := checks[scorer.label], DimensionCheck)
+            else None,
+            [*fitted, GAMES],
+        )
+        for scorer in bench.scorers
+    ]
+    whole = compare_bench(out, permutations=200)
+    text = document(bench, facts, comparison, whole, checks, COMMAND)
+    print(text)
+    return text, stored_text(bench)
+
+
+def _games(folder: Path, missing: dict[str, str]) -> Mapping[str, JudgedSet]:
+    """
+    Return ChatMatch's games, or add why they cannot be read.
+    """
+    try:
+        return {GAMES: chatmatch_games(folder)}
+    except (UserError, OSError) as error:
+        missing[GAMES] = str(error)
+        return {}
+
+
+def _without_turns_of_games(bench: Bench) -> Bench:
+    """
+    Return a bench without the turn-level rows of games, which nobody judged turn by
+    turn.
+    """
+    rows = [r for r in bench.rows if r.set_name != GAMES or r.level == 'system']
+    return replace(bench, rows=tuple(rows))
+
+
+def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | str:
+    """
+    Return how a scorer's main score does on spoilt replies, or why there is no check.
+    """
+    scores = result.sets[SPOILT]
+    if isinstance(scores, str):
+        return scores
+    main = main_name(result.dimensions, spoilt)
+    values: dict[tuple[str, str], float] = {}
+    for item, one in zip(spoilt.items, scores.values, strict=True):
+        reply, _, kind = item.id.rpartition(',')
+        if (value := main_score(one, main)) is not None:
+            values[reply, kind] = value
+    kinds = list(dict.fromkeys(kind for _, kind in values if kind != 'original'))
+    return dimension_check(
+        main,
+        [
+            kind_result(
+                kind,
+                'people',
+                [
+                    (values[reply, 'original'], value)
+                    for (reply, other), value in values.items()
+                    if other == kind and (reply, 'original') in values
+                ],
+            )
+            for kind in kinds
+        ],
+    )
+
+
+def stored_text(bench: Bench) -> str:
+    """
+    Return the file of stored agreement: the main rows of scorers with a signature.
+    """
+    about = {one.name: one for one in bench.sets}
+    scorers: list[tuple[str, str, Sequence[MeasuredAgreement]]] = []
+    for scorer in bench.scorers:
+        rows = []
+        for row in bench.rows:
+            if row.scorer != scorer.label or not (row.is_main and row.is_overall):
+                continue
+            spearman = row.correlations.get('spearman')
+            if spearman is None or spearman.value is None:
+                continue
+            of = about[row.set_name].n_items
+            if row.level == 'system':
+                of = about[row.set_name].n_systems
+            fitted = row.set_name in scorer.fitted_on
+            about_row = (row.set_name, row.level, row.quality, row.n, of)
+            bounds = (spearman.value, spearman.low, spearman.high)
+            rows.append(MeasuredAgreement(*about_row, *bounds, fitted))
+        if scorer.signature and rows:
+            scorers.append((scorer.label, scorer.signature, rows))
+    return agreement_text('Spearman with people, from the bench validity', scorers)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,97 @@
+"""
+Two sources beside the judged sets: spoilt replies of people, and ChatMatch's games.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.chatmatch.games import read_games
+from benchmarks.chatmatch.judgements import OVERALL, read_judgements
+from benchmarks.support.perturbed_replies import perturbed_replies
+from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
+from parlai_ext.ranking.agreement import mean_ranks
+
+REPLIES = 20  # of each corpus
+SEED = 1
+GAMES = 'chatmatch_games'
+TURNS_A_SIDE = 3
+LAST_TURNS = 6  # of a context, which are kept
+SPOILT = 'spoilt_replies'
+
+
+def empathetic_dialogues(folder: Path) -> list[list[str]]:
+    """
+    Return the test dialogues of EmpatheticDialogues; nothing was fitted on them.
+    """
+    path = folder / 'empathetic_dialogues' / 'derived_test.jsonl'
+    lines = path.read_text(encoding='utf-8').split('\n')
+    return [json.loads(line)['utterances'] for line in lines if line]
+
+
+def dailydialog(folder: Path) -> list[list[str]]:
+    """
+    Return the test dialogues of DailyDialog.
+    """
+    with zipfile.ZipFile(folder / 'dailydialog' / 'test.zip') as archive:
+        [name] = [n for n in archive.namelist() if n.endswith('dialogues_test.txt')]
+        text = archive.read(name).decode('utf-8')
+    rows = [line.split('__eou__') for line in text.split('\n') if line.strip()]
+    return [[turn.strip() for turn in row if turn.strip()] for row in rows]
+
+
+def spoilt_replies(folder: Path, number: int = REPLIES) -> JudgedSet:
+    """
+    Return replies of people and their perturbed copies, as a set without judgements;
+    an item's id is ``corpus, number, kind``, its system the kind.
+    """
+    items = []
+    for name, read in (('ED', empathetic_dialogues), ('DD', dailydialog)):
+        replies = perturbed_replies(read(folder), number, seed=SEED)
+        for k, reply in enumerate(replies):
+            for kind, item in {'original': reply.original, **reply.copies}.items():
+                about = (f'{name},{k},{kind}', item.context, item.response)
+                items.append(JudgedItem(*about, 'person', {}))
+    about = (SPOILT, 'spoilt replies', 'EmpatheticDialogues, DailyDialog', '', 'turn')
+    return JudgedSet(*about, tuple(items))
+
+
+def chatmatch_games(folder: Path) -> JudgedSet:
+    """
+    Return turns of ChatMatch's 42 games, each judged by the mean rank that four people
+    gave its bot: fit for the level of systems only.
+    """
+    judges = read_judgements(folder / 'chatmatch' / 'human_judgement.xlsx')[OVERALL]
+    ranks = mean_ranks(judges)
+    items: list[JudgedItem] = []
+    for game in read_games(folder / 'chatmatch' / 'original'):
+        texts = tuple(utterance.text for utterance in game.utterances)
+        speakers = [utterance.speaker for utterance in game.utterances]
+        for bot in dict.fromkeys(speakers):
+            rank = ranks.get(bot)
+            if rank is not None and len(set(speakers)) > 1:
+                human = (Annotation('mean of four', -rank),)
+                for place in _places(texts, speakers, bot, game.id):
+                    context = texts[max(0, place - LAST_TURNS) : place]
+                    about = (f'{game.id}-{place}', context, texts[place], bot)
+                    items.append(
+                        JudgedItem(*about, {'Overall': human}, dialogue=game.id)
+                    )
+    about = (GAMES, 'games of seven bots', 'Yang et al. 2022, ChatMatch', '', 'turn')
+    return JudgedSet(*about, tuple(items), 'dialogue', 'Overall')
+
+
+def _places(
+    texts: Sequence[str], speakers: Sequence[str], bot: str, seed: str
+) -> list[int]:
+    places = [
+        place
+        for place, text in enumerate(texts)
+        if place and speakers[place] == bot and text.strip()
+    ]
+    rng = random.Random(f'{seed} {bot}')
+    return sorted(rng.sample(places, min(TURNS_A_SIDE, len(places))))

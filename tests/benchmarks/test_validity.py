@@ -1,0 +1,96 @@
+"""
+The rules by which docs/validity.md says what a scorer may be trusted for.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.validity.__main__ import labelled_variant, spoilt_check
+from benchmarks.validity.sets import SPOILT
+from benchmarks.validity.trust import TrustFacts, trust_sentence
+from parlai_ext.bench.agreement_rows import AgreementRow
+from parlai_ext.bench.bench_files import ScorerAbout
+from parlai_ext.bench.plan import Variant, bench_plan
+from parlai_ext.bench.score_sets import ScorerResult, SetScores
+from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
+from parlai_ext.judge_check.marks import dimension_check
+from parlai_ext.judge_check.record import FAIL, PASS
+from parlai_ext.ranking.agreement import Correlation
+
+SCORER = ScorerAbout('mine', 'mine', 'a', 'turn', ('Overall',), False)
+
+
+def row(value, low, level='turn'):
+    """
+    Return the row of a set.
+    """
+    correlations = {'spearman': Correlation(value, 10, None, low, 1.0)}
+    about = ('mine', 'a set', level, 'Overall', 'Overall')
+    return AgreementRow(*about, True, True, 10, 0, correlations)
+
+
+def facts(turn=(), system=(), beats=True, trivial=0.2, outcome=PASS):
+    """
+    Return facts of rows given as value and low end.
+    """
+    check = replace(dimension_check('Overall', []), outcome=outcome, reasons=('bad',))
+    rows = [[row(*one) for one in of_level] for of_level in (turn, system)]
+    return TrustFacts(SCORER, check, *rows, beats, trivial)
+
+
+GOOD = ((0.4, 0.2), (0.3, 0.1))
+ORDER = ((0.8, 0.1), (0.6, -0.2))
+
+
+@pytest.mark.parametrize(
+    ('one', 'begins'),
+    [
+        (facts(GOOD, ORDER), 'For the order of systems, and for means'),
+        (facts(GOOD, ((0.3, 0.1),)), 'For means over many responses, not'),
+        (facts(((0.1, -0.1),), ORDER), 'For the order of systems, not'),
+        (facts(GOOD, ORDER, outcome=FAIL), 'Not to be trusted'),
+        # no better than trivial scorers on turns, and on systems
+        (facts(GOOD, ((0.3, 0.1),), beats=False), 'For nothing'),
+        (facts((), ORDER, beats=None, trivial=0.9), 'For nothing'),
+        # intervals that hold 0 on most sets
+        (facts(((0.4, -0.1), (0.4, -0.1), (0.4, 0.1)), ()), 'For nothing'),
+    ],
+)
+def test_the_rules(one, begins):
+    assert trust_sentence(one).startswith(begins)
+
+
+def test_a_trivial_scorer_is_for_nothing():
+    one = replace(facts(GOOD, ORDER), scorer=replace(SCORER, is_trivial=True))
+    assert trust_sentence(one).startswith('For nothing by itself')
+
+
+def test_spoilt_replies_are_held_against_their_own_original():
+    # ten replies; shuffled copies score below their originals, generic ones above
+    kinds = {'original': 1.0, 'shuffled_words': 0.5, 'generic': 2.0}
+    items = [
+        JudgedItem(f'ED,{k},{kind}', ('hi',), kind, 'person', {})
+        for k in range(10)
+        for kind in kinds
+    ]
+    values = [{'Overall': k + v} for k in range(10) for v in kinds.values()]
+    result = ScorerResult(Variant('mine', {}), 'a', ('Overall',))
+    result.sets[SPOILT] = SetScores(values)
+    check = spoilt_check(result, JudgedSet(SPOILT, '', '', '', 'turn', tuple(items)))
+    assert {one.kind: one.share for one in check.kinds} == {
+        'shuffled_words': 1.0,
+        'generic': 0.0,
+    }
+
+
+def test_the_shipped_bench_file_can_be_read():
+    plan = bench_plan([], [], 'validity')
+    fitted = {name for one in plan.variants for name in one.fitted_on}
+    assert fitted <= {choice.name for choice in plan.sets}
+
+
+def test_a_label_may_be_given_to_a_scorer():
+    one = labelled_variant('Mine, twice=likelihood:less=no_context')
+    assert one.label == 'Mine, twice'
+    assert one.section == {'name': 'likelihood', 'less': 'no_context'}
