@@ -50,7 +50,9 @@ class BleurtSPTokenizer(DebertaV2Tokenizer):
     """
 
     @classmethod
-    def from_pretrained(cls, folder: Any, *args: Any, **arguments: Any) -> Any:
+    def from_pretrained(  # type: ignore[override]
+        cls, folder: Any, *args: Any, **arguments: Any
+    ) -> Any:
         """
         Read the tokenizer as DeBERTa's, which it is.
 
@@ -95,6 +97,7 @@ class SequenceRegression:
         values = {k: v for k, v in config.to_dict().items() if k not in OWN}
         values['num_labels'] = 1
         narrow = getattr(config, 'embedding_size', None)
+        known: Any
         if narrow is None:
             arguments |= {'key_mapping': {r'^bleurt\.': 'bert.'}}
             kind, known = BertForSequenceClassification, BertConfig(**values)

@@ -40,7 +40,7 @@ class Bleurt(ReferenceScorer):
 
     name = 'bleurt'
     options_class = BleurtOptions
-    instead = f'{MODEL}, hf:Elron/bleurt-base-512, or a folder with such a model'
+    instead = 'a folder with its files would do: --scorer-option regressor=FOLDER'
     options: BleurtOptions
 
     def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:

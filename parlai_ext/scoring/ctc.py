@@ -32,8 +32,8 @@ ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'  # as USR's annotators call t
 MOST_TOKENS = 256  # of a response, its begin token counted
 SUPPORTED = 0  # the label of a word that the context supports
 WHERE = (
-    'a folder with its weights, config.json and tokenizer would do (docs/scorers.md '
-    'says where they are)'
+    'a folder with its weights, config.json and tokenizer would do '
+    '(docs/trained_metrics.md says where they are)'
 )
 NO_MODEL = 'no model is named for it'
 NO_WORD = 'the response has no word'

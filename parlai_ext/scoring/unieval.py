@@ -89,7 +89,9 @@ class UniEval(Scorer):
     name = 'unieval'
     dimensions = (*QUESTIONS, OVERALL)
     prompted = True
-    instead = f'{MODEL} or a folder with its files'
+    instead = (
+        'a folder with its files would do: --scorer-option judge_model_file=FOLDER'
+    )
     options_class = UniEvalOptions
     options: UniEvalOptions
 
@@ -165,7 +167,10 @@ def sentences(text: str) -> list[str]:
 
 @cache
 def _splitter() -> Any:
-    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+    from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
+        PunktParameters,
+        PunktSentenceTokenizer,
+    )
 
     parameters = PunktParameters()
     parameters.abbrev_types = set(ABBREVIATIONS)

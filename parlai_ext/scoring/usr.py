@@ -109,7 +109,10 @@ class Usr(Scorer):
     name = 'usr'
     dimensions = (*QUALITIES, OVERALL)
     evidence_labels = TERMS
-    instead = 'folders with the three models, or hf:REPOSITORY of each'
+    instead = (
+        'a folder with its files would do: --scorer-option masked_lm=FOLDER, likewise '
+        'context_classifier and knowledge_classifier'
+    )
     options_class = UsrOptions
     options: UsrOptions
 
@@ -233,7 +236,9 @@ def split_words(text: str) -> str:
 
 @cache
 def _splitters() -> tuple[Any, Any]:
-    from nltk.tokenize import NLTKWordTokenizer
-    from nltk.tokenize.punkt import PunktSentenceTokenizer
+    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+    from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
+        PunktSentenceTokenizer,
+    )
 
     return PunktSentenceTokenizer(), NLTKWordTokenizer()
