@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.models.encoders import Encoded, TextModel
 
 
@@ -46,9 +47,15 @@ class WordClassifier(TextModel):
         """
         Return the labels of the words of each text, which is read before its context.
 
-        :param most_tokens: texts are cut to so many tokens, their begin token counted;
-            the context has what the model's limit leaves.
+        :param most_tokens: texts are cut to so many tokens, their begin token counted,
+            and to half of the model's limit; the context has what is left.
+        :raises UserError: when the classifier is no linear layer.
         """
+        head = getattr(self.model, 'classifier', None)
+        if not isinstance(head, torch.nn.Linear):
+            raise UserError('the labels of words need a classifier of one linear layer')
+        if self.limit:
+            most_tokens = min(most_tokens, self.limit // 2)
         cut_texts = {
             text: self._cut(text, most_tokens) for text in dict.fromkeys(texts)
         }
@@ -57,7 +64,7 @@ class WordClassifier(TextModel):
             for text, context in zip(texts, contexts, strict=True)
         ]
         rows = self.rows(pairs, self._encoded_pair, self._logits, most_tokens)
-        bias = self.model.classifier.bias.float().cpu()
+        bias = head.bias.detach().float().cpu()
         labels = []
         for text, pair, logits in zip(texts, pairs, rows, strict=True):
             words, word_of_token = self._words(pair[0])

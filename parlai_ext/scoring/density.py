@@ -36,7 +36,8 @@ AT_ONCE = 512  # responses of people whose features are computed together
 NO_CONTEXT = 'there is no context'
 WHERE = (
     "the authors' bestmodel.pth is on no model hub; a folder with it as "
-    'pytorch_model.bin, its config.json and its tokenizer would do (docs/trained_metrics.md)'
+    'pytorch_model.bin, its config.json and its tokenizer would do '
+    '(docs/trained_metrics.md)'
 )
 STATISTICS = (
     "mean and inverse covariance of the features of people's responses: a .npz file "
