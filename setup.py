@@ -81,6 +81,8 @@ setup(
             *('sacrebleu', 'rouge-score', 'pyarrow'),
             *('sentencepiece', 'protobuf'),
         ],
+        # training of judges (Apache-2.0)
+        'train': ['peft', 'accelerate'],
         # the paper's own rating; its licence allows non-commercial use only
         'trueskill': ['trueskill'],
         'dev': [
@@ -102,6 +104,9 @@ setup(
             'bert-score',
             'sentencepiece',
             'protobuf',
+            # training of judges
+            'peft',
+            'accelerate',
             # ratings of other programs, which ours are compared with
             'evalica',
             'trueskill',

@@ -32,6 +32,7 @@ FOLDERS = {
     'scoring': 'nltk numpy rouge_score sacrebleu scipy',
     'bench': 'numpy scipy',
     'judge_check': 'numpy scipy',
+    'training': 'peft torch',
     'collect': 'numpy parlai torch',
     'results': 'numpy',
     'report': 'jinja2 markupsafe matplotlib pandas',

@@ -35,6 +35,9 @@ COMMANDS = {
     'check_roster': 'parlai_ext.commands.check_roster:CheckRoster',
     'get_model': 'parlai_ext.commands.get_model:GetModel',
     'adapt_model': 'parlai_ext.commands.adapt_model:AdaptModel',
+    'build_pairs': 'parlai_ext.commands.build_pairs:BuildPairs',
+    'train_judge': 'parlai_ext.commands.train_judge:TrainJudge',
+    'judge_pairs': 'parlai_ext.commands.judge_pairs:JudgePairs',
     'convert_model': 'parlai_ext.commands.convert_model:ConvertModel',
     'doctor': 'parlai_ext.commands.doctor:Doctor',
 }

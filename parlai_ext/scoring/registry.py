@@ -30,6 +30,8 @@ SCORERS = {
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',
+    'paireval': 'parlai_ext.scoring.paireval:PairEval',
+    'directeval': 'parlai_ext.scoring.directeval:DirectEval',
     'prompted': 'parlai_ext.scoring.prompted:Prompted',
     'unieval': 'parlai_ext.scoring.unieval:UniEval',
     'usr': 'parlai_ext.scoring.usr:Usr',

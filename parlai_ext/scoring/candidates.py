@@ -1,0 +1,20 @@
+"""
+Responses after their contexts, as judges with labels (PairEval, DirectEval) read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FORMATS = ('plain', 'chat')  # how a judge is asked
+CONTEXT_TURNS = 4  # utterances before a response that are read
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """
+    A response after its context.
+    """
+
+    context: tuple[str, ...]
+    response: str

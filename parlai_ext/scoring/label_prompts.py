@@ -1,0 +1,218 @@
+"""
+Prompts that a language model answers with one of two labels: which of two responses is
+better (A or B), or whether a response is good (Yes or No).
+
+The label is a single token, and its probability is read, nothing is generated. Scorers
+and the training of judges share these prompts, so that a judge is asked what it learnt.
+The wording is ours, but for the question of DirectEval, which Park et al. (2024) print.
+
+What is asked stands first and the end is short, so that prompts which begin with one
+conversation share most of their tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Answer, Likelihood, Question
+from parlai_ext.core.options import option
+from parlai_ext.models.chat_questions import ChatQuestions
+from parlai_ext.models.hf_likelihood import leading_tokens
+from parlai_ext.scoring.candidates import FORMATS, Candidate
+from parlai_ext.systems.chat.messages import ChatTurn
+from parlai_ext.systems.chat.template import control_tokens, without_control_tokens
+
+CARD = 'judge_training.json'  # in the folder of a trained judge
+
+
+@dataclass(frozen=True)
+class LabelPrompt:
+    """
+    What a model is asked, how its answer begins, and the labels it may go on with.
+    """
+
+    question: str
+    answer: str
+    labels: tuple[str, str]
+
+
+def pair_prompt(first: Candidate, second: Candidate) -> LabelPrompt:
+    """
+    Return the question which of two responses is better; the labels are A and B.
+    """
+    parts = [
+        'Which response fits its dialogue better?',
+        *_conversation(first, ' A'),
+        *_conversation(second, ' B'),
+    ]
+    return LabelPrompt('\n'.join(parts), 'Better response:', ('A', 'B'))
+
+
+def direct_prompt(candidate: Candidate) -> LabelPrompt:
+    """
+    Return the question whether a response is good; the labels are Yes and No.
+    """
+    parts = [
+        *_conversation(candidate, '')[1:],
+        '',
+        'Is the above response a good response to the given conversation?',
+    ]
+    return LabelPrompt('\n'.join(parts), 'Answer:', ('Yes', 'No'))
+
+
+def _conversation(candidate: Candidate, name: str) -> list[str]:
+    """
+    Return the lines of a conversation. The one who responds is Q, the other is P.
+    """
+    last = len(candidate.context) - 1
+    turns = [
+        f'{"PQ"[(last - place) % 2]}: {_line(text)}'
+        for place, text in enumerate(candidate.context)
+    ]
+    return [
+        '',
+        f'Dialogue{name}',
+        *turns,
+        f'Response{name}',
+        f'Q: {_line(candidate.response)}',
+    ]
+
+
+def _line(text: str) -> str:
+    """
+    Return a text in one line, so that it cannot look like the lines around it.
+    """
+    return ' '.join(text.split())
+
+
+class LabelTokens:
+    """
+    Prompts and labels as the token ids of one tokenizer.
+
+    ``plain``: the prompt is text that goes on with the label. ``chat``: the question is
+    a user's message in the model's chat template, the label begins the reply.
+    """
+
+    def __init__(self, tokenizer: Any, prompt_format: str = 'plain'):
+        self.tokenizer = tokenizer
+        self.format = prompt_format
+        self.lead = list(leading_tokens(tokenizer))
+        self.control = control_tokens(tokenizer)
+        self.chat: ChatQuestions | None = None
+        if prompt_format == 'chat':
+            if not getattr(tokenizer, 'chat_template', None):
+                raise UserError(
+                    'the judge has no chat template; judge_format: plain would do'
+                )
+            self.chat = ChatQuestions(tokenizer)
+
+    def prompt_ids(self, prompt: LabelPrompt) -> tuple[int, ...]:
+        """
+        Return the tokens before the label.
+        """
+        if self.chat is not None:
+            [turn] = [ChatTurn(False, prompt.question)]
+            ids = self.chat.question([turn], True, ()).context
+            return tuple(int(token) for token in ids)
+        [clean] = without_control_tokens(
+            [ChatTurn(False, prompt.question)], self.control
+        )
+        text = f'{clean.text}\n\n{prompt.answer}'
+        return (*self.lead, *self._encode(text))
+
+    def label_ids(self, labels: Sequence[str]) -> tuple[int, ...]:
+        """
+        Return the first token of each label.
+
+        :raises UserError: when the labels begin with the same token.
+        """
+        space = '' if self.format == 'chat' else ' '
+        ids = tuple(self._encode(space + label)[0] for label in labels)
+        if len(set(ids)) < len(ids):
+            raise UserError(
+                f'the judge: its tokenizer writes {" and ".join(labels)} with the same '
+                'first token, so that its answers cannot be told apart'
+            )
+        return ids
+
+    def question(self, prompt: LabelPrompt) -> Question:
+        """
+        Return the question how likely each label is after the prompt.
+        """
+        labels = self.label_ids(prompt.labels)
+        return Question(self.prompt_ids(prompt), tuple((label,) for label in labels))
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+
+def label_tokens(judge: Likelihood, prompt_format: str, method: str) -> LabelTokens:
+    """
+    Return the prompts of a judge.
+
+    :param method: the scorer that asks, for the check of a trained judge.
+    :raises UserError: when the judge has no tokenizer of Hugging Face's library, or was
+        trained for something else.
+    """
+    vectorizer = getattr(judge, 'vectorizer', None)
+    tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
+    if tokenizer is None:
+        raise UserError(
+            f'scorer {method}: the judge is no model of Hugging Face’s library; '
+            'hf:REPOSITORY or a folder would do'
+        )
+    card = training_card(getattr(tokenizer, 'name_or_path', ''))
+    for key, value, named in (
+        ('method', method, 'scorer'),
+        ('prompt_format', prompt_format, 'judge_format'),
+    ):
+        if card.get(key, value) != value:
+            raise UserError(
+                f'scorer {method}: the judge was trained with {key} {card[key]!r}; '
+                f'{named}: {card[key]} would do'
+            )
+    return LabelTokens(tokenizer, prompt_format)
+
+
+def training_card(folder: str | Path) -> dict[str, Any]:
+    """
+    Return the card of a trained judge; an empty one of a model that has none.
+    """
+    path = Path(folder) / CARD
+    if not path.is_file():
+        return {}
+    try:
+        card = json.loads(path.read_text('utf-8'))
+    except ValueError:
+        raise UserError(f'{path}: it is not JSON') from None
+    return card if isinstance(card, dict) else {}
+
+
+def first_label_probability(answer: Answer) -> float | None:
+    """
+    Return the probability of the first of two labels among the two; `None` where the
+    judge gives neither a probability.
+    """
+    first, second = (math.fsum(row) for row in answer.continuations)
+    if math.isinf(first) and math.isinf(second) or math.isnan(first - second):
+        return None
+    return 1 / (1 + math.exp(min(700.0, second - first)))
+
+
+def judge_format_option() -> Any:
+    """
+    Return the option that says how a judge is asked.
+    """
+    return option(
+        'plain',
+        choices=FORMATS,
+        help='plain: text that the label completes; chat: a message in the judge’s '
+        'chat template. A trained judge is asked as it was trained',
+    )

@@ -1,0 +1,241 @@
+"""
+PairEval: how often is a response better than the next turns of people's dialogues?
+
+A judge reads two conversations, the judged one and a comparison, and says which
+response is better. The score is the mean probability of the judged one over a few
+comparisons (3) and both orders, since judges prefer one place. Source: Park et al.
+(2024), "PairEval: Open-domain Dialogue Evaluation with Pairwise Comparison", section 3;
+the wording of the prompt is ours. ``parlai train_judge`` makes such a judge.
+
+The comparisons are drawn from a file of dialogues (DailyDialog's validation split in
+the paper), which the option ``comparisons`` names, or, with ``exhaustive``, are the
+other judged items themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Question, content_id
+from parlai_ext.core.options import option
+from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.candidates import CONTEXT_TURNS, Candidate
+from parlai_ext.scoring.label_prompts import (
+    first_label_probability,
+    judge_format_option,
+    label_tokens,
+    pair_prompt,
+)
+from parlai_ext.scoring.likelihood import (
+    NO_PROBABILITY,
+    context_turns_option,
+    judge_option,
+)
+
+NEEDED = (
+    'comparisons: is needed: a folder or file of dialogues between people, such as '
+    'the official validation.zip of DailyDialog'
+)
+
+
+@dataclass(frozen=True)
+class PairEvalOptions:
+    """
+    The judge, and what responses are compared with.
+    """
+
+    judge_model_file: str = judge_option(what='a judge of parlai train_judge')
+    judge_format: str = judge_format_option()
+    context_turns: int = context_turns_option(CONTEXT_TURNS, low=1)
+    comparisons: str | None = option(
+        None,
+        path=True,
+        metavar='PATH',
+        signed=False,
+        help='dialogues between people with which responses are compared: the folder '
+        'or the validation.zip of DailyDialog, or JSON lines {"dialogue": […]}. The '
+        'signature holds those that are drawn',
+    )
+    corpus: str = option(
+        'dailydialog', choices=CORPORA, signed=False, help='the format of comparisons'
+    )
+    num_comparisons: int = option(3, low=1, help='comparisons of a response')
+    runs: int = option(
+        1,
+        low=1,
+        help='the mean of so many runs, each with comparisons of its own; the paper '
+        'averages 5',
+    )
+    seed: int = option(0, help='by which comparisons are drawn')
+    exhaustive: bool = option(
+        False,
+        help='compare each response with all others that are scored with it, instead; '
+        'scores then depend on which those are',
+    )
+
+
+class PairEval(Scorer):
+    """
+    The mean probability that a response is better than a comparison.
+
+    One score a response, from 0 to 1; higher is better, and 0.5 is as good as people's.
+    The evidence holds the mean of each run.
+    """
+
+    name = 'paireval'
+    prompted = True
+    dimensions = ('Overall',)
+    options_class = PairEvalOptions
+    options: PairEvalOptions
+
+    def prepare(self) -> None:
+        """
+        Draw the comparisons.
+
+        :raises UserError: when no file is named, or it has too few dialogues.
+        """
+        self.runs: list[list[Candidate]] = []
+        if self.options.exhaustive:
+            return
+        if self.options.comparisons is None:
+            raise UserError(f'scorer {self.name}: {NEEDED}')
+        path = Path(self.options.comparisons)
+        try:
+            dialogues = read_corpus(self.options.corpus, path, 'validation')
+        except UserError as error:
+            raise UserError(f'scorer {self.name}: comparisons: {error}') from None
+        self.runs = drawn_comparisons(dialogues, self.options)
+
+    def signature_fields(self) -> dict[str, object]:
+        """
+        Return the signed options and a hash of the comparisons.
+        """
+        texts = [[[*one.context, one.response] for one in run] for run in self.runs]
+        return {**super().signature_fields(), 'comparisons': content_id(texts)}
+
+    def load_models(self) -> None:
+        """
+        Load the judge, and refuse one that was trained for something else.
+        """
+        super().load_models()
+        judge = self.models.likelihood(self.options.judge_model_file)
+        self.tokens = label_tokens(judge, self.options.judge_format, self.name)
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the score of each response, in one question to the judge.
+        """
+        turns = self.options.context_turns
+        candidates = [
+            Candidate(item.context[-turns:], item.response or '') for item in items
+        ]
+        if self.options.exhaustive:
+            sets = [[other_candidates(candidates, i)] for i in range(len(candidates))]
+        else:
+            sets = [self.runs for _ in candidates]
+        return self._compared(candidates, sets)
+
+    def _compared(
+        self,
+        candidates: Sequence[Candidate],
+        sets: Sequence[Sequence[Sequence[Candidate]]],
+    ) -> list[ItemScore]:
+        """
+        Return the score of each candidate against its runs of comparisons.
+        """
+        judge = self.models.likelihood(self.options.judge_model_file)
+        asked: dict[tuple[Candidate, Candidate], Question] = {}
+        for candidate, runs in zip(candidates, sets, strict=True):
+            for one in (one for run in runs for one in run):
+                for pair in ((candidate, one), (one, candidate)):
+                    if pair not in asked:
+                        asked[pair] = self.tokens.question(pair_prompt(*pair))
+        # questions that begin alike stand together
+        order = sorted(asked, key=lambda pair: asked[pair].context)
+        answers = dict(
+            zip(order, judge.answer([asked[pair] for pair in order]), strict=True)
+        )
+        first = {pair: first_label_probability(a) for pair, a in answers.items()}
+        scores = []
+        for candidate, runs in zip(candidates, sets, strict=True):
+            means = [
+                mean_preference(
+                    [first[candidate, one] for one in run],
+                    [first[one, candidate] for one in run],
+                )
+                for run in runs
+            ]
+            cut = sum(
+                answers[candidate, one].num_truncated for run in runs for one in run
+            )
+            scores.append(item_score(means, cut))
+        return scores
+
+
+def drawn_comparisons(
+    dialogues: Sequence[Turns], options: PairEvalOptions
+) -> list[list[Candidate]]:
+    """
+    Return the comparisons of each run: next turns of different dialogues.
+
+    :raises UserError: when there are too few dialogues.
+    """
+    usable = [turns for turns in dialogues if len(turns) >= 2]
+    if len(usable) < options.num_comparisons:
+        raise UserError(
+            f'scorer paireval: comparisons: {len(usable)} dialogues; num_comparisons: '
+            f'{options.num_comparisons} needs as many'
+        )
+    runs = []
+    for run in range(options.runs):
+        rng = random.Random(f'{options.seed} {run}')
+        comparisons = []
+        for turns in rng.sample(usable, options.num_comparisons):
+            place = rng.randrange(1, len(turns))
+            context = turns[max(0, place - options.context_turns) : place]
+            comparisons.append(Candidate(context, turns[place]))
+        runs.append(comparisons)
+    return runs
+
+
+def other_candidates(candidates: Sequence[Candidate], place: int) -> list[Candidate]:
+    """
+    Return all candidates but one, each once.
+    """
+    others = [*candidates[:place], *candidates[place + 1 :]]
+    return [one for one in dict.fromkeys(others) if one != candidates[place]]
+
+
+def mean_preference(
+    first: Sequence[float | None], second: Sequence[float | None]
+) -> float | None:
+    """
+    Return the mean probability that the judged response is better, `None` where one is
+    missing or there is no comparison.
+
+    :param first: P(A) for each comparison, where the judged response is A.
+    :param second: P(A) for each comparison, where the judged response is B.
+    """
+    values = [*first, *(None if p is None else 1 - p for p in second)]
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return math.fsum(known) / len(known)
+
+
+def item_score(means: Sequence[float | None], cut: int) -> ItemScore:
+    """
+    Return the score of a response from the means of its runs.
+    """
+    known = [mean for mean in means if mean is not None]
+    whole = bool(known) and len(known) == len(means)
+    value = math.fsum(known) / len(known) if whole else None
+    return ItemScore(
+        {'Overall': value}, {'Overall': NO_PROBABILITY}, {'runs': list(means)}, cut
+    )

@@ -1,0 +1,68 @@
+"""
+How a judge is trained; the defaults are PairEval's (Park et al. 2024, section 4.1.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parlai_ext.core.options import option
+from parlai_ext.scoring.candidates import CONTEXT_TURNS, FORMATS
+
+METHODS = ('paireval', 'directeval')
+DTYPES = ('float32', 'bfloat16', 'float16')
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """
+    How a judge is trained.
+    """
+
+    method: str = option(
+        'paireval',
+        choices=METHODS,
+        help='paireval: which of two responses is better; directeval: is it good',
+    )
+    judge_format: str = option(
+        'plain', choices=FORMATS, help='how the judge is asked, here and as a scorer'
+    )
+    epochs: int = option(1, low=1, help='how often each pair is used')
+    learning_rate: float = option(1e-4, above=0, help='of AdamW at the first step')
+    schedule: str = option(
+        'linear',
+        choices=('linear', 'constant'),
+        help='how the learning rate goes on: linearly to 0, or as it begins',
+    )
+    warmup_steps: int = option(0, low=0, help='steps in which the rate rises from 0')
+    train_batchsize: int = option(16, low=1, help='examples in a step')
+    lora_r: int = option(16, low=1, help='rank of the LoRA matrices')
+    lora_alpha: float = option(8, above=0, help='their scale, times 1 / rank')
+    lora_dropout: float = option(0.0, low=0, high=1, help='dropout before them')
+    lora_modules: str = option(
+        'auto',
+        help='auto: what peft chooses for the architecture; all-linear; or names of '
+        'modules, joined by commas',
+    )
+    lora_layers: int = option(
+        0, low=0, help='only the last so many layers learn, which is faster; 0: all'
+    )
+    context_turns: int = option(
+        CONTEXT_TURNS, low=1, help='utterances before a response that are read'
+    )
+    max_tokens: int = option(
+        512, low=16, help='longer prompts are left out, and counted'
+    )
+    tokens_per_pass: int = option(
+        600,
+        low=1,
+        help='tokens in one forward pass; a step is divided into such passes',
+        signed=False,
+    )
+    dtype: str = option(
+        'float32', choices=DTYPES, help='of the frozen weights while it is trained'
+    )
+    save_steps: int = option(
+        20, low=1, help='steps after which the state is saved', signed=False
+    )
+    seed: int = option(0, help='of the order of examples and of new weights')

@@ -1,0 +1,312 @@
+"""
+Pairs of a good and a bad response, from which a judge learns to tell them apart.
+
+The good response is the next utterance of a dialogue between people. The bad one is of
+one of four kinds:
+
+    random        an utterance of another dialogue
+    adversarial   written by people to look relevant and be wrong (DailyDialog++)
+    repeated      an earlier turn of the same dialogue, said again
+    speaker       a turn of the other speaker: the turn after the good response
+
+The first two are those of PairEval (Park et al. 2024, section 3.3). The other two are
+ours, for the failures of its section 4.3, and are made only when they are asked for.
+Each response is a candidate in its own dialogue: PairEval compares conversations.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option
+from parlai_ext.data.corpora import AnnotatedContext, Turns, json_lines
+from parlai_ext.scoring.candidates import Candidate
+
+KINDS = ('random', 'adversarial', 'repeated', 'speaker')
+
+
+@dataclass(frozen=True)
+class ResponsePair:
+    """
+    A good and a bad response, each after its own context.
+
+    :param kind: how the bad response was made, one of `KINDS`.
+    """
+
+    good: Candidate
+    bad: Candidate
+    kind: str
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """
+    How many pairs are made, of which kinds, and how long they may be.
+    """
+
+    num_pairs: int = option(80_000, low=1, help='pairs in all (ConvAI2: 65000)')
+    kinds: tuple[str, ...] | None = option(
+        None,
+        help='kinds of bad responses in equal parts, one named twice counts twice: '
+        'random, adversarial, repeated, speaker (default: random, and adversarial '
+        'with --adversarial)',
+    )
+    same_context: float = option(
+        0.5,
+        low=0,
+        high=1,
+        help='the part of pairs whose responses follow one context; in the others the '
+        'bad response stands in another dialogue, as in scoring',
+    )
+    per_context: int = option(
+        1,
+        low=1,
+        help='bad responses for each good one; training shares what they have in '
+        'common, and a judge sees right and wrong side by side',
+    )
+    context_turns: int = option(4, low=1, help='utterances before a response')
+    max_words: int = option(
+        0, low=0, help='leave out pairs with more words in all; 0: none'
+    )
+    seed: int = option(0, help='of all that is drawn')
+
+
+def build_pairs(
+    dialogues: Sequence[Turns],
+    annotated: Sequence[AnnotatedContext],
+    options: PairOptions,
+) -> list[ResponsePair]:
+    """
+    Return pairs of all kinds in random order, those with one good response together.
+
+    :param annotated: the contexts with adversarial responses.
+    :raises UserError: when a kind cannot be made, or not so many pairs of it.
+    """
+    kinds = options.kinds or ('random', *(('adversarial',) if annotated else ()))
+    check_kinds(kinds, annotated)
+    missing = {k: options.num_pairs * kinds.count(k) // len(kinds) for k in kinds}
+    missing[kinds[0]] += options.num_pairs - sum(missing.values())
+    maker = PairMaker(dialogues, annotated, options)
+    groups = [*maker.groups(missing)]
+    for kind, number in missing.items():
+        if number:
+            made = options.num_pairs - sum(missing.values())
+            raise UserError(
+                f'--num-pairs: {number} of the {kind} pairs cannot be made of these '
+                f'dialogues; {made} would do'
+            )
+    random.Random(f'{options.seed} order').shuffle(groups)
+    return [pair for group in groups for pair in group]
+
+
+def check_kinds(kinds: Sequence[str], annotated: Sequence[AnnotatedContext]) -> None:
+    """
+    Refuse an unknown kind, and adversarial pairs without their file.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UserError(f'--kinds: {kind!r} is none of {", ".join(KINDS)}')
+    if 'adversarial' in kinds and not any(one.adversarial for one in annotated):
+        raise UserError(
+            '--kinds: adversarial pairs need --adversarial FILE of DailyDialog++ '
+            '(dev.json or train.json)'
+        )
+
+
+class PairMaker:
+    """
+    Draws pairs from dialogues; equal seeds give equal pairs.
+
+    Each place of a dialogue is used once before any is used again.
+    """
+
+    def __init__(
+        self,
+        dialogues: Sequence[Turns],
+        annotated: Sequence[AnnotatedContext],
+        options: PairOptions,
+    ):
+        self.dialogues = [turns for turns in dialogues if len(turns) >= 2]
+        if len(self.dialogues) < 2:
+            raise UserError('--path: two dialogues of two utterances are the least')
+        self.annotated = [one for one in annotated if one.adversarial]
+        self.options = options
+        self.rng = random.Random(f'{options.seed} pairs')
+
+    def groups(self, missing: dict[str, int]) -> Iterator[list[ResponsePair]]:
+        """
+        Yield groups of pairs, one good response each; ``missing`` counts down.
+        """
+        places = [
+            (d, i)
+            for d, turns in enumerate(self.dialogues)
+            for i in range(1, len(turns))
+        ]
+        made = True
+        while made and any(missing[kind] for kind in missing if kind != 'adversarial'):
+            self.rng.shuffle(places)
+            made = False
+            for d, i in places:
+                kinds = [kind for kind in missing if kind != 'adversarial']
+                if group := self._group(d, i, kinds, missing):
+                    made = True
+                    yield group
+        yield from self._adversarial_groups(missing)
+
+    def _group(
+        self, d: int, i: int, kinds: Sequence[str], missing: dict[str, int]
+    ) -> list[ResponsePair]:
+        """
+        Return pairs with the response at one place of a dialogue, of kinds that are
+        still missing.
+        """
+        turns = self.dialogues[d]
+        good = Candidate(turns[:i], turns[i])
+        pairs: list[ResponsePair] = []
+        wrong: set[str] = set()
+        for _ in range(self.options.per_context):
+            weights = [missing[kind] for kind in kinds]
+            if not any(weights):
+                break
+            [kind] = self.rng.choices(kinds, weights)
+            text = self._wrong_text(kind, d, i)
+            if text is None or text in wrong or same_text(text, good.response):
+                continue
+            wrong.add(text)
+            self._add(pairs, good, text, kind, missing)
+        return pairs
+
+    def _wrong_text(self, kind: str, d: int, i: int) -> str | None:
+        turns = self.dialogues[d]
+        if kind == 'repeated':
+            # the last turns of both speakers most of all
+            places = [i - 1, max(0, i - 2), self.rng.randrange(i)]
+            return turns[self.rng.choice(places)]
+        if kind == 'speaker':
+            return turns[i + 1] if i + 1 < len(turns) else None
+        other = self.rng.randrange(len(self.dialogues) - 1)
+        return self.rng.choice(self.dialogues[other + (other >= d)])
+
+    def _adversarial_groups(
+        self, missing: dict[str, int]
+    ) -> Iterator[list[ResponsePair]]:
+        """
+        Yield pairs of good and adversarial responses of DailyDialog++; each pair of
+        texts is used once at most.
+        """
+        rounds = [
+            (one, good, shift)
+            for one in self.annotated
+            for good in range(len(one.positive))
+            for shift in range(0, len(one.adversarial), self.options.per_context)
+        ]
+        self.rng.shuffle(rounds)
+        for one, place, shift in rounds:
+            good = Candidate(one.context, one.positive[place])
+            pairs: list[ResponsePair] = []
+            for text in one.adversarial[shift : shift + self.options.per_context]:
+                if missing.get('adversarial') and not same_text(text, good.response):
+                    self._add(pairs, good, text, 'adversarial', missing)
+            if pairs:
+                yield pairs
+
+    def _add(
+        self,
+        pairs: list[ResponsePair],
+        good: Candidate,
+        wrong: str,
+        kind: str,
+        missing: dict[str, int],
+    ) -> None:
+        """
+        Add a pair to its group, if it is short enough.
+        """
+        pair = self._pair(good, wrong, kind)
+        most = self.options.max_words
+        if not most or num_words(pair) <= most:
+            pairs.append(pair)
+            missing[kind] -= 1
+
+    def _pair(self, good: Candidate, wrong: str, kind: str) -> ResponsePair:
+        """
+        Return the pair whose bad response follows the context of the good one, or whose
+        good response follows one of another dialogue.
+        """
+        bad = Candidate(self._cut(good.context), wrong)
+        if self.rng.random() < self.options.same_context:
+            return ResponsePair(Candidate(bad.context, good.response), bad, kind)
+        if kind == 'adversarial':  # good and bad by the same writers
+            one = self.rng.choice(self.annotated)
+            context, response = one.context, self.rng.choice(one.positive)
+        else:
+            turns = self.rng.choice(self.dialogues)
+            i = self.rng.randrange(1, len(turns))
+            context, response = turns[:i], turns[i]
+        return ResponsePair(Candidate(self._cut(context), response), bad, kind)
+
+    def _cut(self, context: Turns) -> Turns:
+        return context[-self.options.context_turns :]
+
+
+def num_words(pair: ResponsePair) -> int:
+    """
+    Return how many words both conversations of a pair have.
+    """
+    return sum(
+        len(text.split())
+        for one in (pair.good, pair.bad)
+        for text in (*one.context, one.response)
+    )
+
+
+def same_text(first: str, second: str) -> bool:
+    return first.casefold().split() == second.casefold().split()
+
+
+# --- files of pairs -------------------------------------------------------------------
+
+
+def pair_line(pair: ResponsePair) -> str:
+    """
+    Return a pair as a line of JSON.
+    """
+    return json.dumps(asdict(pair), ensure_ascii=False) + '\n'
+
+
+def read_pairs(path: str | Path) -> list[ResponsePair]:
+    """
+    Return the pairs of a file that `pair_line` wrote.
+
+    :raises UserError: names the file, line and key that is wrong.
+    """
+    place = Path(path).expanduser()
+    if not place.is_file():
+        raise UserError(f'there is no file {place}; parlai build_pairs makes one')
+    pairs = []
+    for number, row in json_lines(place):
+        where = f'{place}:{number}'
+        kind = row.get('kind')
+        if not isinstance(kind, str):
+            raise UserError(f'{where}: kind: one of {", ".join(KINDS)} is expected')
+        good, bad = (_candidate(row, key, where) for key in ('good', 'bad'))
+        pairs.append(ResponsePair(good, bad, kind))
+    if not pairs:
+        raise UserError(f'{place}: no pairs in it')
+    return pairs
+
+
+def _candidate(row: Mapping[str, Any], key: str, where: str) -> Candidate:
+    value = row.get(key)
+    context = value.get('context') if isinstance(value, dict) else None
+    response = value.get('response') if isinstance(value, dict) else None
+    texts = isinstance(context, list) and all(isinstance(t, str) for t in context)
+    if not texts or not isinstance(response, str):
+        raise UserError(f'{where}: {key}: a context and a response are expected')
+    assert context is not None
+    return Candidate(tuple(context), response)
