@@ -13,7 +13,7 @@ from parlai_ext.commands.options import add_options
 from parlai_ext.core.display import duration
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags, flag_values, read_options
-from parlai_ext.training.options import TrainingOptions
+from parlai_ext.training.options import JudgeTrainingOptions
 
 if TYPE_CHECKING:
     from parlai_ext.training.judge import TrainedJudge
@@ -40,7 +40,7 @@ class TrainJudge(Command):
         parser.add_argument(
             '--out', metavar='FOLDER', help='the new model, as safetensors, and a card'
         )
-        add_flags(parser, TrainingOptions)
+        add_flags(parser, JudgeTrainingOptions)
         add_options(parser, '--no-cuda', '--datapath')
 
     def run(self) -> TrainedJudge:
@@ -53,12 +53,12 @@ class TrainJudge(Command):
         from parlai_ext.training.judge import train_judge
         from parlai_ext.training.pairs import read_pairs
 
-        given = flag_values(TrainingOptions, self.opt)
+        given = flag_values(JudgeTrainingOptions, self.opt)
         result = train_judge(
             self.opt['base'].removeprefix('hf:'),
             read_pairs(self.opt['pairs']),
             Path(self.opt['out']),
-            read_options(TrainingOptions, given, '--'),
+            read_options(JudgeTrainingOptions, given, '--'),
             no_cuda=bool(self.opt['no_cuda']),
             datapath=self.opt['datapath'],
         )

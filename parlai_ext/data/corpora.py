@@ -198,7 +198,7 @@ def _texts(
     row: Mapping[str, Any], key: str, path: Path, number: int, needed: bool = True
 ) -> Turns:
     values = row.get(key, None if needed else [])
-    if not isinstance(values, Sequence) or not all(isinstance(v, str) for v in values):
+    if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
         raise UserError(f'{path}:{number}: {key}: a list of texts is expected')
     if needed and not values:
         raise UserError(f'{path}:{number}: {key}: it is empty')

@@ -14,7 +14,6 @@ import io
 import json
 import math
 import random
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -29,7 +28,8 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import signature_values
 from parlai_ext.core.progress import bar_of
 from parlai_ext.models.likelihood.causal import TreeMasks
-from parlai_ext.models.likelihood.prefix_tree import PrefixTree
+from parlai_ext.models.likelihood.prefix_tree import PrefixTree, TreePass
+from parlai_ext.models.likelihood.prefixes import common_length
 from parlai_ext.scoring.label_prompts import (
     CARD,
     LabelPrompt,
@@ -37,10 +37,10 @@ from parlai_ext.scoring.label_prompts import (
     direct_prompt,
     pair_prompt,
 )
-from parlai_ext.store.atomic import write_file
+from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import ModelOptions, chosen_device, read
-from parlai_ext.training.options import TrainingOptions
+from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair
 
 STATE = 'training_state.pt'
@@ -86,7 +86,7 @@ def train_judge(
     base: str,
     pairs: Sequence[ResponsePair],
     out: Path,
-    options: TrainingOptions,
+    options: JudgeTrainingOptions,
     *,
     no_cuda: bool = False,
     datapath: str | None = None,
@@ -102,36 +102,42 @@ def train_judge(
     :param on_step: called with the number of steps so far and the loss of the last one.
     :raises UserError: when the folder is there already, or holds another training.
     """
-    if (out / CARD).is_file():
-        raise UserError(f'--out: {out} holds a trained judge; another folder would do')
-    folder = hub.fetch_weights(hub.checked_repository(base), None, datapath).parent
-    device = chosen_device(ModelOptions(no_cuda=no_cuda))
-    arguments = {'dtype': getattr(torch, options.dtype)}
-    _, tokenizer, network = read(folder, device, arguments)
-    tokens = LabelTokens(tokenizer, options.judge_format)
-    groups, num_left_out = make_groups(pairs, tokens, options)
-    masks = TreeMasks.from_model(network)
-    torch.manual_seed(options.seed)
-    model = with_adapters(network, options)
-    identity = content_id(
-        signature_values(options), hub.files_hash(folder), [asdict(p) for p in pairs]
-    )
-    training = Training(model, masks, groups, options, out / STATE, identity)
-    training.resume()
-    training.run(progress, on_step)
-    result = TrainedJudge(
-        out,
-        tuple(training.losses),
-        sum(map(len, groups)),
-        num_left_out,
-        training.seconds,
-    )
-    save_judge(model, folder, tokenizer, result, options)
+    make_folder(out)
+    with locked(out / '.lock'):
+        if (out / CARD).is_file():
+            raise UserError(f'--out: {out} holds a judge already; name another folder')
+        if (out / 'config.json').is_file() and not (out / STATE).is_file():
+            raise UserError(f'--out: a model is in {out}; name another folder')
+        folder = hub.fetch_weights(hub.checked_repository(base), None, datapath).parent
+        device = chosen_device(ModelOptions(no_cuda=no_cuda))
+        arguments = {'dtype': getattr(torch, options.dtype)}
+        _, tokenizer, network = read(folder, device, arguments)
+        tokens = LabelTokens(tokenizer, options.judge_format)
+        groups, num_left_out = make_groups(pairs, tokens, options)
+        masks = TreeMasks.from_model(network)
+        torch.manual_seed(options.seed)
+        model = with_adapters(network, options)
+        identity = content_id(
+            signature_values(options),
+            hub.files_hash(folder),
+            [asdict(pair) for pair in pairs],
+        )
+        training = Training(model, masks, groups, options, out / STATE, identity)
+        training.resume()
+        training.run(progress, on_step)
+        result = TrainedJudge(
+            out,
+            tuple(training.losses),
+            sum(len(batch) for batch in training.batches[: training.last_step]),
+            num_left_out,
+            training.seconds,
+        )
+        save_judge(model, folder, tokenizer, result, options)
     return result
 
 
 def make_groups(
-    pairs: Sequence[ResponsePair], tokens: LabelTokens, options: TrainingOptions
+    pairs: Sequence[ResponsePair], tokens: LabelTokens, options: JudgeTrainingOptions
 ) -> tuple[list[Group], int]:
     """
     Return the examples of pairs, those of one good response together, and how many were
@@ -156,7 +162,7 @@ def make_groups(
 
 
 def label_prompts(
-    pair: ResponsePair, place: int, options: TrainingOptions
+    pair: ResponsePair, place: int, options: JudgeTrainingOptions
 ) -> list[tuple[LabelPrompt, int]]:
     """
     Return the prompts of a pair, each with the place of the right label.
@@ -175,7 +181,7 @@ def label_prompts(
     return [(pair_prompt(bad, good), 1)]
 
 
-def with_adapters(network: Any, options: TrainingOptions) -> Any:
+def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
     """
     Return a network with LoRA matrices, the only weights that learn.
 
@@ -235,7 +241,7 @@ class Training:
         model: Any,
         masks: TreeMasks,
         groups: Sequence[Group],
-        options: TrainingOptions,
+        options: JudgeTrainingOptions,
         state_file: Path,
         identity: str,
     ):
@@ -262,6 +268,13 @@ class Training:
             )
         ]
 
+    @property
+    def last_step(self) -> int:
+        """
+        The number of steps that are taken.
+        """
+        return min(self.options.max_steps or len(self.batches), len(self.batches))
+
     def run(
         self,
         progress: bool = True,
@@ -271,10 +284,10 @@ class Training:
         Take the remaining steps; the state is saved every so many of them.
         """
         self.model.train()
-        bar = bar_of('train', len(self.batches), progress, unit='step')
+        bar = bar_of('train', self.last_step, progress, unit='step')
         with bar:
             bar.initial = bar.n = len(self.losses)
-            for step in range(len(self.losses), len(self.batches)):
+            for step in range(len(self.losses), self.last_step):
                 began = time.monotonic()
                 self.losses.append(self._step(step))
                 self.seconds += time.monotonic() - began
@@ -327,7 +340,9 @@ class Training:
         )
         logits = self.model(
             input_ids=ids,
-            attention_mask=self.masks.for_trees(ends, depths),
+            attention_mask=self.masks.for_pass(
+                ends, depths, TreePass(0, len(tree), [])
+            ),
             position_ids=depths,
             use_cache=False,
             logits_to_keep=torch.tensor(
@@ -389,20 +404,19 @@ def passes_of(batch: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
     counted once. A longer example has a pass of its own.
     """
     part: list[Example] = []
-    tree = PrefixTree()
+    size = 0
     for example in sorted(batch, key=lambda one: one.ids):
-        own = PrefixTree()
-        own.add(example.ids)
-        more = len(own) - tree.count_shared(own)
-        if part and len(tree) + more > tokens:
+        # of those before it in this order, the last one shares the most with it
+        shared = common_length(part[-1].ids, example.ids) if part else 0
+        if part and size + len(example.ids) - shared > tokens:
             yield part
-            part, tree = [], PrefixTree()
-        tree.add(example.ids)
+            part, size, shared = [], 0, 0
+        size += len(example.ids) - shared
         part.append(example)
     yield part
 
 
-def learning_rate(step: int, steps: int, options: TrainingOptions) -> float:
+def learning_rate(step: int, steps: int, options: JudgeTrainingOptions) -> float:
     """
     Return the learning rate of a step, counted from 0.
     """
@@ -419,20 +433,27 @@ def save_judge(
     base: Path,
     tokenizer: Any,
     result: TrainedJudge,
-    options: TrainingOptions,
+    options: JudgeTrainingOptions,
 ) -> None:
     """
     Write the merged model, its tokenizer, its adapters and its card; the card is last,
     so that a folder with a card is whole.
+
+    The adapters are merged into the weights as the base model has them, since the
+    frozen ones may have been rounded for the training.
     """
     out = result.folder
     model.save_pretrained(out / 'adapter')
-    merged = model.merge_and_unload()
+    _, _, network = read(base, torch.device('cpu'), {'dtype': 'auto'})
+    whole = with_adapters(network, options)
+    learnt = {n: w for n, w in model.named_parameters() if w.requires_grad}
+    with torch.no_grad():
+        for name, weight in whole.named_parameters():
+            if weight.requires_grad:
+                weight.copy_(learnt[name])
+    merged = whole.merge_and_unload()
     merged.save_pretrained(out)
     tokenizer.save_pretrained(out)
-    for file in ('chat_template.jinja',):
-        if (base / file).is_file():
-            shutil.copyfile(base / file, out / file)
     card = {
         'method': options.method,
         'prompt_format': options.judge_format,

@@ -14,7 +14,7 @@ DTYPES = ('float32', 'bfloat16', 'float16')
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class JudgeTrainingOptions:
     """
     How a judge is trained.
     """
@@ -64,5 +64,11 @@ class TrainingOptions:
     )
     save_steps: int = option(
         20, low=1, help='steps after which the state is saved', signed=False
+    )
+    max_steps: int = option(
+        0,
+        low=0,
+        help='end after so many steps, and write the judge as it then is; 0: all',
+        signed=False,
     )
     seed: int = option(0, help='of the order of examples and of new weights')

@@ -1,0 +1,118 @@
+"""
+Dialogue corpora, in small files in their authors' formats.
+"""
+
+import json
+import zipfile
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.corpora import (
+    annotated_contexts,
+    held_out_dialogues,
+    read_corpus,
+    without_overlap,
+    without_token_spaces,
+)
+
+LINE = 'Hi , it ’ s me . __eou__ Really ? __eou__\n'
+ROW = {
+    'context': ['Is it far?', 'No.'],
+    'positive_responses': ['Good.'],
+    'adversarial_negative_responses': ['It is far .'],
+}
+
+
+def archive(folder, split, text, inside='dialogues'):
+    path = folder / f'{split}.zip'
+    with zipfile.ZipFile(path, 'w') as zipped:
+        zipped.writestr(f'{split}/{inside}_{split}.txt', text)
+    return path
+
+
+def write(path, text):
+    path.write_text(text, 'utf-8')
+    return path
+
+
+def test_a_folder_and_an_archive_of_dailydialog(tmp_path):
+    path = archive(tmp_path, 'validation', LINE)
+    expected = [("Hi, it's me.", 'Really?')]
+    assert read_corpus('dailydialog', tmp_path, 'validation') == expected
+    assert read_corpus('dailydialog', path, 'validation') == expected
+
+
+@pytest.mark.parametrize(
+    'spaced, plain',
+    [
+        ("I don ' t know .", "I don't know."),
+        ("we ' ll see , she ' s in", "we'll see, she's in"),
+        ("'Tis a dog ' s life", "'Tis a dog's life"),
+        ('He said : no !', 'He said: no!'),
+        ("the ' best ' one", "the ' best ' one"),
+    ],
+)
+def test_spaces_of_a_tokenizer_are_taken_out(spaced, plain):
+    assert without_token_spaces(spaced) == plain
+
+
+def test_personas_are_no_turns_of_convai2(tmp_path):
+    write(
+        tmp_path / 'valid_none_original_no_cands.txt',
+        '1 your persona: i sing.\n2 hi\thello\n3 bye\tso long\n1 hey\tyes\n',
+    )
+    assert read_corpus('convai2', tmp_path, 'validation') == [
+        ('hi', 'hello', 'bye', 'so long'),
+        ('hey', 'yes'),
+    ]
+
+
+def test_wrong_responses_may_be_absent(tmp_path):
+    [one] = annotated_contexts(write(tmp_path / 'dev.json', json.dumps(ROW)))
+    assert one.context == ('Is it far?', 'No.')
+    assert one.adversarial == ('It is far.',)
+    assert one.random == ()
+
+
+@pytest.mark.parametrize(
+    'row, key',
+    [
+        ({**ROW, 'context': 'text'}, ':2: context'),
+        ({**ROW, 'positive_responses': []}, ':2: positive_responses'),
+        ([], ':2: '),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path, row, key):
+    text = json.dumps(ROW) + '\n' + json.dumps(row)
+    with pytest.raises(UserError, match=key):
+        annotated_contexts(write(tmp_path / 'dev.json', text))
+
+
+def test_a_folder_without_the_split_is_refused(tmp_path):
+    archive(tmp_path, 'train', LINE)
+    with pytest.raises(UserError, match='test.zip'):
+        read_corpus('dailydialog', tmp_path, 'test')
+
+
+def test_an_archive_without_dialogues_is_refused(tmp_path):
+    path = archive(tmp_path, 'train', LINE, inside='dialogues_act')
+    with pytest.raises(UserError, match='dialogues_train.txt'):
+        read_corpus('dailydialog', path)
+
+
+def test_dialogues_that_share_two_successive_turns_are_left_out():
+    long = 'I would like to book a table for two, please.'
+    held = [('Good evening.', long, 'Certainly.')]
+    sharing = ('Hello.', 'GOOD EVENING', long)
+    apart = ('Good evening.', 'Hello.', long)  # the turns do not follow each other
+    short = ('Thanks.', 'Bye.')
+    dialogues = [sharing, apart, short]
+    assert without_overlap(dialogues, [*held, short]) == [apart, short]
+
+
+def test_a_held_out_file_is_of_its_own_split(tmp_path):
+    path = archive(tmp_path, 'test', LINE)
+    assert held_out_dialogues('dailydialog', path) == [("Hi, it's me.", 'Really?')]
+    file = write(tmp_path / 'dev.json', json.dumps(ROW))
+    assert held_out_dialogues('dailydialog', file) == [('Is it far?', 'No.')]

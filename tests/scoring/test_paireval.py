@@ -1,0 +1,193 @@
+"""
+PairEval: what is asked, in both orders, and the mean over comparisons and runs.
+"""
+
+import json
+from itertools import product
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.candidates import Candidate
+from parlai_ext.scoring.label_prompts import CARD, LabelTokens, pair_prompt
+from parlai_ext.scoring.paireval import PairEval
+from tests.support.family_hf import TEMPLATE, make_model
+from tests.support.planted_labels import PlantedLabels
+
+PROMPT = """Which response fits its dialogue better?
+
+Dialogue A
+Q: one
+P: two
+Response A
+Q: three
+
+Dialogue B
+P: four
+Response B
+Q: five"""
+
+
+@pytest.fixture
+def comparisons(tmp_path):
+    """
+    Return a file of three dialogues whose last turns are 1, 2 and 4.
+    """
+    path = tmp_path / 'people.jsonl'
+    rows = [{'dialogue': ['hi', number]} for number in '124']
+    path.write_text('\n'.join(map(json.dumps, rows)))
+    return str(path)
+
+
+def scorer_of(judge, comparisons, **options):
+    section = {'comparisons': comparisons, 'corpus': 'jsonl', **options}
+    return PairEval.from_section(section, judge)
+
+
+def item(response):
+    return ScoringItem(('hi',), response)
+
+
+def values(scorer, *responses):
+    scores = scorer.checked_scores([item(response) for response in responses])
+    return [score.values['Overall'] for score in scores]
+
+
+def test_the_prompt_shows_both_conversations():
+    first = Candidate(('one', 'two'), 'three\n')
+    prompt = pair_prompt(first, Candidate(('four',), 'five'))
+    assert prompt.question == PROMPT
+    assert prompt.answer == 'Better response:'
+    assert prompt.labels == ('A', 'B')
+
+
+def test_the_mean_chance_against_three_comparisons(comparisons):
+    # 2 against 1, 2 and 4: 2/3, 2/4 and 2/6
+    assert values(scorer_of(PlantedLabels(), comparisons), '2') == pytest.approx(
+        [(2 / 3 + 1 / 2 + 1 / 3) / 3]
+    )
+
+
+def test_both_orders_are_asked_and_averaged(comparisons):
+    judge = PlantedLabels(bias=3.0)
+    # 3 against 1: 9 to 1 when it is first, 3 to 3 when it is second; and so on
+    first = 9 / 10 + 9 / 11 + 9 / 13
+    second = 3 / 6 + 3 / 9 + 3 / 15
+    assert values(scorer_of(judge, comparisons), '3') == pytest.approx(
+        [(first + second) / 6]
+    )
+    assert len(judge.prompts) == 6
+
+
+def test_equal_responses_score_one_half_whatever_the_place_is_worth(comparisons):
+    judge = PlantedLabels(bias=7.0)
+    scorer = scorer_of(judge, comparisons, num_comparisons=1)
+    [[comparison]] = scorer.runs
+    assert values(scorer, comparison.response) == pytest.approx([0.5])
+
+
+def test_runs_are_averaged_and_shown(comparisons):
+    scorer = scorer_of(PlantedLabels(), comparisons, num_comparisons=1, runs=5)
+    drawn = [float(run[0].response) for run in scorer.runs]
+    assert len(drawn) == 5 and len(set(drawn)) > 1
+    [score] = scorer.checked_scores([item('2')])
+    expected = [2 / (2 + number) for number in drawn]
+    assert score.evidence['runs'] == pytest.approx(expected)
+    assert score.values['Overall'] == pytest.approx(sum(expected) / 5)
+
+
+def test_exhaustive_comparison_is_with_the_other_items():
+    scorer = PairEval.from_section({'exhaustive': True}, PlantedLabels())
+    numbers = (1, 3, 4)
+    expected = [sum(a / (a + b) for b in numbers if b != a) / 2 for a in numbers]
+    assert values(scorer, *map(str, numbers)) == pytest.approx(expected)
+
+
+def test_a_single_item_has_nothing_to_be_compared_with():
+    scorer = PairEval.from_section({'exhaustive': True}, PlantedLabels())
+    assert values(scorer, '1') == [None]
+
+
+def test_a_missing_probability_is_no_score(comparisons):
+    judge = PlantedLabels(nothing='3')
+    assert values(scorer_of(judge, comparisons), '3', '2') == [
+        None,
+        pytest.approx(0.5),
+    ]
+
+
+def test_what_is_drawn_is_signed(comparisons):
+    judge = PlantedLabels()
+    lines = {
+        scorer_of(judge, comparisons, num_comparisons=1, seed=seed).signature
+        for seed in (0, 0, 1, 2)
+    }
+    assert len(lines) == 3
+    assert not any(comparisons in line for line in lines)
+
+
+def test_the_last_turns_of_a_context_are_read(comparisons):
+    judge = PlantedLabels()
+    scorer = scorer_of(judge, comparisons, context_turns=1)
+    scorer.checked_scores([ScoringItem(('9', '8', '7'), '2')])
+    for prompt, number in product(judge.prompts, '98'):
+        assert f'P: {number}' not in prompt and f'Q: {number}' not in prompt
+    assert all('P: 7' in prompt for prompt in judge.prompts)
+
+
+@pytest.mark.parametrize(
+    'options, key',
+    [
+        ({'comparisons': None}, 'comparisons'),
+        ({'comparisons': 'nowhere.jsonl'}, 'nowhere.jsonl'),
+        ({'num_comparisons': 4}, 'num_comparisons'),
+    ],
+)
+def test_comparisons_that_cannot_be_drawn_are_refused(comparisons, options, key):
+    with pytest.raises(UserError, match=key):
+        scorer_of(PlantedLabels(), **{'comparisons': comparisons, **options})
+
+
+@pytest.mark.parametrize(
+    'card, key',
+    [
+        ({'method': 'directeval', 'prompt_format': 'plain'}, 'method'),
+        ({'method': 'paireval', 'prompt_format': 'chat'}, 'judge_format'),
+    ],
+)
+def test_a_judge_trained_for_something_else_is_refused(
+    tmp_path, comparisons, card, key
+):
+    folder = make_model(tmp_path, 'llama')
+    (tmp_path / 'llama' / CARD).write_text(json.dumps(card))
+    models = ModelHandle(Machine(no_cuda=True))
+    scorer = scorer_of(models, comparisons, judge_model_file=folder)
+    with pytest.raises(UserError, match=key):
+        scorer.load_models()
+
+
+def test_a_chat_model_begins_its_reply_with_the_label(tmp_path):
+    from transformers import AutoTokenizer
+
+    folder = make_model(tmp_path, 'llama', template=TEMPLATE)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    prompt = pair_prompt(Candidate((), 'i'), Candidate((), 'you'))
+    ids = LabelTokens(tokenizer, 'chat').prompt_ids(prompt)
+    message = [{'role': 'user', 'content': prompt.question}]
+    expected = tokenizer.apply_chat_template(
+        message, add_generation_prompt=True, tokenize=False
+    )
+    assert list(ids) == tokenizer.encode(expected, add_special_tokens=False)
+
+
+def test_a_plain_prompt_begins_as_the_tokenizer_begins_texts(tmp_path):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(make_model(tmp_path, 'llama'))
+    prompt = pair_prompt(Candidate((), 'i'), Candidate((), 'you'))
+    ids = LabelTokens(tokenizer).prompt_ids(prompt)
+    expected = tokenizer(f'{prompt.question}\n\n{prompt.answer}')['input_ids']
+    assert list(ids) == expected

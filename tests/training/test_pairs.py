@@ -1,0 +1,162 @@
+"""
+Pairs of good and bad responses: where each response comes from.
+"""
+
+import json
+from collections import Counter
+
+import pytest
+
+from parlai_ext.commands.build_pairs import BuildPairs
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.corpora import AnnotatedContext
+from parlai_ext.training.pairs import (
+    PairOptions,
+    build_pairs,
+    pair_line,
+    read_pairs,
+)
+
+# turn "3.1" is the second turn of the fourth dialogue
+DIALOGUES = [tuple(f'{d}.{i}' for i in range(5)) for d in range(8)]
+ANNOTATED = [
+    AnnotatedContext(
+        (f'c{d}',), (f'c{d} good', f'c{d} fine'), (f'c{d} bad', f'c{d} worse'), ()
+    )
+    for d in range(6)
+]
+ALL = ('random', 'adversarial', 'repeated', 'speaker')
+
+
+def pairs_of(annotated=ANNOTATED, **options):
+    return build_pairs(DIALOGUES, annotated, PairOptions(**options))
+
+
+def of_kind(kind, **options):
+    pairs = pairs_of(num_pairs=12, kinds=(kind,), same_context=1.0, **options)
+    assert {pair.kind for pair in pairs} == {kind}
+    return pairs
+
+
+def place(text):
+    dialogue, turn = text.split('.')
+    return int(dialogue), int(turn)
+
+
+def test_each_kind_has_its_share():
+    pairs = pairs_of(num_pairs=20, kinds=(*ALL, 'random'))
+    expected = {'random': 8, 'adversarial': 4, 'repeated': 4, 'speaker': 4}
+    assert Counter(pair.kind for pair in pairs) == expected
+
+
+def test_the_good_response_is_the_next_turn():
+    for pair in of_kind('random'):
+        dialogue, turn = place(pair.good.response)
+        assert pair.good.context == DIALOGUES[dialogue][max(0, turn - 4) : turn]
+
+
+def test_a_random_response_is_of_another_dialogue():
+    for pair in of_kind('random'):
+        assert pair.bad.context == pair.good.context
+        assert place(pair.bad.response)[0] != place(pair.good.response)[0]
+
+
+def test_a_repeated_response_is_an_earlier_turn():
+    for pair in of_kind('repeated'):
+        dialogue, turn = place(pair.good.response)
+        assert pair.bad.response in DIALOGUES[dialogue][:turn]
+
+
+def test_a_response_of_the_wrong_speaker_is_the_turn_after_next():
+    for pair in of_kind('speaker'):
+        dialogue, turn = place(pair.good.response)
+        assert place(pair.bad.response) == (dialogue, turn + 1)
+
+
+def test_an_adversarial_response_is_written_for_its_context():
+    for pair in of_kind('adversarial'):
+        [context] = pair.bad.context
+        assert pair.good.response in (f'{context} good', f'{context} fine')
+        assert pair.bad.response in (f'{context} bad', f'{context} worse')
+
+
+def test_conversations_are_compared_where_contexts_differ():
+    pairs = pairs_of(num_pairs=12, kinds=ALL, same_context=0.0)
+    for pair in pairs:
+        if pair.kind != 'adversarial':
+            dialogue, turn = place(pair.good.response)
+            assert pair.good.context[-1] == f'{dialogue}.{turn - 1}'
+        else:  # by the same writers
+            assert pair.good.context[0] in pair.good.response
+
+
+def test_wrong_responses_of_one_good_one_stand_together():
+    pairs = of_kind('random', per_context=3)
+    good = [pair.good.response for pair in pairs]
+    assert [len(set(good[i : i + 3])) for i in range(0, 12, 3)] == [1] * 4
+    assert len({(pair.good.response, pair.bad.response) for pair in pairs}) == 12
+
+
+def test_contexts_and_pairs_are_as_long_as_asked():
+    for pair in pairs_of(num_pairs=12, kinds=('random',), context_turns=2, max_words=5):
+        words = [*pair.good.context, *pair.bad.context]
+        assert len(pair.good.context) <= 2
+        assert len(words) + 2 <= 5
+
+
+def test_equal_seeds_give_equal_pairs():
+    assert pairs_of(num_pairs=12) == pairs_of(num_pairs=12)
+    assert pairs_of(num_pairs=12) != pairs_of(num_pairs=12, seed=1)
+
+
+@pytest.mark.parametrize(
+    'options, key',
+    [
+        ({'kinds': ('wrong',)}, 'kinds'),
+        ({'kinds': ('adversarial',), 'annotated': []}, 'adversarial'),
+        ({'kinds': ('adversarial',), 'num_pairs': 25}, 'num-pairs'),  # 6 x 2 x 2 = 24
+        ({'kinds': ('random',), 'max_words': 2}, 'num-pairs'),
+    ],
+)
+def test_what_cannot_be_made_is_refused(options, key):
+    with pytest.raises(UserError, match=key):
+        pairs_of(**{'num_pairs': 5, **options})
+
+
+def test_a_file_of_pairs_is_read_as_it_was_written(tmp_path):
+    pairs = pairs_of(num_pairs=6)
+    path = tmp_path / 'pairs.jsonl'
+    path.write_text(''.join(map(pair_line, pairs)))
+    assert read_pairs(path) == pairs
+
+
+@pytest.mark.parametrize('key', ['kind', 'good', 'bad'])
+def test_a_wrong_line_is_named(tmp_path, key):
+    [pair] = pairs_of(num_pairs=1)
+    row = json.loads(pair_line(pair))
+    path = tmp_path / 'pairs.jsonl'
+    path.write_text(pair_line(pair) + json.dumps({**row, key: 7}) + '\n')
+    with pytest.raises(UserError, match=f'pairs.jsonl:2: {key}'):
+        read_pairs(path)
+
+
+def test_the_command_leaves_out_what_is_held_out(tmp_path, capsys):
+    turns = [f'This is turn number {i} of some length.' for i in range(6)]
+    rows = [turns[:3], turns[3:], ['Hello there.', 'Good morning to you.']]
+    file = tmp_path / 'train.jsonl'
+    file.write_text('\n'.join(json.dumps({'dialogue': row}) for row in rows))
+    held = tmp_path / 'test.jsonl'
+    held.write_text(json.dumps({'dialogue': turns[:2]}))
+    out = BuildPairs.main(
+        *('--corpus', 'jsonl', '--path', str(file), '--leave-out', str(held)),
+        *('--num-pairs', '8', '--out', str(tmp_path / 'pairs.jsonl')),
+    )
+    assert 'left out: 1 of 3' in capsys.readouterr().out
+    texts = {
+        text
+        for pair in read_pairs(out)
+        for one in (pair.good, pair.bad)
+        for text in (*one.context, one.response)
+    }
+    assert texts & set(turns[:3]) == set()
+    assert texts & set(turns[3:])

@@ -1,0 +1,283 @@
+"""
+Training a judge: what a step learns from, what is written, and that a training which
+was killed ends as one that was not.
+"""
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.candidates import Candidate
+from parlai_ext.scoring.label_prompts import CARD, LabelTokens, training_card
+from parlai_ext.scoring.paireval import PairEval
+from parlai_ext.training import judge
+from parlai_ext.training.judge import STATE, batches_of, passes_of, train_judge
+from parlai_ext.training.options import JudgeTrainingOptions
+from parlai_ext.training.pair_accuracy import pair_accuracies
+from parlai_ext.training.pairs import ResponsePair, pair_line
+from tests.support.family_hf import make_tokenizer
+from tests.support.planted_labels import FRAME
+
+pytest.importorskip('peft')
+TOPICS = [('tea', 'cup'), ('rain', 'coat'), ('book', 'page'), ('boat', 'sail')]
+FAST = {
+    'learning_rate': 1e-2,
+    'lora_modules': 'all-linear',
+    'lora_alpha': 32,
+    'context_turns': 1,
+}
+
+
+def make_pairs(number, seed=0):
+    """
+    Return pairs whose good response answers its context's topic and whose bad one
+    answers another topic.
+    """
+    rng = random.Random(seed)
+    pairs = []
+    for _ in range(number):
+        (asked, right), (other, _), (_, wrong) = rng.sample(TOPICS, 3)
+        good = Candidate((asked,), right)
+        bad = Candidate((other,), wrong)
+        pairs.append(ResponsePair(good, bad, 'random'))
+    return pairs
+
+
+@pytest.fixture(scope='module')
+def base(tmp_path_factory):
+    """
+    Return the folder of a tiny model with random weights.
+    """
+    folder = tmp_path_factory.mktemp('base')
+    tokenizer = make_tokenizer([*FRAME.split(), *(w for pair in TOPICS for w in pair)])
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=128,
+        initializer_range=0.1,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return str(folder)
+
+
+def options_of(**values):
+    return JudgeTrainingOptions(**{**FAST, **values})
+
+
+def train(base, out, pairs, on_step=None, **values):
+    options = options_of(**values)
+    return train_judge(
+        base, pairs, Path(out), options, progress=False, on_step=on_step, no_cuda=True
+    )
+
+
+def labels_loss(folder, pairs, **values):
+    """
+    Return the mean loss of the right labels, one prompt after the other.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokens = LabelTokens(tokenizer)
+    losses = []
+    for place, pair in enumerate(pairs):
+        for prompt, right in judge.label_prompts(pair, place, options_of(**values)):
+            ids = torch.tensor([tokens.prompt_ids(prompt)])
+            with torch.no_grad():
+                logits = model(ids).logits[0, -1]
+            label = tokens.label_ids(prompt.labels)[right]
+            losses.append(-float(logits.log_softmax(-1)[label]))
+    return math.fsum(losses) / len(losses)
+
+
+@pytest.mark.parametrize('method', ['paireval', 'directeval'])
+def test_the_loss_is_that_of_the_labels_alone(base, tmp_path, method):
+    # new LoRA matrices change nothing: the first loss is the base model's
+    pairs = make_pairs(8)
+    result = train(base, tmp_path / 'out', pairs, method=method, tokens_per_pass=90)
+    assert result.losses[0] == pytest.approx(
+        labels_loss(base, pairs, method=method), rel=1e-4
+    )
+
+
+def test_both_orders_are_drawn():
+    right = [
+        label
+        for place, pair in enumerate(make_pairs(200))
+        for _, label in judge.label_prompts(pair, place, options_of())
+    ]
+    # 200 coins: further than 5 deviations (35) from 100 once in two million seeds
+    assert abs(sum(right) - 100) < 35
+
+
+def test_the_good_response_is_where_the_label_says():
+    for place, pair in enumerate(make_pairs(20)):
+        [(prompt, label)] = judge.label_prompts(pair, place, options_of())
+        shown = f'Response {"AB"[label]}\nQ: {pair.good.response}'
+        assert shown in prompt.question
+
+
+def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
+    pairs = make_pairs(64)
+    result = train(base, tmp_path / 'out', pairs)
+    from peft import PeftModel
+
+    ids = torch.tensor([[5, 6, 7, 8]])
+    model = AutoModelForCausalLM.from_pretrained(base).eval()
+    merged = AutoModelForCausalLM.from_pretrained(result.folder).eval()
+    with torch.no_grad():
+        before = model(ids).logits
+        adapted = PeftModel.from_pretrained(model, result.folder / 'adapter').eval()
+        expected = adapted(ids).logits
+        assert torch.allclose(merged(ids).logits, expected, atol=1e-4)
+        assert not torch.allclose(expected, before, atol=1e-2)
+    card = training_card(result.folder)
+    assert card['method'] == 'paireval' and card['steps'] == 4
+
+
+def test_a_killed_training_ends_with_the_same_weights(base, tmp_path):
+    pairs = make_pairs(96)  # 6 steps
+    whole = train(base, tmp_path / 'whole', pairs, lora_dropout=0.1)
+
+    class Killed(Exception):
+        pass
+
+    def kill(step, loss):
+        if step == 5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(base, tmp_path / 'cut', pairs, kill, lora_dropout=0.1, save_steps=2)
+    assert (tmp_path / 'cut' / STATE).is_file()
+    resumed = train(base, tmp_path / 'cut', pairs, lora_dropout=0.1)
+    assert resumed.losses == whole.losses
+    one, other = (
+        load_file(tmp_path / name / 'model.safetensors') for name in ('whole', 'cut')
+    )
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_another_training_is_not_gone_on_with(base, tmp_path):
+    def kill(step, loss):
+        if step == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(base, tmp_path, make_pairs(40), kill, save_steps=1)
+    with pytest.raises(UserError, match='other options'):
+        train(base, tmp_path, make_pairs(40), save_steps=1, learning_rate=1e-3)
+    with pytest.raises(UserError, match='other options'):
+        train(base, tmp_path, make_pairs(40, seed=1), save_steps=1)
+
+
+def test_prompts_that_are_too_long_are_counted(base, tmp_path):
+    pairs = make_pairs(16)
+    long = ResponsePair(Candidate(('tea ' * 40,), 'cup'), pairs[0].bad, 'random')
+    result = train(base, tmp_path / 'out', [*pairs, long], max_tokens=60)
+    assert (result.num_examples, result.num_left_out) == (16, 1)
+
+
+def test_only_the_last_layers_learn(base, tmp_path):
+    result = train(base, tmp_path / 'out', make_pairs(32), lora_layers=1)
+    before = load_file(Path(base) / 'model.safetensors')
+    after = load_file(result.folder / 'model.safetensors')
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed and all('layers.1.' in name for name in changed)
+
+
+@pytest.mark.parametrize(
+    'values, key',
+    [
+        ({'lora_modules': 'nowhere'}, 'lora-modules'),
+        ({'max_tokens': 16}, 'max-tokens'),
+        ({'judge_format': 'chat'}, 'chat template'),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(base, tmp_path, values, key):
+    with pytest.raises(UserError, match=key):
+        train(base, tmp_path / 'out', make_pairs(4), **values)
+
+
+def test_a_finished_judge_is_not_overwritten(base, tmp_path):
+    train(base, tmp_path / 'out', make_pairs(4))
+    with pytest.raises(UserError, match='--out'):
+        train(base, tmp_path / 'out', make_pairs(4))
+
+
+def test_passes_hold_every_example_and_share_beginnings(base):
+    tokens = LabelTokens(AutoTokenizer.from_pretrained(base))
+    groups, _ = judge.make_groups(
+        make_pairs(8), tokens, options_of(method='directeval')
+    )
+    [batch] = batches_of(groups, 16, 'seed')
+    parts = list(passes_of(batch, 80))
+    assert sorted(e.ids for part in parts for e in part) == sorted(e.ids for e in batch)
+    # without sharing, 80 tokens would hold two or three of these prompts
+    assert 1 < len(parts) < len(batch) * len(batch[0].ids) / 80
+
+
+@pytest.mark.slow
+def test_a_judge_learns_is_killed_and_tells_held_out_pairs_apart(base, tmp_path):
+    """
+    The whole way, with a kill -9 in the middle: the held-out pairs are new.
+    """
+    pairs = tmp_path / 'pairs.jsonl'
+    pairs.write_text(''.join(map(pair_line, make_pairs(3200))))
+    command = [
+        *(sys.executable, '-m', 'parlai_ext', 'train_judge', '--base', base),
+        *('--pairs', str(pairs), '--learning-rate', '0.005', '--lora-alpha', '32'),
+        *('--lora-modules', 'all-linear', '--save-steps', '10', '--no-cuda'),
+    ]
+    out = {name: tmp_path / name for name in ('killed', 'whole')}
+    process = subprocess.Popen([*command, '--out', str(out['killed'])])
+    while not (out['killed'] / STATE).is_file():
+        assert process.poll() is None
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    for folder in out.values():
+        subprocess.run([*command, '--out', str(folder)], check=True)
+    killed, whole = (load_file(f / 'model.safetensors') for f in out.values())
+    assert all(torch.equal(killed[name], whole[name]) for name in whole)
+    losses = json.loads((out['whole'] / CARD).read_text())['losses']
+    assert losses[-1] < 0.5 * math.log(2)
+
+    people = tmp_path / 'people.jsonl'
+    people.write_text('\n'.join(json.dumps({'dialogue': t}) for t in TOPICS[:3]))
+    scorer = PairEval.from_section(
+        {
+            'judge_model_file': str(out['killed']),
+            'comparisons': str(people),
+            'corpus': 'jsonl',
+        },
+        ModelHandle(Machine(no_cuda=True)),
+    )
+    [_, everything] = pair_accuracies(scorer, make_pairs(40, seed=1))
+    assert everything.low > 0.5
