@@ -27,7 +27,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Question
 from parlai_ext.data.corpora import CORPORA, read_corpus
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.label_prompts import pair_prompt
 from parlai_ext.scoring.paireval import PairEval
@@ -84,7 +84,9 @@ def padded_scores(network: Any, questions: Sequence[Question]) -> list[float]:
             ).logits[:, -1]
         for row, question in zip(logits, batch, strict=True):
             (first,), (second,) = question.continuations
-            chances.append(1 / (1 + math.exp(float(row[int(second)] - row[int(first)]))))
+            chances.append(
+                1 / (1 + math.exp(float(row[int(second)] - row[int(first)])))
+            )
     return chances
 
 
@@ -106,7 +108,12 @@ def main() -> None:
     parser.add_argument('--comparisons', required=True, metavar='PATH')
     parser.add_argument('--corpus', choices=list(CORPORA), default='dailydialog')
     parser.add_argument('--items', type=int, default=24, help='responses')
+    parser.add_argument('--repeats', type=int, default=3)
+    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--clock', choices=('wall', 'cpu'), default='cpu')
+    parser.set_defaults(device='cpu')
     args = parser.parse_args()
+    torch.set_num_threads(args.threads)
     section = {
         'judge_model_file': args.judge_model_file,
         'comparisons': args.comparisons,
@@ -119,15 +126,16 @@ def main() -> None:
     questions = file_order(scorer, items)
     n = len(questions) // len(items)
     times: dict[str, list[float]] = {'padded': [], 'engine': []}
+    padded: list[float] = []
+    scores: list[ItemScore] = []
     for _ in range(args.repeats):
-        padded: list[float] = []
-        scores: list[Any] = []
-        times['padded'].append(
-            seconds(lambda: padded.extend(padded_scores(network, questions)), args)
-        )
-        times['engine'].append(
-            seconds(lambda: scores.extend(scorer.checked_scores(items)), args)
-        )
+        padded.clear()
+        scores.clear()
+        for side, work in (
+            ('padded', lambda: padded.extend(padded_scores(network, questions))),
+            ('engine', lambda: scores.extend(scorer.checked_scores(items))),
+        ):
+            times[side].append(seconds(work, args))
     tokens = sum(len(question.context) for question in questions)
     print(f'{len(items)} responses, {len(questions)} prompts, {tokens} tokens')
     for side, each in times.items():
