@@ -91,7 +91,7 @@ def expected(scores, human):
 def test_batches_of_several_tasks_give_what_each_gives_alone(folder):
     tasks = ('ext:judged:usr_topical', 'ext:judged:grade_convai2')
     together = report_of(folder, ','.join(tasks), batchsize=7)
-    rows = {tasks[0]: 'Overall', tasks[1]: 'relevance, mean of all'}
+    rows = {tasks[0]: 'Overall', tasks[1]: 'Overall ~ relevance'}
     lengths = [k % 7 + 1 for k in range(30)]
     human = {
         tasks[0]: [1 + k % 5 for k in range(30)],

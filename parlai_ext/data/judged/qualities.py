@@ -34,42 +34,35 @@ def quality_pairs(
     judged_set: JudgedSet,
 ) -> Iterator[QualityPair]:
     """
-    Yield a pair for every dimension that people judged too, for the set's overall
-    quality, and for each quality that is left.
+    Yield a pair for every dimension that people judged too, and for each quality that
+    is left, with the scorer's main score (`main_score`).
 
-    If the scorer has no dimension with the name of the set's overall quality, two means
-    of its dimensions are compared with that quality: of all dimensions, and of those
-    that people judged. A quality that no dimension stands for is compared with the
-    scorer's main score: its dimension called like the overall quality, or ``Overall``,
-    else the mean of all dimensions.
+    Where the main score is the mean of all dimensions, the set's overall quality is
+    also compared with the mean of those that people judged.
     """
     qualities = {quality.lower(): quality for quality in human}
     qualities = {**judged_set.dimension_names, **qualities}
-    matched = []
-    compared = {overall := judged_set.overall}
+    matched: dict[str, float | None] = {}
+    compared = set()
     for name, score in scores.items():
         quality = qualities.get(name.lower())
         if quality is not None and quality in human:
-            matched.append(score)
+            matched[name] = score
             compared.add(quality)
             same = quality.lower().startswith(name.lower())
             label = quality if same else f'{name} ~ {quality}'
             yield QualityPair(label, quality, score, human[quality])
-    if (
-        overall
-        and overall in human
-        and overall.lower() not in {name.lower() for name in scores}
-    ):
-        means = {MEAN_ALL: list(scores.values())}
-        if matched:
-            means[MEAN_LEVEL] = matched
-        for label, values in means.items():
-            row = f'{overall}, {label}'
-            yield QualityPair(row, overall, mean(values), human[overall])
     main, score = main_score(scores, judged_set)
     for quality, value in human.items():
-        if quality not in compared:
+        if quality in compared:
+            continue
+        if quality != judged_set.overall or main != MEAN_ALL:
             yield QualityPair(f'{main} ~ {quality}', quality, score, value)
+            continue
+        yield QualityPair(f'{quality}, {MEAN_ALL}', quality, score, value)
+        if matched:
+            of_level = mean(list(matched.values()))
+            yield QualityPair(f'{quality}, {MEAN_LEVEL}', quality, of_level, value)
 
 
 def main_score(
