@@ -113,8 +113,8 @@ def finished_training(folder: Path, identity: Mapping[str, Any]) -> Adapted:
     """
     record = json.loads((folder / RECORD).read_text('utf-8'))
     check_same(record['training'], identity, folder)
-    losses = (record[key] for key in ('before', 'after', 'head'))
-    return Adapted(folder, *losses, record['steps'])
+    losses = {key: record[key] for key in ('before', 'after', 'head')}
+    return Adapted(folder, **losses, steps=record['steps'])
 
 
 def check_same(

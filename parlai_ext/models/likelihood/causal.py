@@ -28,6 +28,7 @@ from parlai_ext.core.watch import NO_WATCH
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.logprobs import (
     Logprobs,
+    Pick,
     kept_logprobs,
     pick_logprobs,
     pick_of,
@@ -483,7 +484,7 @@ class OutputLayer:
     def __init__(self, model: Any):
         self.model = model
         self.layer = model.get_output_embeddings()
-        self.pick = pick_logprobs
+        self.pick: Pick = pick_logprobs
         self._plain: bool | None = None
 
     def logprobs(
