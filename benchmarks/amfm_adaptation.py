@@ -5,15 +5,16 @@ Does adapting AM-FM's two models to dialogues bring it nearer to people?
         --after encoder=models/am judge_model_file=models/fm am_cutoff=… fm_cutoff=…
 
 Prints Spearman of AM, FM and Overall with people's overall quality before and after,
-and the difference, with 95 % percentile intervals over contexts drawn anew; and how
-often a response scores higher than one drawn from another context of the set.
+and the difference, with 95 % percentile intervals over contexts drawn anew: AM over all
+turns of the set, the others over a sample; and how often a response has a higher AM
+than one drawn from another context of the set.
 docs/amfm.md has the numbers.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,7 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import BOOTSTRAPS, WEIGHTED, group_weights
 from parlai_ext.scoring.amfm import AmFm, AmFmOptions
 from parlai_ext.scoring.base import ScoringItem
-
-Columns = dict[str, np.ndarray]  # scores of the turns, by dimension
+from parlai_ext.scoring.relevance import context_cosines
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument('--data', default='../shared/data', help='folder of the sets')
     parser.add_argument('--sets', nargs='+', default=['usr_topical'])
-    parser.add_argument('--per-system', type=int, default=30, help='turns')
+    parser.add_argument('--per-system', type=int, default=12, help='turns for FM')
     parser.add_argument('--before', nargs='*', default=[], metavar='KEY=VALUE')
     parser.add_argument('--after', nargs='+', required=True, metavar='KEY=VALUE')
     opt = parser.parse_args()
@@ -50,47 +50,44 @@ def main() -> None:
     )
     print('|---|---|---|---|---|---|---|---|')
     for name in opt.sets:
-        turns = sampled(all_turns(Path(opt.data), name), opt.per_system)
-        for row in table_rows(name, turns, scorers):
+        turns = all_turns(Path(opt.data), name)
+        for row in table_rows(name, turns, scorers, opt.per_system):
             print(f'| {" | ".join(row)} |', flush=True)
 
 
 def table_rows(
-    name: str, turns: Sequence[JudgedTurn], scorers: Sequence[AmFm]
-) -> list[list[str]]:
+    name: str, turns: Sequence[JudgedTurn], scorers: Sequence[AmFm], sample: int
+) -> Iterator[list[str]]:
     """
-    Return a row of the table for each dimension.
+    Yield the rows of a set: AM over all turns, then FM and Overall over a sample.
     """
     items = [turn.item for turn in turns]
-    wrong = items_of_other_contexts(items)
-    right_columns = [columns(scorer, items) for scorer in scorers]
-    wrong_columns = [columns(scorer, wrong) for scorer in scorers]
-    human = np.array([turn.human for turn in turns])
-    places = {context: i for i, context in enumerate({item.context for item in items})}
-    groups = [places[item.context] for item in items]
-    rows = []
-    for dimension in AmFm.dimensions:
-        before, after = (scores[dimension] for scores in right_columns)
-        cells = intervals(before, after, human, groups)
-        shares = [
-            np.mean(right[dimension] > other[dimension])
-            for right, other in zip(right_columns, wrong_columns, strict=True)
-        ]
-        rows.append(
-            [name, str(len(items)), dimension, *cells, *(f'{s:.2f}' for s in shares)]
+    cosines, chances = (
+        [am_scores(scorer, some) for scorer in scorers]
+        for some in (items, items_of_other_contexts(items))
+    )
+    shares = [
+        f'{np.mean(right > wrong):.2f}'
+        for right, wrong in zip(cosines, chances, strict=True)
+    ]
+    yield [name, str(len(turns)), 'AM', *agreement(turns, *cosines), *shares]
+    few = sampled(turns, sample)
+    scores = [scorer.checked_scores([turn.item for turn in few]) for scorer in scorers]
+    for dimension in ('FM', 'Overall'):
+        before, after = (
+            np.array([score.values[dimension] for score in some], float)
+            for some in scores
         )
-    return rows
+        cells = agreement(few, before, after)
+        yield [name, str(len(few)), dimension, *cells, '', '']
 
 
-def columns(scorer: AmFm, items: Sequence[ScoringItem]) -> Columns:
+def am_scores(scorer: AmFm, items: Sequence[ScoringItem]) -> np.ndarray:
     """
-    Return the scores of items by dimension; no score is an error here.
+    Return AM of each item; the language model is not asked.
     """
-    scores = scorer.checked_scores(items)
-    return {
-        name: np.array([score.values[name] for score in scores], float)
-        for name in AmFm.dimensions
-    }
+    encoder = scorer.models.embedder(scorer.options.encoder)
+    return np.array(context_cosines(encoder, items, 'last_turn'), float)
 
 
 def items_of_other_contexts(items: Sequence[ScoringItem]) -> list[ScoringItem]:
@@ -105,13 +102,17 @@ def items_of_other_contexts(items: Sequence[ScoringItem]) -> list[ScoringItem]:
     return wrong
 
 
-def intervals(
-    before: np.ndarray, after: np.ndarray, human: np.ndarray, groups: Sequence[int]
+def agreement(
+    turns: Sequence[JudgedTurn], before: np.ndarray, after: np.ndarray
 ) -> list[str]:
     """
-    Return Spearman before and after, and the difference, with intervals from the same
-    resamples.
+    Return Spearman with people before and after, and the difference, with intervals
+    from the same resamples of contexts.
     """
+    human = np.array([turn.human for turn in turns])
+    contexts = [turn.item.context for turn in turns]
+    places = {context: i for i, context in enumerate(dict.fromkeys(contexts))}
+    groups = [places[context] for context in contexts]
     whole = np.ones((1, len(human)))
     values = [float(WEIGHTED['spearman'](s, human, whole)[0]) for s in (before, after)]
     drawn = [
