@@ -48,7 +48,7 @@ FOLDERS = {
 KNOWN: set[str] = set()
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.write report.page'
-LIGHT += ' commands.installation judge_check.record'
+LIGHT += ' commands.installation judge_check.record scoring.llm.judges'
 HEAVY = {'torch', 'parlai', 'transformers'}
 
 

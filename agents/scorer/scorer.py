@@ -26,7 +26,7 @@ from parlai_ext.judge_check.options import CheckOptions
 from parlai_ext.judge_check.record import JudgeCheck, check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer
-from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer
+from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, spending_lines
 from parlai_ext.store import RunFolder
 
 NO_TURN = 'the judged speaker says nothing after the first utterance'
@@ -171,6 +171,8 @@ class ScorerAgent(Agent):
             self.check_metrics = check_metrics(check)
             for line in check_lines(check):
                 logging.info(line)
+        for line in spending_lines(self.scorer):
+            logging.info(line)
 
     def batch_act(self, observations: list[Message]) -> list[Message]:
         """

@@ -56,7 +56,11 @@ class ScoreDialogues(Command):
         """
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.judge_check.record import check_lines
-        from parlai_ext.scoring.score_run import choose_scorer, score_run
+        from parlai_ext.scoring.score_run import (
+            choose_scorer,
+            score_run,
+            spending_lines,
+        )
         from parlai_ext.store import RunFolder
 
         if not self.opt['run_dir']:
@@ -91,6 +95,8 @@ class ScoreDialogues(Command):
                 'read a part of them'
             )
         for line in check_lines(check) if check else ():
+            print(line)
+        for line in spending_lines(scorer):
             print(line)
         print(f'scorer {report.signature}')
         print(f'scores {run.scores(report.signature).root.name}')

@@ -21,6 +21,7 @@ from parlai_ext.systems.chat.conversation import (
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.spending import Spending, spending_of
 
 
 class AgentChat:
@@ -54,6 +55,13 @@ class AgentChat:
         if network is None or not hasattr(network, 'parameters'):
             return None
         return sum(weight.numel() for weight in network.parameters())
+
+    @property
+    def usage(self) -> Spending | None:
+        """
+        What was asked of the model so far; `None` where it does not count.
+        """
+        return spending_of(self.agent)
 
     def replies(self, prompts: Sequence[str | Sequence[str]]) -> list[ChatReply]:
         """

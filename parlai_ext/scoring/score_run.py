@@ -25,6 +25,7 @@ from parlai_ext.scoring.registry import (
     scorer_section,
 )
 from parlai_ext.store import RunFolder, imported
+from parlai_ext.systems.spending import spending_of
 
 
 @dataclass(frozen=True)
@@ -303,3 +304,24 @@ def add_shard(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreRep
         n_truncated=report.n_truncated
         + sum(len(dialogue.truncated) for dialogue in scored),
     )
+
+
+def spending_lines(scorer: Scorer) -> list[str]:
+    """
+    Return what was asked of each endpoint inside a scorer by this process, and what
+    that cost, as lines of text.
+    """
+    from parlai_ext.models.judge_names import ENDPOINTS
+
+    lines = []
+    for (kind, name), model in scorer.models.loaded.items():
+        spent = spending_of(model)
+        if spent is None or not name.startswith(ENDPOINTS):
+            continue
+        cost = '' if spent['cost'] is None else f', ${spent["cost"]:.4g}'
+        lines.append(
+            f'{kind} {name.partition(",")[0]}: {spent["requests"]:,} requests, '
+            f'{spent["cached"]:,} replies from the cache, {spent["prompt_tokens"]:,} + '
+            f'{spent["completion_tokens"]:,} tokens{cost}'
+        )
+    return lines

@@ -20,6 +20,7 @@ from parlai_ext.scoring.llm.judges import (
     LlmPair,
     swapped_item,
 )
+from parlai_ext.scoring.score_run import spending_lines
 from parlai_ext.systems.chat.conversation import ChatReply
 from tests.scoring.test_scoring_prompted import answer_logprob
 from tests.support.family_hf import TEMPLATE, make_model
@@ -245,6 +246,21 @@ def test_a_judge_stops_before_it_costs_too_much(url, judge_name):
     with pytest.raises(UserError, match='max_cost'):
         scored(LlmJudge, f'{judge_name},{price}')
     assert sent(url) == []
+
+
+def test_what_a_judge_cost_is_told(url, judge_name):
+    reply = answered('4')
+    reply['body']['usage'] = {'prompt_tokens': 200, 'completion_tokens': 1}
+    control(url, script=[reply])
+    price = 'remote_price_prompt=100,remote_price_completion=1000'
+    options = {'judge_model_file': f'{judge_name},{price}'}
+    scorer = LlmJudge.from_section(options, HANDLE)
+    scorer.checked_scores([ITEM])
+    scorer.checked_scores([ITEM])
+    [line] = spending_lines(scorer)
+    # 200 * 100 / 1e6 + 1 * 1000 / 1e6
+    for told in ('1 requests', '1 replies from the cache', '200 + 1 tokens', '$0.021'):
+        assert told in line
 
 
 def test_llm_eval_reads_four_numbers_from_one_reply(url, judge_name):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from parlai_ext.core.nouns import Answer
 from parlai_ext.core.nouns import Likelihood as LanguageModel
@@ -21,8 +22,10 @@ from parlai_ext.scoring.llm.reply_parsing import (
     label_probabilities,
     label_rating,
 )
-from parlai_ext.systems.chat.conversation import ChatReply
 from parlai_ext.systems.chat.messages import ChatTurn
+
+if TYPE_CHECKING:  # which imports parlai, and so torch
+    from parlai_ext.systems.chat.conversation import ChatReply
 
 UNTOLD = 'the endpoint tells no log-probabilities of the labels'
 
