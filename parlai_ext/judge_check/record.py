@@ -248,9 +248,11 @@ def probe_lines(probes: PromptProbes) -> list[str]:
     """
     lines = []
     if probes.n_changed:
+        change = probes.mean_change
+        by = '' if change is None else f', by {change:.2g} standard deviations'
         lines.append(
             f'judge check: asked again, it changes {probes.n_changed} of '
-            f'{probes.n_repeated} scores'
+            f'{probes.n_repeated} scores{by}'
         )
     order = probes.order
     if order is not None and order.n:
