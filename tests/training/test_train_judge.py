@@ -62,6 +62,22 @@ def make_pairs(number, seed=0):
     return pairs
 
 
+def make_easy_pairs(number, seed=0):
+    """
+    Return pairs whose good responses are other words than the bad ones, whatever the
+    context is: what two layers with random weights can learn.
+    """
+    rng = random.Random(seed)
+
+    def candidate(words):
+        return Candidate((rng.choice(['tea', 'rain', 'boat']),), rng.choice(words))
+
+    return [
+        ResponsePair(candidate(['cup', 'page']), candidate(['coat', 'sail']), 'random')
+        for _ in range(number)
+    ]
+
+
 @pytest.fixture(scope='module')
 def base(tmp_path_factory):
     """
@@ -249,10 +265,10 @@ def test_a_judge_learns_is_killed_and_tells_held_out_pairs_apart(base, tmp_path)
     The whole way, with a kill -9 in the middle: the held-out pairs are new.
     """
     pairs = tmp_path / 'pairs.jsonl'
-    pairs.write_text(''.join(map(pair_line, make_pairs(3200))))
+    pairs.write_text(''.join(map(pair_line, make_easy_pairs(3200))))
     command = [
         *(sys.executable, '-m', 'parlai_ext', 'train_judge', '--base', base),
-        *('--pairs', str(pairs), '--learning-rate', '0.005', '--lora-alpha', '32'),
+        *('--pairs', str(pairs), '--learning-rate', '0.01', '--lora-alpha', '32'),
         *('--lora-modules', 'all-linear', '--save-steps', '10', '--no-cuda'),
     ]
     out = {name: tmp_path / name for name in ('killed', 'whole')}
@@ -279,5 +295,5 @@ def test_a_judge_learns_is_killed_and_tells_held_out_pairs_apart(base, tmp_path)
         },
         ModelHandle(Machine(no_cuda=True)),
     )
-    [_, everything] = pair_accuracies(scorer, make_pairs(40, seed=1))
+    [_, everything] = pair_accuracies(scorer, make_easy_pairs(40, seed=1))
     assert everything.low > 0.5
