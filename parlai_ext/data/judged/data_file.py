@@ -54,7 +54,7 @@ class DataFile:
             raise UserError(f'{self}: {name} must lie beside it; it is {self.official}')
         return DataFile(str(path), self.official, self.level, self.columns, self.part)
 
-    def bytes(self) -> bytes:
+    def read_bytes(self) -> bytes:
         """
         Return the bytes of the file.
 
@@ -69,7 +69,7 @@ class DataFile:
         """
         Return the JSON value in the file, which must be a list or an object.
         """
-        return self.parsed_json(self.bytes(), kind)
+        return self.parsed_json(self.read_bytes(), kind)
 
     def parsed_json(self, text: bytes, kind: type) -> Any:
         """

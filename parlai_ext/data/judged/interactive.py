@@ -143,7 +143,7 @@ def _json_lines(file: DataFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     Yield the number and the object of every line.
     """
-    for number, line in enumerate(file.bytes().decode('utf-8').split('\n'), 1):
+    for number, line in enumerate(file.read_bytes().decode('utf-8').split('\n'), 1):
         if line.strip():
             raw = file.parsed_json(line.encode(), dict)
             if isinstance(key := raw.get('convo_id'), dict):  # as MongoDB writes ids
