@@ -94,6 +94,13 @@ class PairEval(Scorer):
     options_class = PairEvalOptions
     options: PairEvalOptions
 
+    @property
+    def compares_items(self) -> bool:
+        """
+        True with ``exhaustive``.
+        """
+        return self.options.exhaustive
+
     def prepare(self) -> None:
         """
         Draw the comparisons.

@@ -265,3 +265,16 @@ def test_a_set_that_is_not_there_is_said(tmp_path):
             *('--scorers', 'length', '--sets', 'usr_persona', '--out', 'unused'),
             *('--judged-path', str(tmp_path)),
         )
+
+
+def test_scores_that_depend_on_other_items_are_made_in_one_call(tmp_path, monkeypatch):
+    calls = []
+    score = Counted.score
+    monkeypatch.setattr(Counted, 'compares_items', True)
+    monkeypatch.setattr(
+        Counted, 'score', lambda self, all: calls.append(len(all)) or score(self, all)
+    )
+    for most in (40, 40, 100):
+        bench_of(tmp_path, plan=BenchPlan((variant(),), max_items=most))
+    # another company is another score
+    assert calls == [40, 100]
