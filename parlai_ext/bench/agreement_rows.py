@@ -133,17 +133,18 @@ def set_rows(
             for k, pair in enumerate(zip(values, human, strict=True))
             if None not in pair
         ]
-        both: list[list[Any]] = [[side[k] for k in points] for side in (values, human)]
+        left: list[Any] = [values[k] for k in points]
+        right: list[Any] = [human[k] for k in points]
         draws: dict[str, Any] = {
             'groups': [groups[k] for k in points],
             'coefficients': COEFFICIENTS,
             'bootstraps': bootstraps,
             'seed': seed,
         }
-        of_level = {judged_set.level: correlate_items(*both, **draws)}
+        of_level = {judged_set.level: correlate_items(left, right, **draws)}
         if system_level(judged_set):
             names = [systems[k] for k in points]
-            of_level['system'] = correlate_system_means(*both, names, **draws)
+            of_level['system'] = correlate_system_means(left, right, names, **draws)
         for level, correlations in of_level.items():
             first = correlations['spearman']
             yield AgreementRow(

@@ -256,9 +256,10 @@ def _williams(one: SetPoints, items: CommonItems) -> dict[str, Any]:
     if one.unit != 'item':
         return {'williams_reason': NOT_INDEPENDENT.format(one.unit)}
     rows = np.array([items.human, *items.columns])
-    pairs = ((0, 1), (0, 2), (1, 2))
-    r = [float(pearson(rows[[i]], rows[[j]])[0]) for i, j in pairs]
-    t, p = williams_test(*r, len(items.human))
+    first, second, between = (
+        float(pearson(rows[[i]], rows[[j]])[0]) for i, j in ((0, 1), (0, 2), (1, 2))
+    )
+    t, p = williams_test(first, second, between, len(items.human))
     return {'williams_t': t, 'williams_p': p}
 
 

@@ -71,9 +71,23 @@ class KeptScores:
 
     def __init__(self, folder: Path, signature: str):
         self.signature = signature
-        self.path = folder / f'{content_id("bench scores", signature)}.jsonl'
+        self.path = self.file_path(folder, signature)
         self.scores: dict[str, KeptScore] = {}
         self._end = self._read()
+
+    @staticmethod
+    def file_path(folder: Path, signature: str) -> Path:
+        """
+        Return the file of a signature's scores.
+        """
+        return folder / f'{content_id("bench scores", signature)}.jsonl'
+
+    @classmethod
+    def lock_path(cls, folder: Path, signature: str) -> Path:
+        """
+        Return the lock file that is held by the process that adds scores.
+        """
+        return cls.file_path(folder, signature).with_suffix('.lock')
 
     def missing(self, ids: Sequence[str], with_evidence: bool = False) -> list[str]:
         """

@@ -173,8 +173,26 @@ class _ScorerWork:
             self._skip(n_items)
             return result
         make_folder(self.folder)
-        kept = KeptScores(self.folder, scorer.signature)
-        with locked(kept.path.with_suffix('.lock')):
+        try:
+            self._score_all(scorer, plan, sets, result)
+        except UserError as error:  # another process has the lock
+            result.sets = {**dict.fromkeys(sets, str(error)), **result.sets}
+        return result
+
+    def _score_all(
+        self,
+        scorer: Scorer,
+        plan: BenchPlan,
+        sets: Mapping[str, JudgedSet],
+        result: ScorerResult,
+    ) -> None:
+        """
+        Put the scores of all sets, or the reasons for none, into the result.
+
+        :raises UserError: when another process works with this scorer.
+        """
+        with locked(KeptScores.lock_path(self.folder, scorer.signature)):
+            kept = KeptScores(self.folder, scorer.signature)
             for name, judged_set in sets.items():
                 self.bar.set_description(f'{self.variant.label}, {name}', refresh=False)
                 turns = plan.choice(name).turns
@@ -184,7 +202,6 @@ class _ScorerWork:
                     scores, broke = _reason(error)
                     result.broke |= broke
                 result.sets[name] = scores
-        return result
 
     def _built(self, section: Mapping[str, Any]) -> Scorer:
         return build_scorer(section, self.machine, named_by_user=True)
@@ -251,7 +268,7 @@ class _ScorerWork:
             if source.signature != scorer.signature:
                 source_kept = KeptScores(self.folder, source.signature)
         size = len(items) if scorer.compares_items else BATCH
-        lock = source_kept.path.with_suffix('.lock')
+        lock = KeptScores.lock_path(self.folder, source.signature)
         with nullcontext() if source_kept is kept else locked(lock):
             done = 0
             for batch in _batches(items, size):

@@ -33,18 +33,20 @@ HALVES = 30  # random halves of the annotators
 LEVEL = 0.05
 
 
-def standard_ranks(values: Sequence[float]) -> Floats:
+def standard_ranks(values: Sequence[float] | Floats) -> Floats:
     """
     Return mean ranks with mean 0 and sum of squares 1; NaN where all are equal.
     """
-    ranks = stats.rankdata(np.asarray(values, dtype=np.float64))
+    ranks: Floats = stats.rankdata(np.asarray(values, dtype=np.float64))
     ranks = ranks - ranks.mean()
     with np.errstate(invalid='ignore'):
         standard: Floats = ranks / math.sqrt(float(ranks @ ranks))
     return standard
 
 
-def rank_products(scores: Sequence[float], human: Sequence[float]) -> Floats:
+def rank_products(
+    scores: Sequence[float] | Floats, human: Sequence[float] | Floats
+) -> Floats:
     """
     Return a number for each item; their sum is Spearman's rho of scores and human
     values.
@@ -57,7 +59,8 @@ def group_sums(values: Floats, groups: Sequence[int]) -> Floats:
     Return the sum of the values of each group of items.
     """
     _, place = np.unique(groups, return_inverse=True)
-    return np.bincount(place, weights=values)
+    sums: Floats = np.bincount(place, weights=values).astype(np.float64)
+    return sums
 
 
 def swap_test(parts: Floats, permutations: int = PERMUTATIONS, seed: int = 0) -> float:

@@ -119,14 +119,11 @@ def _set_data(bench: Bench, one: SetAbout) -> dict[str, Any]:
 
 def _detail_rows(rows: list[AgreementRow]) -> Iterator[dict[str, Any]]:
     for row in rows:
-        known = {name: row.correlations.get(name) for name in COEFFICIENTS}
-        yield {
-            'row': row,
-            'cells': [
-                {
-                    'value': known[name].value if known[name] else None,
-                    'interval': _interval(row, name) if known[name] else None,
-                }
-                for name in COEFFICIENTS
-            ],
-        }
+        cells = [
+            {
+                'value': row.value(name),
+                'interval': _interval(row, name) if name in row.correlations else None,
+            }
+            for name in COEFFICIENTS
+        ]
+        yield {'row': row, 'cells': cells}

@@ -17,6 +17,7 @@ from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.core.errors import UserError
 from parlai_ext.report.bench_page import render_bench_page
+from parlai_ext.store.atomic import locked
 from tests.support.bench_samples import Counted, Killed, judged_set
 from tests.support.judged_samples import turn, written
 
@@ -278,3 +279,16 @@ def test_scores_that_depend_on_other_items_are_made_in_one_call(tmp_path, monkey
         bench_of(tmp_path, plan=BenchPlan((variant(),), max_items=most))
     # another company is another score
     assert calls == [40, 100]
+
+
+def test_a_scorer_that_another_process_has_is_a_reason(tmp_path):
+    bench_of(tmp_path)
+    [lock] = (
+        path.with_suffix('.lock')
+        for path in (tmp_path / 'scores').glob('*.jsonl')
+        if 'counted' in path.read_text().split('\n')[0]
+    )
+    with locked(lock):
+        bench = bench_of(tmp_path)
+    assert 'in use' in bench.row('Counted', 'small', 'turn').reason
+    assert bench.row('length', 'small', 'turn').value() is not None
