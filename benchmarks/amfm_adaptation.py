@@ -1,5 +1,5 @@
 """
-Does adapting AM-FM's two models to dialogues bring it nearer to people?
+Test if adapting AM-FM's two models to dialogues brings it nearer to people.
 
     python -m benchmarks.amfm_adaptation --data ../shared/data --sets usr_topical \
         --after encoder=models/am judge_model_file=models/fm am_cutoff=… fm_cutoff=…

@@ -166,7 +166,7 @@ def read_wordnet(root: Any) -> Any:
         WordNetCorpusReader,
     )
 
-    class Synonyms(WordNetCorpusReader):  # type: ignore[misc]
+    class Synonyms(WordNetCorpusReader):
         """
         WordNet for looking up synonyms, which needs no other file than `FILES`.
         """

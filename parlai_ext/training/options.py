@@ -37,7 +37,7 @@ class JudgeTrainingOptions:
     warmup_steps: int = option(0, low=0, help='steps in which the rate rises from 0')
     train_batchsize: int = option(16, low=1, help='examples in a step')
     lora_r: int = option(16, low=1, help='rank of the LoRA matrices')
-    lora_alpha: float = option(8, above=0, help='their scale, times 1 / rank')
+    lora_alpha: int = option(8, low=1, help='their scale, times 1 / rank')
     lora_dropout: float = option(0.0, low=0, high=1, help='dropout before them')
     lora_modules: str = option(
         'auto',

@@ -24,7 +24,7 @@ def convert_vectors(vectors: Path, words: Path, folder: Path) -> None:
     :raises UserError: for files of another shape, and without `pyarrow`.
     """
     try:
-        from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
+        from pyarrow import ArrowException, parquet
     except ImportError:
         raise UserError(
             'the package pyarrow, which reads the words, is not installed; '
