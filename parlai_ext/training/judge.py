@@ -206,7 +206,7 @@ def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
     config = LoraConfig(
         task_type='CAUSAL_LM',
         r=options.lora_r,
-        lora_alpha=options.lora_alpha,  # type: ignore[arg-type]  # any number will do
+        lora_alpha=options.lora_alpha,
         lora_dropout=options.lora_dropout,
         target_modules=modules,
         layers_to_transform=layers,
