@@ -23,7 +23,6 @@ from benchmarks.validity.document import document, fitted_sets
 from benchmarks.validity.sets import GAMES, SPOILT, chatmatch_games, spoilt_replies
 from benchmarks.validity.trust import trust_facts
 from parlai_ext import zoo_configs
-from parlai_ext.bench.agreement_rows import main_name, main_score
 from parlai_ext.bench.bench_files import Bench
 from parlai_ext.bench.bench_table import bench_lines
 from parlai_ext.bench.compare import compare_bench
@@ -33,6 +32,7 @@ from parlai_ext.bench.score_sets import ScorerResult, score_sets
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.data.judged.qualities import main_dimension, main_score
 from parlai_ext.files.agreement_file import MeasuredAgreement, agreement_text
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck
@@ -148,7 +148,7 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
     scores = result.sets[SPOILT]
     if isinstance(scores, str):
         return scores
-    main = main_name(result.dimensions, spoilt)
+    main = main_dimension(result.dimensions, spoilt)
     values: dict[tuple[str, str], float] = {}
     for item, one in zip(spoilt.items, scores.values, strict=True):
         reply, _, kind = item.id.rpartition(',')

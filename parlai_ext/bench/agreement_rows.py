@@ -20,7 +20,7 @@ from typing import Any
 
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.data.judged.judged_set import JudgedSet
-from parlai_ext.data.judged.qualities import mean
+from parlai_ext.data.judged.qualities import main_dimension, main_score
 from parlai_ext.ranking.agreement import (
     Correlation,
     correlate_items,
@@ -29,7 +29,6 @@ from parlai_ext.ranking.agreement import (
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
-OVERALL = 'overall'
 FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
 
 
@@ -38,7 +37,7 @@ class AgreementRow:
     """
     The agreement of one score with one quality on one set at one level.
 
-    :param dimension: of the scorer; `MAIN` for the mean of several.
+    :param dimension: of the scorer; `MEAN_ALL` for the mean of several.
     :param is_main: the row of the main score.
     :param is_overall: the quality judges an item as a whole.
     :param n: points that have a score and a human value; `dropped` counts the others.
@@ -149,7 +148,7 @@ def set_rows(
             first = correlations['spearman']
             yield AgreementRow(
                 *(result.variant.label, judged_set.name, level, dimension, quality),
-                is_main=dimension == main_name(result.dimensions, judged_set),
+                is_main=dimension == main_dimension(result.dimensions, judged_set),
                 is_overall=quality == judged_set.overall,
                 n=first.n,
                 dropped=len(human) - len(points) if level != 'system' else 0,
@@ -170,17 +169,6 @@ def _unscored_reason(scores: SetScores, points: Sequence[int]) -> str | None:
     return max(scores.reasons, key=lambda reason: scores.reasons[reason])
 
 
-def main_name(dimensions: Sequence[str], judged_set: JudgedSet) -> str:
-    """
-    Return the dimension that is the main score, or `MAIN` if it is a mean of all.
-    """
-    by_name = {name.lower(): name for name in dimensions}
-    for wanted in ((judged_set.overall or OVERALL).lower(), OVERALL):
-        if wanted in by_name:
-            return by_name[wanted]
-    return dimensions[0] if len(dimensions) == 1 else MAIN
-
-
 def score_columns(
     dimensions: Sequence[str],
     values: Sequence[Mapping[str, float | None]],
@@ -190,7 +178,7 @@ def score_columns(
     Return the scores to be compared, by dimension and quality: the main score with all
     qualities, the other dimensions with those that they stand for.
     """
-    main = main_name(dimensions, judged_set)
+    main = main_dimension(dimensions, judged_set)
     columns: dict[tuple[str, str], list[float | None]] = {}
     for quality in judged_set.qualities:
         columns[main, quality] = [main_score(one, main) for one in values]
@@ -203,10 +191,3 @@ def score_columns(
         if named in judged_set.qualities and dimension != main:
             columns[dimension, named] = [one.get(dimension) for one in values]
     return columns
-
-
-def main_score(values: Mapping[str, float | None], main: str) -> float | None:
-    """
-    Return the main score of an item: one dimension, or the mean of all.
-    """
-    return mean(list(values.values())) if main == MAIN else values.get(main)

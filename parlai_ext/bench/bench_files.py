@@ -16,16 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.agreement_rows import (
-    COEFFICIENTS,
-    AgreementRow,
-    main_name,
-    main_score,
-)
+from parlai_ext.bench.agreement_rows import COEFFICIENTS, AgreementRow
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.data.judged.qualities import main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.store.atomic import write_file
 
@@ -268,7 +264,7 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
     for result in results:
         of_set = result.sets.get(judged_set.name)
         if isinstance(of_set, SetScores):
-            main = main_name(result.dimensions, judged_set)
+            main = main_dimension(result.dimensions, judged_set)
             scores[result.variant.label] = [
                 main_score(one, main) for one in of_set.values
             ]

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from parlai_ext.bench.agreement_rows import OVERALL, main_name, main_score
 from parlai_ext.bench.plan import MEAN_RANK, Variant
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.data.judged.qualities import OVERALL, main_dimension, main_score
 from parlai_ext.ranking.ensembles import mean_rank_scores
 
 DIMENSION = OVERALL.capitalize()
@@ -74,7 +74,7 @@ def _set_scores(
         scores = member.sets.get(judged_set.name, 'it was not scored')
         if isinstance(scores, str):
             return f'{member.variant.label}: {scores}'
-        main = main_name(member.dimensions, judged_set)
+        main = main_dimension(member.dimensions, judged_set)
         values = [main_score(one, main) for one in scores.values]
         table.append([np.nan if value is None else value for value in values])
     means = mean_rank_scores(np.array(table).reshape(len(members), -1))

@@ -5,7 +5,7 @@ Which dimension of a scorer is compared with which quality that people judged.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from parlai_ext.data.judged.judged_set import JudgedSet
@@ -52,7 +52,8 @@ def quality_pairs(
             same = quality.lower().startswith(name.lower())
             label = quality if same else f'{name} ~ {quality}'
             yield QualityPair(label, quality, score, human[quality])
-    main, score = main_score(scores, judged_set)
+    main = main_dimension(scores, judged_set)
+    score = main_score(scores, main)
     for quality, value in human.items():
         if quality in compared:
             continue
@@ -65,20 +66,23 @@ def quality_pairs(
             yield QualityPair(f'{quality}, {MEAN_LEVEL}', quality, of_level, value)
 
 
-def main_score(
-    scores: Mapping[str, float | None], judged_set: JudgedSet
-) -> tuple[str, float | None]:
+def main_dimension(dimensions: Iterable[str], judged_set: JudgedSet) -> str:
     """
-    Return the name and the value of the score that judges an item as a whole.
+    Return the dimension whose score judges an item as a whole, or `MEAN_ALL`: the mean
+    of all dimensions does.
     """
-    names = {name.lower(): name for name in scores}
+    names = {name.lower(): name for name in dimensions}
     for wanted in ((judged_set.overall or OVERALL).lower(), OVERALL):
         if wanted in names:
-            return names[wanted], scores[names[wanted]]
-    if len(scores) == 1:
-        [(name, value)] = scores.items()
-        return name, value
-    return MEAN_ALL, mean(list(scores.values()))
+            return names[wanted]
+    return next(iter(names.values())) if len(names) == 1 else MEAN_ALL
+
+
+def main_score(scores: Mapping[str, float | None], main: str) -> float | None:
+    """
+    Return the score of an item in its `main_dimension`.
+    """
+    return mean(list(scores.values())) if main == MEAN_ALL else scores.get(main)
 
 
 def mean(values: Sequence[float | None]) -> float | None:
