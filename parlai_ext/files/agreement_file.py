@@ -92,7 +92,11 @@ def agreement_text(
         quoted = signature.replace("'", "''")
         lines += [f'  - label: {label!r}', f"    signature: '{quoted}'", '    rows:']
         for row in rows:
-            values = {k: v for k, v in asdict(row).items() if v not in (None, False)}
+            values = {
+                key: value
+                for key, value in asdict(row).items()
+                if value is not None and value is not False  # 0.0 is a value
+            }
             cells = ', '.join(f'{key}: {_cell(value)}' for key, value in values.items())
             lines.append(f'      - {{{cells}}}')
     return '\n'.join(lines) + '\n'

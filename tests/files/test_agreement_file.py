@@ -67,3 +67,10 @@ def test_a_row_without_a_number_is_named(home):
 def test_the_shipped_files_can_be_read():
     for path in (zoo_configs.HOME / 'agreement').glob('*.yaml'):
         assert all(rows for rows in read_agreement(path).values())
+
+
+def test_an_agreement_of_nought_is_an_agreement(home):
+    row = MeasuredAgreement('jsalt', 'turn', 'appropriateness', 9, 9, 0.0, -0.2, 0.0)
+    text = agreement_text('a test', [('mine', SIGNATURE, [row])])
+    (home / 'nought.yaml').write_text(text, encoding='utf-8')
+    assert read_agreement(home / 'nought.yaml')[SIGNATURE] == (row,)
