@@ -134,7 +134,7 @@ def terminal_lines(ranking: Ranking) -> Iterator[str]:
         yield from wrap_lines(about)
         for start, shares in _shares(check).items():
             yield from wrap_lines(f'{start}: {shares}', '  ')
-    yield f'agreement with people: {agreement_with_people(ranking)}'
+    yield from wrap_lines(f'agreement with people: {agreement_with_people(ranking)}')
 
 
 def judge_text(card: JudgeCard) -> str:
