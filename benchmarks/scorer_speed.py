@@ -29,12 +29,12 @@ os.environ.setdefault('HF_HUB_OFFLINE', '1')
 import torch
 
 from benchmarks.support.measures import benchmark_parser
-from parlai_ext.bench.drawn_items import scoring_items
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ItemScore, Scorer
+from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
 SET = 'usr_topical'
@@ -77,7 +77,7 @@ class Timer:
         turns = [
             turn
             for item in islice(self.items, count)
-            for turn in scoring_items(item, self.scorer.level, 1, seed=0)
+            for turn in judged_scoring_items(item, self.scorer)
         ]
         start = self.clock()
         self.scores = self.scorer.checked_scores(turns)

@@ -25,6 +25,7 @@ from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.options import CheckOptions
 from parlai_ext.judge_check.record import JudgeCheck, check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.judged_items import ALL, judged_scoring_items
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, spending_lines
 from parlai_ext.store import RunFolder
@@ -200,30 +201,23 @@ def scoring_items(seen: Mapping[str, Any], scorer: Scorer) -> list[ScoringItem]:
     Return the items that a message asks to judge: one, or for a scorer of turns the
     turns of a judged dialogue.
     """
-    whole = scorer.level == 'dialogue' or scorer.whole_dialogues
-    name, turns, seed = seen.get('dialogue') or ('', 'whole', 0)
-    if turns == 'whole' or (turns == 'auto' and whole) or scorer.level == 'dialogue':
+    if not seen.get('dialogue'):
         return [scoring_item(seen, scorer.level)]
+    name, turns, seed = seen['dialogue']
     dialogue = JudgedItem(
         name,
         (*seen.get('context', ()), seen['text']),
         None,
         seen.get('speaker') or '',
         {},
-        speakers=tuple(seen.get('speakers') or ()),
+        tuple(seen.get('references') or ()),
+        seen.get('facts'),
+        tuple(seen.get('persona') or ()),
+        tuple(seen.get('speakers') or ()),
     )
-    return [
-        scoring_item(
-            {
-                **seen,
-                'text': turn.response,
-                'context': turn.context,
-                'speakers': turn.speakers,
-            },
-            scorer.level,
-        )
-        for turn in dialogue.turns(turns if isinstance(turns, int) else None, seed)
-    ]
+    if isinstance(turns, int):
+        return judged_scoring_items(dialogue, scorer, ALL, turns, seed)
+    return judged_scoring_items(dialogue, scorer, turns, seed=seed)
 
 
 def mean_score(scores: Sequence[ItemScore], dimensions: Sequence[str]) -> ItemScore:

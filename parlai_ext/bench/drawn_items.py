@@ -1,5 +1,5 @@
 """
-Which items of a judged set are scored, and what scorers of turns and of dialogues see.
+Which items of a judged set are scored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
-from parlai_ext.scoring.base import ScoringItem
 
 
 def drawn_set(judged_set: JudgedSet, max_items: int | None, seed: int) -> JudgedSet:
@@ -52,34 +51,3 @@ def _drawing_order(
         for k, (key, places) in enumerate(sorted(stratum)):
             ordered.append(((k + 0.5) / len(stratum), key, places))
     return [places for _, _, places in sorted(ordered)]
-
-
-def scoring_items(
-    item: JudgedItem, level: str, turns: int | None, seed: int
-) -> list[ScoringItem]:
-    """
-    Return what a scorer of this level is given for one judged item.
-
-    A scorer of turns judges a dialogue by the mean over turns of its judged speaker.
-
-    :param level: of the scorer: ``turn`` or ``dialogue``.
-    :param turns: how many turns of a judged dialogue are drawn; `None`: all.
-    """
-    if level == 'dialogue':
-        return [_scoring_item(item, item.utterances, None)]
-    parts = [item] if item.response is not None else item.turns(turns, seed)
-    return [_scoring_item(part, part.context, part.response) for part in parts]
-
-
-def _scoring_item(
-    item: JudgedItem, context: tuple[str, ...], response: str | None
-) -> ScoringItem:
-    return ScoringItem(
-        context,
-        response,
-        item.system,
-        item.references,
-        item.facts,
-        item.persona,
-        {'speakers': item.speakers} if item.speakers else {},
-    )

@@ -16,7 +16,6 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.drawn_items import scoring_items
 from parlai_ext.bench.kept_scores import KeptScore, KeptScores, item_id
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.core.errors import UserError, first_line
@@ -27,6 +26,7 @@ from parlai_ext.core.progress import Bar, PartProgress, bar_of
 from parlai_ext.core.watch import Watch
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import build_scorer
 from parlai_ext.store.atomic import locked, make_folder
@@ -230,7 +230,7 @@ class _ScorerWork:
             self._skip(n_items)
             return reason
         parts = [
-            scoring_items(item, scorer.level, turns, self.seed)
+            judged_scoring_items(item, scorer, most=turns, seed=self.seed)
             for item in judged_set.items
         ]
         company = _company(parts, scorer)

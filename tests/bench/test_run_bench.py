@@ -18,7 +18,12 @@ from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.core.errors import UserError
 from parlai_ext.report.bench_page import render_bench_page
 from parlai_ext.store.atomic import locked
-from tests.support.bench_samples import Counted, Killed, judged_set
+from tests.support.bench_samples import (
+    Counted,
+    Killed,
+    judged_dialogues,
+    judged_set,
+)
 from tests.support.judged_samples import turn, written
 
 HERE = 'tests.support.bench_samples'
@@ -235,6 +240,32 @@ def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):
             for folder in ('together', one.label)
         ]
         assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+def test_scores_of_turns_do_not_pass_for_those_of_whole_dialogues(tmp_path):
+    dialogues = judged_dialogues()
+    turns = [turn for item in dialogues.items for turn in item.turns()]
+    human = dialogues.items[0].annotations
+    apart = tuple(replace(turn, annotations=human) for turn in turns)
+    sets = {'turns': replace(dialogues, name='turns', level='turn', items=apart)}
+    bench_of(tmp_path, variant('Whole'), sets=sets)  # keeps a score of every turn
+    bench_of(tmp_path, variant('Whole'), sets={'dialogues': dialogues})
+    scores = read_points(tmp_path, 'dialogues').scores['Whole']
+    assert scores == [
+        len(' '.join(item.utterances).split()) for item in dialogues.items
+    ]
+
+
+def test_a_number_of_turns_is_for_scorers_that_need_turns(tmp_path):
+    sets = {'dialogues': judged_dialogues()}
+    plan = BenchPlan((variant(), variant('Whole')), turns=1)
+    bench_of(tmp_path, plan=plan, sets=sets)
+    scores = read_points(tmp_path, 'dialogues').scores
+    items = sets['dialogues'].items
+    assert scores['Whole'] == [len(' '.join(i.utterances).split()) for i in items]
+    for item, score in zip(items, scores['Counted'], strict=True):
+        lengths = [len(text.split()) for text in item.utterances]
+        assert score in lengths[1::2]
 
 
 def test_the_page_escapes_and_needs_no_network(tmp_path):

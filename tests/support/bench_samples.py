@@ -33,6 +33,29 @@ def judged_set(name='small', n_contexts=20, systems=('a', 'b', 'c', 'd', 'e'), *
     return JudgedSet(name, **about, items=tuple(items), **more)
 
 
+def judged_dialogue(number, *texts, overall=0.0):
+    """
+    Return a judged dialogue of a person and a system, who take turns; the person begins
+    with the first text.
+    """
+    speakers = tuple(('User', 'bot')[place % 2] for place in range(len(texts)))
+    given = {'Overall': (Annotation('1', overall),)}
+    return JudgedItem(str(number), texts, None, 'bot', given, speakers=speakers)
+
+
+def judged_dialogues(n_dialogues=12):
+    """
+    Return a set of dialogues whose whole length, and whose turns' lengths, differ.
+    """
+    steps = list(zip(WORDS, (1, 2, 3, 4, 5, 2), strict=False))
+    items = []
+    for k in range(n_dialogues):
+        texts = [' '.join([word] * (1 + k * step % 7)) for word, step in steps]
+        items.append(judged_dialogue(k, *texts, overall=k))
+    about = {'title': 'd', 'source': 'here', 'licence': 'MIT', 'level': 'dialogue'}
+    return JudgedSet('dialogues', **about, items=tuple(items), overall='Overall')
+
+
 @dataclass(frozen=True)
 class CountedOptions:
     """
@@ -59,6 +82,22 @@ class Counted(Scorer):
         type(self).seen += items
         factor = self.options.factor
         return [ItemScore({'Overall': factor * len(i.response.split())}) for i in items]
+
+
+class Whole(Counted):
+    """
+    The number of words of a whole dialogue, which this scorer of turns can judge.
+    """
+
+    name = 'whole'
+    whole_dialogues = True
+
+    def score(self, items):
+        """
+        Return the number of words of all utterances.
+        """
+        words = [' '.join(item.utterances).split() for item in items]
+        return [ItemScore({'Overall': float(len(one))}) for one in words]
 
 
 class Killed(Counted):

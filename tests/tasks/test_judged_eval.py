@@ -11,6 +11,7 @@ from parlai.scripts.eval_model import EvalModel
 from scipy import stats
 
 from parlai_ext.commands import plugin
+from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.core.errors import UserError
 
 SYSTEMS = ('one', 'two', 'six')
@@ -146,6 +147,26 @@ def test_one_turn_of_a_dialogue_is_drawn(folder):
     assert found in [expected(lengths, human) for lengths in drawn]
     again = report_of(folder, task, judged_turns='1', batchsize=3)
     assert again['Overall/pearson'] == report['Overall/pearson']
+
+
+def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
+    judge = 'zoo:mini/judge/model'
+    report = EvalModel.main(
+        model='ext:scorer',
+        scorer='fed',
+        scorer_option=[f'judge_model_file={judge}'],
+        task='ext:judged:dstc9_interactive',
+        judged_path=str(folder),
+        check_sample=0,
+    )
+    bench = RunBench.main(
+        *('--scorers', f'fed:judge_model_file={judge}', '--turns', '1'),
+        *('--sets', 'dstc9_interactive', '--judged-path', str(folder)),
+        *('--out', str(tmp_path / 'bench'), '--bootstraps', '10'),
+    )
+    row = bench.main_rows(bench.scorers[0].label, 'dstc9_interactive', 'dialogue')[0]
+    of_command = report['Overall/pearson'].value()
+    assert row.value('pearson') == pytest.approx(of_command, abs=1e-4)
 
 
 def test_one_file_for_several_tasks_is_refused(folder):

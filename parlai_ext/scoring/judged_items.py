@@ -1,0 +1,54 @@
+"""
+What a scorer is given for one judged item: the rule of `eval_model` and of `run_bench`.
+"""
+
+from __future__ import annotations
+
+from parlai_ext.data.judged.judged_set import JudgedItem
+from parlai_ext.scoring.base import Scorer, ScoringItem
+
+AUTO, WHOLE, ALL = 'auto', 'whole', 'all'
+
+
+def judged_scoring_items(
+    item: JudgedItem,
+    scorer: Scorer,
+    turns: str = AUTO,
+    most: int | None = None,
+    seed: int = 0,
+) -> list[ScoringItem]:
+    """
+    Return the items to score for one judged turn or dialogue; its score is the mean of
+    theirs.
+
+    A scorer of dialogues is given a dialogue whole, with no response. A scorer of turns
+    is given its last utterance after all others, or turns of the judged speaker.
+
+    :param turns: how a scorer of turns judges a dialogue: ``whole``; ``all``: by turns;
+        or ``auto``: whole if it can judge whole dialogues, else by turns.
+    :param most: the most turns that are drawn where it judges by turns; `None`: all.
+    """
+    if scorer.level == 'dialogue':
+        return [_scoring_item(item, item.utterances, None)]
+    if item.response is not None:
+        return [_scoring_item(item, item.context, item.response)]
+    if turns == WHOLE or (turns == AUTO and scorer.whole_dialogues):
+        return [_scoring_item(item, item.context[:-1], item.context[-1])]
+    return [
+        _scoring_item(turn, turn.context, turn.response)
+        for turn in item.turns(most, seed)
+    ]
+
+
+def _scoring_item(
+    item: JudgedItem, context: tuple[str, ...], response: str | None
+) -> ScoringItem:
+    return ScoringItem(
+        context,
+        response,
+        item.system,
+        item.references,
+        item.facts,
+        item.persona,
+        {'speakers': item.speakers} if item.speakers else {},
+    )
