@@ -23,7 +23,8 @@ from parlai_ext.systems.chat.template import (
 )
 
 PROBE = 'Zebra quartz.'  # stands for the next message where a template is tried
-NO_TEMPLATE = 'the judge has no chat template; judge_format: plain would do'
+OTHER_JUDGE = 'judge_model_file: a chat model, such as smollm2-135m-q4, would do'
+PLAIN_FORMAT = 'judge_format: plain would do'  # of a scorer that has this option
 
 
 class ChatQuestions:
@@ -32,25 +33,30 @@ class ChatQuestions:
 
     A conversation that the assistant begins gets a user's message before it, as chat
     systems do (`ChatStyle`). Control tokens in utterances are left out.
+
+    :param remedy: the option that would do otherwise, for errors.
+    :raises UserError: when the tokenizer has no chat template.
     """
 
-    def __init__(self, tokenizer: Any):
+    def __init__(self, tokenizer: Any, remedy: str = OTHER_JUDGE):
+        self.remedy = remedy
+        if not getattr(tokenizer, 'chat_template', None):
+            raise self._no_template()
         self.tokenizer = tokenizer
         self.template = fix_date(tokenizer.get_chat_template(), TODAY)
         self.control = control_tokens(tokenizer)
 
     @classmethod
-    def from_judge(cls, likelihood: Likelihood) -> ChatQuestions:
+    def from_judge(
+        cls, likelihood: Likelihood, remedy: str = OTHER_JUDGE
+    ) -> ChatQuestions:
         """
         Return the questions of a judge.
 
         :raises UserError: when it has no tokenizer with a chat template.
         """
         vectorizer = getattr(likelihood, 'vectorizer', None)
-        tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
-        if not getattr(tokenizer, 'chat_template', None):
-            raise UserError(NO_TEMPLATE)
-        return cls(tokenizer)
+        return cls(getattr(vectorizer, 'tokenizer', None), remedy)
 
     def question(
         self, turns: Sequence[ChatTurn], mine: bool, continuations: Sequence[str]
@@ -83,12 +89,15 @@ class ChatQuestions:
             what = ' '.join(str(error).split())
             raise UserError(
                 f'the chat template of the judge refuses a conversation ({what}); '
-                'judge_format: plain would do'
+                f'{self.remedy}'
             ) from None
         before, probe, close = str(text).rpartition(PROBE)
         if not probe:
-            raise UserError(NO_TEMPLATE)
+            raise self._no_template()
         return before, close.rstrip()
+
+    def _no_template(self) -> UserError:
+        return UserError(f'the judge has no chat template; {self.remedy}')
 
     def _clean(self, text: str) -> str:
         [turn] = without_control_tokens([ChatTurn(True, text)], self.control)

@@ -455,9 +455,6 @@ class Scorer:
         A scorer that also needs a model that no option names overrides this and loads
         it here, by ``self.models.embedder(name)`` or the like: the signature, which is
         made next, lists all models.
-
-        A scorer that needs a model that no option names overrides this and asks
-        `models` for it here: the signature, which is made next, lists all models.
         """
         for kind, name in self.named_models():
             getattr(self.models, kind)(name)

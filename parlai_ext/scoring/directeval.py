@@ -10,35 +10,14 @@ judge; `prompted` asks an untrained chat model, in its own words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.candidates import CONTEXT_TURNS, Candidate
-from parlai_ext.scoring.label_prompts import (
-    direct_prompt,
-    first_label_probability,
-    judge_format_option,
-    label_tokens,
-)
-from parlai_ext.scoring.likelihood import (
-    NO_PROBABILITY,
-    context_turns_option,
-    judge_option,
-)
+from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.label_prompts import direct_prompt
+from parlai_ext.scoring.label_scorer import LabelOptions, LabelScorer
+from parlai_ext.scoring.likelihood import NO_PROBABILITY, first_continuation_share
 
 
-@dataclass(frozen=True)
-class DirectEvalOptions:
-    """
-    The judge, how it is asked, and how much of the dialogue it reads.
-    """
-
-    judge_model_file: str = judge_option(what='a judge of parlai train_judge')
-    judge_format: str = judge_format_option()
-    context_turns: int = context_turns_option(CONTEXT_TURNS, low=1)
-
-
-class DirectEval(Scorer):
+class DirectEval(LabelScorer):
     """
     The probability that a judge answers "Yes", of "Yes" and "No".
 
@@ -46,37 +25,19 @@ class DirectEval(Scorer):
     """
 
     name = 'directeval'
-    prompted = True
-    dimensions = ('Overall',)
-    options_class = DirectEvalOptions
-    options: DirectEvalOptions
-
-    def load_models(self) -> None:
-        """
-        Load the judge, and refuse one that was trained for something else.
-        """
-        super().load_models()
-        judge = self.models.likelihood(self.options.judge_model_file)
-        self.tokens = label_tokens(judge, self.options.judge_format, self.name)
+    options_class = LabelOptions
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the score of each response, in one question to the judge.
         """
-        judge = self.models.likelihood(self.options.judge_model_file)
-        prompts = [
-            direct_prompt(
-                Candidate(
-                    item.context[-self.options.context_turns :], item.response or ''
-                )
-            )
-            for item in items
-        ]
+        prompts = map(direct_prompt, self.candidates(items))
+        answers = self.judge.answer([self.tokens.question(one) for one in prompts])
         return [
             ItemScore(
-                {'Overall': first_label_probability(answer)},
+                {'Overall': first_continuation_share(answer)},
                 {'Overall': NO_PROBABILITY},
                 cut=answer.num_truncated,
             )
-            for answer in judge.answer([self.tokens.question(p) for p in prompts])
+            for answer in answers
         ]

@@ -23,7 +23,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
 )
 from parlai_ext.core.options import option, signature_values
-from parlai_ext.models.chat_questions import ChatQuestions, as_turns
+from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions, as_turns
 from parlai_ext.scoring.base import ItemScore, Models, Scorer, ScoringItem
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 from parlai_ext.scoring.likelihood import difference
@@ -198,7 +198,7 @@ class Fed(Scorer):
             self.strings = OriginalStrings.from_judge(self.likelihood)
         self.chat = None
         if self.options.judge_format == 'chat':
-            self.chat = ChatQuestions.from_judge(self.likelihood)
+            self.chat = ChatQuestions.from_judge(self.likelihood, PLAIN_FORMAT)
         if self.options.scope == 'whole' and not gives_context(self.likelihood):
             raise UserError(NO_CONTEXT)
 

@@ -21,7 +21,11 @@ from parlai_ext.core.options import option, signature_values
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.fed import followup_score
 from parlai_ext.scoring.followups import load_followups
-from parlai_ext.scoring.likelihood import context_turns_option, judge_option
+from parlai_ext.scoring.likelihood import (
+    LARGEST_EXPONENT,
+    context_turns_option,
+    judge_option,
+)
 
 JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
 LOOKBACK = 50  # utterances before the response that the authors' program reads
@@ -130,7 +134,7 @@ class Full(Scorer):
     def _term(self, loss: float | None) -> float | None:
         if loss is None or self.options.reduction == 'loss':
             return loss
-        return math.exp(loss) if loss < 700 else None  # beyond it, infinite
+        return math.exp(loss) if loss < LARGEST_EXPONENT else None
 
 
 def first_turns(judge: Likelihood) -> tuple[str, ...]:

@@ -13,18 +13,16 @@ conversation share most of their tokens.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Answer, Likelihood, Question
-from parlai_ext.core.options import option
-from parlai_ext.models.chat_questions import ChatQuestions
+from parlai_ext.core.nouns import Likelihood, Question
+from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions
 from parlai_ext.models.hf_likelihood import leading_tokens
-from parlai_ext.scoring.candidates import FORMATS, Candidate
+from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.chat.template import control_tokens, without_control_tokens
 
@@ -106,11 +104,7 @@ class LabelTokens:
         self.control = control_tokens(tokenizer)
         self.chat: ChatQuestions | None = None
         if prompt_format == 'chat':
-            if not getattr(tokenizer, 'chat_template', None):
-                raise UserError(
-                    'the judge has no chat template; judge_format: plain would do'
-                )
-            self.chat = ChatQuestions(tokenizer)
+            self.chat = ChatQuestions(tokenizer, PLAIN_FORMAT)
 
     def prompt_ids(self, prompt: LabelPrompt) -> tuple[int, ...]:
         """
@@ -193,26 +187,3 @@ def training_card(folder: str | Path) -> dict[str, Any]:
     except ValueError:
         raise UserError(f'{path}: it is not JSON') from None
     return card if isinstance(card, dict) else {}
-
-
-def first_label_probability(answer: Answer) -> float | None:
-    """
-    Return the probability of the first of two labels among the two; `None` where the
-    judge gives neither a probability.
-    """
-    first, second = (math.fsum(row) for row in answer.continuations)
-    if math.isinf(first) and math.isinf(second) or math.isnan(first - second):
-        return None
-    return 1 / (1 + math.exp(min(700.0, second - first)))
-
-
-def judge_format_option() -> Any:
-    """
-    Return the option that says how a judge is asked.
-    """
-    return option(
-        'plain',
-        choices=FORMATS,
-        help='plain: text that the label completes; chat: a message in the judge’s '
-        'chat template. A trained judge is asked as it was trained',
-    )

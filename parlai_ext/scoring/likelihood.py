@@ -19,6 +19,7 @@ from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 
 JUDGE = 'smollm2-135m-q4'
+LARGEST_EXPONENT = 700.0  # whose exponential is still a number
 NO_PROBABILITY = 'the judge gives the response no finite probability'
 
 
@@ -116,12 +117,21 @@ def response_answers(
 
     :param context_turns: how many utterances of the context are read; 0: all.
     """
-    return judge.answer(
-        [
-            Question(item.context[-context_turns:], (item.response or '',))
-            for item in items
-        ]
-    )
+    return judge.answer(response_questions(items, context_turns))
+
+
+def response_questions(
+    items: Sequence[ScoringItem], context_turns: int = 0
+) -> list[Question]:
+    """
+    Return the question about each item's response after its context.
+
+    :param context_turns: how many utterances of the context are read; 0: all.
+    """
+    return [
+        Question(item.context[-context_turns:], (item.response or '',))
+        for item in items
+    ]
 
 
 def answers_without_context(
@@ -145,6 +155,23 @@ def mean_logprob(answer: Answer) -> float | None:
     if not logprobs or not all(map(math.isfinite, logprobs)):
         return None
     return math.fsum(logprobs) / len(logprobs)
+
+
+def first_continuation_share(answer: Answer) -> float | None:
+    """
+    Return the probability of the first of an answer's two continuations among the two;
+    `None` where neither has one.
+    """
+    return share_of_first(*map(math.fsum, answer.continuations))
+
+
+def share_of_first(first: float, second: float) -> float | None:
+    """
+    Return P(first) / (P(first) + P(second)) from their log-probabilities (natural);
+    `None` where both probabilities are 0.
+    """
+    odds = second - first  # not a number where both are minus infinity
+    return None if math.isnan(odds) else 1 / (1 + math.exp(min(LARGEST_EXPONENT, odds)))
 
 
 def difference(first: float | None, second: float | None) -> float | None:

@@ -16,43 +16,34 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Question, content_id
+from parlai_ext.core.nouns import Answer, content_id
 from parlai_ext.core.options import option
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.candidates import CONTEXT_TURNS, Candidate
-from parlai_ext.scoring.label_prompts import (
-    first_label_probability,
-    judge_format_option,
-    label_tokens,
-    pair_prompt,
-)
-from parlai_ext.scoring.likelihood import (
-    NO_PROBABILITY,
-    context_turns_option,
-    judge_option,
-)
+from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.candidates import Candidate
+from parlai_ext.scoring.label_prompts import pair_prompt
+from parlai_ext.scoring.label_scorer import LabelOptions, LabelScorer
+from parlai_ext.scoring.likelihood import NO_PROBABILITY, first_continuation_share
 
 NEEDED = (
     'comparisons: is needed: a folder or file of dialogues between people, such as '
     'the official validation.zip of DailyDialog'
 )
+Pair = tuple[Candidate, Candidate]
 
 
 @dataclass(frozen=True)
-class PairEvalOptions:
+class PairEvalOptions(LabelOptions):
     """
     The judge, and what responses are compared with.
     """
 
-    judge_model_file: str = judge_option(what='a judge of parlai train_judge')
-    judge_format: str = judge_format_option()
-    context_turns: int = context_turns_option(CONTEXT_TURNS, low=1)
     comparisons: str | None = option(
         None,
         path=True,
@@ -80,7 +71,7 @@ class PairEvalOptions:
     )
 
 
-class PairEval(Scorer):
+class PairEval(LabelScorer):
     """
     The mean probability that a response is better than a comparison.
 
@@ -89,8 +80,6 @@ class PairEval(Scorer):
     """
 
     name = 'paireval'
-    prompted = True
-    dimensions = ('Overall',)
     options_class = PairEvalOptions
     options: PairEvalOptions
 
@@ -126,63 +115,38 @@ class PairEval(Scorer):
         texts = [[[*one.context, one.response] for one in run] for run in self.runs]
         return {**super().signature_fields(), 'comparisons': content_id(texts)}
 
-    def load_models(self) -> None:
-        """
-        Load the judge, and refuse one that was trained for something else.
-        """
-        super().load_models()
-        judge = self.models.likelihood(self.options.judge_model_file)
-        self.tokens = label_tokens(judge, self.options.judge_format, self.name)
-
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the score of each response, in one question to the judge.
         """
-        turns = self.options.context_turns
-        candidates = [
-            Candidate(item.context[-turns:], item.response or '') for item in items
-        ]
+        candidates = self.candidates(items)
         if self.options.exhaustive:
             sets = [[other_candidates(candidates, i)] for i in range(len(candidates))]
         else:
             sets = [self.runs for _ in candidates]
-        return self._compared(candidates, sets)
+        answers = self._answers(
+            pair
+            for candidate, runs in zip(candidates, sets, strict=True)
+            for comparison in chain(*runs)
+            for pair in ((candidate, comparison), (comparison, candidate))
+        )
+        return [
+            candidate_score(candidate, runs, answers)
+            for candidate, runs in zip(candidates, sets, strict=True)
+        ]
 
-    def _compared(
-        self,
-        candidates: Sequence[Candidate],
-        sets: Sequence[Sequence[Sequence[Candidate]]],
-    ) -> list[ItemScore]:
+    def _answers(self, pairs: Iterable[Pair]) -> dict[Pair, Answer]:
         """
-        Return the score of each candidate against its runs of comparisons.
+        Return the judge's answer about each different pair.
         """
-        judge = self.models.likelihood(self.options.judge_model_file)
-        asked: dict[tuple[Candidate, Candidate], Question] = {}
-        for candidate, runs in zip(candidates, sets, strict=True):
-            for one in (one for run in runs for one in run):
-                for pair in ((candidate, one), (one, candidate)):
-                    if pair not in asked:
-                        asked[pair] = self.tokens.question(pair_prompt(*pair))
+        asked = {
+            pair: self.tokens.question(pair_prompt(*pair))
+            for pair in dict.fromkeys(pairs)
+        }
         # questions that begin alike stand together
         order = sorted(asked, key=lambda pair: asked[pair].context)
-        answers = dict(
-            zip(order, judge.answer([asked[pair] for pair in order]), strict=True)
-        )
-        first = {pair: first_label_probability(a) for pair, a in answers.items()}
-        scores = []
-        for candidate, runs in zip(candidates, sets, strict=True):
-            means = [
-                mean_preference(
-                    [first[candidate, one] for one in run],
-                    [first[one, candidate] for one in run],
-                )
-                for run in runs
-            ]
-            cut = sum(
-                answers[candidate, one].num_truncated for run in runs for one in run
-            )
-            scores.append(item_score(means, cut))
-        return scores
+        answers = self.judge.answer([asked[pair] for pair in order])
+        return dict(zip(order, answers, strict=True))
 
 
 def drawn_comparisons(
@@ -217,6 +181,27 @@ def other_candidates(candidates: Sequence[Candidate], place: int) -> list[Candid
     """
     others = [*candidates[:place], *candidates[place + 1 :]]
     return [one for one in dict.fromkeys(others) if one != candidates[place]]
+
+
+def candidate_score(
+    candidate: Candidate,
+    runs: Sequence[Sequence[Candidate]],
+    answers: Mapping[Pair, Answer],
+) -> ItemScore:
+    """
+    Return the score of a candidate against its runs of comparisons.
+
+    :param answers: of the judge about each pair, in both orders.
+    """
+    means = [
+        mean_preference(
+            [first_continuation_share(answers[candidate, one]) for one in run],
+            [first_continuation_share(answers[one, candidate]) for one in run],
+        )
+        for run in runs
+    ]
+    cut = sum(answers[candidate, one].num_truncated for one in chain(*runs))
+    return item_score(means, cut)
 
 
 def mean_preference(

@@ -9,19 +9,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parlai_ext.core.nouns import Question
+from parlai_ext.core.nouns import Answer
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.likelihood import (
+    LARGEST_EXPONENT,
     NO_PROBABILITY,
     context_turns_option,
     judge_option,
     mean_logprob,
     response_answers,
+    response_questions,
 )
 
 NO_TOKEN = 'the response has no token'
 TOO_LARGE = 'the perplexity is too large a number'
-LARGEST = 700  # mean loss whose exponential is still a number
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,25 @@ class Perplexity(Scorer):
         Return the score of each response, in one question to the judge.
         """
         judge = self.models.likelihood(self.options.judge_model_file)
-        scores = []
-        for answer in response_answers(judge, items, self.options.context_turns):
-            mean = mean_logprob(answer)
-            value, reason = None, NO_PROBABILITY
-            if mean is not None:
-                value = -math.exp(-mean) if -mean < LARGEST else None
-                reason = TOO_LARGE
-            scores.append(
-                ItemScore(
-                    {'Overall': value}, {'Overall': reason}, None, answer.num_truncated
-                )
-            )
-        return scores
+        answers = response_answers(judge, items, self.options.context_turns)
+        return [
+            ItemScore(*_minus_perplexity(answer), cut=answer.num_truncated)
+            for answer in answers
+        ]
+
+
+def _minus_perplexity(
+    answer: Answer,
+) -> tuple[dict[str, float | None], dict[str, str]]:
+    """
+    Return the value of a response and, where there is none, the reason.
+    """
+    mean = mean_logprob(answer)
+    if mean is None:
+        return {'Overall': None}, {'Overall': NO_PROBABILITY}
+    if -mean >= LARGEST_EXPONENT:
+        return {'Overall': None}, {'Overall': TOO_LARGE}
+    return {'Overall': -math.exp(-mean)}, {}
 
 
 class TokenAccuracy(Scorer):
@@ -87,12 +94,7 @@ class TokenAccuracy(Scorer):
         Return the share of each response, in one question to the judge.
         """
         judge = self.models.likelihood(self.options.judge_model_file)
-        questions = [
-            Question(
-                item.context[-self.options.context_turns :], (item.response or '',)
-            )
-            for item in items
-        ]
+        questions = response_questions(items, self.options.context_turns)
         scores = []
         for answer in judge.answer(questions, greedy=True):
             hits = answer.continuations[0]

@@ -8,7 +8,6 @@ wording of the question is ours.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     context_turns_option,
+    first_continuation_share,
     judge_option,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
@@ -77,18 +77,14 @@ class Prompted(Scorer):
         Return the score of each response, in one question to the judge.
         """
         judge = self.models.likelihood(self.options.judge_model_file)
-        scores = []
-        for answer in judge.answer([self._question(item) for item in items]):
-            yes, no = (math.fsum(row) for row in answer.continuations)
-            value = 1 / (1 + math.exp(min(700.0, no - yes)))
-            scores.append(
-                ItemScore(
-                    {'Overall': value},
-                    {'Overall': NO_PROBABILITY},
-                    cut=answer.num_truncated,
-                )
+        return [
+            ItemScore(
+                {'Overall': first_continuation_share(answer)},
+                {'Overall': NO_PROBABILITY},
+                cut=answer.num_truncated,
             )
-        return scores
+            for answer in judge.answer([self._question(item) for item in items])
+        ]
 
     def _question(self, item: ScoringItem) -> Question:
         turns = item.context[-self.options.context_turns :]

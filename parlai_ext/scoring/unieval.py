@@ -30,6 +30,7 @@ from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     context_turns_option,
     judge_option,
+    share_of_first,
 )
 
 MODEL = 'hf:MingZhong/unieval-dialog'
@@ -149,12 +150,10 @@ class UniEval(Scorer):
 
 def yes_share(answer: Answer) -> float | None:
     """
-    Return P(Yes) / (P(Yes) + P(No)); `None` where neither has a probability.
+    Return P(Yes) / (P(Yes) + P(No)) of the first token of an answer; `None` where
+    neither has a probability.
     """
-    yes, no = (row[0] for row in answer.continuations)
-    if not (math.isfinite(yes) or math.isfinite(no)):
-        return None
-    return 1 / (1 + math.exp(min(700.0, no - yes)))
+    return share_of_first(*(row[0] for row in answer.continuations))
 
 
 def sentences(text: str) -> list[str]:

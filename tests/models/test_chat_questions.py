@@ -65,5 +65,7 @@ def test_control_tokens_in_utterances_are_left_out(tokenizer):
 
 
 def test_a_judge_without_a_template_is_refused():
-    with pytest.raises(UserError, match='judge_format'):
-        ChatQuestions.from_judge(judge(SimpleNamespace(chat_template=None)))
+    with pytest.raises(UserError, match='chat template.*some_option'):
+        ChatQuestions.from_judge(
+            judge(SimpleNamespace(chat_template=None)), 'some_option'
+        )

@@ -3,6 +3,7 @@ A prompted judge: the probability of "Yes", as transformers computes it.
 """
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,10 +11,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Answer
 from parlai_ext.judge_check.check import perturbations_for
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring import prompted
 from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.directeval import DirectEval
+from parlai_ext.scoring.fed import Fed
+from parlai_ext.scoring.llm.judges import LlmJudge
 from parlai_ext.scoring.prompted import Prompted
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.tiny_models import WORDS
@@ -55,6 +60,38 @@ def test_the_share_of_the_first_answer(folder, monkeypatch):
     yes, no = (math.exp(answer_logprob(folder, prompt, a)) for a in WORDS[:2])
     assert yes != pytest.approx(no, rel=1e-3)
     assert score.values['Overall'] == pytest.approx(yes / (yes + no), abs=1e-5)
+
+
+def test_no_probability_of_either_answer_is_no_score(folder):
+    class Silent:
+        signature = 'silent'
+        vectorizer = SimpleNamespace(tokenizer=AutoTokenizer.from_pretrained(folder))
+
+        def likelihood(self, name):
+            return self
+
+        def answer(self, questions):
+            return [Answer(((-math.inf,), (-math.inf,))) for _ in questions]
+
+    [score] = Prompted.from_section({}, Silent()).checked_scores([ScoringItem((), SO)])
+    assert score.values['Overall'] is None
+
+
+@pytest.mark.parametrize(
+    ('scorer', 'has_format'),
+    [(Prompted, False), (LlmJudge, False), (Fed, True), (DirectEval, True)],
+)
+def test_a_judge_without_a_template_is_refused_by_an_option_of_the_scorer(
+    tmp_path, scorer, has_format
+):
+    section = {'judge_model_file': make_model(tmp_path, 'gpt2')}
+    if has_format:
+        section['judge_format'] = 'chat'
+    models = ModelHandle(Machine(no_cuda=True))
+    with pytest.raises(UserError, match='chat template') as error:
+        scorer.from_section(section, models).load_models()
+    assert ('judge_format' in str(error.value)) == has_format
+    assert ('judge_model_file' in str(error.value)) != has_format
 
 
 def test_an_empty_question_is_refused(folder):

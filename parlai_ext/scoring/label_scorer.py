@@ -1,0 +1,62 @@
+"""
+What PairEval and DirectEval have in common: a judge that answers prompts with a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parlai_ext.core.nouns import Likelihood
+from parlai_ext.core.options import option
+from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.candidates import CONTEXT_TURNS, FORMATS, Candidate
+from parlai_ext.scoring.label_prompts import label_tokens
+from parlai_ext.scoring.likelihood import context_turns_option, judge_option
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """
+    The judge, how it is asked, and how much of the dialogue it reads.
+    """
+
+    judge_model_file: str = judge_option(what='a judge of parlai train_judge')
+    judge_format: str = option(
+        'plain',
+        choices=FORMATS,
+        help='plain: text that the label completes; chat: a message in the judge’s '
+        'chat template. A trained judge is asked as it was trained',
+    )
+    context_turns: int = context_turns_option(CONTEXT_TURNS, low=1)
+
+
+class LabelScorer(Scorer):
+    """
+    Asks a judge prompts of two labels. Subclasses define `score`.
+    """
+
+    prompted = True
+    dimensions = ('Overall',)
+    options: LabelOptions
+
+    def load_models(self) -> None:
+        """
+        Load the judge, and refuse one that was trained for something else.
+        """
+        super().load_models()
+        self.tokens = label_tokens(self.judge, self.options.judge_format, self.name)
+
+    @property
+    def judge(self) -> Likelihood:
+        """
+        The judge.
+        """
+        return self.models.likelihood(self.options.judge_model_file)
+
+    def candidates(self, items: Sequence[ScoringItem]) -> list[Candidate]:
+        """
+        Return each response after as much of its context as the judge reads.
+        """
+        turns = self.options.context_turns
+        return [Candidate(item.context[-turns:], item.response or '') for item in items]
