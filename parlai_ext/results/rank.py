@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,30 @@ from parlai_ext.store import RunFolder, imported
 LISTED = 10  # missing files that are named
 
 
+@dataclass(frozen=True)
+class RunScores:
+    """
+    A scored run with the options by which it is ranked.
+
+    :param ranked: which of the targets get a rank, in the order of the tables.
+    """
+
+    run: RunFolder
+    scorer_signature: str
+    plan: Plan
+    options: RankingOptions
+    tables: ScoreTables
+    missing: MissingScores | None
+    ranked: np.ndarray
+
+    @property
+    def seed(self) -> int:
+        """
+        The seed of the run, for intervals and shuffles.
+        """
+        return self.plan.protocol.seed
+
+
 def rank_run(
     run: RunFolder,
     scorer_signature: str,
@@ -71,6 +96,48 @@ def rank_run(
     :raises UserError: for a wrong option, a run without scores, or human judgements
         that fit no target.
     """
+    scores = read_run_scores(run, scorer_signature, replaced)
+    plan, options, tables = scores.plan, scores.options, scores.tables
+    reference = read_reference(plan.protocol, human, options.is_tournament)
+    matching, reference_notes = match_reference(reference, tables)
+    result = None
+    if options.is_tournament:
+        result = play_tournament(tables, options, reference, scores.seed)
+    truncated = count_truncated(tables, options.max_truncated_share)
+    store = run.scores(scorer_signature)
+    return Ranking(
+        signature=ranking_signature(scores, result),
+        protocol=plan.protocol.name,
+        partners=options.partners,
+        guessed=tuple(plan.manifest.get('guessed') or ()),
+        **standings_fields(scores, result),
+        **agreement_fields(scores, reference, matching, result),
+        tournament=result,
+        bounds=score_bounds(tables),
+        failures=count_failures(tables, scores.ranked),
+        truncated=truncated,
+        unplayed=not_run.missing_by_target(run, plan),
+        judge=judge_card(scorer_signature, store.about()),
+        judge_check=read_check(store),
+        missing_scores=scores.missing,
+        notes=(
+            *notes(run, plan, tables),
+            *missing_scores_notes(run, scores.missing),
+            *truncation_notes(truncated),
+            *reference_notes,
+        ),
+    )
+
+
+def read_run_scores(
+    run: RunFolder, scorer_signature: str, replaced: Mapping[str, Any]
+) -> RunScores:
+    """
+    Read the scores of a run.
+
+    :param replaced: options that replace those of the protocol.
+    :raises UserError: for a wrong option, or a run without scores.
+    """
     plan = plan_of_run(run)
     options = ranking_options(plan.protocol.ranking, replaced)
     tables = read_tables(run, scorer_signature, options.is_tournament)
@@ -78,50 +145,39 @@ def rank_run(
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     missing = missing_scores(run, plan, tables, scorer_signature, options)
     ranked = ranked_mask(tables, options.max_failed_share, missing)
-    seed = plan.protocol.seed
-    reference = read_reference(plan.protocol, human, options.is_tournament)
-    matching, reference_notes = match_reference(reference, tables)
-    result = None
-    if options.is_tournament:
-        result = play_tournament(tables, options, reference, seed)
-    truncated = count_truncated(tables, options.max_truncated_share)
-    scored = all_results(tables, tables.scores, ranked, options, seed)
-    trivial = all_results(
-        tables, tables.baselines, ranked, options, seed, HIGHER_IS_BETTER
-    )
-    ratings = rating_standings(result, tables, ranked.tolist()) if result else ()
-    store = run.scores(scorer_signature)
-    signature = [not_run.played_signature(run), scorer_signature]
-    signature += [result.chosen_rating.signature] if result else []
-    return Ranking(
-        signature=PART_SEPARATOR.join(signature),
-        protocol=plan.protocol.name,
-        partners=options.partners,
-        guessed=tuple(plan.manifest.get('guessed') or ()),
-        standings={
-            **({result.name: ratings} if result else {}),
-            **{name: one.standings for name, one in scored.items()},
-        },
-        baselines={name: one.standings for name, one in trivial.items()},
-        **agreements(tables, ranked, reference, matching, options, seed, result),
-        tournament=result,
-        bounds=score_bounds(tables),
-        failures=count_failures(tables, ranked),
-        truncated=truncated,
-        unplayed=not_run.missing_by_target(run, plan),
-        judge=judge_card(scorer_signature, store.about()),
-        judge_check=read_check(store),
-        separation={
+    return RunScores(run, scorer_signature, plan, options, tables, missing, ranked)
+
+
+def ranking_signature(scores: RunScores, result: TournamentResult | None) -> str:
+    """
+    Return the signature of a ranking: how its dialogues arose, how they were scored,
+    and how a tournament was rated.
+    """
+    parts = [not_run.played_signature(scores.run), scores.scorer_signature]
+    parts += [result.chosen_rating.signature] if result else []
+    return PART_SEPARATOR.join(parts)
+
+
+def standings_fields(
+    scores: RunScores, result: TournamentResult | None
+) -> dict[str, Any]:
+    """
+    Return the fields `standings`, `baselines` and `separation` of a ranking.
+    """
+    tables = scores.tables
+    scored = all_results(scores, tables.scores)
+    trivial = all_results(scores, tables.baselines, HIGHER_IS_BETTER)
+    standings = {name: one.standings for name, one in scored.items()}
+    if result is not None:
+        ratings = rating_standings(result, tables, scores.ranked.tolist())
+        standings = {result.name: ratings, **standings}
+    return {
+        'standings': standings,
+        'baselines': {name: one.standings for name, one in trivial.items()},
+        'separation': {
             name: one.separation for name, one in scored.items() if one.separation
         },
-        missing_scores=missing,
-        notes=(
-            *notes(run, plan, tables),
-            *missing_scores_notes(run, missing),
-            *truncation_notes(truncated),
-            *reference_notes,
-        ),
-    )
+    }
 
 
 def missing_scores(
@@ -253,42 +309,37 @@ def notes(run: RunFolder, plan: Plan, tables: ScoreTables) -> list[str]:
 
 
 def all_results(
-    tables: ScoreTables,
+    scores: RunScores,
     arrays: Mapping[str, np.ndarray],
-    ranked: np.ndarray,
-    options: RankingOptions,
-    seed: int,
     higher_is_better: Mapping[str, bool] | None = None,
 ) -> dict[str, DimensionResult]:
     """
     Return the standings by each of these ``[target, opponent, opener]`` arrays, and
     what they can tell apart.
     """
+    tables, options = scores.tables, scores.options
     return {
         name: rank_dimension(
             values,
             tables.systems,
             name,
-            ranked=ranked.tolist(),
+            ranked=scores.ranked.tolist(),
             n_dialogues=[tables.n_dialogues[system] for system in tables.systems],
             n_unscored=tables.unscored(values),
             higher_is_better=(higher_is_better or {}).get(name, True),
             partners=options.partners,
             bootstraps=options.bootstraps,
-            seed=seed,
+            seed=scores.seed,
             games_per_opener=tables.games_per_opener,
         )
         for name, values in arrays.items()
     }
 
 
-def agreements(
-    tables: ScoreTables,
-    ranked: np.ndarray,
+def agreement_fields(
+    scores: RunScores,
     reference: Reference,
     matching: Mapping[str, DimensionReference],
-    options: RankingOptions,
-    seed: int,
     result: TournamentResult | None,
 ) -> dict[str, Any]:
     """
@@ -297,6 +348,7 @@ def agreements(
     Floors are part of a correlation only where a planted order names them; a baseline
     whose lower values are better changes its sign, as it does in the ranking.
     """
+    tables, ranked = scores.tables, scores.ranked
     floors = np.array([is_floor(name) for name in tables.systems])
     claimed = ranked if reference.kind == 'planted' else ranked & ~floors
     names = [n for n, c in zip(tables.systems, claimed, strict=True) if c]
@@ -306,8 +358,8 @@ def agreements(
             values[claimed],
             names,
             matching[dimension],
-            bootstraps=options.bootstraps,
-            seed=seed,
+            bootstraps=scores.options.bootstraps,
+            seed=scores.seed,
             games_per_opener=tables.games_per_opener,
         )
         return agreement_record(correlations, reference.kind)

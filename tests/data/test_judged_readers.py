@@ -222,6 +222,20 @@ def test_a_file_that_must_lie_beside_is_named(tmp_path):
         read_card('spot_the_bot').read(path)
 
 
+@pytest.mark.parametrize(
+    ('line', 'number'),
+    [
+        (b'{"convo_id": "x", "entity0_annotation": {"decision_turn": 4}}', 'object 5'),
+        (b'{"convo_id": "\xff"}', 'JSON'),
+    ],
+)
+def test_a_wrong_line_of_annotations_is_refused(tmp_path, line, number):
+    path = spot_the_bot(tmp_path)
+    path.write_bytes(path.read_bytes().rstrip() + b'\n' + line)
+    with pytest.raises(UserError, match=number):
+        read_card('spot_the_bot').read(path)
+
+
 def chat(texts, **ratings):
     """
     Return a chat; the letter before a text is its sender.

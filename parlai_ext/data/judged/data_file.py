@@ -43,7 +43,7 @@ class DataFile:
         """
         return UserError(f'{self}: object {item_number}: {problem}')
 
-    def beside(self, name: str) -> DataFile:
+    def neighbour(self, name: str) -> DataFile:
         """
         Return a file of the set that lies in the same folder.
 

@@ -29,6 +29,8 @@ FEATURES = {
     'specificityValue': 'Specific',
 }
 HUMAN = {True: 2.0, None: 1.0, False: 0.0}  # as the authors count them
+# an annotator, and the values of each side by quality
+SegmentAnnotation = tuple[str, list[dict[str, float]]]
 MEMBER = 'chitchat_dataset/dataset.json'
 FEWEST_TURNS = 4  # of a chat that can be rated
 UNTOUCHED = 5  # where the sliders of a chat stand that nobody moved
@@ -94,17 +96,19 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
     was not sure of; ``Win`` is 1 where that of the side is more than the other's, whose
     mean is the authors' rate of wins. A feature is 1 for the better side, or for both.
     """
-    by_segment: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    by_segment: dict[tuple[str, int], list[SegmentAnnotation]] = {}
     for number, raw in _json_lines(file):
         try:
-            turns = raw['entity0_annotation']['decision_turn']
-            by_segment.setdefault((str(raw['convo_id']), int(turns)), []).append(raw)
+            turns = int(raw['entity0_annotation']['decision_turn'])
+            given = str(raw.get('user_name')), _values_of_sides(raw)
+            by_segment.setdefault((str(raw['convo_id']), turns), []).append(given)
         except (KeyError, TypeError, ValueError) as e:
-            raise file.error(number, f'key {e} of an annotation is missing') from None
+            problem = f'an annotation of two sides is expected ({e!r})'
+            raise file.error(number, problem) from None
     name = Path(file.path).name.replace('annotated', 'sampled')
-    source = SourceFile.from_path(Path(file.beside(name).path))
+    source = SourceFile.from_path(Path(file.neighbour(name).path))
     dialogues = {dialogue.id: dialogue for dialogue in spot_the_bot.read(source)}
-    for (dialogue_id, turns), given in by_segment.items():
+    for (dialogue_id, turns), segment in by_segment.items():
         if dialogue_id not in dialogues:
             raise UserError(f'{file}: no dialogue {dialogue_id} in {name}')
         dialogue = dialogues[dialogue_id]
@@ -117,24 +121,35 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
                 tuple(MARKERS.sub('', text).strip() for text in texts[:turns]),
                 None,
                 system,
-                _of_side(given, side),
+                _of_side(segment, side),
                 speakers=speakers[:turns],
                 dialogue=dialogue_id,
             )
 
 
-def _of_side(given: list[Mapping[str, Any]], side: int) -> Annotations:
+def _values_of_sides(raw: Mapping[str, Any]) -> list[dict[str, float]]:
+    """
+    Return, for each side of a segment, the value of each quality in one annotation.
+    """
+    sides = [raw[f'entity{k}_annotation'] for k in (0, 1)]
+    human = [HUMAN[side['is_human']] for side in sides]
+    return [
+        {
+            'Human': human[k],
+            'Win': float(human[k] > human[1 - k]),
+            **{q: float(side[key]) for key, q in FEATURES.items() if key in side},
+        }
+        for k, side in enumerate(sides)
+    ]
+
+
+def _of_side(given: list[SegmentAnnotation], side: int) -> Annotations:
     """
     Return what annotators said of one side of a segment.
     """
     answers: dict[str, list[Annotation]] = {}
-    for raw in given:
-        own, other = (raw[f'entity{k}_annotation'] for k in (side, 1 - side))
-        values = {'Human': HUMAN[own['is_human']]}
-        values['Win'] = float(values['Human'] > HUMAN[other['is_human']])
-        values |= {q: float(own[k]) for k, q in FEATURES.items() if k in own}
-        for quality, value in values.items():
-            annotator = str(raw.get('user_name'))
+    for annotator, values in given:
+        for quality, value in values[side].items():
             answers.setdefault(quality, []).append(Annotation(annotator, value))
     return {quality: tuple(all_given) for quality, all_given in answers.items()}
 
@@ -143,9 +158,9 @@ def _json_lines(file: DataFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     Yield the number and the object of every line.
     """
-    for number, line in enumerate(file.read_bytes().decode('utf-8').split('\n'), 1):
+    for number, line in enumerate(file.read_bytes().split(b'\n'), 1):
         if line.strip():
-            raw = file.parsed_json(line.encode(), dict)
+            raw = file.parsed_json(line, dict)
             if isinstance(key := raw.get('convo_id'), dict):  # as MongoDB writes ids
                 raw['convo_id'] = key.get('$oid')
             yield number, raw

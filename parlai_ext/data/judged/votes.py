@@ -19,6 +19,7 @@ from parlai_ext.files.human_scores import number
 
 CRITERIA = ('Relevance', 'Informativeness')
 TOGETHER = 'Average'  # DSTC7's own summary: both count the same
+JUDGES = 'human-eval-per-judge'  # in the name of the file with the answers
 END = ' EOS '  # between the turns of a context of DSTC7
 # a column of votes -> what one vote is worth
 BREAKDOWN = {'num_O': 1.0, 'num_T': 0.5, 'num_X': 0.0}
@@ -33,27 +34,19 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
     A judge's ``Average`` is the mean of the two criteria. A system without responses
     (TeamEC) is left out.
     """
-    name = Path(file.path).name
-    rows = {
-        what: file.beside(name.replace('human-eval-per-judge', what)).tab_rows(header)
-        for what, header in (
-            ('context', ('InstanceID', 'Depth', 'Context')),
-            ('gold_responses', ('InstanceID',)),
-            ('system_responses', ('SystemID', 'InstanceID', 'Response')),
-        )
+    contexts = {
+        cells[0]: cells[2]
+        for _, cells in _dstc7_rows(file, 'context', 'InstanceID', 'Depth', 'Context')
     }
-    contexts = {cells[0]: cells[2] for _, cells in rows['context']}
-    references = {cells[0]: cells[1:] for _, cells in rows['gold_responses']}
-    answers: dict[tuple[str, str], dict[str, list[Annotation]]] = {}
-    for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
-        values = [number(cell) for cell in cells[3:5]]
-        given = dict(zip(CRITERIA, values, strict=True))
-        known = [value for value in values if value is not None]
-        given[TOGETHER] = sum(known) / 2 if len(known) == 2 else None
-        of_response = answers.setdefault((cells[2], cells[1]), {})
-        for quality, value in given.items():
-            of_response.setdefault(quality, []).append(Annotation(cells[0], value))
-    for line, (system, instance, response, *_) in rows['system_responses']:
+    references = {
+        cells[0]: cells[1:]
+        for _, cells in _dstc7_rows(file, 'gold_responses', 'InstanceID')
+    }
+    answers = _dstc7_answers(file)
+    responses = _dstc7_rows(
+        file, 'system_responses', 'SystemID', 'InstanceID', 'Response'
+    )
+    for line, (system, instance, response, *_) in responses:
         if instance not in contexts:
             raise UserError(f'{file}: response {line}: no context {instance}')
         given_answers = answers.get((system, instance), {})
@@ -66,6 +59,34 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
                 {quality: tuple(given) for quality, given in given_answers.items()},
                 tuple(text for text in references.get(instance, ()) if text),
             )
+
+
+def _dstc7_rows(
+    file: DataFile, part: str, *columns: str
+) -> Iterator[tuple[int, list[str]]]:
+    """
+    Return line number and cells of the table with another part of the evaluation.
+    """
+    name = Path(file.path).name.replace(JUDGES, part)
+    return file.neighbour(name).tab_rows(columns)
+
+
+def _dstc7_answers(
+    file: DataFile,
+) -> dict[tuple[str, str], dict[str, list[Annotation]]]:
+    """
+    Return the judges' answers by system and instance, and by quality.
+    """
+    answers: dict[tuple[str, str], dict[str, list[Annotation]]] = {}
+    for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
+        values = [number(cell) for cell in cells[3:5]]
+        given = dict(zip(CRITERIA, values, strict=True))
+        known = [value for value in values if value is not None]
+        given[TOGETHER] = sum(known) / 2 if len(known) == 2 else None
+        of_response = answers.setdefault((cells[2], cells[1]), {})
+        for quality, value in given.items():
+            of_response.setdefault(quality, []).append(Annotation(cells[0], value))
+    return answers
 
 
 def read_dbdc3(file: DataFile) -> Iterator[JudgedItem]:
@@ -107,7 +128,7 @@ def _voted_turns(
     dialogue, an empty one and one without a vote are no items.
     """
     name = Path(file.path).name.rpartition('_')[0]
-    main = file.beside(f'{name}_main.csv').path
+    main = file.neighbour(f'{name}_main.csv').path
     rows = {row['UID']: row for _, row in read_csv(file.path, ('UID', 'dialogue_id'))}
     spoken = (row for _, row in read_csv(main, ('UID', 'SID', 'SEG')))
     for dialogue, turns in groupby(spoken, key=lambda r: r['UID'].rpartition('-')[0]):
