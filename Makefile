@@ -24,10 +24,10 @@ real: $(READY)
 	$(VENV)/bin/parlai evaluate_systems --config real_demo --run-dir runs/real
 
 test: $(READY)
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS)
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 slow: $(READY)
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) -m slow
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal -m slow
 
 check: lint types test
 
