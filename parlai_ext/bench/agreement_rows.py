@@ -122,9 +122,8 @@ def set_rows(
     """
     Yield the rows of one scorer on one set.
     """
+    main = main_dimension(result.dimensions, judged_set)
     columns = score_columns(result.dimensions, scores.values, judged_set)
-    groups = judged_set.groups()
-    systems = [item.system for item in judged_set.items]
     for (dimension, quality), values in columns.items():
         human = [item.human(quality) for item in judged_set.items]
         points = [
@@ -132,23 +131,14 @@ def set_rows(
             for k, pair in enumerate(zip(values, human, strict=True))
             if None not in pair
         ]
-        left: list[Any] = [values[k] for k in points]
-        right: list[Any] = [human[k] for k in points]
-        draws: dict[str, Any] = {
-            'groups': [groups[k] for k in points],
-            'coefficients': COEFFICIENTS,
-            'bootstraps': bootstraps,
-            'seed': seed,
-        }
-        of_level = {judged_set.level: correlate_items(left, right, **draws)}
-        if system_level(judged_set):
-            names = [systems[k] for k in points]
-            of_level['system'] = correlate_system_means(left, right, names, **draws)
-        for level, correlations in of_level.items():
+        of_levels = level_correlations(
+            values, human, judged_set, points, bootstraps, seed
+        )
+        for level, correlations in of_levels.items():
             first = correlations['spearman']
             yield AgreementRow(
                 *(result.variant.label, judged_set.name, level, dimension, quality),
-                is_main=dimension == main_dimension(result.dimensions, judged_set),
+                is_main=dimension == main,
                 is_overall=quality == judged_set.overall,
                 n=first.n,
                 dropped=len(human) - len(points) if level != 'system' else 0,
@@ -158,6 +148,36 @@ def set_rows(
                 },
                 reason=first.reason or _unscored_reason(scores, points),
             )
+
+
+def level_correlations(
+    scores: Sequence[float | None],
+    human: Sequence[float | None],
+    judged_set: JudgedSet,
+    points: Sequence[int],
+    bootstraps: int,
+    seed: int,
+) -> dict[str, dict[str, Correlation]]:
+    """
+    Return the correlations of scores with human values over items and, where there are
+    enough, over systems; by level and coefficient.
+
+    :param points: the places of the items that have a score and a human value.
+    """
+    groups = judged_set.groups()
+    left: list[Any] = [scores[k] for k in points]
+    right: list[Any] = [human[k] for k in points]
+    draws: dict[str, Any] = {
+        'groups': [groups[k] for k in points],
+        'coefficients': COEFFICIENTS,
+        'bootstraps': bootstraps,
+        'seed': seed,
+    }
+    of_levels = {judged_set.level: correlate_items(left, right, **draws)}
+    if system_level(judged_set):
+        systems = [judged_set.items[k].system for k in points]
+        of_levels['system'] = correlate_system_means(left, right, systems, **draws)
+    return of_levels
 
 
 def _unscored_reason(scores: SetScores, points: Sequence[int]) -> str | None:

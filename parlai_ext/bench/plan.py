@@ -105,20 +105,6 @@ class BenchPlan:
         return replace(self, variants=(*self.variants, *more))
 
 
-@dataclass(frozen=True)
-class BenchFile:
-    """
-    A bench file, read and checked: labelled scorers, and the rest of a plan.
-    """
-
-    variants: Mapping[str, Variant] = field(default_factory=dict)
-    sets: tuple[SetChoice, ...] = ()
-    max_items: int | None = None
-    turns: int | None = None
-    description: str = ''
-    mean_ranks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
 def bench_plan(
     scorers: Sequence[str],
     sets: Sequence[str],
@@ -133,22 +119,26 @@ def bench_plan(
     :param config: a bench file, shipped or the user's own.
     :raises UserError: names the scorer, option, file or line that is wrong.
     """
-    file = load_bench_file(config) if config else BenchFile()
-    chosen = {choice.name: choice for choice in file.sets}
-    variants = {s: file.variants.get(s) or parse_variant(s) for s in scorers}
-    plan = BenchPlan(
-        tuple((variants or file.variants).values()),
-        tuple(chosen.get(name, SetChoice(name)) for name in sets) or file.sets,
-        max_items or file.max_items,
-        turns or file.turns,
-        file.description,
-        file.mean_ranks,
-    )
-    if not plan.variants:
+    file = load_bench_file(config) if config else BenchPlan(())
+    labelled = {variant.label: variant for variant in file.variants}
+    variants = [
+        labelled.get(spec) or parse_variant(spec) for spec in dict.fromkeys(scorers)
+    ]
+    choices = {choice.name: choice for choice in file.sets}
+    chosen = [choices.get(name, SetChoice(name)) for name in sets] or file.sets
+    if not variants and not file.variants:
         raise UserError(f'--scorers is needed: {", ".join(SCORERS)}, or --config')
-    if max_items or turns:  # what the command line says holds for every set
-        plan = replace(plan, sets=tuple(SetChoice(choice.name) for choice in plan.sets))
-    return plan
+    return replace(
+        file,
+        variants=tuple(variants) or file.variants,
+        # what the command line says holds for every set
+        sets=tuple(
+            SetChoice(choice.name, max_items or choice.max_items, turns or choice.turns)
+            for choice in chosen
+        ),
+        max_items=max_items or file.max_items,
+        turns=turns or file.turns,
+    )
 
 
 def parse_variant(spec: str) -> Variant:
@@ -174,9 +164,9 @@ def bench_names() -> list[str]:
     return sorted(path.stem for path in (zoo_configs.HOME / 'bench').glob('*.yaml'))
 
 
-def load_bench_file(name: str) -> BenchFile:
+def load_bench_file(name: str) -> BenchPlan:
     """
-    Return a shipped bench file, or the user's own.
+    Return the plan of a shipped bench file, or of the user's own.
 
     :raises UserError: names file, line and key of the first mistake.
     """
@@ -190,11 +180,11 @@ def load_bench_file(name: str) -> BenchFile:
     fitted = doc.typed(data.get('fitted_on', {}), ('fitted_on',), dict)
     scorers = doc.typed(data.get('scorers', {}), ('scorers',), dict)
     sets = doc.typed(data.get('sets', {}), ('sets',), dict)
-    variants = {
-        label: _variant(doc, label, section, tuple(fitted.get(label, ())))
+    variants = tuple(
+        _variant(doc, label, section, tuple(fitted.get(label, ())))
         for label, section in scorers.items()
-    }
-    return BenchFile(
+    )
+    return BenchPlan(
         variants,
         tuple(_set_choice(doc, name, raw) for name, raw in sets.items()),
         _count(doc, data, (), 'max_items'),
@@ -205,12 +195,12 @@ def load_bench_file(name: str) -> BenchFile:
 
 
 def _mean_ranks(
-    doc: Document, raw: Any, variants: Mapping[str, Variant]
+    doc: Document, raw: Any, variants: Sequence[Variant]
 ) -> dict[str, tuple[str, ...]]:
     """
     Return the means of ranks of a file: labels of scorers by its own label.
     """
-    known = [*variants, *TRIVIAL]
+    known = [*(variant.label for variant in variants), *TRIVIAL]
     mean_ranks = {}
     for label, members in doc.typed(raw, ('mean_ranks',), dict).items():
         where = ('mean_ranks', label)

@@ -21,8 +21,7 @@ from parlai_ext.bench.plan import BenchPlan
 from parlai_ext.bench.score_sets import ScorerResult, SetScores, score_sets
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.judged.judged_set import JudgedSet
-
-BOOTSTRAPS = 2000
+from parlai_ext.ranking.agreement import BOOTSTRAPS
 
 
 def run_bench(

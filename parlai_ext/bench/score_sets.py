@@ -9,15 +9,15 @@ the result, never a score, and does not stop the rest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.kept_scores import KeptScore, KeptScores, item_id
 from parlai_ext.bench.plan import BenchPlan, Variant
+from parlai_ext.bench.stored_scores import StoredScore, StoredScores, item_id
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
@@ -43,7 +43,7 @@ class SetScores:
 
     :param values: by dimension; `None` where an item has no score.
     :param reasons: how often which reason stands for a missing score.
-    :param n_scored: scorings that were done now; the others were kept.
+    :param n_scored: scorings that were done now; the others were stored.
     :param n_cut: items of which no model saw the whole.
     """
 
@@ -78,14 +78,12 @@ def score_sets(
     seed: int = 0,
     machine: Machine | None = None,
     progress: bool = True,
-    on_scorer: Callable[[ScorerResult], object] = lambda result: None,
 ) -> list[ScorerResult]:
     """
     Score the sets by every scorer of a plan.
 
     :param sets: the sets by name, the items drawn that are to be scored.
-    :param folder: of the bench; scores are kept in it.
-    :param on_scorer: told of each scorer when all its sets are done.
+    :param folder: of the bench; scores are stored in it.
     """
     total = len(plan.variants) * sum(len(one.items) for one in sets.values())
     shared = _shared_evidence(plan.variants)
@@ -96,7 +94,6 @@ def score_sets(
                 variant, shared.get(variant.label), folder, seed, machine, bar
             )
             results.append(work.result(plan, sets))
-            on_scorer(results[-1])
     return results
 
 
@@ -191,13 +188,13 @@ class _ScorerWork:
 
         :raises UserError: when another process works with this scorer.
         """
-        with locked(KeptScores.lock_path(self.folder, scorer.signature)):
-            kept = KeptScores(self.folder, scorer.signature)
+        with locked(StoredScores.lock_path(self.folder, scorer.signature)):
+            store = StoredScores(self.folder, scorer.signature)
             for name, judged_set in sets.items():
                 self.bar.set_description(f'{self.variant.label}, {name}', refresh=False)
                 turns = plan.choice(name).turns
                 try:
-                    scores = self._set_scores(scorer, kept, judged_set, turns)
+                    scores = self._set_scores(scorer, store, judged_set, turns)
                 except Exception as error:
                     scores, broke = _reason(error)
                     result.broke |= broke
@@ -218,7 +215,7 @@ class _ScorerWork:
     def _set_scores(
         self,
         scorer: Scorer,
-        kept: KeptScores,
+        store: StoredScores,
         judged_set: JudgedSet,
         turns: int | None,
     ) -> SetScores | str:
@@ -240,20 +237,20 @@ class _ScorerWork:
             for one in group
             if _has(one, scorer)
         }
-        missing = kept.missing(list(items))
+        missing = store.missing(list(items))
         per_item = n_items / max(1, len(items))
         skipped = round((len(items) - len(missing)) * per_item)
         self._skip(skipped if missing else n_items)
         if missing:
             share = (n_items - skipped) / len(missing)
             todo = {one: items[one] for one in missing}
-            self._score_missing(scorer, kept, todo, share)
-        return _combined(parts, company, scorer, kept, len(missing))
+            self._score_missing(scorer, store, todo, share)
+        return _combined(parts, company, scorer, store, len(missing))
 
     def _score_missing(
         self,
         scorer: Scorer,
-        kept: KeptScores,
+        store: StoredScores,
         items: Mapping[str, ScoringItem],
         share: float,
     ) -> None:
@@ -262,48 +259,48 @@ class _ScorerWork:
 
         :param share: how many items of the bar one of these is.
         """
-        source, source_kept = scorer, kept
+        source, source_store = scorer, store
         if self.evidence_section is not None:
             source = self._built(self.evidence_section)
             if source.signature != scorer.signature:
-                source_kept = KeptScores(self.folder, source.signature)
+                source_store = StoredScores(self.folder, source.signature)
         size = len(items) if scorer.compares_items else BATCH
-        lock = KeptScores.lock_path(self.folder, source.signature)
-        with nullcontext() if source_kept is kept else locked(lock):
+        lock = StoredScores.lock_path(self.folder, source.signature)
+        with nullcontext() if source_store is store else locked(lock):
             done = 0
             for batch in _batches(items, size):
                 begun, done = done, done + len(batch)
                 self.parts.begin(round(done * share) - round(begun * share))
-                self._score_batch(source, source_kept, batch)
-                if source_kept is not kept:
-                    sources = source_kept.scores
-                    kept.add({one: _derived(scorer, sources[one]) for one in batch})
+                self._score_batch(source, source_store, batch)
+                if source_store is not store:
+                    sources = source_store.scores
+                    store.add({one: _derived(scorer, sources[one]) for one in batch})
                 self.parts.end()
 
     def _score_batch(
-        self, source: Scorer, kept: KeptScores, items: Mapping[str, ScoringItem]
+        self, source: Scorer, store: StoredScores, items: Mapping[str, ScoringItem]
     ) -> None:
         """
         Score one batch, items by id, by the scorer that gives scores or evidence.
         """
         with_evidence = self.evidence_section is not None
-        missing = kept.missing(list(items), with_evidence)
+        missing = store.missing(list(items), with_evidence)
         if missing:
             with source.watched(Watch(self.parts.tell)):
                 scores = source.checked_scores([items[one] for one in missing])
-            kept.add(
+            store.add(
                 {
-                    one: KeptScore.from_score(score, with_evidence)
+                    one: StoredScore.from_score(score, with_evidence)
                     for one, score in zip(missing, scores, strict=True)
                 }
             )
 
 
-def _derived(scorer: Scorer, source: KeptScore) -> KeptScore:
+def _derived(scorer: Scorer, source: StoredScore) -> StoredScore:
     """
     Return a scorer's own score from the evidence of another.
     """
-    return KeptScore.from_score(scorer.score_of_evidence(source.as_score()), False)
+    return StoredScore.from_score(scorer.score_of_evidence(source.as_score()), False)
 
 
 def _batches(
@@ -349,7 +346,7 @@ def _combined(
     parts: Sequence[Sequence[ScoringItem]],
     company: str,
     scorer: Scorer,
-    kept: KeptScores,
+    store: StoredScores,
     n_scored: int,
 ) -> SetScores:
     """
@@ -360,7 +357,7 @@ def _combined(
     n_cut = 0
     for group in parts:
         scores = [
-            kept.scores[item_id(one, company)]
+            store.scores[item_id(one, company)]
             if _has(one, scorer)
             else _lacking(one, scorer)
             for one in group
@@ -373,12 +370,12 @@ def _combined(
     return SetScores(values, dict(reasons), n_scored, n_cut)
 
 
-def _lacking(item: ScoringItem, scorer: Scorer) -> KeptScore:
+def _lacking(item: ScoringItem, scorer: Scorer) -> StoredScore:
     missing = next(need for need in scorer.needs if not getattr(item, need))
-    return KeptScore({}, {missing: f'the item has no {missing}'})
+    return StoredScore({}, {missing: f'the item has no {missing}'})
 
 
-def _mean(scores: Sequence[KeptScore], dimension: str) -> float | None:
+def _mean(scores: Sequence[StoredScore], dimension: str) -> float | None:
     numbers = [
         value for score in scores if (value := score.values.get(dimension)) is not None
     ]

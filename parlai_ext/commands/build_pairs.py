@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags, flag_values, read_options
 from parlai_ext.data.corpora import (
     CORPORA,
@@ -54,9 +53,11 @@ class BuildPairs(Command):
         """
         Write the pairs, print how many there are of which kind, and return the file.
         """
-        for key in ('corpus', 'path', 'out'):
-            if not self.opt[key]:
-                raise UserError(f'--{key} is needed')
+        self.require(
+            corpus=f'the format of the dialogues ({", ".join(CORPORA)})',
+            path='the dialogues',
+            out='the file of the pairs',
+        )
         options = read_options(PairOptions, flag_values(PairOptions, self.opt), '--')
         name, path = self.opt['corpus'], self.opt['path']
         dialogues = read_corpus(name, path, self.opt['split'])

@@ -79,6 +79,17 @@ class Command:
         """
         raise NotImplementedError
 
+    def require(self, **purposes: str) -> None:
+        """
+        Refuse to begin without options.
+
+        :param purposes: by option, what it is.
+        :raises UserError: names the first that is missing.
+        """
+        for name, purpose in purposes.items():
+            if not self.opt[name]:
+                raise UserError(f'--{name.replace("_", "-")} is needed: {purpose}')
+
     @classmethod
     def parser(cls, prog: str | None = None) -> argparse.ArgumentParser:
         """

@@ -96,9 +96,9 @@ class ImportDialogues(Command):
         from parlai_ext.data.imported_dialogues import read_imports
 
         opt = self.opt
-        for name in ('dialogues', 'run_dir'):
-            if not opt[name]:
-                raise UserError(f'--{name.replace("_", "-")} is needed')
+        self.require(
+            dialogues='the files that are imported', run_dir='the folder of the new run'
+        )
         protocol = import_protocol(opt)
         imports = read_imports(
             find_files(opt['dialogues']),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE, add_options, add_scorer_options
 from parlai_ext.core.display import number
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import read_positive
 
@@ -42,9 +41,7 @@ class JudgePairs(Command):
         """
         Print the table and return its rows.
         """
-        for key in ('pairs', 'scorer'):
-            if not self.opt[key]:
-                raise UserError(f'--{key} is needed')
+        self.require(pairs='pairs of parlai build_pairs', scorer='a scorer')
         from parlai_ext.scoring.score_run import choose_scorer
         from parlai_ext.systems.safe.trust import trust_files
         from parlai_ext.training.pair_accuracy import pair_accuracies

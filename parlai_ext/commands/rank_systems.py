@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, add_options
-from parlai_ext.core.errors import UserError
 
 if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking
@@ -49,8 +48,7 @@ class RankSystems(Command):
 
         opt = self.opt
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
-        if not opt['run_dir']:
-            raise UserError('--run-dir is needed: the folder of a scored run')
+        self.require(run_dir='the folder of a scored run')
         run = RunFolder.existing(opt['run_dir'])
         with run.lock():
             signature, folder = choose_scores(run, opt['scores'])

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
-from parlai_ext.core.errors import UserError
 
 
 class ReportRun(Command):
@@ -39,8 +38,7 @@ class ReportRun(Command):
         from parlai_ext.results.ranking import read_ranking
         from parlai_ext.store import RunFolder
 
-        if not self.opt['run_dir']:
-            raise UserError('--run-dir is needed: the folder of a ranked run')
+        self.require(run_dir='the folder of a ranked run')
         run = RunFolder.existing(self.opt['run_dir'])
         folder = ''
         if self.opt['scores']:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,52 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import read_positive
+from parlai_ext.core.options import add_flags, flag_values, option, read_options
 
 if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench
     from parlai_ext.data.judged.judged_set import JudgedSet
 
 BOOTSTRAPS = 2000
+
+
+@dataclass(frozen=True)
+class RunBenchOptions:
+    """
+    What a bench reads, how much of it, and where it is written.
+    """
+
+    config: str | None = option(
+        None,
+        metavar='NAME|FILE',
+        path=True,
+        help='a bench file: labelled scorers, sets, how many items (validity, …)',
+    )
+    judged_path: str | None = option(
+        None, metavar='FOLDER', path=True, help='the folder with the judged sets'
+    )
+    out: str | None = option(
+        None, metavar='FOLDER', path=True, help='where scores, tables and the page go'
+    )
+    max_items: int | None = option(
+        None,
+        low=1,
+        metavar='N',
+        help='score at most N items of each set, whole contexts drawn by --seed',
+    )
+    turns: int | None = option(
+        None,
+        low=1,
+        metavar='N',
+        help='turns of each judged dialogue that scorers of turns judge (all)',
+    )
+    bootstraps: int = option(
+        BOOTSTRAPS,
+        low=1,
+        metavar='N',
+        help=f'resamples behind each interval ({BOOTSTRAPS})',
+    )
+    seed: int = option(0, help='draws the items and the resamples (0)')
 
 
 class RunBench(Command):
@@ -51,39 +91,7 @@ class RunBench(Command):
             metavar='SET',
             help='names of judged sets (default: those of --config, or all there are)',
         )
-        parser.add_argument(
-            '--config',
-            metavar='NAME|FILE',
-            help='a bench file: labelled scorers, sets, how many items (validity, …)',
-        )
-        parser.add_argument(
-            '--judged-path', metavar='FOLDER', help='the folder with the judged sets'
-        )
-        parser.add_argument(
-            '--out', metavar='FOLDER', help='where scores, tables and the page go'
-        )
-        parser.add_argument(
-            '--max-items',
-            type=read_positive,
-            metavar='N',
-            help='score at most N items of each set, whole contexts drawn by --seed',
-        )
-        parser.add_argument(
-            '--turns',
-            type=read_positive,
-            metavar='N',
-            help='turns of each judged dialogue that scorers of turns judge (all)',
-        )
-        parser.add_argument(
-            '--bootstraps',
-            type=read_positive,
-            default=BOOTSTRAPS,
-            metavar='N',
-            help=f'resamples behind each interval ({BOOTSTRAPS})',
-        )
-        parser.add_argument(
-            '--seed', type=int, default=0, help='draws the items and the resamples (0)'
-        )
+        add_flags(parser, RunBenchOptions)
         add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
         add_options(parser, '--trust-model-code')
 
@@ -104,35 +112,35 @@ class RunBench(Command):
         :raises UserError: also at the end, when a scorer broke down; the rest is
             written by then.
         """
-        from parlai_ext.bench.bench_table import bench_lines
-        from parlai_ext.bench.dstc10 import dstc10_lines
         from parlai_ext.bench.plan import bench_plan
         from parlai_ext.bench.run_bench import run_bench
-        from parlai_ext.report.bench_page import write_bench_page
 
-        opt = self.opt
-        for key, what in (('judged_path', 'judged sets'), ('out', 'bench')):
-            if not opt[key]:
-                flag = f'--{key.replace("_", "-")}'
-                raise UserError(f'{flag} is needed: the folder of the {what}')
+        self.require(
+            judged_path='the folder of the judged sets', out='the folder of the bench'
+        )
+        given = read_options(
+            RunBenchOptions, flag_values(RunBenchOptions, self.opt), '--'
+        )
         plan = bench_plan(
-            opt['scorers'], opt['sets'], opt['config'], opt['max_items'], opt['turns']
+            self.opt['scorers'],
+            self.opt['sets'],
+            given.config,
+            given.max_items,
+            given.turns,
         )
         names = [choice.name for choice in plan.sets]
-        sets, missing = read_judged_sets(Path(opt['judged_path']), names)
-        out = Path(opt['out'])
+        sets, missing = read_judged_sets(Path(str(given.judged_path)), names)
+        out = Path(str(given.out))
         bench, results = run_bench(
             plan,
             sets,
             out,
             missing=missing,
-            bootstraps=opt['bootstraps'],
-            seed=opt['seed'],
+            bootstraps=given.bootstraps,
+            seed=given.seed,
             machine=machine,
         )
-        page = write_bench_page(out, bench)
-        print('\n'.join((*bench_lines(bench), '', *dstc10_lines(bench))))
-        print(f'page: {page}')
+        show_bench(bench, out)
         broken = [one.variant.label for one in results if one.broke]
         if broken:
             raise UserError(
@@ -140,6 +148,19 @@ class RunBench(Command):
                 'reasons are above'
             )
         return bench
+
+
+def show_bench(bench: Bench, folder: Path) -> None:
+    """
+    Write the page of a bench into its folder, and print its tables.
+    """
+    from parlai_ext.bench.bench_table import bench_lines
+    from parlai_ext.bench.dstc10 import dstc10_lines
+    from parlai_ext.report.bench_page import write_bench_page
+
+    page = write_bench_page(folder, bench)
+    print('\n'.join((*bench_lines(bench), '', *dstc10_lines(bench))))
+    print(f'page: {page}')
 
 
 def read_judged_sets(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import CHECK, add_options, add_scorer_options
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import SWITCH
 
@@ -63,8 +62,7 @@ class ScoreDialogues(Command):
         )
         from parlai_ext.store import RunFolder
 
-        if not self.opt['run_dir']:
-            raise UserError('--run-dir is needed: the folder of the run to score')
+        self.require(run_dir='the folder of the run to score')
         run = RunFolder.existing(self.opt['run_dir'])
         with run.lock():
             recorded = run.manifest['protocol'].get('scorer') or {}

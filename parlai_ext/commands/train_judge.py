@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.display import duration
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags, flag_values, read_options
 from parlai_ext.training.options import JudgeTrainingOptions
 
@@ -47,9 +46,11 @@ class TrainJudge(Command):
         """
         Train the judge, print what came of it, and return that.
         """
-        for key in ('base', 'pairs', 'out'):
-            if not self.opt[key]:
-                raise UserError(f'--{key} is needed')
+        self.require(
+            base='the model to begin with',
+            pairs='pairs of parlai build_pairs',
+            out='the folder of the judge',
+        )
         from parlai_ext.training.judge import train_judge
         from parlai_ext.training.pairs import read_pairs
 

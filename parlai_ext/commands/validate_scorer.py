@@ -86,8 +86,7 @@ class ValidateScorer(Command):
         from parlai_ext.judge_check.record import check_lines, to_json
 
         opt = self.opt
-        if not opt['human_scores']:
-            raise UserError('--human-scores is needed: a CSV file of human judgements')
+        self.require(human_scores='a CSV file of human judgements')
         human = read_human_scores(opt['human_scores'])
         from_file = opt['dialogues_file'] is not None
         if from_file and opt['run_dir']:

@@ -79,7 +79,7 @@ def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
     assert len(Killed.seen) == 100
 
 
-def test_kept_scores_hold_no_text(tmp_path):
+def test_stored_scores_hold_no_text(tmp_path):
     bench_of(tmp_path)
     text = ''.join(p.read_text() for p in (tmp_path / 'scores').glob('*.jsonl'))
     assert 'question' not in text and 'thanks' not in text
@@ -214,6 +214,17 @@ def test_a_bench_file_names_its_mistakes(tmp_path):
     path.write_text('scorers:\n  a:\n    name: likelihood\n    les: nothing\n')
     with pytest.raises(UserError, match=r'mine\.yaml:4: scorers\.a\.les'):
         bench_plan([], [], str(path))
+
+
+def test_the_command_line_replaces_only_what_it_says_of_a_set(tmp_path):
+    path = tmp_path / 'bench.yaml'
+    path.write_text(
+        'scorers: {length: {name: length}}\nsets: {some: {max_items: 9, turns: 1}}\n'
+    )
+    fewer = bench_plan([], [], str(path), max_items=5).choice('some')
+    assert (fewer.max_items, fewer.turns) == (5, 1)
+    more = bench_plan([], ['some'], str(path), turns=3).choice('some')
+    assert (more.max_items, more.turns) == (9, 3)
 
 
 def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):

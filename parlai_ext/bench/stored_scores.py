@@ -38,9 +38,9 @@ def item_id(item: ScoringItem, company: str = '') -> str:
 
 
 @dataclass(frozen=True)
-class KeptScore:
+class StoredScore:
     """
-    The scores of one item, and the evidence where it is kept.
+    The scores of one item, and the evidence where it is stored.
     """
 
     values: Mapping[str, float | None]
@@ -49,9 +49,9 @@ class KeptScore:
     evidence: Any = None
 
     @classmethod
-    def from_score(cls, score: ItemScore, with_evidence: bool) -> KeptScore:
+    def from_score(cls, score: ItemScore, with_evidence: bool) -> StoredScore:
         """
-        Return the part of a score that is kept.
+        Return the part of a score that is stored.
         """
         reasons = {name: reason for name, reason in score.reasons.items() if reason}
         evidence = score.evidence if with_evidence else None
@@ -64,7 +64,7 @@ class KeptScore:
         return ItemScore(self.values, self.reasons, self.evidence, self.cut)
 
 
-class KeptScores:
+class StoredScores:
     """
     The file of one scorer signature in the folder of a bench.
     """
@@ -72,7 +72,7 @@ class KeptScores:
     def __init__(self, folder: Path, signature: str):
         self.signature = signature
         self.path = self.file_path(folder, signature)
-        self.scores: dict[str, KeptScore] = {}
+        self.scores: dict[str, StoredScore] = {}
         self._end = self._read()
 
     @staticmethod
@@ -100,9 +100,9 @@ class KeptScores:
             or (with_evidence and self.scores[one].evidence is None)
         ]
 
-    def add(self, scores: Mapping[str, KeptScore]) -> None:
+    def add(self, scores: Mapping[str, StoredScore]) -> None:
         """
-        Keep the scores of a batch. What a kill left half-written is cut off.
+        Store the scores of a batch. What a kill left half-written is cut off.
         """
         rows = {
             one: [dict(s.values), dict(s.reasons), s.cut, s.evidence]
@@ -129,6 +129,6 @@ class KeptScores:
             except ValueError:
                 break
             for one, row in record.get('scores', {}).items():
-                self.scores[one] = KeptScore(*row)
+                self.scores[one] = StoredScore(*row)
             end += len(line) + 1
         return end
