@@ -2,15 +2,17 @@
 Pairs of a good and a bad response, from which a judge learns to tell them apart.
 
 The good response is the next utterance of a dialogue between people. The bad one is of
-one of four kinds:
+one of five kinds:
 
     random        an utterance of another dialogue
     adversarial   written by people to look relevant and be wrong (DailyDialog++)
     repeated      an earlier turn of the same dialogue, said again
     speaker       a turn of the other speaker: the turn after the good response
+    shuffled      the words of the good response in random order
 
-The first two are those of PairEval (Park et al. 2024, section 3.3). The other two are
-ours, for the failures of its section 4.3, and are made only when they are asked for.
+The first two are those of PairEval (Park et al. 2024, section 3.3). The others are
+ours, `repeated` and `speaker` for the failures of its section 4.3, and are made only
+when they are asked for.
 Each response is a candidate in its own dialogue: PairEval compares conversations.
 """
 
@@ -28,7 +30,7 @@ from parlai_ext.core.options import option
 from parlai_ext.data.corpora import AnnotatedContext, Turns, json_lines
 from parlai_ext.scoring.candidates import Candidate
 
-KINDS = ('random', 'adversarial', 'repeated', 'speaker')
+KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled')
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,7 @@ class PairOptions:
     kinds: tuple[str, ...] | None = option(
         None,
         help='kinds of bad responses in equal parts, one named twice counts twice: '
-        'random, adversarial, repeated, speaker (default: random, and adversarial '
-        'with --adversarial)',
+        f'{", ".join(KINDS)} (default: random, and adversarial with --adversarial)',
     )
     same_context: float = option(
         0.5,
@@ -190,6 +191,9 @@ class PairMaker:
             return turns[self.rng.choice(places)]
         if kind == 'speaker':
             return turns[i + 1] if i + 1 < len(turns) else None
+        if kind == 'shuffled':
+            words = turns[i].split()
+            return ' '.join(self.rng.sample(words, len(words)))
         other = self.rng.randrange(len(self.dialogues) - 1)
         return self.rng.choice(self.dialogues[other + (other >= d)])
 

@@ -73,6 +73,15 @@ def test_a_response_of_the_wrong_speaker_is_the_turn_after_next():
         assert place(pair.bad.response) == (dialogue, turn + 1)
 
 
+def test_a_shuffled_response_has_the_words_of_the_good_one_in_another_order():
+    dialogues = [tuple(f'{d} {i} one two three' for i in range(5)) for d in range(8)]
+    options = PairOptions(num_pairs=12, kinds=('shuffled',), same_context=1.0)
+    for pair in build_pairs(dialogues, [], options):
+        bad, good = pair.bad.response.split(), pair.good.response.split()
+        assert bad != good and sorted(bad) == sorted(good)
+        assert pair.bad.context == pair.good.context
+
+
 def test_an_adversarial_response_is_written_for_its_context():
     for pair in of_kind('adversarial'):
         [context] = pair.bad.context
