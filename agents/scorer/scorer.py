@@ -25,7 +25,7 @@ from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.options import CheckOptions
 from parlai_ext.judge_check.record import JudgeCheck, check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.judged_items import ALL, judged_scoring_items
+from parlai_ext.scoring.judged_items import ALL, judged_scoring_items, level_of_turns
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, spending_lines
 from parlai_ext.store import RunFolder
@@ -202,7 +202,8 @@ def scoring_items(seen: Mapping[str, Any], scorer: Scorer) -> list[ScoringItem]:
     turns of a judged dialogue.
     """
     if not seen.get('dialogue'):
-        return [scoring_item(seen, scorer.level)]
+        judged = seen.get('num_items')  # a turn of a judged set
+        return [scoring_item(seen, level_of_turns(scorer) if judged else scorer.level)]
     name, turns, seed = seen['dialogue']
     dialogue = JudgedItem(
         name,

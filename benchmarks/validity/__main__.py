@@ -14,13 +14,20 @@ of judges take their agreement with people.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.support.measures import benchmark_parser
 from benchmarks.validity.document import document, fitted_sets
-from benchmarks.validity.sets import GAMES, SPOILT, chatmatch_games, spoilt_replies
+from benchmarks.validity.sets import (
+    GAMES,
+    SPOILT,
+    WHOLE_GAMES,
+    chatmatch_games,
+    chatmatch_whole_games,
+    spoilt_replies,
+)
 from benchmarks.validity.trust import trust_facts
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench
@@ -39,6 +46,7 @@ from parlai_ext.judge_check.record import DimensionCheck
 from parlai_ext.report.bench_page import write_bench_page
 
 DOCUMENT = Path(__file__).parents[2] / 'docs' / 'validity.md'
+OF_GAMES = {GAMES: chatmatch_games, WHOLE_GAMES: chatmatch_whole_games}
 STORED = zoo_configs.HOME / 'agreement' / 'validity.yaml'
 COMMAND = 'python -m benchmarks.validity --data ../shared/data --out runs/validity'
 
@@ -85,12 +93,14 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> tuple[str, str]:
     Run everything; return the document and the file of stored agreement.
     """
     folder, out = Path(opt.data), Path(opt.out)
-    wanted = [choice.name for choice in plan.sets if choice.name != GAMES]
-    sets, missing = read_judged_sets(folder, wanted)
-    sets |= _games(folder, missing)
+    sets, missing = _sets(folder, [choice.name for choice in plan.sets])
     spoilt = spoilt_replies(folder, opt.replies)
     plan = plan.with_trivial_scorers()
-    results = score_sets(plan, {SPOILT: spoilt}, out)
+    # a slow scorer is checked on as many replies as the others
+    whole = replace(
+        plan, variants=tuple(replace(v, max_items=None) for v in plan.variants)
+    )
+    results = score_sets(whole, {SPOILT: spoilt}, out)
     bench, _ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
     bench = _without_turns_of_games(bench)
     write_bench_page(out, bench)
@@ -121,23 +131,32 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> tuple[str, str]:
     return text, stored_text(bench)
 
 
-def _games(folder: Path, missing: dict[str, str]) -> Mapping[str, JudgedSet]:
+def _sets(
+    folder: Path, names: Sequence[str]
+) -> tuple[dict[str, JudgedSet], dict[str, str]]:
     """
-    Return ChatMatch's games, or add why they cannot be read.
+    Return the judged sets and ChatMatch's games of these names, all without any, and
+    why others are missing.
     """
+    games = [name for name in OF_GAMES if name in names or not names]
+    wanted = [name for name in names if name not in OF_GAMES]
+    sets: dict[str, JudgedSet] = {}
+    missing: dict[str, str] = {}
+    if wanted or not names:
+        sets, missing = read_judged_sets(folder, wanted)
     try:
-        return {GAMES: chatmatch_games(folder)}
+        sets |= {name: OF_GAMES[name](folder) for name in games}
     except (UserError, OSError) as error:
-        missing[GAMES] = str(error)
-        return {}
+        missing |= dict.fromkeys(games, str(error))
+    return sets, missing
 
 
 def _without_turns_of_games(bench: Bench) -> Bench:
     """
-    Return a bench without the turn-level rows of games, which nobody judged turn by
-    turn.
+    Return a bench without rows of single turns or games, which nobody judged: people
+    ranked the bots.
     """
-    rows = [r for r in bench.rows if r.set_name != GAMES or r.level == 'system']
+    rows = [r for r in bench.rows if r.set_name not in OF_GAMES or r.level == 'system']
     return replace(bench, rows=tuple(rows))
 
 
@@ -154,6 +173,8 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
         reply, _, kind = item.id.rpartition(',')
         if (value := main_score(one, main)) is not None:
             values[reply, kind] = value
+    if not values:
+        return max(scores.reasons, key=lambda reason: scores.reasons[reason])
     kinds = list(dict.fromkeys(kind for _, kind in values if kind != 'original'))
     return dimension_check(
         main,

@@ -11,7 +11,7 @@ from benchmarks.validity.trust import TrustFacts, trust_sentence
 from parlai_ext import zoo_configs
 from parlai_ext.bench.agreement_rows import AgreementRow
 from parlai_ext.bench.bench_files import Bench, SetAbout
-from parlai_ext.bench.bench_table import LEVELS, sets_of_level, size_text
+from parlai_ext.bench.bench_table import LEVELS, n_text, sets_of_level, size_text
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.dstc10 import PHASES, dstc10_lines, scorer_lines
 from parlai_ext.core.display import DASH, number
@@ -49,7 +49,7 @@ def document(
         'the overall quality of a set, in brackets 95 % intervals from '
         f'{bench.bootstraps} resamples',
         f'of contexts. Items were drawn, whole contexts, with seed {bench.seed}; n',
-        'stands under the name of each set.',
+        'stands under the name of each set, and in a cell where it is another.',
         *_reading(facts),
         *_trust(facts, fitted),
         *_level_tables(bench, ceilings),
@@ -143,16 +143,17 @@ def _level_tables(bench: Bench, ceilings: BenchComparison) -> Iterator[str]:
             cells = []
             for one in sets:
                 mark = ' †' if one.name in scorer.fitted_on else ''
+                n = n_text(bench, scorer.label, one, level)
                 row = bench.row(scorer.label, one.name, level)
-                cells.append(f'{_cell(row, one, level)}{mark}')
+                cells.append(f'{_cell(row, n)}{mark}')
             yield f'| {scorer.label} | {" | ".join(cells)} |'
         if level != 'system':
             yield from _ceiling_rows(sets, ceilings)
 
 
-def _cell(row: AgreementRow | None, one: SetAbout, level: str) -> str:
+def _cell(row: AgreementRow | None, n: str) -> str:
     """
-    Return a coefficient with its interval, and n where items were dropped.
+    Return a coefficient with its interval, and n where that is not the set's.
     """
     if row is None or row.value() is None:
         return DASH
@@ -160,8 +161,7 @@ def _cell(row: AgreementRow | None, one: SetAbout, level: str) -> str:
     text = number(spearman.value)
     if spearman.low is not None:
         text += f' [{number(spearman.low)}, {number(spearman.high)}]'
-    whole = one.n_systems if level == 'system' else one.n_drawn
-    return text if row.n == whole else f'{text} (n {row.n})'
+    return f'{text} ({n})' if n else text
 
 
 def _ceiling_rows(sets: Sequence[SetAbout], ceilings: BenchComparison) -> Iterator[str]:

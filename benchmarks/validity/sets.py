@@ -18,7 +18,7 @@ from parlai_ext.ranking.agreement import mean_ranks
 
 REPLIES = 20  # of each corpus
 SEED = 1
-GAMES = 'chatmatch_games'
+GAMES, WHOLE_GAMES = 'chatmatch_games', 'chatmatch_whole_games'
 TURNS_A_SIDE = 3
 LAST_TURNS = 6  # of a context, which are kept
 SPOILT = 'spoilt_replies'
@@ -82,6 +82,27 @@ def chatmatch_games(folder: Path) -> JudgedSet:
                         JudgedItem(*about, {'Overall': human}, dialogue=game.id)
                     )
     about = (GAMES, 'games of seven bots', 'Yang et al. 2022, ChatMatch', '', 'turn')
+    return JudgedSet(*about, tuple(items), 'dialogue', 'Overall')
+
+
+def chatmatch_whole_games(folder: Path) -> JudgedSet:
+    """
+    Return both sides of ChatMatch's 42 games, each judged as in `chatmatch_games`: for
+    scorers of whole games.
+    """
+    judges = read_judgements(folder / 'chatmatch' / 'human_judgement.xlsx')[OVERALL]
+    ranks = mean_ranks(judges)
+    items: list[JudgedItem] = []
+    for game in read_games(folder / 'chatmatch' / 'original'):
+        texts = tuple(utterance.text for utterance in game.utterances)
+        speakers = tuple(utterance.speaker for utterance in game.utterances)
+        for bot in dict.fromkeys(speakers):
+            if bot in ranks:
+                human = {'Overall': (Annotation('mean of four', -ranks[bot]),)}
+                about = (f'{game.id}-{bot}', texts, None, bot, human)
+                items.append(JudgedItem(*about, speakers=speakers, dialogue=game.id))
+    source = 'Yang et al. 2022, ChatMatch'
+    about = (WHOLE_GAMES, 'games of seven bots, whole', source, '', 'dialogue')
     return JudgedSet(*about, tuple(items), 'dialogue', 'Overall')
 
 

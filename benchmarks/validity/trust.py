@@ -197,4 +197,5 @@ def _numbers(facts: TrustFacts) -> str:
                 'them above 0'
             )
     beats = {True: 'yes', False: 'no', None: 'not tested'}[facts.beats_trivial]
-    return f'{"; ".join(texts)}; better than every trivial scorer on turns: {beats}.'
+    texts.append(f'better than every trivial scorer on turns: {beats}.')
+    return '; '.join(texts)

@@ -42,6 +42,7 @@ class AgreementRow:
     :param is_overall: the quality judges an item as a whole.
     :param n: points that have a score and a human value; `dropped` counts the others.
     :param reason: why there is no coefficient, or no interval.
+    :param n_items: the items behind the points, more than these at level ``system``.
     """
 
     scorer: str
@@ -55,6 +56,7 @@ class AgreementRow:
     dropped: int
     correlations: Mapping[str, Correlation]
     reason: str | None = None
+    n_items: int = 0
 
     def value(self, coefficient: str = 'spearman') -> float | None:
         """
@@ -141,12 +143,15 @@ def set_rows(
                 is_main=dimension == main,
                 is_overall=quality == judged_set.overall,
                 n=first.n,
-                dropped=len(human) - len(points) if level != 'system' else 0,
+                dropped=len(human) - scores.n_left_out - len(points)
+                if level != 'system'
+                else 0,
                 correlations={
                     name: replace(one, reason=None)
                     for name, one in correlations.items()
                 },
                 reason=first.reason or _unscored_reason(scores, points),
+                n_items=len(points),
             )
 
 

@@ -25,11 +25,11 @@ from parlai_ext.data.judged.qualities import main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.store.atomic import write_file
 
-SCHEMA = 1
+SCHEMA = 2
 BENCH, TABLE, POINTS = 'bench.json', 'agreement.csv', 'points'
 ABOUT_ROW = (
     *('scorer', 'set_name', 'level', 'dimension', 'quality'),
-    *('is_main', 'is_overall', 'n', 'dropped', 'reason'),
+    *('is_main', 'is_overall', 'n', 'n_items', 'dropped', 'reason'),
 )
 
 

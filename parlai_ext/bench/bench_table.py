@@ -11,7 +11,7 @@ from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
 from parlai_ext.core.display import DASH, WIDTH, number, pad_cell, wrap_lines
 
 LABEL_WIDTH = 28
-CELL_WIDTH = 21
+CELL_WIDTH = 30
 LEVELS = {
     'turn': 'turn by turn',
     'dialogue': 'dialogue by dialogue',
@@ -74,19 +74,38 @@ def size_text(one: SetAbout, level: str) -> str:
 
 def cell_text(bench: Bench, scorer: str, one: SetAbout, level: str) -> str:
     """
-    Return Spearman and its interval; where a set has no overall quality, the mean over
-    its qualities.
+    Return Spearman, its interval, and n where that is not the set's; where a set has no
+    overall quality, the mean over its qualities.
     """
+    n = n_text(bench, scorer, one, level)
     if one.overall is None:
         value = mean_over_qualities(bench, scorer, one.name, level)
-        return DASH if value is None else f'{number(value)} (mean)'
+        return DASH if value is None else f'{number(value)} (mean{n and f", {n}"})'
     row = bench.row(scorer, one.name, level)
     if row is None or row.value() is None:
         return DASH
     spearman = row.correlations['spearman']
-    if spearman.low is None:
-        return f'{number(spearman.value)} (no interval)'
-    return f'{number(spearman.value)} [{number(spearman.low)}, {number(spearman.high)}]'
+    text = f'{number(spearman.value)} (no interval)'
+    if spearman.low is not None:
+        low, high = number(spearman.low), number(spearman.high)
+        text = f'{number(spearman.value)} [{low}, {high}]'
+    return f'{text} {n}'.rstrip()
+
+
+def n_text(bench: Bench, scorer: str, one: SetAbout, level: str) -> str:
+    """
+    Return how many items, or systems, stand behind a scorer's cell, if not those that
+    stand under the name of the set; else ''.
+    """
+    rows = bench.main_rows(scorer, one.name, level)
+    if not rows:
+        return ''
+    row = next((row for row in rows if row.is_overall), rows[0])
+    if level == 'system' and row.n != one.n_systems:
+        return f'n {row.n}'
+    if row.n_items == one.n_drawn:
+        return ''
+    return f'{row.n_items} items' if level == 'system' else f'n {row.n_items}'
 
 
 def mean_over_qualities(

@@ -9,6 +9,7 @@ a file of ``zoo_configs/bench/``, or the user's own, each scorer has a label:
     scorers:
       FED, complaints: {name: fed, judge_model_file: smollm2-135m-q4}
       length: {name: length}
+      FED, chat: {name: fed, judge_format: chat, max_items: 20}
     sets:
       fed_turn: {}
       dstc9_interactive: {max_items: 440}
@@ -36,7 +37,7 @@ KEYS = (
     *('description', 'scorers', 'mean_ranks', 'sets'),
     *('max_items', 'turns', 'fitted_on'),
 )
-SET_KEYS = ('max_items', 'turns')
+SET_KEYS = ('max_items', 'turns', 'scorers')
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,14 @@ class Variant:
     A scorer with its options, under the label by which the tables call it.
 
     :param fitted_on: the sets on which something in it was fitted.
+    :param max_items: the most items of a set that it scores, if that is fewer than the
+        bench draws: for a slow scorer.
     """
 
     label: str
     section: Mapping[str, Any]
     fitted_on: tuple[str, ...] = ()
+    max_items: int | None = None
 
     @property
     def is_trivial(self) -> bool:
@@ -66,11 +70,13 @@ class SetChoice:
 
     :param max_items: the most items that are drawn; `None`: all.
     :param turns: of each judged dialogue, for scorers of turns; `None`: all.
+    :param scorers: the labels of those that score it; none: all.
     """
 
     name: str
     max_items: int | None = None
     turns: int | None = None
+    scorers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,11 @@ class BenchPlan:
         Return how much of a set is scored.
         """
         own = {choice.name: choice for choice in self.sets}.get(name, SetChoice(name))
-        return SetChoice(name, own.max_items or self.max_items, own.turns or self.turns)
+        return replace(
+            own,
+            max_items=own.max_items or self.max_items,
+            turns=own.turns or self.turns,
+        )
 
     def with_trivial_scorers(self) -> BenchPlan:
         """
@@ -133,7 +143,11 @@ def bench_plan(
         variants=tuple(variants) or file.variants,
         # what the command line says holds for every set
         sets=tuple(
-            SetChoice(choice.name, max_items or choice.max_items, turns or choice.turns)
+            replace(
+                choice,
+                max_items=max_items or choice.max_items,
+                turns=turns or choice.turns,
+            )
             for choice in chosen
         ),
         max_items=max_items or file.max_items,
@@ -184,36 +198,49 @@ def load_bench_file(name: str) -> BenchPlan:
         _variant(doc, label, section, tuple(fitted.get(label, ())))
         for label, section in scorers.items()
     )
+    known = [*(variant.label for variant in variants), *TRIVIAL]
     return BenchPlan(
         variants,
-        tuple(_set_choice(doc, name, raw) for name, raw in sets.items()),
+        tuple(_set_choice(doc, name, raw, known) for name, raw in sets.items()),
         _count(doc, data, (), 'max_items'),
         _count(doc, data, (), 'turns'),
         str(data.get('description', '')),
-        _mean_ranks(doc, data.get('mean_ranks') or {}, variants),
+        _mean_ranks(doc, data.get('mean_ranks') or {}, known),
     )
 
 
 def _mean_ranks(
-    doc: Document, raw: Any, variants: Sequence[Variant]
+    doc: Document, raw: Any, known: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
     """
     Return the means of ranks of a file: labels of scorers by its own label.
+
+    :param known: the labels of all scorers.
     """
-    known = [*(variant.label for variant in variants), *TRIVIAL]
     mean_ranks = {}
-    for label, members in doc.typed(raw, ('mean_ranks',), dict).items():
+    for label, raw_members in doc.typed(raw, ('mean_ranks',), dict).items():
         where = ('mean_ranks', label)
         if label in known:
             raise doc.error(where, 'a scorer has this label')
-        for i, name in enumerate(doc.typed(members, where, list)):
-            if name not in known:
-                problem = f'no scorer {name!r}; {nearest(str(name), known)}'
-                raise doc.error((*where, i), problem)
+        members = _labels(doc, raw_members, where, known)
         if len(set(members)) < 2:
             raise doc.error(where, 'two scorers at least are expected')
         mean_ranks[label] = tuple(dict.fromkeys(members))
     return mean_ranks
+
+
+def _labels(
+    doc: Document, raw: Any, where: tuple[str, ...], known: Sequence[str]
+) -> tuple[str, ...]:
+    """
+    Return a list of labels, each of a scorer of the bench.
+    """
+    labels = doc.typed(raw, where, list)
+    for i, name in enumerate(labels):
+        if name not in known:
+            problem = f'no scorer {name!r}; {nearest(str(name), known)}'
+            raise doc.error((*where, i), problem)
+    return tuple(labels)
 
 
 def _variant(
@@ -227,16 +254,19 @@ def _variant(
         cls = find_scorer(str(section['name']), named_by_user=True)
     except UserError as error:
         raise doc.error((*where, 'name'), str(error)) from None
-    options = {key: value for key, value in section.items() if key != 'name'}
+    own = ('name', 'max_items')
+    options = {key: value for key, value in section.items() if key not in own}
     given = given_options(cls.options_class, options, error=doc.error_in(where))
-    return Variant(label, {'name': section['name'], **given}, fitted_on)
+    max_items = _count(doc, section, where, 'max_items')
+    return Variant(label, {'name': section['name'], **given}, fitted_on, max_items)
 
 
-def _set_choice(doc: Document, name: str, raw: Any) -> SetChoice:
+def _set_choice(doc: Document, name: str, raw: Any, known: Sequence[str]) -> SetChoice:
     where = ('sets', name)
     data = doc.mapping(raw or {}, where, SET_KEYS, 'a set of a bench')
-    counts = (_count(doc, data, where, key) for key in SET_KEYS)
-    return SetChoice(name, *counts)
+    max_items, turns = (_count(doc, data, where, k) for k in ('max_items', 'turns'))
+    labels = _labels(doc, data.get('scorers', []), (*where, 'scorers'), known)
+    return SetChoice(name, max_items, turns, labels)
 
 
 def _count(

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.bench.drawn_items import drawn_set
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.stored_scores import StoredScore, StoredScores, item_id
 from parlai_ext.core.errors import UserError, first_line
@@ -33,6 +34,7 @@ from parlai_ext.store.atomic import locked, make_folder
 
 BATCH = 32  # items, at most, that a killed bench has to score again
 SCORES = 'scores'
+OTHERS_ONLY = 'the bench file has this set scored by other scorers only'
 NO_TURN = 'the dialogue has no turn of the judged speaker'
 
 
@@ -45,12 +47,14 @@ class SetScores:
     :param reasons: how often which reason stands for a missing score.
     :param n_scored: scorings that were done now; the others were stored.
     :param n_cut: items of which no model saw the whole.
+    :param n_left_out: items that this scorer was not to score; they have no score.
     """
 
     values: Sequence[Mapping[str, float | None]]
     reasons: Mapping[str, int] = field(default_factory=dict)
     n_scored: int = 0
     n_cut: int = 0
+    n_left_out: int = 0
 
 
 @dataclass
@@ -192,9 +196,13 @@ class _ScorerWork:
             store = StoredScores(self.folder, scorer.signature)
             for name, judged_set in sets.items():
                 self.bar.set_description(f'{self.variant.label}, {name}', refresh=False)
-                turns = plan.choice(name).turns
+                choice = plan.choice(name)
+                if choice.scorers and self.variant.label not in choice.scorers:
+                    result.sets[name] = OTHERS_ONLY
+                    self._skip(len(judged_set.items))
+                    continue
                 try:
-                    scores = self._set_scores(scorer, store, judged_set, turns)
+                    scores = self._drawn_scores(scorer, store, judged_set, choice.turns)
                 except Exception as error:
                     scores, broke = _reason(error)
                     result.broke |= broke
@@ -211,6 +219,28 @@ class _ScorerWork:
             self.bar.initial += n_items
             self.bar.n += n_items
             self.bar.update(0)
+
+    def _drawn_scores(
+        self,
+        scorer: Scorer,
+        store: StoredScores,
+        judged_set: JudgedSet,
+        turns: int | None,
+    ) -> SetScores | str:
+        """
+        Return the scores of one set, of so many of its items as this scorer is to
+        score, or why the scorer cannot score it.
+        """
+        drawn = drawn_set(judged_set, self.variant.max_items, self.seed)
+        n_left_out = len(judged_set.items) - len(drawn.items)
+        self._skip(n_left_out)
+        scores = self._set_scores(scorer, store, drawn, turns)
+        if isinstance(scores, str) or not n_left_out:
+            return scores
+        by_item = dict(zip(map(id, drawn.items), scores.values, strict=True))
+        nothing = dict.fromkeys(scorer.dimensions)
+        values = [by_item.get(id(item), nothing) for item in judged_set.items]
+        return replace(scores, values=values, n_left_out=n_left_out)
 
     def _set_scores(
         self,

@@ -15,6 +15,7 @@ from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
 from parlai_ext.bench.bench_table import (
     LEVELS,
     mean_over_qualities,
+    n_text,
     sets_of_level,
     size_text,
 )
@@ -83,22 +84,30 @@ def _cell(
     bench: Bench, scorer: ScorerAbout, one: SetAbout, level: str
 ) -> dict[str, Any]:
     """
-    Return Spearman, its interval, and why there is none.
+    Return Spearman, its interval, n where that is not the set's, and why there is none.
     """
+    n = n_text(bench, scorer.label, one, level)
     fitted = one.name in scorer.fitted_on
     if one.overall is None:
         value = mean_over_qualities(bench, scorer.label, one.name, level)
         reason = None if value is not None else 'a quality has no coefficient'
-        return {'value': value, 'interval': None, 'reason': reason, 'fitted': fitted}
+        about = {
+            'reason': reason,
+            'fitted': fitted,
+            'n': n if value is not None else '',
+        }
+        return {'value': value, 'interval': None, **about}
     row = bench.row(scorer.label, one.name, level)
     if row is None or row.value() is None:
         reason = row.reason if row else 'not scored'
-        return {'value': None, 'interval': None, 'reason': reason, 'fitted': fitted}
+        about = {'reason': reason, 'fitted': fitted, 'n': ''}
+        return {'value': None, 'interval': None, **about}
     return {
         'value': row.value(),
         'interval': _interval(row, 'spearman'),
         'reason': None,
         'fitted': fitted,
+        'n': n,
     }
 
 

@@ -375,6 +375,8 @@ class Scorer:
     :cvar evidence_labels: the columns of evidence that is a list.
     :cvar whole_dialogues: a scorer of turns that can judge a whole dialogue, too, as
         its last utterance after all others.
+    :cvar single_responses: a scorer of dialogues that can say something of a single
+        judged response, too, and is given it as scorers of turns are.
     :cvar once_per_speaker: dimensions of a whole dialogue that a turn-level scorer
         reports with each speaker's last judged utterance only.
     :cvar variants: names under which other scores follow from the stored evidence, for
@@ -397,6 +399,7 @@ class Scorer:
     even: ClassVar[float] = 0.5
     prompted: ClassVar[bool] = False
     whole_dialogues: ClassVar[bool] = False
+    single_responses: ClassVar[bool] = False
     instead: ClassVar[str] = ''
     version: ClassVar[int | None] = None
     code: ClassVar[OutsideCode | None] = None

@@ -21,23 +21,33 @@ def judged_scoring_items(
     Return the items to score for one judged turn or dialogue; its score is the mean of
     theirs.
 
-    A scorer of dialogues is given a dialogue whole, with no response. A scorer of turns
+    A scorer of dialogues is given a dialogue whole, with no response, and so a judged
+    turn with all before it, unless it can judge single responses. A scorer of turns
     is given its last utterance after all others, or turns of the judged speaker.
 
     :param turns: how a scorer of turns judges a dialogue: ``whole``; ``all``: by turns;
         or ``auto``: whole if it can judge whole dialogues, else by turns.
     :param most: the most turns that are drawn where it judges by turns; `None`: all.
     """
+    if item.response is not None and level_of_turns(scorer) == 'turn':
+        return [_scoring_item(item, item.context, item.response)]
     if scorer.level == 'dialogue':
         return [_scoring_item(item, item.utterances, None)]
-    if item.response is not None:
-        return [_scoring_item(item, item.context, item.response)]
     if turns == WHOLE or (turns == AUTO and scorer.whole_dialogues):
         return [_scoring_item(item, item.context[:-1], item.context[-1])]
     return [
         _scoring_item(turn, turn.context, turn.response)
         for turn in item.turns(most, seed)
     ]
+
+
+def level_of_turns(scorer: Scorer) -> str:
+    """
+    Return as what a scorer is given a judged turn: ``turn``, or ``dialogue`` if it sees
+    only the dialogue up to it.
+    """
+    whole = scorer.level == 'dialogue' and not scorer.single_responses
+    return 'dialogue' if whole else 'turn'
 
 
 def _scoring_item(

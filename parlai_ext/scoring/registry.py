@@ -27,6 +27,7 @@ from parlai_ext.scoring.base import OutsideCode, Scorer
 SCORERS = {
     'fed': 'parlai_ext.scoring.fed:Fed',
     'chatmatch': 'parlai_ext.scoring.chatmatch.scorer:ChatMatch',
+    'chatmatch_game': 'parlai_ext.scoring.chatmatch.points:ChatMatchGame',
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',

@@ -334,3 +334,63 @@ def test_a_scorer_that_another_process_has_is_a_reason(tmp_path):
         bench = bench_of(tmp_path)
     assert 'in use' in bench.row('Counted', 'small', 'turn').reason
     assert bench.row('length', 'small', 'turn').value() is not None
+
+
+def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
+    slow = replace(variant(factor=2.0), label='slow', max_items=20)
+    plan = BenchPlan((variant(), slow), max_items=50)
+    bench = bench_of(tmp_path, plan=plan)
+    assert len(Counted.seen) == 50 + 20
+    rows = {
+        (label, level): bench.row(label, 'small', level)
+        for label in ('Counted', 'slow')
+        for level in ('turn', 'system')
+    }
+    assert (rows['slow', 'turn'].n, rows['slow', 'turn'].dropped) == (20, 0)
+    assert (rows['slow', 'system'].n, rows['slow', 'system'].n_items) == (5, 20)
+    assert not bench.reasons['slow']
+    lines = [line for line in bench_lines(bench) if line.startswith('slow')]
+    assert [line.endswith(' n 20') for line in lines] == [True, False]
+    assert lines[1].endswith(' 20 items')
+    others = [line for line in bench_lines(bench) if line.startswith('Counted')]
+    assert not any('20' in line.split(']')[-1] for line in others)
+
+
+def test_fewer_items_are_some_of_those_that_others_score(tmp_path):
+    slow = replace(variant(factor=2.0), label='slow', max_items=20)
+    bench_of(tmp_path, plan=BenchPlan((variant(), slow), max_items=50))
+    scores = read_points(tmp_path, 'small').scores
+    both = [
+        (one, other)
+        for one, other in zip(scores['Counted'], scores['slow'], strict=True)
+        if other is not None
+    ]
+    assert len(both) == 20
+    assert all(other == 2 * one for one, other in both)
+
+
+def test_a_bench_file_gives_a_scorer_fewer_items_and_a_set_its_scorers(tmp_path):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(
+        'scorers:\n'
+        '  few: {name: relevance, max_items: 7}\n'
+        'sets:\n'
+        '  fed_turn: {scorers: [few, length]}\n'
+    )
+    plan = bench_plan([], [], str(path))
+    assert plan.variants[0].section == {'name': 'relevance'}
+    assert plan.variants[0].max_items == 7
+    assert plan.choice('fed_turn').scorers == ('few', 'length')
+    path.write_text('scorers:\n  few: {name: length, max_items: none}\n')
+    with pytest.raises(UserError, match=r'mine\.yaml:2: scorers\.few\.max_items'):
+        bench_plan([], [], str(path))
+    path.write_text('sets:\n  fed_turn: {scorers: [lenth]}\n')
+    with pytest.raises(UserError, match=r"sets\.fed_turn\.scorers.*'length'"):
+        bench_plan([], [], str(path))
+
+
+def test_a_set_may_be_for_some_scorers_only(tmp_path):
+    choice = SetChoice('small', scorers=('Counted', 'length'))
+    bench = bench_of(tmp_path, plan=BenchPlan((variant(),), (choice,)))
+    assert bench.row('Counted', 'small', 'turn').value() is not None
+    assert 'other scorers only' in bench.row('distinct', 'small', 'turn').reason

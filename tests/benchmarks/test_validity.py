@@ -84,10 +84,20 @@ def test_spoilt_replies_are_held_against_their_own_original():
     }
 
 
+def test_a_scorer_of_dialogues_is_not_checked_on_replies_and_says_why():
+    items = [JudgedItem('ED,0,original', ('hi',), 'hi', 'person', {})]
+    result = ScorerResult(Variant('mine', {}), 'a', ('Overall',))
+    result.sets[SPOILT] = SetScores([{'Overall': None}], {'Overall: no game': 1})
+    spoilt = JudgedSet(SPOILT, '', '', '', 'turn', tuple(items))
+    assert spoilt_check(result, spoilt) == 'Overall: no game'
+
+
 def test_the_shipped_bench_file_can_be_read():
     plan = bench_plan([], [], 'validity')
     fitted = {name for one in plan.variants for name in one.fitted_on}
     assert fitted <= {choice.name for choice in plan.sets}
+    labels = [one.label for one in plan.variants]
+    assert {'FED, chat', 'ChatMatch', 'BERTScore'} <= set(labels)
 
 
 def test_a_label_may_be_given_to_a_scorer():

@@ -306,8 +306,8 @@ def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
         ('level: turn', 'level: trun', ":4: level: did you mean 'turn'"),
         ('level: turn', 'levl: turn', ":4: levl: .*did you mean 'level'"),
         ('level: turn\n', '', 'key level is missing'),
-        ('Relevant: [0, 2]', 'Relevant: [2, 0]', ':14: qualities.Relevant'),
-        ('Relevant: [0, 2]', 'Relevant: {scal: 2}', "scal: .*did you mean 'scale'"),
+        ('Correct: [0, 2]', 'Correct: [2, 0]', ':15: qualities.Correct'),
+        ('Correct: [0, 2]', 'Correct: {scal: 2}', "scal: .*did you mean 'scale'"),
         ('items: 375', 'items: many', 'counts.items'),
     ],
 )
