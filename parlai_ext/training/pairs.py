@@ -2,17 +2,19 @@
 Pairs of a good and a bad response, from which a judge learns to tell them apart.
 
 The good response is the next utterance of a dialogue between people. The bad one is of
-one of five kinds:
+one of six kinds:
 
     random        an utterance of another dialogue
     adversarial   written by people to look relevant and be wrong (DailyDialog++)
     repeated      an earlier turn of the same dialogue, said again
     speaker       a turn of the other speaker: the turn after the good response
     shuffled      the words of the good response in random order
+    swapped       the good response itself, after the context of another dialogue
 
 The first two are those of PairEval (Park et al. 2024, section 3.3). The others are
-ours, `repeated` and `speaker` for the failures of its section 4.3, and are made only
-when they are asked for.
+ours, and are made only when they are asked for: `repeated` and `speaker` for the
+failures of its section 4.3, `shuffled` and `swapped` to see whether a judge reads the
+order of words, and the context at all.
 Each response is a candidate in its own dialogue: PairEval compares conversations.
 """
 
@@ -30,7 +32,7 @@ from parlai_ext.core.options import option
 from parlai_ext.data.corpora import AnnotatedContext, Turns, json_lines
 from parlai_ext.scoring.candidates import Candidate
 
-KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled')
+KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,9 @@ class PairMaker:
             if not any(weights):
                 break
             [kind] = self.rng.choices(kinds, weights)
+            if kind == 'swapped':
+                self._add_swapped(pairs, good, missing)
+                continue
             text = self._wrong_text(kind, d, i)
             if text is None or text in wrong or same_text(text, good.response):
                 continue
@@ -229,13 +234,40 @@ class PairMaker:
         missing: dict[str, int],
     ) -> None:
         """
+        Add a pair of a good and a wrong response to its group.
+        """
+        self._add_pair(pairs, self._pair(good, wrong, kind), missing)
+
+    def _add_swapped(
+        self, pairs: list[ResponsePair], good: Candidate, missing: dict[str, int]
+    ) -> None:
+        """
+        Add a pair of a response in its own place, and in as late a place of another
+        dialogue; no pair where the one that is drawn is shorter, or goes on alike.
+        """
+        i = len(good.context)
+        other = self.rng.choice(self.dialogues)
+        if len(other) <= i or same_text(other[i], good.response):
+            return
+        context, swapped = (self._cut(turns) for turns in (good.context, other[:i]))
+        pair = ResponsePair(
+            Candidate(context, good.response),
+            Candidate(swapped, good.response),
+            'swapped',
+        )
+        if swapped != context and pair not in pairs:
+            self._add_pair(pairs, pair, missing)
+
+    def _add_pair(
+        self, pairs: list[ResponsePair], pair: ResponsePair, missing: dict[str, int]
+    ) -> None:
+        """
         Add a pair to its group, if it is short enough.
         """
-        pair = self._pair(good, wrong, kind)
         most = self.options.max_words
         if not most or num_words(pair) <= most:
             pairs.append(pair)
-            missing[kind] -= 1
+            missing[pair.kind] -= 1
 
     def _pair(self, good: Candidate, wrong: str, kind: str) -> ResponsePair:
         """

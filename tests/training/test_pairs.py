@@ -10,6 +10,8 @@ import pytest
 from parlai_ext.commands.build_pairs import BuildPairs
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import AnnotatedContext
+from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.training.pair_accuracy import pair_accuracies
 from parlai_ext.training.pairs import (
     PairOptions,
     build_pairs,
@@ -87,6 +89,24 @@ def test_an_adversarial_response_is_written_for_its_context():
         [context] = pair.bad.context
         assert pair.good.response in (f'{context} good', f'{context} fine')
         assert pair.bad.response in (f'{context} bad', f'{context} worse')
+
+
+@pytest.mark.parametrize('same_context', [0.0, 1.0])
+def test_a_swapped_response_stands_as_late_in_another_dialogue(same_context):
+    pairs = pairs_of(num_pairs=12, kinds=('swapped',), same_context=same_context)
+    for pair in pairs:
+        assert pair.bad.response == pair.good.response
+        dialogue, turn = place(pair.good.response)
+        assert pair.good.context == DIALOGUES[dialogue][max(0, turn - 4) : turn]
+        other, last = place(pair.bad.context[-1])
+        assert (other != dialogue, last) == (True, turn - 1)
+        assert len(pair.bad.context) == len(pair.good.context)
+
+
+def test_who_does_not_read_contexts_is_at_chance_on_swapped_responses():
+    pairs = pairs_of(num_pairs=12, kinds=('swapped',))
+    swapped = pair_accuracies(find_scorer('length').from_section({}), pairs)[0]
+    assert (swapped.kind, swapped.accuracy) == ('swapped', 0.5)
 
 
 def test_conversations_are_compared_where_contexts_differ():
