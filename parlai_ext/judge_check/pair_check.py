@@ -31,9 +31,8 @@ from parlai_ext.judge_check.record import (
 )
 from parlai_ext.judge_check.repeats import SAME, repeats
 from parlai_ext.ranking.proportions import wilson_interval
-from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.base import OTHER, Scorer, ScoringItem, swapped_item
 
-OTHER = 'other'  # the key in an item's extras: the response that it is compared with
 SYSTEMS = 'systems'
 Choice = Mapping[str, float]  # by dimension, above 0 where the original is preferred
 
@@ -138,14 +137,6 @@ def other_response(items: Sequence[ScoringItem], place: int) -> str | None:
         if other.speaker == own.speaker and other.context != own.context:
             return other.response
     return None
-
-
-def swapped_item(item: ScoringItem) -> ScoringItem:
-    """
-    Return a pair with the two responses in each other's place.
-    """
-    extras = {**item.extras, OTHER: item.response or ''}
-    return replace(item, response=str(item.extras[OTHER]), extras=extras)
 
 
 def preferences(

@@ -31,10 +31,6 @@ from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import BOUNDLESS, quiet, read
 
-KINDS = {
-    'mlm': transformers.AutoModelForMaskedLM,
-    'lm': transformers.AutoModelForCausalLM,
-}
 IGNORED = -100  # the label of a token whose prediction does not count
 STATE, RECORD = 'training.safetensors', 'adaptation.json'
 EVALUATION = 10**9  # a step that no training has: masks of held-out dialogues
@@ -428,7 +424,7 @@ def load(
         raise UserError('--kind mlm: the tokenizer has no token for masked words')
     torch.manual_seed(options.seed)
     with quiet():
-        model, info = KINDS[kind].from_pretrained(
+        model, info = transformers.AutoModelForMaskedLM.from_pretrained(
             folder, **extra, local_files_only=True, output_loading_info=True
         )
     inside = f'{model.base_model_prefix}.'

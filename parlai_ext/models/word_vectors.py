@@ -67,16 +67,16 @@ def read_text_vectors(path: Path) -> WordVectors:
     """
     words: list[str] = []
     rows: list[np.ndarray] = []
-    with open(path, encoding='utf-8', newline='\n') as file:
+    with open(path, 'rb') as file:
         for number, line in enumerate(file, 1):
-            word, *numbers = line.rstrip().split(' ')
-            if number == 1 and len(numbers) == 1:
-                continue
             try:
+                word, *numbers = line.decode('utf-8').rstrip().split(' ')
+                if number == 1 and len(numbers) == 1:
+                    continue
                 row = np.array(numbers, np.float32)
                 if not len(row) or (rows and len(row) != len(rows[0])):
                     raise ValueError
-            except (ValueError, UnicodeDecodeError):
+            except ValueError:
                 width = f'{len(rows[0])} ' if rows else ''
                 raise UserError(
                     f'word_vectors {path}:{number}: a word and {width}numbers are '

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
 NO_MODEL = (None, 'none')
+OTHER = 'other'  # the key in an item's extras: the response that it is compared with
 
 
 @dataclass(frozen=True)
@@ -813,6 +814,17 @@ class AskedModels:
                 )
             self.loaded[kind, name] = getattr(self.source, kind)(name)
         return self.loaded[kind, name]
+
+
+def swapped_item(item: ScoringItem) -> ScoringItem:
+    """
+    Return a pair with the two responses in each other's place; an item without another
+    response as it is.
+    """
+    if OTHER not in item.extras:
+        return item
+    extras = {**item.extras, OTHER: item.response or ''}
+    return replace(item, response=str(item.extras[OTHER]), extras=extras)
 
 
 def turn_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:

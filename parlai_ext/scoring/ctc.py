@@ -137,9 +137,7 @@ class Ctc(Scorer):
         if name is None:
             return [_Aligned(None, NO_MODEL)] * len(items)
         model = self.models.token_classifier(name)
-        responses = [
-            ' '.join(clean_text(item.response or '').split()) for item in items
-        ]
+        responses = [_one_line(clean_text(item.response or '')) for item in items]
         return [
             self._sum(labels.words, labels.probabilities, labels.cut)
             for labels in model.word_labels(responses, contexts, MOST_TOKENS)

@@ -162,14 +162,7 @@ def first_continuation_share(answer: Answer) -> float | None:
     Return the probability of the first of an answer's two continuations among the two;
     `None` where neither has one.
     """
-    return share_of_first(*map(math.fsum, answer.continuations))
-
-
-def share_of_first(first: float, second: float) -> float | None:
-    """
-    Return P(first) / (P(first) + P(second)) from their log-probabilities (natural);
-    `None` where both probabilities are 0.
-    """
+    first, second = map(math.fsum, answer.continuations)
     odds = second - first  # not a number where both are minus infinity
     return None if math.isnan(odds) else 1 / (1 + math.exp(min(LARGEST_EXPONENT, odds)))
 

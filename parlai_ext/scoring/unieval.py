@@ -17,7 +17,6 @@ from functools import cache
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Answer
 from parlai_ext.core.options import option
 from parlai_ext.models.section_questions import SectionQuestions
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -29,8 +28,8 @@ from parlai_ext.scoring.knowledge import (
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     context_turns_option,
+    first_continuation_share,
     judge_option,
-    share_of_first,
 )
 
 MODEL = 'hf:MingZhong/unieval-dialog'
@@ -120,7 +119,7 @@ class UniEval(Scorer):
             for _, sections in questions
         ]
         answers = judge.answer([question for question, _ in made])
-        shares = map(yes_share, answers)
+        shares = map(first_continuation_share, answers)
         each = zip(shares, [cut for _, cut in made], strict=True)
         return [
             _item_score(item, [(dimension, *next(each)) for dimension, _ in questions])
@@ -146,14 +145,6 @@ class UniEval(Scorer):
                 sections = [f'question: {question}', f'response: {part}', *more]
                 asked.append((dimension, sections))
         return asked
-
-
-def yes_share(answer: Answer) -> float | None:
-    """
-    Return P(Yes) / (P(Yes) + P(No)) of the first token of an answer; `None` where
-    neither has a probability.
-    """
-    return share_of_first(*(row[0] for row in answer.continuations))
 
 
 def sentences(text: str) -> list[str]:

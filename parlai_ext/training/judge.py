@@ -104,25 +104,19 @@ def train_judge(
     """
     make_folder(out)
     with locked(out / '.lock'):
-        if (out / CARD).is_file():
-            raise UserError(f'--out: {out} holds a judge already; name another folder')
-        if (out / 'config.json').is_file() and not (out / STATE).is_file():
-            raise UserError(f'--out: a model is in {out}; name another folder')
+        refuse_finished(out)
         folder = hub.fetch_weights(hub.checked_repository(base), None, datapath).parent
         device = chosen_device(ModelOptions(no_cuda=no_cuda))
         arguments = {'dtype': getattr(torch, options.dtype)}
         _, tokenizer, network = read(folder, device, arguments)
         tokens = LabelTokens(tokenizer, options.judge_format)
         groups, num_left_out = make_groups(pairs, tokens, options)
-        masks = TreeMasks.from_model(network)
-        torch.manual_seed(options.seed)
-        model = with_adapters(network, options)
         identity = content_id(
             signature_values(options),
             hub.files_hash(folder),
             [asdict(pair) for pair in pairs],
         )
-        training = Training(model, masks, groups, options, out / STATE, identity)
+        training = Training(network, groups, options, out / STATE, identity)
         training.resume()
         training.run(progress, on_step)
         result = TrainedJudge(
@@ -132,8 +126,18 @@ def train_judge(
             num_left_out,
             training.seconds,
         )
-        save_judge(model, folder, tokenizer, result, options)
+        save_judge(training.model, folder, tokenizer, result, options)
     return result
+
+
+def refuse_finished(out: Path) -> None:
+    """
+    Refuse a folder that holds a finished judge or another model.
+    """
+    if (out / CARD).is_file():
+        raise UserError(f'--out: {out} holds a judge already; name another folder')
+    if (out / 'config.json').is_file() and not (out / STATE).is_file():
+        raise UserError(f'--out: a model is in {out}; name another folder')
 
 
 def make_groups(
@@ -234,19 +238,21 @@ def linear_names(network: Any) -> list[str]:
 class Training:
     """
     A training under way: its steps, and the state that is saved.
+
+    :param network: the model to begin with, which gets LoRA matrices.
     """
 
     def __init__(
         self,
-        model: Any,
-        masks: TreeMasks,
+        network: Any,
         groups: Sequence[Group],
         options: JudgeTrainingOptions,
         state_file: Path,
         identity: str,
     ):
-        self.model = model
-        self.masks = masks
+        self.masks = TreeMasks.from_model(network)
+        torch.manual_seed(options.seed)
+        self.model = with_adapters(network, options)
         self.options = options
         self.state_file = state_file
         self.identity = identity
@@ -254,7 +260,7 @@ class Training:
         self.seconds = 0.0
         self.weights = {
             name: weight
-            for name, weight in model.named_parameters()
+            for name, weight in self.model.named_parameters()
             if weight.requires_grad
         }
         self.optimizer = torch.optim.AdamW(
@@ -438,12 +444,23 @@ def save_judge(
     """
     Write the merged model, its tokenizer, its adapters and its card; the card is last,
     so that a folder with a card is whole.
-
-    The adapters are merged into the weights as the base model has them, since the
-    frozen ones may have been rounded for the training.
     """
     out = result.folder
     model.save_pretrained(out / 'adapter')
+    merged_network(model, base, options).save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    text = json.dumps(judge_card(base, result, options), indent=2, ensure_ascii=False)
+    write_file(out / CARD, f'{text}\n'.encode())
+    (out / STATE).unlink(missing_ok=True)
+
+
+def merged_network(model: Any, base: Path, options: JudgeTrainingOptions) -> Any:
+    """
+    Return the base model with what the adapters of a trained one have learnt.
+
+    They are merged into the weights as the base model has them, since the frozen ones
+    may have been rounded for the training.
+    """
     _, _, network = read(base, torch.device('cpu'), {'dtype': 'auto'})
     whole = with_adapters(network, options)
     learnt = {n: w for n, w in model.named_parameters() if w.requires_grad}
@@ -451,10 +468,16 @@ def save_judge(
         for name, weight in whole.named_parameters():
             if weight.requires_grad:
                 weight.copy_(learnt[name])
-    merged = whole.merge_and_unload()
-    merged.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    card = {
+    return whole.merge_and_unload()
+
+
+def judge_card(
+    base: Path, result: TrainedJudge, options: JudgeTrainingOptions
+) -> dict[str, Any]:
+    """
+    Return the card of a trained judge.
+    """
+    return {
         'method': options.method,
         'prompt_format': options.judge_format,
         'base': {'name': base.name, 'content': hub.files_hash(base)},
@@ -466,9 +489,6 @@ def save_judge(
         'seconds': round(result.seconds),
         'torch': torch.__version__,
     }
-    text = json.dumps(card, indent=2, ensure_ascii=False) + '\n'
-    write_file(out / CARD, text.encode())
-    (out / STATE).unlink(missing_ok=True)
 
 
 def tenth_means(losses: Sequence[float]) -> list[float]:

@@ -98,11 +98,17 @@ def test_an_array_of_objects_is_not_unpickled(catalogue, data):
 
 
 @pytest.mark.parametrize(
-    ('text', 'place'), [('a 1 2\nb 1\n', ':2'), ('a 1 x\n', ':1'), ('a\n', ':1')]
+    ('text', 'place'),
+    [
+        (b'a 1 2\nb 1\n', ':2'),
+        (b'a 1 x\n', ':1'),
+        (b'a\n', ':1'),
+        (b'a 1\n\xff 2\n', ':2'),
+    ],
 )
 def test_a_wrong_line_of_a_text_file_is_named(tmp_path, text, place):
     path = tmp_path / 'vectors.txt'
-    path.write_text(text)
+    path.write_bytes(text)
     with pytest.raises(UserError, match=f'vectors.txt{place}'):
         read_text_vectors(path)
 

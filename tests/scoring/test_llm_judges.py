@@ -12,13 +12,12 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.base import ScoringItem, swapped_item
 from parlai_ext.scoring.llm.judges import (
     LlmDialogue,
     LlmEval,
     LlmJudge,
     LlmPair,
-    swapped_item,
 )
 from parlai_ext.scoring.score_run import spending_lines
 from parlai_ext.systems.chat.conversation import ChatReply

@@ -115,6 +115,18 @@ def train(base, out, pairs, on_step=None, **values):
     )
 
 
+def interrupt_at(last_step):
+    """
+    Return a function that breaks a training off after so many steps.
+    """
+
+    def interrupt(step, loss):
+        if step == last_step:
+            raise KeyboardInterrupt
+
+    return interrupt
+
+
 def labels_loss(folder, pairs, **values):
     """
     Return the mean loss of the right labels, one prompt after the other.
@@ -182,15 +194,12 @@ def test_a_killed_training_ends_with_the_same_weights(base, tmp_path):
     pairs = make_pairs(96)  # 6 steps
     whole = train(base, tmp_path / 'whole', pairs, lora_dropout=0.1)
 
-    class Killed(Exception):
-        pass
-
-    def kill(step, loss):
-        if step == 5:
-            raise Killed
-
-    with pytest.raises(Killed):
-        train(base, tmp_path / 'cut', pairs, kill, lora_dropout=0.1, save_steps=2)
+    with pytest.raises(KeyboardInterrupt):
+        train(
+            *(base, tmp_path / 'cut', pairs, interrupt_at(5)),
+            lora_dropout=0.1,
+            save_steps=2,
+        )
     assert (tmp_path / 'cut' / STATE).is_file()
     resumed = train(base, tmp_path / 'cut', pairs, lora_dropout=0.1)
     assert resumed.losses == whole.losses
@@ -201,12 +210,8 @@ def test_a_killed_training_ends_with_the_same_weights(base, tmp_path):
 
 
 def test_another_training_is_not_gone_on_with(base, tmp_path):
-    def kill(step, loss):
-        if step == 2:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train(base, tmp_path, make_pairs(40), kill, save_steps=1)
+        train(base, tmp_path, make_pairs(40), interrupt_at(2), save_steps=1)
     with pytest.raises(UserError, match='other options'):
         train(base, tmp_path, make_pairs(40), save_steps=1, learning_rate=1e-3)
     with pytest.raises(UserError, match='other options'):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import OTHER, ItemScore, ScoringItem, swapped_item
 from parlai_ext.scoring.likelihood import context_turns_option
 from parlai_ext.scoring.llm.prompt_file import prompt_option
 from parlai_ext.scoring.llm.prompted_scorer import (
@@ -27,7 +27,6 @@ from parlai_ext.scoring.llm.prompted_scorer import (
 )
 
 CONTEXT_TURNS = 6
-OTHER = 'other'  # the key in an item's extras: the response that it is compared with
 NO_OTHER = 'there is no other response to compare with'
 NO_RESPONSE = '(no response)'
 
@@ -202,14 +201,3 @@ class LlmPair(PromptedScorer):
             for name in self.dimensions
         }
         return ItemScore(values, reasons, evidence, max(given.cut, swapped.cut))
-
-
-def swapped_item(item: ScoringItem) -> ScoringItem:
-    """
-    Return a pair with the two responses in each other's place; an item without another
-    response as it is.
-    """
-    if OTHER not in item.extras:
-        return item
-    extras = {**item.extras, OTHER: item.response or ''}
-    return replace(item, response=str(item.extras[OTHER]), extras=extras)
