@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import processors
 from transformers import (
     BlenderbotConfig,
     BlenderbotForConditionalGeneration,
@@ -26,6 +26,7 @@ from parlai_ext.systems.hub import cached_weights
 from tests.support.family_hf import draw
 from tests.support.scoring_samples import KnownJudge, OneModel
 from tests.support.tiny_models import sentences
+from tests.support.tiny_trained import byte_tokenizer
 
 SAID = ('Hi!', "Hi! What's up?", 'Nothing much, how about you')
 TAB = ',hf_turn_separator="\\t"'
@@ -36,16 +37,8 @@ def folder(tmp_path_factory):
     """
     Write a tiny Blenderbot whose byte-level tokenizer ends every text, as the real one.
     """
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    inner.decoder = decoders.ByteLevel()
     special = ['<s>', '<pad>', '</s>', '<unk>']
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=special,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    inner.train_from_iterator([*sentences(30), *SAID], trainer)
+    inner = byte_tokenizer([*sentences(30), *SAID], special, 400, blank_before=True)
     inner.post_processor = processors.TemplateProcessing(
         single='$A </s>', special_tokens=[('</s>', 2)]
     )

@@ -3,6 +3,7 @@ Tiny models of the classes behind trained metrics, with random weights: RoBERTa 
 byte-level tokenizer, T5 with a unigram tokenizer, BERT with a token between turns.
 """
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,19 +61,32 @@ def spread(model: Any, seed: int = 0) -> Any:
     return model.eval()
 
 
+def byte_tokenizer(
+    texts: Iterable[str], special: Sequence[str], size: int, blank_before: bool
+) -> Tokenizer:
+    """
+    Return a byte-level tokenizer that is trained on texts and adds no tokens.
+
+    :param size: of its vocabulary.
+    :param blank_before: a text is read as if a blank stood before it.
+    """
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=blank_before)
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(special),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    inner.train_from_iterator(texts, trainer)
+    return inner
+
+
 def roberta_tokenizer() -> transformers.PreTrainedTokenizerFast:
     """
     Return a byte-level tokenizer that writes texts and pairs as RoBERTa's does.
     """
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=330,
-        special_tokens=ROBERTA_SPECIAL,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    inner.train_from_iterator(TEXTS, trainer)
+    inner = byte_tokenizer(TEXTS, ROBERTA_SPECIAL, 330, blank_before=False)
     inner.post_processor = processors.RobertaProcessing(
         ('</s>', 2), ('<s>', 0), trim_offsets=True, add_prefix_space=False
     )
