@@ -123,17 +123,13 @@ class Bench:
     missing: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
 
-    def row(
-        self, scorer: str, set_name: str, level: str, quality: str | None = None
-    ) -> AgreementRow | None:
+    def row(self, scorer: str, set_name: str, level: str) -> AgreementRow | None:
         """
-        Return the row of the main score and of one quality, of the overall one if none
-        is named; `None` if there is none.
+        Return the row of the main score and the overall quality; `None` if there is
+        none.
         """
-        for row in self.main_rows(scorer, set_name, level):
-            if row.quality == quality or (quality is None and row.is_overall):
-                return row
-        return None
+        rows = self.main_rows(scorer, set_name, level)
+        return next((row for row in rows if row.is_overall), None)
 
     def main_rows(self, scorer: str, set_name: str, level: str) -> list[AgreementRow]:
         """

@@ -109,18 +109,14 @@ def n_text(bench: Bench, scorer: str, one: SetAbout, level: str) -> str:
 
 
 def mean_over_qualities(
-    bench: Bench,
-    scorer: str,
-    set_name: str,
-    level: str,
-    coefficient: str = 'spearman',
+    bench: Bench, scorer: str, set_name: str, level: str
 ) -> float | None:
     """
-    Return the mean over a set's qualities of the main score's coefficients; `None` if
-    one of them is missing.
+    Return the mean over a set's qualities of the main score's Spearman; `None` if one
+    of them is missing.
     """
     rows = bench.main_rows(scorer, set_name, level)
-    values = [row.value(coefficient) for row in rows]
+    values = [row.value() for row in rows]
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None

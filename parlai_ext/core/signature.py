@@ -15,6 +15,7 @@ from parlai_ext.core.nouns import content_id
 
 # between the parts: how dialogues arise, how they are scored, how they are rated
 PART_SEPARATOR = ' || '
+GIVEN_JUDGED = '|given:judged'  # ends that of scores which include given utterances
 
 
 def signature_line(fields: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ def read_corpus(name: str, path: str | Path, split: str = 'train') -> list[Turns
     """
     place = Path(path).expanduser()
     if not place.exists():
-        raise UserError(f'--path: there is no file or folder {place}')
+        raise UserError(f'there is no file or folder {place}')
     dialogues = CORPORA[name](place, split)
     if not dialogues:
         raise UserError(f'{place}: no dialogues in it')

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.data.corpora import END
 from parlai_ext.data.formats import FORMATS, detect_format, find_files
 from parlai_ext.data.source_file import SourceFile
 from parlai_ext.files.text_file import utf8_bytes
 
-END_OF_UTTERANCE = '__eou__'
 Texts = tuple[str, ...]
 
 
@@ -48,7 +48,7 @@ def _file_texts(path: Path) -> Iterator[Texts]:
                     )
         return
     source = SourceFile.from_path(path)
-    if any(END_OF_UTTERANCE in line for line in source.lines[:5]):
+    if any(END in line for line in source.lines[:5]):
         yield from _marked_texts(source.lines)
         return
     for dialogue in FORMATS[detect_format(source)].read(source):
@@ -63,6 +63,6 @@ def _marked_texts(lines: Sequence[str]) -> Iterator[Texts]:
     archives hold labels.
     """
     for line in lines:
-        if END_OF_UTTERANCE in line:
-            texts = (text.strip() for text in line.split(END_OF_UTTERANCE))
+        if END in line:
+            texts = (text.strip() for text in line.split(END))
             yield tuple(text for text in texts if text)

@@ -131,19 +131,6 @@ def check_judge(
     copies = list(all_copies(originals, kinds, is_prompted(scorer)))
     values = score_copies(scorer, copies, kept, progress, score_dialogues)
     tables = _values_by_kind(originals, copies, values)
-    replies = {
-        part.dialogue.opener_id: tables['people', None].get(i, {})
-        for i, part in enumerate(originals['people'])
-    }
-    checks = {
-        name: dimension_check(
-            name,
-            _kind_results(pairs_of(originals, tables, name), kinds),
-            human_anchor(name, replies, judged.replies),
-            biases(judged.columns, name) if name in judged.columns.scores else None,
-        )
-        for name in scorer.dimensions
-    }
     several = len(scorer.dimensions) > 1
     return JudgeCheck(
         signature=signature or scorer.signature,
@@ -152,11 +139,36 @@ def check_judge(
         people_source=people_source if originals['people'] else None,
         n_scored=len(copies),
         cost=len(copies) / judged.n_scorings,
-        dimensions=checks,
+        dimensions=_dimension_checks(scorer, judged, originals, tables, kinds),
         tournament=_games_check(originals, tables, kinds) if several else None,
         probes=_probes(scorer, originals, tables, identities or {}, families or {}),
         notes=tuple(_notes(judged, originals, people_source)),
     )
+
+
+def _dimension_checks(
+    scorer: Scorer,
+    judged: JudgedDialogues,
+    originals: Mapping[str, Sequence[JudgedPart]],
+    tables: Tables,
+    kinds: Mapping[str, Perturbation],
+) -> dict[str, DimensionCheck]:
+    """
+    Return the check of each dimension of a scorer.
+    """
+    replies = {
+        part.dialogue.opener_id: tables['people', None].get(i, {})
+        for i, part in enumerate(originals['people'])
+    }
+    return {
+        name: dimension_check(
+            name,
+            _kind_results(pairs_of(originals, tables, name), kinds),
+            human_anchor(name, replies, judged.replies),
+            biases(judged.columns, name) if name in judged.columns.scores else None,
+        )
+        for name in scorer.dimensions
+    }
 
 
 def is_prompted(scorer: Scorer) -> bool:

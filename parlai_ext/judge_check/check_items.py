@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, Utterance
 from parlai_ext.core.watch import Kept
-from parlai_ext.judge_check.check import check_judge, gather
+from parlai_ext.judge_check.check import ScoreDialogues, check_judge, gather
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.pair_check import check_pairs
 from parlai_ext.judge_check.record import JudgeCheck
@@ -58,6 +58,22 @@ def check_items(
         for dialogue, places, score in zip(dialogues, judged, scores, strict=True)
     ]
     openers = () if scorer.needs else replied_openers(items)
+    return check_judge(
+        scorer,
+        gather(zip(dialogues, scored, strict=True), openers, sample),
+        openers,
+        people_source=REFERENCES,
+        kept=kept,
+        progress=progress,
+        score_dialogues=copies_scorer(scorer, items),
+    )
+
+
+def copies_scorer(scorer: Scorer, items: Sequence[ScoringItem]) -> ScoreDialogues:
+    """
+    Return a function that scores perturbed copies of items, seen as dialogues, with all
+    that the originals know.
+    """
 
     def score_copies(
         copies: Sequence[Dialogue], indices: Sequence[Sequence[int]]
@@ -68,22 +84,13 @@ def check_items(
             copied_item(items, *pair, scorer.level)
             for pair in zip(copies, places, strict=True)
         ]
+        scores = scorer.checked_scores(of_copies)
         return [
             scorer.scored_dialogue(copy, own, [score])
-            for copy, own, score in zip(
-                copies, places, scorer.checked_scores(of_copies), strict=True
-            )
+            for copy, own, score in zip(copies, places, scores, strict=True)
         ]
 
-    return check_judge(
-        scorer,
-        gather(zip(dialogues, scored, strict=True), openers, sample),
-        openers,
-        people_source=REFERENCES,
-        kept=kept,
-        progress=progress,
-        score_dialogues=score_copies,
-    )
+    return score_copies
 
 
 def item_dialogue(item: ScoringItem, number: int) -> Dialogue:

@@ -16,7 +16,6 @@ from parlai_ext.systems.chat.conversation import (
     ChatReply,
     Conversation,
     ConversationAgent,
-    NoReply,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.identity import identity
@@ -71,7 +70,7 @@ class AgentChat:
         return self._kept_replies(
             prompts,
             '',
-            lambda some: [_chat_reply(reply) for reply in self.agent.replies(some)],
+            lambda some: list(map(ChatReply.from_reply, self.agent.replies(some))),
         )
 
     def rating_replies(
@@ -107,22 +106,13 @@ class AgentChat:
             some = conversations[start : start + self.batchsize]
             texts = [[[turn.mine, turn.text] for turn in turns] for turns in some]
             key = content_id(self.signature, start, texts, *filter(None, [manner]))
-            kept = self.watch.get(key)
-            if kept is None:
-                kept = [list(astuple(reply)) for reply in ask(some)]
-                self.watch.put(key, kept)
-            replies += [ChatReply(*fields) for fields in kept]
+            stored = self.watch.get(key)
+            if stored is None:
+                stored = [list(astuple(reply)) for reply in ask(some)]
+                self.watch.put(key, stored)
+            replies += [ChatReply(*fields) for fields in stored]
             self.watch.tell(len(some), len(conversations))
         return replies
-
-
-def _chat_reply(reply: str | NoReply) -> ChatReply:
-    """
-    Return a system's reply as a chat model's.
-    """
-    if isinstance(reply, NoReply):
-        return ChatReply(None, reply.reason)
-    return ChatReply(reply)
 
 
 def _conversation(prompt: str | Sequence[str]) -> tuple[ChatTurn, ...]:

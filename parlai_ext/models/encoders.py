@@ -6,7 +6,7 @@ context and a response.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -116,19 +116,11 @@ class TextModel:
         :param kept_by_watch: the rows are small enough to be kept on the disk.
         """
         encoded = {one: encode(one) for one in dict.fromkeys(inputs)}
-        order = sorted(encoded, key=lambda one: len(encoded[one]['input_ids']))
         rows: dict[Input, np.ndarray] = {}
-        start = 0
-        while start < len(order):
-            stop = start + 1
-            while stop < len(order) and self.tokens >= (stop + 1 - start) * len(
-                encoded[order[stop]]['input_ids']
-            ):
-                stop += 1
-            batch = order[start:stop]
+        for batch in self._batches(encoded):
             key = content_id(self.signature, how, batch)
-            kept = self.watch.get(key) if kept_by_watch else None
-            if kept is None:
+            stored = self.watch.get(key) if kept_by_watch else None
+            if stored is None:
                 tensors = self.tokenizer.pad(
                     [encoded[one] for one in batch], return_tensors='pt'
                 )
@@ -137,11 +129,25 @@ class TextModel:
                 if self.watch.keeps and kept_by_watch:
                     self.watch.put(key, values.tolist())
             else:
-                values = np.array(kept, np.float32)
+                values = np.array(stored, np.float32)
             rows |= dict(zip(batch, values, strict=True))
-            self.watch.tell(len(batch), len(order))
-            start = stop
+            self.watch.tell(len(batch), len(encoded))
         return [rows[one] for one in inputs]
+
+    def _batches(self, encoded: Mapping[Input, Encoded]) -> Iterator[list[Input]]:
+        """
+        Yield inputs of similar length, as many as go through the model together.
+        """
+        order = sorted(encoded, key=lambda one: len(encoded[one]['input_ids']))
+        batch: list[Input] = []
+        for one in order:
+            width = len(encoded[one]['input_ids'])
+            if batch and (len(batch) + 1) * width > self.tokens:
+                yield batch
+                batch = []
+            batch.append(one)
+        if batch:
+            yield batch
 
     def num_tokens_over_limit(
         self, texts: Sequence[Texts], most_tokens: int | None = None

@@ -63,11 +63,11 @@ class MaskedLanguageModel(TextModel):
         known = {}
         for pair in different:
             key = content_id(self.signature, pair, most_tokens, with_before)
-            kept = self.watch.get(key)
-            if kept is None:
-                kept = self._logprobs(*pair, most_tokens, with_before)
-                self.watch.put(key, kept)
-            before, text, cut = kept
+            stored = self.watch.get(key)
+            if stored is None:
+                stored = self._logprobs(*pair, most_tokens, with_before)
+                self.watch.put(key, stored)
+            before, text, cut = stored
             known[pair] = MaskedLogprobs(tuple(before), tuple(text), cut)
             self.watch.tell(1, len(different))
         return [known[pair] for pair in pairs]

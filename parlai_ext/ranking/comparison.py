@@ -146,14 +146,6 @@ def clusters(
     return tied_groups(better, ranks_by_score([float(v) for v in correlations]))
 
 
-def spearman_matrix(columns: Sequence[Sequence[float]]) -> Floats:
-    """
-    Return Spearman's rho of every two columns of scores; NaN where one is constant.
-    """
-    ranks = np.array([standard_ranks(column) for column in columns])
-    return np.clip(ranks @ ranks.T, -1.0, 1.0)
-
-
 @dataclass(frozen=True)
 class Ceiling:
     """

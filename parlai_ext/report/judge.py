@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from parlai_ext.core.display import join_names, number, percent, wrap_lines
+from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
     KIND_WORDS,
@@ -36,7 +37,6 @@ READS = {
 UNCHECKED = 'unchecked'
 NOT_MEASURED = 'not measured for this judge'
 NOT_RECORDED = 'not recorded'
-GIVEN_JUDGED = '|given:judged'  # of scores that include given utterances
 LEVELS = {'turn': 'over turns', 'dialogue': 'over dialogues', 'system': 'over systems'}
 MANY = ((1e9, 'billion'), (1e6, 'million'), (1e3, 'thousand'))
 

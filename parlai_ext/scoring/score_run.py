@@ -14,6 +14,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, System, to_json
 from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.core.watch import Watch
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
 from parlai_ext.scoring.base import Scorer, judged_indices, unscored_systems
@@ -198,7 +199,7 @@ def score_signature(scorer: Scorer, include_given: bool = False) -> str:
     """
     Return the name of a scorer's scores; judging given utterances makes other scores.
     """
-    return scorer.signature + ('|given:judged' if include_given else '')
+    return scorer.signature + (GIVEN_JUDGED if include_given else '')
 
 
 def score_run(

@@ -14,7 +14,6 @@ from parlai_ext.ranking.comparison import (
     group_sums,
     holm,
     rank_products,
-    spearman_matrix,
     standard_ranks,
     swap_test,
     williams_test,
@@ -118,13 +117,6 @@ def test_a_cluster_ends_where_all_above_beat_all_below():
 def test_clusters_do_not_depend_on_the_order_of_scorers():
     p = np.full((2, 2), 0.001)
     assert clusters([0.1, 0.5], p) == [2, 1]
-
-
-def test_redundancy_is_spearman():
-    rng = np.random.default_rng(5)
-    columns = rng.normal(size=(3, 30))
-    expected = stats.spearmanr(columns, axis=1).statistic
-    assert spearman_matrix(columns) == pytest.approx(expected)
 
 
 def test_the_ceiling_of_planted_annotators():

@@ -42,6 +42,15 @@ class ChatReply:
     reason: str | None = None
     alternatives: list[list[list[Any]]] | None = None
 
+    @classmethod
+    def from_reply(cls, reply: str | NoReply) -> ChatReply:
+        """
+        Return a system's reply as a chat model's.
+        """
+        if isinstance(reply, NoReply):
+            return cls(None, reply.reason)
+        return cls(reply)
+
 
 class ConversationAgent(Agent):
     """
@@ -75,12 +84,7 @@ class ConversationAgent(Agent):
         :param anew: ask, even where an earlier reply is kept.
         :raises UserError: as `replies` does.
         """
-        return [
-            ChatReply(None, reply.reason)
-            if isinstance(reply, NoReply)
-            else ChatReply(reply)
-            for reply in self.replies(conversations)
-        ]
+        return [ChatReply.from_reply(one) for one in self.replies(conversations)]
 
     def observe(self, observation: Message) -> Message:
         """
