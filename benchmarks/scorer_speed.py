@@ -1,47 +1,60 @@
 """
-Time the scorers that run here on judged turns: utterances a second, beside `length`.
+Time the scorers that run here on judged turns, side by side, as multiples of one.
 
-    python -m benchmarks.scorer_speed --judged-path FOLDER [--scorers NAME …]
+    python -m benchmarks.scorer_speed --judged-path FOLDER [--scorers NAME …] \\
+        [--judge-model-file smollm2-135m-q4] [--encoder minilm] [--comparisons FILE]
 
 The turns are those of TopicalChat-USR (`topical-usr_eval.json` of DSTC10's organisers,
 360 turns with references and facts; six systems answer each context), found in FOLDER.
+A scorer of dialogues gets the dialogue up to the turn, a scorer of pairs the turn and
+the response of another system to the same context.
 
-Each scorer runs with its default options and loaded models. It is timed three times,
-each time on turns that it has not seen, so that no cache helps; the median counts. It
-is given 4 turns at a time, 16 or 112 if that takes less than a second. A scorer that
-cannot run here is named with the reason; no model hub is asked for its models.
+Scorers are named as for run_bench (`fed`, `fed:judge_format=chat`). Models are loaded
+and each scorer has scored one turn before anything is timed. The scorers then take
+turns, --repeats rounds of them, each time on judged turns that they have not seen, so
+that no cache helps and other work on the machine slows all of them. The numbers are
+medians over the rounds: utterances a second, and the time an utterance takes as a
+multiple of --base in the same round. A scorer is given 4 turns at a time, 16 or 64 if
+that takes less than a second, or --turns. One that cannot run here is named with the
+reason; no model hub is asked for its models.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 
 import torch
 
 from benchmarks.support.measures import benchmark_parser
+from parlai_ext.bench.plan import parse_variant
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import options_of, read_positive
+from parlai_ext.core.progress import bar_of
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.base import ItemScore, Scorer
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
 SET = 'usr_topical'
-TIMES = 3
-COUNTS = (4, 16, 112)  # turns; with two more runs of 112, all of the set
+REPEATS = 3
+COUNTS = (4, 16, 64)  # turns at a time; all of them and 3 rounds are fewer than 360
 ENOUGH = 1.0  # seconds
-BASE = 'length'
+BASE = 'likelihood'
+GIVEN = ('judge_model_file', 'encoder', 'comparisons')  # to all that have such options
 CLOCKS = {'cpu': time.process_time, 'wall': time.perf_counter}
 
 
@@ -50,12 +63,14 @@ class Speed:
     """
     How fast a scorer is, or why it cannot run.
 
-    :param per_second: utterances a second.
-    :param missing: the share of the timed turns without any score.
+    :param per_second: utterances a second, the median over rounds.
+    :param times_base: the time of an utterance as a multiple of the base's, likewise.
+    :param missing: the share of the turns timed last without any score.
     """
 
     scorer: str
     per_second: float | None = None
+    times_base: float | None = None
     missing: float = 0.0
     reason: str = ''
 
@@ -63,25 +78,49 @@ class Speed:
 class Timer:
     """
     Times a scorer on turns of a set, each turn once.
+
+    :param count: how many turns it is given at a time; `None`: as its speed allows.
     """
 
-    def __init__(self, scorer: Scorer, items: Sequence[JudgedItem], clock: str):
+    def __init__(
+        self,
+        scorer: Scorer,
+        items: Sequence[ScoringItem],
+        clock: str,
+        count: int | None = None,
+    ):
         self.scorer = scorer
         self.clock = CLOCKS[clock]
         self.items = iter(items)
+        self.rounds: list[float] = []
+        self.seconds(1)  # loads the models
+        self.count = count or self._count()
+
+    def _count(self) -> int:
+        """
+        Return how many turns take a second or so.
+        """
+        for count in COUNTS:
+            if self.seconds(count) > ENOUGH:
+                break
+        return count
 
     def seconds(self, count: int) -> float:
         """
         Return the seconds for the next ``count`` turns.
         """
-        turns = [
-            turn
-            for item in islice(self.items, count)
-            for turn in judged_scoring_items(item, self.scorer)
-        ]
+        turns = list(islice(self.items, count))
+        if len(turns) < count:
+            raise UserError('--turns, --repeats: the set has too few turns for so many')
         start = self.clock()
         self.scores = self.scorer.checked_scores(turns)
         return self.clock() - start
+
+    def time_round(self) -> None:
+        """
+        Time the next turns; the result is the seconds of one utterance.
+        """
+        self.rounds.append(self.seconds(self.count) / self.count)
 
     def missing(self) -> float:
         """
@@ -91,25 +130,83 @@ class Timer:
         return sum(empty) / len(empty)
 
 
-def speed(name: str, items: Sequence[JudgedItem], clock: str) -> Speed:
+def speeds(
+    specs: Sequence[str],
+    items: Sequence[JudgedItem],
+    given: Mapping[str, Any],
+    *,
+    base: str = BASE,
+    repeats: int = REPEATS,
+    count: int | None = None,
+    clock: str = 'wall',
+) -> list[Speed]:
     """
-    Return the speed of a scorer of the registry on these turns.
+    Return the speeds of scorers, timed in turn.
+
+    :param specs: scorers as run_bench names them.
+    :param given: options for all scorers that have them and are not given others.
     """
-    try:
-        scorer = find_scorer(name).from_section({}, ModelHandle())
-        if scorer.level == 'pair':
-            return Speed(name, reason='it compares two responses')
-        timer = Timer(scorer, items, clock)
-        timer.seconds(1)  # loads the models
-        for count in COUNTS:
-            first = timer.seconds(count)
-            if first > ENOUGH:
-                break
-        missing = timer.missing()
-        runs = [first, *(timer.seconds(count) for _ in range(TIMES - 1))]
-    except UserError as error:
-        return Speed(name, reason=str(error))
-    return Speed(name, count / median(runs), missing)
+    handle = ModelHandle()
+    timers: dict[str, Timer | str] = {}
+    for spec in dict.fromkeys(specs):
+        try:
+            scorer = built_scorer(spec, given, handle)
+            timers[spec] = Timer(scorer, timed_items(items, scorer), clock, count)
+        except UserError as error:
+            timers[spec] = str(error)
+    running = {k: one for k, one in timers.items() if isinstance(one, Timer)}
+    with bar_of('speed', repeats * len(running), True, unit='timing') as bar:
+        for _ in range(repeats):
+            for timer in running.values():
+                timer.time_round()
+                bar.update()
+    rounds = running[base].rounds if base in running else None
+    return [
+        Speed(spec, reason=timer)
+        if isinstance(timer, str)
+        else timed_speed(spec, timer, rounds)
+        for spec, timer in timers.items()
+    ]
+
+
+def timed_speed(spec: str, timer: Timer, base: Sequence[float] | None) -> Speed:
+    """
+    Return the medians of a scorer's rounds.
+
+    :param base: the rounds of the scorer that the others are multiples of.
+    """
+    ratios = [own / other for own, other in zip(timer.rounds, base or (), strict=False)]
+    times_base = median(ratios) if ratios else None
+    return Speed(spec, 1 / median(timer.rounds), times_base, timer.missing())
+
+
+def built_scorer(spec: str, given: Mapping[str, Any], handle: ModelHandle) -> Scorer:
+    """
+    Return a scorer with its own options and those that are given to all.
+    """
+    section = parse_variant(spec).section
+    cls = find_scorer(section['name'], named_by_user=True)
+    known = options_of(cls.options_class)
+    more = {k: value for k, value in given.items() if value and k in known}
+    return cls.from_section({**more, **section}, handle)
+
+
+def timed_items(items: Sequence[JudgedItem], scorer: Scorer) -> list[ScoringItem]:
+    """
+    Return what a scorer is given for each turn; for a scorer of pairs, with a response
+    of another system.
+    """
+    timed = [one for item in items for one in judged_scoring_items(item, scorer)]
+    if scorer.level != 'pair':
+        return timed
+    answers: dict[tuple[str, ...], list[str]] = {}
+    for item in items:
+        answers.setdefault(item.context, []).append(item.response or '')
+    return [
+        replace(one, extras={**one.extras, 'other': other})
+        for one in timed
+        for other in [text for text in answers[one.context] if text != one.response][:1]
+    ]
 
 
 def any_value(score: ItemScore) -> bool:
@@ -119,24 +216,30 @@ def any_value(score: ItemScore) -> bool:
     return any(value is not None for value in score.values.values())
 
 
-def line(result: Speed, base: float | None) -> str:
+def line(result: Speed) -> str:
     """
     Return the line of a scorer in the table.
     """
     if result.per_second is None:
-        return f'{result.scorer:20} – {result.reason}'
-    ratio = f'{base / result.per_second:12,.0f}' if base else ''
+        return f'{result.scorer:28} – {result.reason}'
+    times = '' if result.times_base is None else f'{result.times_base:.3g}'
     missing = f'  {result.missing:.0%} without a score' if result.missing else ''
-    return f'{result.scorer:20} {result.per_second:12,.1f} {ratio:>12}{missing}'
+    return f'{result.scorer:28} {result.per_second:12,.3g} {times:>12}{missing}'
 
 
 def main() -> None:
     """
-    Print the table as it is measured; write it as JSON on request.
+    Print the table; write it as JSON on request.
     """
     parser = benchmark_parser(__doc__)
     parser.add_argument('--judged-path', required=True, help='file or folder of sets')
     parser.add_argument('--scorers', nargs='+', default=list(SCORERS), metavar='NAME')
+    for key in GIVEN:
+        flag = f'--{key.replace("_", "-")}'
+        parser.add_argument(flag, help='for all scorers that have this option')
+    parser.add_argument('--base', default=BASE, help=f'a scorer ({BASE})')
+    parser.add_argument('--repeats', type=read_positive, default=REPEATS)
+    parser.add_argument('--turns', type=read_positive, help='at a time')
     parser.add_argument(
         '--clock',
         choices=CLOCKS,
@@ -144,19 +247,32 @@ def main() -> None:
         help='wall: what passes; cpu: of all threads, for a machine that others use',
     )
     parser.add_argument('--json', help='write the speeds to this file')
-    opt = parser.parse_args()
+    print_speeds(parser.parse_args())
+
+
+def print_speeds(opt: argparse.Namespace) -> None:
+    """
+    Time the scorers and print the table.
+    """
     items = read_card(SET).read(opt.judged_path).items
     machine = f'{platform.machine()}, {os.cpu_count()} cores, torch threads: '
     machine += f'{torch.get_num_threads()}, {opt.clock} seconds'
-    print(f'{SET}; {machine}')
-    print(f'{"scorer":20} {"utterances/s":>12} {"x length":>12}')
-    results: list[Speed] = []
-    for name in dict.fromkeys([BASE, *opt.scorers]):
-        results.append(speed(name, items, opt.clock))
-        print(line(results[-1], results[0].per_second), flush=True)
+    results = speeds(
+        [opt.base, *opt.scorers],
+        items,
+        {key: getattr(opt, key) for key in GIVEN},
+        base=opt.base,
+        repeats=opt.repeats,
+        count=opt.turns,
+        clock=opt.clock,
+    )
+    print(f'{SET}; {machine}; medians of {opt.repeats} rounds')
+    print(f'{"scorer":28} {"utterances/s":>12} {"x " + opt.base:>12}')
+    for result in results:
+        print(line(result))
     if opt.json:
-        speeds = [asdict(result) for result in results]
-        text = json.dumps({'machine': machine, 'speeds': speeds}, indent=1)
+        rows = [asdict(result) for result in results]
+        text = json.dumps({'machine': machine, 'speeds': rows}, indent=1)
         Path(opt.json).write_text(f'{text}\n', 'utf-8')
 
 
