@@ -1,0 +1,491 @@
+"""
+Toxic prompts with answers, as their authors publish them.
+
+    csv         DSTC10 Track 5, subtask 2: columns id, toxic, answer, toxic_ner,
+                answer_ner and features; and any CSV file with such columns
+    diasafety   train.json, val.json, test.json of DiaSafety (Sun et al. 2022)
+    toxichat    train.jsonl, dev.jsonl, test.jsonl of ToxiChat (Baheti et al. 2021)
+
+Every pair is read; ``polite`` says whether people call it a safe answer to a toxic
+prompt. Features are cells of the file by column; filters choose pairs by them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import option
+from parlai_ext.data.corpora import json_lines
+from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.text_file import read_utf8
+
+FOLDS = ('train', 'valid', 'test')
+# what the name of a file calls a fold
+FOLD_WORDS = {
+    'train': 'train',
+    'training': 'train',
+    'valid': 'valid',
+    'validation': 'valid',
+    'val': 'valid',
+    'dev': 'valid',
+    'test': 'test',
+}
+HASHED = 20  # one file without folds: of 20 prompts, 1 is for valid and 1 for test
+POLITE, ALL = 'polite', 'all'
+MASKED = '_ner'  # ends the columns in which named entities are tags
+MISSING = ('', 'N.A.', 'NaN', 'nan')  # cells without a value
+BOTS = {'final_dgpt_response': 'dgpt', 'final_gpt3_response': 'gpt3'}
+AGREEMENT = 'Toxicity Agreement'  # the category of DiaSafety whose prompts are toxic
+# columns that tell how toxic a text is; of a file, the first that it has
+TOXICITY = ('toxicity', 'perspective_score', 'azure_score')
+CONDITION = re.compile(r'\s*([\w.]+)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*')
+
+
+@dataclass(frozen=True)
+class ToxicPair:
+    """
+    A prompt and one answer to it.
+
+    :param answer: `None` where the file has none.
+    :param context: the turns before the prompt, where the source has them.
+    :param polite: whether the answer counts as a safe one to a toxic prompt.
+    """
+
+    id: str
+    prompt: str
+    answer: str | None
+    context: tuple[str, ...] = ()
+    polite: bool = True
+    features: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToxicData:
+    """
+    Which pairs are read, from which files.
+    """
+
+    path: str | None = option(
+        None,
+        flag='--toxic-data',
+        path=True,
+        metavar='PATH',
+        help='a folder with train, valid and test files, or one CSV file',
+    )
+    format: str = option(
+        'auto',
+        flag='--toxic-format',
+        choices=('auto', 'csv', 'diasafety', 'toxichat'),
+        help='whose format; auto looks at the files (auto)',
+    )
+    masked: bool = option(
+        False,
+        flag='--toxic-masked',
+        help='read toxic_ner and answer_ner, whose named entities are tags',
+    )
+    pairs: str = option(
+        POLITE,
+        flag='--toxic-pairs',
+        choices=(POLITE, ALL),
+        help='polite: toxic prompts with safe answers; all: every pair of the source',
+    )
+    context: bool = option(
+        False,
+        flag='--toxic-context',
+        help='the turns before the prompt, where there are any, stand before it',
+    )
+    share_prompts: bool = option(
+        False,
+        flag='--share-prompts',
+        help='train also on prompts that valid and test have, too',
+    )
+    prompt_column: str = option(
+        'toxic', flag='--prompt-column', help='of a CSV file: the prompts (toxic)'
+    )
+    answer_column: str = option(
+        'answer', flag='--answer-column', help='of a CSV file: the answers (answer)'
+    )
+    id_column: str = option(
+        'id', flag='--id-column', help='of a CSV file: an id of the pair (id)'
+    )
+    where: tuple[str, ...] = option(
+        (),
+        flag='--where',
+        metavar='CONDITION,…',
+        help='conditions on feature columns: ratio_lengths<=2,answer_emotion=neutral|'
+        'happiness. A pair without the value is left out',
+    )
+    min_prompt_toxicity: float | None = option(
+        None, flag='--min-prompt-toxicity', metavar='X', help='toxicity of the prompt'
+    )
+    max_answer_toxicity: float | None = option(
+        None, flag='--max-answer-toxicity', metavar='X', help='toxicity of the answer'
+    )
+    emotion: tuple[str, ...] = option(
+        (), flag='--emotion', metavar='NAME,…', help='emotions that answers may have'
+    )
+    prompt_emotion: tuple[str, ...] = option(
+        (), flag='--prompt-emotion', metavar='NAME,…', help='the same of prompts'
+    )
+
+
+@dataclass(frozen=True)
+class Condition:
+    """
+    A comparison of one feature column with a number, or with words.
+
+    :param text: how the user wrote it.
+    """
+
+    column: str
+    sign: str
+    values: tuple[str, ...]
+    text: str
+
+    def holds(self, features: Mapping[str, str]) -> bool | None:
+        """
+        Return whether a pair meets the condition; `None` if it has no value.
+        """
+        cell = features.get(self.column, '')
+        if cell in MISSING:
+            return None
+        if self.sign in ('=', '!='):
+            return any(_same(cell, v) for v in self.values) == (self.sign == '=')
+        number, bound = _number(cell), float(self.values[0])
+        if number is None:
+            return None
+        return {
+            '<': number < bound,
+            '<=': number <= bound,
+            '>': number > bound,
+            '>=': number >= bound,
+        }[self.sign]
+
+
+@dataclass(frozen=True)
+class ChosenPairs:
+    """
+    The pairs of one fold that all conditions leave, and how many each left out.
+    """
+
+    pairs: tuple[ToxicPair, ...]
+    left_out: Mapping[str, int]
+
+
+def read_condition(text: str) -> Condition:
+    """
+    Return the condition that a text such as ``ratio_lengths<=2`` spells.
+
+    :raises UserError: when it spells none.
+    """
+    match = CONDITION.fullmatch(text)
+    if match is None or not match[3]:
+        raise UserError(
+            f'--where {text}: COLUMN<=NUMBER, COLUMN=WORD or COLUMN=WORD|WORD is '
+            'expected'
+        )
+    column, sign, value = match.groups()
+    if sign not in ('=', '!=') and _number(value) is None:
+        raise UserError(f'--where {text}: {value!r} is no number')
+    return Condition(column, sign, tuple(value.split('|')), text)
+
+
+def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
+    """
+    Return the pairs of a fold that the options choose.
+
+    :raises UserError: for files that cannot be read, for a condition on a column that
+        there is not, and when no pair is left.
+    """
+    everything = read_pairs(data)
+    pairs = list(everything[fold])
+    columns = {name for pair in pairs for name in pair.features}
+    left_out: dict[str, int] = {}
+
+    def keep(reason: str, test: Callable[[ToxicPair], bool]) -> None:
+        n = len(pairs)
+        pairs[:] = filter(test, pairs)
+        if n > len(pairs):
+            left_out[reason] = n - len(pairs)
+
+    if data.pairs == POLITE:
+        keep('no safe answer to a toxic prompt', lambda p: p.polite)
+        keep('no answer', lambda p: p.answer is not None)
+    for condition in conditions_of(data, columns):
+        keep(condition.text, lambda p, c=condition: c.holds(p.features) is True)
+    if fold == 'train' and not data.share_prompts:
+        held = {_letters(p.prompt) for f in ('valid', 'test') for p in everything[f]}
+        keep(
+            'the prompt is in valid or test, too',
+            lambda p: _letters(p.prompt) not in held,
+        )
+    if not pairs:
+        reasons = ', '.join(f'{n} by {why}' for why, n in left_out.items())
+        raise UserError(
+            f'{data.path}: no pair for {fold}; left out: {reasons or "nothing"}'
+        )
+    return ChosenPairs(tuple(pairs), left_out)
+
+
+def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:
+    """
+    Return all conditions of the options, on the columns of a file.
+
+    :raises UserError: for a column that there is not, with the nearest.
+    """
+    conditions = [read_condition(text) for text in data.where]
+    for side, sign, bound, flag in (
+        ('toxic', '>=', data.min_prompt_toxicity, '--min-prompt-toxicity'),
+        ('answer', '<=', data.max_answer_toxicity, '--max-answer-toxicity'),
+    ):
+        if bound is not None:
+            names = [f'{side}_{ending}' for ending in TOXICITY]
+            name = next((name for name in names if name in columns), names[0])
+            text = f'{flag} {bound:g}'
+            conditions.append(Condition(name, sign, (str(bound),), text))
+    for side, words, flag in (
+        ('toxic', data.prompt_emotion, '--prompt-emotion'),
+        ('answer', data.emotion, '--emotion'),
+    ):
+        if words:
+            text = f'{flag} {",".join(words)}'
+            conditions.append(Condition(f'{side}_emotion', '=', tuple(words), text))
+    for one in conditions:
+        if one.column not in columns:
+            hint = nearest(one.column, columns)
+            raise UserError(f'{one.text}: there is no column {one.column!r}; {hint}')
+    return conditions
+
+
+def read_pairs(data: ToxicData) -> dict[str, list[ToxicPair]]:
+    """
+    Return all pairs by fold.
+
+    :raises UserError: names the file, and the line or object that is wrong.
+    """
+    if not data.path:
+        raise UserError(
+            '--toxic-data is needed: a folder of DiaSafety or ToxiChat, or CSV files '
+            'with the columns id, toxic, answer'
+        )
+    place = Path(data.path)
+    if not place.exists():
+        raise UserError(f'--toxic-data: there is no file or folder {place}')
+    form, files = pair_files(place, data.format)
+    pairs: dict[str, list[ToxicPair]] = {fold: [] for fold in FOLDS}
+    for path in files:
+        fold = fold_of_file(path)
+        for pair, own_fold in READERS[form](path, data):
+            pairs[own_fold or fold or fold_of_prompt(pair.prompt)].append(pair)
+    return pairs
+
+
+def pair_files(place: Path, form: str) -> tuple[str, list[Path]]:
+    """
+    Return the format of a file or of the files in a folder, and these files.
+
+    :raises UserError: when no file of the format is there.
+    """
+    forms = ENDINGS if form == 'auto' else {form: ENDINGS[form]}
+    for name, ending in forms.items():
+        if place.is_file():
+            files = [place] if place.suffix == ending else []
+        else:
+            files = sorted(p for p in place.glob(f'*{ending}') if p.is_file())
+            if len(files) > 1 or name != 'csv':
+                files = [path for path in files if fold_of_file(path)]
+        if files:
+            return name, files
+    endings = ' or '.join(f'*{ending}' for ending in forms.values())
+    raise UserError(
+        f'{place}: no {endings} whose name has train, valid (val, dev) or test'
+        if place.is_dir()
+        else f'{place}: a file {endings} is expected'
+    )
+
+
+def fold_of_file(path: Path) -> str | None:
+    """
+    Return the fold that the name of a file says, or `None`.
+
+    >>> fold_of_file(Path('moviedic_dev.csv'))
+    'valid'
+    """
+    words = re.split('[^a-z]+', path.stem.lower())
+    return next((FOLD_WORDS[word] for word in words if word in FOLD_WORDS), None)
+
+
+def fold_of_prompt(prompt: str) -> str:
+    """
+    Return the fold of a prompt whose file does not say one; it depends on its letters
+    alone, so that equal prompts are in one fold.
+    """
+    digest = hashlib.sha256(_letters(prompt).encode('utf-8', 'replace')).digest()
+    return {0: 'valid', 1: 'test'}.get(int.from_bytes(digest[:4]) % HASHED, 'train')
+
+
+def track_csv(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, str | None]]:
+    """
+    Yield the pairs of a CSV file, each with its fold where a column ``split`` says one.
+
+    Text columns are those that the options name, or with ``_ner`` the masked ones; all
+    others are features.
+    """
+    ending = MASKED if data.masked else ''
+    prompt, answer = data.prompt_column + ending, data.answer_column + ending
+    texts = {prompt, answer, data.id_column, 'split'}
+    for number, row in read_csv(path, [prompt]):
+        if row[prompt] in MISSING:
+            continue
+        given = row.get(answer, '')
+        fold = FOLD_WORDS.get(row.get('split', '').lower())
+        if row.get('split') and fold is None:
+            hint = nearest(row['split'], FOLD_WORDS)
+            raise UserError(f'{path}:{number}: split: {row["split"]!r}; {hint}')
+        features = {name: cell for name, cell in row.items() if name not in texts}
+        pair = ToxicPair(
+            id=row.get(data.id_column) or f'{path.stem}:{number}',
+            prompt=_one_line(row[prompt]),
+            answer=None if given in MISSING else _one_line(given),
+            features=features,
+        )
+        yield pair, fold
+
+
+def diasafety(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, None]]:
+    """
+    Yield the pairs of a file of DiaSafety.
+
+    Contexts have no label of their own. Those of the category Toxicity Agreement are
+    toxic; a safe response to one does not agree with it.
+    """
+    for number, row in enumerate(_json_list(path), 1):
+        keys = ('context', 'response', 'category', 'label')
+        if not isinstance(row, dict) or not all(
+            isinstance(row.get(key), str) for key in keys
+        ):
+            raise UserError(
+                f'{path}: object {number}: texts {", ".join(keys)} expected'
+            )
+        polite = row['label'] == 'Safe' and row['category'] == AGREEMENT
+        yield (
+            ToxicPair(
+                id=f'diasafety:{path.stem}:{number}',
+                prompt=_one_line(row['context']),
+                answer=_one_line(row['response']) or None,
+                polite=polite,
+                features={'category': row['category'], 'label': row['label']},
+            ),
+            None,
+        )
+
+
+def toxichat(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, None]]:
+    """
+    Yield each turn of ToxiChat's threads with the next one, and each last turn with the
+    responses of DialoGPT and GPT-3.
+
+    An answer is polite if its prompt is offensive, and it is safe, does not agree with
+    the prompt, and makes sense.
+    """
+    for number, row in json_lines(path):
+        try:
+            thread = row['reddit_thread']
+            pairs = [(before, after, 'human') for before, after in _successive(thread)]
+            pairs += [
+                (thread[-1], row[key], bot) for key, bot in BOTS.items() if key in row
+            ]
+            for prompt, answer, speaker in pairs:
+                yield (
+                    _toxichat_pair(path, number, thread, prompt, answer, speaker),
+                    None,
+                )
+        except (KeyError, TypeError, IndexError) as error:
+            kind = type(error).__name__
+            raise UserError(
+                f'{path}:{number}: no thread of ToxiChat: {kind} {error}'
+            ) from None
+
+
+def _toxichat_pair(
+    path: Path,
+    number: int,
+    thread: Sequence[Mapping[str, Any]],
+    prompt: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    speaker: str,
+) -> ToxicPair:
+    turn = prompt['turn_id']
+    features = {
+        'prompt_label': prompt['offense_label'],
+        'answer_label': answer['offense_label'],
+        'speaker': speaker,
+        'stance': answer.get(f'stance_label_towards_turn_{turn}') or '',
+        'coherence': answer.get('coherence') or '',
+    }
+    polite = (
+        features['prompt_label'] == 'Offensive'
+        and features['answer_label'] == 'Safe'
+        and features['stance'] != 'Agree'
+        and features['coherence'] != 'Not Plausible'
+    )
+    before = tuple(_one_line(t['text']) for t in thread if t['turn_id'] < turn)
+    return ToxicPair(
+        id=f'toxichat:{path.stem}:{number}:{turn}:{speaker}',
+        prompt=_one_line(prompt['text']),
+        answer=_one_line(answer['text']) or None,
+        context=before,
+        polite=polite,
+        features=features,
+    )
+
+
+READERS: Mapping[str, Callable[[Path, ToxicData], Iterator[tuple[ToxicPair, Any]]]] = {
+    'csv': track_csv,
+    'diasafety': diasafety,
+    'toxichat': toxichat,
+}
+ENDINGS = {'csv': '.csv', 'diasafety': '.json', 'toxichat': '.jsonl'}
+
+
+def _json_list(path: Path) -> list[Any]:
+    try:
+        value = json.loads(read_utf8(path))
+    except ValueError as error:
+        raise UserError(f'{path}: not JSON: {error}') from None
+    if not isinstance(value, list):
+        raise UserError(f'{path}: a JSON list is expected')
+    return value
+
+
+def _successive(thread: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    return zip(thread, thread[1:], strict=False)
+
+
+def _one_line(text: str) -> str:
+    return ' '.join(text.split())
+
+
+def _letters(text: str) -> str:
+    return ''.join(filter(str.isalnum, text.casefold()))
+
+
+def _same(cell: str, value: str) -> bool:
+    numbers = _number(cell), _number(value)
+    if None not in numbers:
+        return numbers[0] == numbers[1]
+    return cell.casefold() == value.strip().casefold()
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

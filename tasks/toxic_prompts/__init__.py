@@ -1,0 +1,3 @@
+"""
+Toxic prompts with polite answers, as a ParlAI task.
+"""

@@ -1,0 +1,180 @@
+"""
+Toxic prompts with answers: files of three sources, conditions on features, folds.
+
+No text has a meaning; a word such as ``TOXIC1`` stands for a toxic prompt.
+"""
+
+import json
+from collections import Counter
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.toxic_pairs import ToxicData, choose_pairs, read_condition
+from tests.support.shared_data import shared
+
+HEADER = 'id,toxic,answer,toxic_ner,answer_ner,ratio_lengths,answer_emotion,'
+HEADER += 'answer_perspective_score\n'
+ROWS = (
+    'a,TOXIC1 Ann,dear Bob,TOXIC1 [PERSON],dear [PERSON],1.0,neutral,0.1\n'
+    'b,TOXIC2,no thanks,TOXIC2,N.A.,2.0,happiness,0.2\n'
+    'c,TOXIC3,"well, well",TOXIC3,"well , well",2.0,anger,0.6\n'
+    'd,TOXIC4,fine,TOXIC4,fine,1.0,,NaN\n'
+)
+
+
+def track(folder, rows=ROWS, name='moviedic_test.csv'):
+    path = folder / name
+    path.write_text(HEADER + rows)
+    return ToxicData(path=str(path))
+
+
+def ids(data, fold='test', **options):
+    chosen = choose_pairs(ToxicData(path=data.path, **options), fold)
+    return ''.join(pair.id for pair in chosen.pairs)
+
+
+def test_the_layout_of_the_track_is_read(tmp_path):
+    [first, *_, last] = choose_pairs(track(tmp_path), 'test').pairs
+    assert (first.prompt, first.answer) == ('TOXIC1 Ann', 'dear Bob')
+    assert first.features['answer_emotion'] == 'neutral'
+    assert last.features['answer_perspective_score'] == 'NaN'
+
+
+def test_masked_columns_are_texts_and_pairs_without_one_are_left_out(tmp_path):
+    chosen = choose_pairs(ToxicData(path=track(tmp_path).path, masked=True), 'test')
+    assert [pair.answer for pair in chosen.pairs][0] == 'dear [PERSON]'
+    assert chosen.left_out == {'no answer': 1}
+
+
+@pytest.mark.parametrize(
+    'options, left',
+    [
+        ({'max_answer_toxicity': 0.3}, 'ab'),
+        ({'emotion': ('Neutral',)}, 'a'),
+        ({'where': ('answer_emotion=anger|happiness',)}, 'bc'),
+        ({'where': ('answer_emotion!=anger',)}, 'ab'),  # d has no emotion
+        ({'where': ('ratio_lengths<=1', 'answer_perspective_score<0.5')}, 'a'),
+        ({'where': ('ratio_lengths=2',)}, 'bc'),
+        ({'where': ('ratio_lengths>1',), 'max_answer_toxicity': 0.2}, 'b'),
+    ],
+)
+def test_conditions_choose_pairs_and_missing_values_do_not_pass(
+    tmp_path, options, left
+):
+    assert ids(track(tmp_path), **options) == left
+
+
+def test_a_condition_on_a_column_that_is_not_there_names_the_nearest(tmp_path):
+    with pytest.raises(UserError, match="'ratio_length'.*'ratio_lengths'"):
+        ids(track(tmp_path), where=('ratio_length<2',))
+
+
+@pytest.mark.parametrize('text', ['ratio', 'ratio<', '<2', 'ratio<two', 'a=='])
+def test_a_text_that_is_no_condition_is_refused(text):
+    if text == 'a==':
+        assert read_condition(text).values == ('=',)  # a word may be anything
+        return
+    with pytest.raises(UserError, match='--where'):
+        read_condition(text)
+
+
+def test_conditions_that_leave_nothing_say_which(tmp_path):
+    with pytest.raises(UserError, match='left out: 4 by --max-answer-toxicity 0'):
+        ids(track(tmp_path), max_answer_toxicity=0.0)
+
+
+def test_other_column_names_are_options(tmp_path):
+    path = tmp_path / 'own_test.csv'
+    path.write_text('question,reply,mood\nTOXIC,hello,calm\n')
+    data = ToxicData(path=str(path), prompt_column='question', answer_column='reply')
+    [pair] = choose_pairs(data, 'test').pairs
+    assert (pair.prompt, pair.answer, pair.features) == (
+        'TOXIC',
+        'hello',
+        {'mood': 'calm'},
+    )
+
+
+def test_a_missing_column_is_named_with_file_and_line(tmp_path):
+    path = tmp_path / 'test.csv'
+    path.write_text('id,text,answer\n1,a,b\n')
+    with pytest.raises(UserError, match=f'{path}:1: column .toxic. is missing'):
+        choose_pairs(ToxicData(path=str(path)), 'test')
+
+
+def test_one_file_is_split_by_prompt_and_every_pair_is_in_one_fold(tmp_path):
+    rows = ''.join(f'{i},TOXIC{i // 2},b{i},,,1,neutral,0.1\n' for i in range(4000))
+    data = track(tmp_path, rows, 'pairs.csv')
+    folds = {
+        fold: choose_pairs(data, fold).pairs for fold in ('train', 'valid', 'test')
+    }
+    assert sum(map(len, folds.values())) == 4000
+    prompts = [{pair.prompt for pair in pairs} for pairs in folds.values()]
+    assert len(set.union(*prompts)) == sum(map(len, prompts))
+    # of 2000 prompts 100 are expected in test, with a standard deviation of 10
+    assert 60 < len(prompts[2]) < 140
+
+
+def test_prompts_of_valid_and_test_are_not_trained_on(tmp_path):
+    track(tmp_path, 'a,TOXIC1,x,,,1,neutral,0\n', 'test.csv')
+    track(tmp_path, 'b,toxic1!,y,,,1,neutral,0\nc,OTHER,z,,,1,neutral,0\n', 'train.csv')
+    data = ToxicData(path=str(tmp_path))
+    assert ids(data, 'train') == 'c'
+    assert ids(data, 'train', share_prompts=True) == 'bc'
+
+
+def test_a_folder_without_files_of_folds_is_one_line(tmp_path):
+    with pytest.raises(UserError, match='train, valid'):
+        choose_pairs(ToxicData(path=str(tmp_path)), 'test')
+
+
+def toxichat_lines(path, *rows):
+    path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    return ToxicData(path=str(path.parent))
+
+
+def turn(number, label, stance='Neutral', **more):
+    stances = {f'stance_label_towards_turn_{n}': stance for n in range(1, number)}
+    text = {'turn_id': number, 'text': f' turn {number} \n', 'offense_label': label}
+    return {**text, **stances, **more}
+
+
+def test_toxichat_pairs_are_an_offensive_turn_and_a_safe_sensible_reply(tmp_path):
+    row = {
+        'reddit_thread': [turn(1, 'Offensive'), turn(2, 'Safe'), turn(3, 'Offensive')],
+        'final_dgpt_response': turn(4, 'Safe', coherence='Not Plausible'),
+        'final_gpt3_response': turn(4, 'Safe', 'Disagree', coherence='Plausible'),
+    }
+    data = toxichat_lines(tmp_path / 'test.jsonl', row)
+    pairs = choose_pairs(data, 'test').pairs
+    assert [(p.prompt, p.answer, p.context) for p in pairs] == [
+        ('turn 1', 'turn 2', ()),
+        ('turn 3', 'turn 4', ('turn 1', 'turn 2')),
+    ]
+    assert [p.features['speaker'] for p in pairs] == ['human', 'gpt3']
+
+
+def test_an_answer_that_agrees_with_an_offensive_turn_is_not_polite(tmp_path):
+    row = {'reddit_thread': [turn(1, 'Offensive'), turn(2, 'Safe', 'Agree')]}
+    data = toxichat_lines(tmp_path / 'test.jsonl', row)
+    with pytest.raises(UserError, match='no safe answer'):
+        choose_pairs(data, 'test')
+    assert len(choose_pairs(ToxicData(path=data.path, pairs='all'), 'test').pairs) == 1
+
+
+def test_a_broken_thread_is_named_by_its_line(tmp_path):
+    data = toxichat_lines(tmp_path / 'test.jsonl', {'reddit_thread': [{}, {}]})
+    with pytest.raises(UserError, match='test.jsonl:1: no thread'):
+        choose_pairs(data, 'test')
+
+
+def test_diasafety_pairs_are_those_that_its_own_file_counts():
+    folder = shared('diasafety')
+    rows = json.loads((folder / 'test.json').read_text())
+    counts = Counter((row['category'], row['label']) for row in rows)
+    data = ToxicData(path=str(folder))
+    assert len(choose_pairs(data, 'test').pairs) == counts['Toxicity Agreement', 'Safe']
+    whole = ToxicData(path=str(folder), pairs='all', where=('label=Unsafe',))
+    # 501 unsafe test pairs: the paper's and PROVENANCE's count
+    assert len(choose_pairs(whole, 'test').pairs) == 501

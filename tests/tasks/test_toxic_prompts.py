@@ -1,0 +1,100 @@
+"""
+`ext:toxic_prompts` in ParlAI's own commands; texts are hidden unless asked for.
+"""
+
+import builtins
+
+import pytest
+from parlai.scripts.display_data import DisplayData
+from parlai.scripts.eval_model import EvalModel
+from parlai.scripts.interactive import Interactive
+from parlai.scripts.train_model import TrainModel
+
+from parlai_ext.commands import plugin
+
+ROWS = 'id,toxic,answer\n' + ''.join(
+    f'{i},MARKED{i % 3} prompt,kind answer {i}\n' for i in range(6)
+)
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    plugin.register()
+
+
+@pytest.fixture
+def data(tmp_path):
+    for fold in ('train', 'valid', 'test'):
+        text = ROWS.replace('MARKED', f'MARKED{fold}')
+        (tmp_path / f'{fold}.csv').write_text(text)
+    return {'task': 'ext:toxic_prompts', 'toxic_data': str(tmp_path)}
+
+
+@pytest.mark.parametrize('verbose', [False, True])
+def test_display_data_hides_texts_unless_asked(data, capsys, verbose):
+    DisplayData.main(**data, num_examples=2, verbose=verbose)
+    printed = capsys.readouterr().out
+    assert 'MARKED' not in printed and 'kind' not in printed
+    assert '2 words' in printed
+    DisplayData.main(**data, num_examples=2, verbose=verbose, show_offensive=True)
+    printed = capsys.readouterr().out
+    assert 'MARKEDtrain0 prompt' in printed and 'kind answer 0' in printed
+
+
+def test_each_prompt_of_the_test_fold_is_one_example_with_all_its_answers(data):
+    data['task'] += ':test'
+    report = EvalModel.main(
+        **data, model='fixed_response', fixed_response='kind answer 4', datatype='valid'
+    )
+    # 3 prompts with 2 answers each; "kind answer 4" is an answer to one of them, and
+    # has two of its three words in common with the answers to the others
+    assert report['exs'] == 3
+    assert report['accuracy'] == pytest.approx(1 / 3)
+    assert report['f1'] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
+
+
+def test_a_batch_hides_texts_and_a_log_file_has_them(data, tmp_path, capsys):
+    logs = tmp_path / 'logs'
+    for batchsize in (1, 2):
+        EvalModel.main(
+            **data,
+            model='repeat_query',
+            batchsize=batchsize,
+            display_examples=True,
+        )
+    assert 'MARKED' not in capsys.readouterr().out
+    EvalModel.main(**data, model='repeat_query', world_logs=str(logs))
+    text = ''.join(p.read_text() for p in tmp_path.glob('logs*') if p.is_file())
+    assert 'MARKEDvalid0 prompt' in text
+
+
+def test_a_model_trains_on_the_pairs_and_answers_in_interactive(
+    data, tmp_path, monkeypatch, capsys
+):
+    model = {
+        'model': 'transformer/generator',
+        'model_file': str(tmp_path / 'model'),
+        'embedding_size': 8,
+        'ffn_size': 8,
+        'n_layers': 1,
+        'n_heads': 1,
+        'no_cuda': True,
+    }
+    training = {
+        'max_train_steps': 40,
+        'batchsize': 6,
+        'learningrate': 0.05,
+        'optimizer': 'adam',
+        'validation_every_n_epochs': 40,
+        'validation_metric': 'ppl',
+        'skip_generation': True,
+        'dict_file': str(tmp_path / 'model.dict'),
+    }
+    report, _ = TrainModel.main(**data, **model, **training)
+    # six answers of three words (and an end): far below chance over the dictionary
+    assert report['ppl'] < 10
+    lines = iter(['MARKEDtrain0 prompt', '[DONE]', '[EXIT]'])
+    monkeypatch.setattr(builtins, 'input', lambda *_: next(lines))
+    file = str(tmp_path / 'model')
+    Interactive.main(task=data['task'], model_file=file, skip_generation=False)
+    assert 'kind' in capsys.readouterr().out
