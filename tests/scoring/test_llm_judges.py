@@ -195,7 +195,8 @@ def test_an_endpoint_without_log_probabilities_is_read(url, judge_name):
 def test_a_rating_that_must_be_expected_is_missing_without_them(url, judge_name):
     control(url, script=[answered('4')])
     [score] = scored(LlmJudge, judge_name, rating='expected')
-    assert score.values['Overall'] is None and score.reasons['Overall']
+    assert score.values['Overall'] is None
+    assert 'log-probabilities' in score.reasons['Overall']
 
 
 def test_what_cannot_be_read_is_missing_with_the_reply(url, judge_name):

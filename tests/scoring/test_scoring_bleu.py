@@ -69,12 +69,18 @@ def test_references_together_give_their_ngrams_together():
 
 
 @pytest.mark.parametrize(
-    ('response', 'texts'), [('', ('a',)), (' ', ('a',)), ('a', ()), ('a', ('', ' '))]
+    ('response', 'texts', 'lacking'),
+    [
+        ('', ('a',), 'response'),
+        (' ', ('a',), 'response'),
+        ('a', (), 'reference'),
+        ('a', ('', ' '), 'reference'),
+    ],
 )
-def test_no_response_or_no_reference_is_no_score(response, texts):
+def test_no_response_or_no_reference_is_no_score(response, texts, lacking):
     score = item_score(response, texts)
     assert score.values == {'Overall': None}
-    assert score.reasons['Overall']
+    assert lacking in score.reasons['Overall']
 
 
 def test_setting_and_version_are_in_the_signature():

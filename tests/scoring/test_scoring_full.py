@@ -160,7 +160,9 @@ def test_the_last_turns_before_the_response_are_read(turns, n_read):
 def test_no_finite_probability_is_no_score():
     judge = KnownJudge(lambda context, text: (-math.inf,))
     [score] = scored(judge, [ScoringItem(SAID[:1], SAID[1])])
-    assert score.values == {'Overall': None} and score.reasons['Overall']
+    assert (
+        score.values == {'Overall': None} and 'probability' in score.reasons['Overall']
+    )
 
 
 def test_follow_ups_without_complaints_are_refused(tmp_path):

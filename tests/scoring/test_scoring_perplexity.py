@@ -49,10 +49,13 @@ def test_a_word_of_four_equally_likely_ones():
     assert known_score((math.log(1 / 4),) * 3).values == {'Overall': pytest.approx(-4)}
 
 
-@pytest.mark.parametrize('logprobs', [(), (-math.inf,), (-1e4,)])
-def test_what_is_no_number_is_no_score(logprobs):
+@pytest.mark.parametrize(
+    ('logprobs', 'why'),
+    [((), 'probability'), ((-math.inf,), 'probability'), ((-1e4,), 'too large')],
+)
+def test_what_is_no_number_is_no_score(logprobs, why):
     score = known_score(logprobs)
-    assert score.values == {'Overall': None} and score.reasons['Overall']
+    assert score.values == {'Overall': None} and why in score.reasons['Overall']
 
 
 def own_choices(folder, context, n):
