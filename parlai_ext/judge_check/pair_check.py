@@ -72,13 +72,9 @@ def check_pairs(
     again = both[: 2 * N_REPEATED] if scorer.prompted else []
     scores = preferences(asked, [*both, *again], len(both), kept, progress)
     first, second = scores[: len(both) : 2], scores[1 : len(both) : 2]
-    order = order_swap(first, second)
-    probe = repeats(list(zip(scores, scores[len(both) :], strict=False)), scores)
-    fair = asked is not scorer  # the scorer itself asks in both orders
-    choices = [
-        mean_choice(one, other) if fair else one
-        for one, other in zip(first, second, strict=True)
-    ]
+    choices = first
+    if asked is not scorer:  # the scorer itself asks in both orders
+        choices = list(map(mean_choice, first, second))
     return JudgeCheck(
         signature=scorer.signature,
         n_responses=len(originals),
@@ -90,11 +86,22 @@ def check_pairs(
             name: pair_dimension(name, pairs, choices, kinds)
             for name in scorer.dimensions
         },
-        probes=PromptProbes(
-            probe.n, probe.n_changed, (), probe.mean_change, order=order
-        ),
+        probes=pair_probes(scores, len(both)),
         notes=('a scorer of pairs: it chooses between original and copy',),
     )
+
+
+def pair_probes(scores: Sequence[Choice], n_first: int) -> PromptProbes:
+    """
+    Return what a scorer of pairs does when it is asked again, or the other way round.
+
+    :param scores: of each pair in both orders, one after the other, then of the first
+        of these once more.
+    :param n_first: how many were asked for the first time.
+    """
+    probe = repeats(list(zip(scores, scores[n_first:], strict=False)), scores)
+    order = order_swap(scores[:n_first:2], scores[1:n_first:2])
+    return PromptProbes(probe.n, probe.n_changed, (), probe.mean_change, order=order)
 
 
 def drawn_items(items: Sequence[ScoringItem], sample: int) -> list[ScoringItem]:

@@ -552,13 +552,7 @@ class Scorer:
         """
         # both speakers of self-play have one name; even and odd places differ
         last_of_parity = {index % 2: index for index in sorted(indices)}
-        if self.level == 'dialogue':
-            last_of = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
-            places: list[tuple[int | None, int]] = [
-                (None, last_of[name]) for name in judged_speakers(dialogue, indices)
-            ]
-        else:
-            places = [(index, index) for index in indices]
+        places = self._stored_places(dialogue, indices)
         placed = list(zip(places, scores, strict=True))
         return ScoredDialogue(
             dialogue.id,
@@ -587,6 +581,18 @@ class Scorer:
                 if item_score.cut
             },
         )
+
+    def _stored_places(
+        self, dialogue: Dialogue, indices: Sequence[int]
+    ) -> list[tuple[int | None, int]]:
+        """
+        Return, for each score of a dialogue, its utterance index (`None` for that of a
+        whole dialogue) and the utterance with which its evidence is stored.
+        """
+        if self.level != 'dialogue':
+            return [(index, index) for index in indices]
+        last_of = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
+        return [(None, last_of[name]) for name in judged_speakers(dialogue, indices)]
 
     @property
     def compares_items(self) -> bool:

@@ -245,20 +245,30 @@ def score_run(
             report = add_shard(report, scored)
             parts.end()
     if shards:
-        code = scorer.code
-        store.write_about(
-            {
-                'signature': signature,
-                'dimensions': list(scorer.dimensions),
-                'evidence_labels': list(scorer.evidence_labels),
-                'config': dict(config or {}),
-                'given': include_given,
-                'models': [to_json(model) for model in scorer.models_used()],
-                **({'ranking': dict(ranking)} if ranking else {}),
-                **({'code': to_json(code)} if code is not None else {}),
-            }
-        )
+        about = scorer_record(scorer, include_given, config or {}, ranking or {})
+        store.write_about({'signature': signature, **about})
     return report
+
+
+def scorer_record(
+    scorer: Scorer,
+    include_given: bool,
+    config: Mapping[str, Any],
+    ranking: Mapping[str, Any],
+) -> dict[str, Any]:
+    """
+    Return what is written beside scores about the scorer that made them.
+    """
+    code = scorer.code
+    return {
+        'dimensions': list(scorer.dimensions),
+        'evidence_labels': list(scorer.evidence_labels),
+        'config': dict(config),
+        'given': include_given,
+        'models': [to_json(model) for model in scorer.models_used()],
+        **({'ranking': dict(ranking)} if ranking else {}),
+        **({'code': to_json(code)} if code is not None else {}),
+    }
 
 
 def score_dialogues(

@@ -105,36 +105,34 @@ class JudgedCard:
                 f'--judged-file or --judged-path is needed: {self.file} of '
                 f'{self.title}, {self.source}'
             )
-        if Path(path).is_dir():
-            path = self.file_in(path)
+        items = self._items(self.file_in(path) if Path(path).is_dir() else Path(path))
+        dimension_names = {
+            dimension.lower(): name
+            for name, quality in self.qualities.items()
+            for dimension in quality.dimensions
+        }
+        return JudgedSet(
+            *(self.name, self.title, self.source, self.licence, self.level),
+            *(items, self.unit, self.overall, dimension_names),
+        )
+
+    def _items(self, path: Path) -> tuple[JudgedItem, ...]:
+        """
+        Return the items in a file, which are those of this card's level.
+        """
         columns = {
             quality.column or name: name for name, quality in self.qualities.items()
         }
         official = f'{self.file} of {self.source}'
         file = DataFile(str(path), official, self.level, columns, self.part)
-        form = self.formats.get(Path(path).name, self.format)
-        items = tuple(READERS[form](file))
+        items = tuple(READERS[self.formats.get(path.name, self.format)](file))
         if not items:
             with_or_without = 'with' if self.level == 'turn' else 'without'
             raise UserError(
                 f'{file}: no judged {self.level}s ({with_or_without} a response) in it'
             )
         self._check(file, items)
-        return JudgedSet(
-            self.name,
-            self.title,
-            self.source,
-            self.licence,
-            self.level,
-            items,
-            self.unit,
-            self.overall,
-            {
-                d.lower(): q
-                for q, quality in self.qualities.items()
-                for d in quality.dimensions
-            },
-        )
+        return items
 
     def count_differences(self, judged_set: JudgedSet) -> list[str]:
         """
