@@ -7,7 +7,11 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.validity.__main__ import labelled_variant, spoilt_check
-from benchmarks.validity.sets import SPOILT
+from benchmarks.validity.sets import (
+    SPOILT,
+    chatmatch_games,
+    chatmatch_whole_games,
+)
 from benchmarks.validity.trust import TrustFacts, trust_sentence
 from parlai_ext.bench.agreement_rows import AgreementRow
 from parlai_ext.bench.bench_files import ScorerAbout
@@ -17,6 +21,7 @@ from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.judge_check.marks import dimension_check
 from parlai_ext.judge_check.record import FAIL, PASS
 from parlai_ext.ranking.agreement import Correlation
+from tests.support.chatmatch_samples import DATA, needs_games
 
 SCORER = ScorerAbout('mine', 'mine', 'a', 'turn', ('Overall',), False)
 
@@ -90,6 +95,20 @@ def test_a_scorer_of_dialogues_is_not_checked_on_replies_and_says_why():
     result.sets[SPOILT] = SetScores([{'Overall': None}], {'Overall: no game': 1})
     spoilt = JudgedSet(SPOILT, '', '', '', 'turn', tuple(items))
     assert spoilt_check(result, spoilt) == 'Overall: no game'
+
+
+@needs_games
+def test_whole_games_have_both_sides_and_each_bot_the_rank_of_its_turns():
+    pytest.importorskip('openpyxl')
+    whole, apart = (
+        read(DATA.parent) for read in (chatmatch_whole_games, chatmatch_games)
+    )
+    assert len(whole.items) == 84  # 42 games
+    ranks = {item.system: item.human('Overall') for item in apart.items}
+    for item in whole.items:
+        assert item.system in item.speakers
+        assert len(item.speakers) == len(item.utterances)
+        assert item.human('Overall') == ranks[item.system]
 
 
 def test_the_shipped_bench_file_can_be_read():
