@@ -316,9 +316,17 @@ class Regressor(TextModel):
     """
     Gives one number for a text or a pair of texts: the only output of a sequence
     classifier's head, as it is.
+
+    :raises UserError: when the model has other than one output.
     """
 
     signed = {'output': 'logit', 'dtype': 'float32'}
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        outputs = self.model.config.num_labels
+        if outputs != 1:
+            raise UserError(f'a regressor has one output; this model has {outputs}')
 
     @torch.inference_mode()
     def numbers(
@@ -326,12 +334,7 @@ class Regressor(TextModel):
     ) -> np.ndarray:
         """
         Return one number for each text (or pair of texts).
-
-        :raises UserError: when the model gives more than one.
         """
-        outputs = self.model.config.num_labels
-        if outputs != 1:
-            raise UserError(f'a regressor has one output; this model has {outputs}')
         rows = self.by_batch(
             _pairs(texts, seconds), lambda inputs: self.model(**inputs).logits[:, 0]
         )

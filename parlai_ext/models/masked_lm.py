@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -35,9 +36,16 @@ class MaskedLanguageModel(TextModel):
     """
     Gives each token of a text its probability where that token is replaced by the mask
     and all others are seen (Salazar et al. 2020 call their sum a pseudo-likelihood).
+
+    :raises UserError: when the tokenizer has no mask.
     """
 
     signed = {'masked': 'one token at a time', 'dtype': 'float32'}
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        if self.tokenizer.mask_token_id is None:
+            raise UserError('its tokenizer has no mask; it is no masked language model')
 
     @torch.inference_mode()
     def masked_logprobs(
@@ -54,10 +62,7 @@ class MaskedLanguageModel(TextModel):
         :param most_tokens: only so many tokens at the end of text and end token are
             read.
         :param with_before: hide the tokens before the text, too.
-        :raises UserError: when the tokenizer has no mask.
         """
-        if self.tokenizer.mask_token_id is None:
-            raise UserError('its tokenizer has no mask; it is no masked language model')
         pairs = list(zip(befores, texts, strict=True))
         different = list(dict.fromkeys(pairs))
         known = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,9 +37,18 @@ class WordClassifier(TextModel):
     A word of several tokens has the sum of their last hidden states (fairseq's
     alignment), to which the classifier's linear layer is applied. Since it is linear,
     the logits of the tokens are added, its bias counted once.
+
+    :raises UserError: when the classifier is no linear layer.
     """
 
     signed = {'words': 'sum of token states', 'dtype': 'float32'}
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        head = getattr(self.model, 'classifier', None)
+        if not isinstance(head, torch.nn.Linear):
+            raise UserError('the labels of words need a classifier of one linear layer')
+        self.bias = head.bias.detach().float().cpu()
 
     @torch.inference_mode()
     def word_labels(
@@ -49,11 +59,7 @@ class WordClassifier(TextModel):
 
         :param most_tokens: texts are cut to so many tokens, their begin token counted,
             and to half of the model's limit; the context has what is left.
-        :raises UserError: when the classifier is no linear layer.
         """
-        head = getattr(self.model, 'classifier', None)
-        if not isinstance(head, torch.nn.Linear):
-            raise UserError('the labels of words need a classifier of one linear layer')
         if self.limit:
             most_tokens = min(most_tokens, self.limit // 2)
         cut_texts = {
@@ -64,13 +70,12 @@ class WordClassifier(TextModel):
             for text, context in zip(texts, contexts, strict=True)
         ]
         rows = self.rows(pairs, self._encoded_pair, self._logits, most_tokens)
-        bias = head.bias.detach().float().cpu()
         labels = []
         for text, pair, logits in zip(texts, pairs, rows, strict=True):
             words, word_of_token = self._words(pair[0])
-            sums = bias.repeat(len(words), 1)
+            sums = self.bias.repeat(len(words), 1)
             for token, word in word_of_token:
-                sums[word] += torch.from_numpy(logits[token]) - bias
+                sums[word] += torch.from_numpy(logits[token]) - self.bias
             whole = len(self._tokens(pair)['input_ids'])
             over = max(0, whole - self.limit) if self.limit else 0
             cut = over + cut_texts[text][1]

@@ -100,8 +100,9 @@ def test_the_tokenizer_of_bleurt_20_is_that_of_sentencepiece(tmp_path):
 
 def test_a_model_of_two_outputs_is_refused(tmp_path):
     folder = make_bert(tmp_path, BertForSequenceClassification, num_labels=2)
-    with pytest.raises(UserError, match='one output'):
+    with pytest.raises(UserError, match='one output') as error:
         score(folder)
+    assert folder in str(error.value)
 
 
 def test_an_item_without_a_reference_has_no_score(tmp_path):
