@@ -265,7 +265,7 @@ class _ScorerWork:
             item_id(one, company): one
             for group in parts
             for one in group
-            if _has(one, scorer)
+            if _has_needs(one, scorer)
         }
         missing = store.missing(list(items))
         per_item = n_items / max(1, len(items))
@@ -365,7 +365,7 @@ def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:
     return None
 
 
-def _has(item: ScoringItem, scorer: Scorer) -> bool:
+def _has_needs(item: ScoringItem, scorer: Scorer) -> bool:
     """
     True if an item has what the scorer needs.
     """
@@ -388,7 +388,7 @@ def _combined(
     for group in parts:
         scores = [
             store.scores[item_id(one, company)]
-            if _has(one, scorer)
+            if _has_needs(one, scorer)
             else _lacking(one, scorer)
             for one in group
         ]

@@ -104,7 +104,7 @@ def adapt_model(
     Adapt a model, and print what is done, the losses, and the model's scale in AM-FM.
     """
     from parlai_ext.data.dialogue_texts import read_dialogue_texts
-    from parlai_ext.models.adaptation import adapt, divided
+    from parlai_ext.models.adaptation import adapt, split_held_out
     from parlai_ext.systems.pretrained import ModelOptions, chosen_device
 
     base = base_folder(given, machine)
@@ -122,7 +122,7 @@ def adapt_model(
         device=chosen_device(ModelOptions(no_cuda=machine.no_cuda)),
         save_every=given.save_every,
     )
-    held_out, _ = divided(dialogues, training)
+    held_out, _ = split_held_out(dialogues, training)
     print('\n'.join(result_lines(given, training, adapted)))
     print(scale_line(given, training, machine, held_out))
     return adapted

@@ -61,7 +61,7 @@ def read_corpus(name: str, path: str | Path, split: str = 'train') -> list[Turns
     return dialogues
 
 
-def dailydialog(path: Path, split: str) -> list[Turns]:
+def read_dailydialog(path: Path, split: str) -> list[Turns]:
     """
     Return the dialogues of one split of DailyDialog.
     """
@@ -74,7 +74,7 @@ def dailydialog(path: Path, split: str) -> list[Turns]:
     return _eou_lines(read_utf8(path), str(path))
 
 
-def convai2(path: Path, split: str) -> list[Turns]:
+def read_convai2(path: Path, split: str) -> list[Turns]:
     """
     Return the dialogues of one split of ConvAI2, in ParlAI's text format, without the
     personas. ParlAI calls the validation split ``valid``.
@@ -99,7 +99,7 @@ def convai2(path: Path, split: str) -> list[Turns]:
     return [*dialogues, *([tuple(turns)] if turns else [])]
 
 
-def own_lines(path: Path, split: str) -> list[Turns]:
+def read_own_lines(path: Path, split: str) -> list[Turns]:
     """
     Return the dialogues of a file of JSON lines, ``{"dialogue": ["text", …]}`` each.
     """
@@ -134,10 +134,10 @@ def annotated_dialogues(path: Path, split: str) -> list[Turns]:
 
 
 CORPORA: Mapping[str, Callable[[Path, str], list[Turns]]] = {
-    'dailydialog': dailydialog,
-    'convai2': convai2,
+    'dailydialog': read_dailydialog,
+    'convai2': read_convai2,
     'dailydialog_pp': annotated_dialogues,
-    'jsonl': own_lines,
+    'jsonl': read_own_lines,
 }
 
 

@@ -35,10 +35,10 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
     """
     Yield the rated dialogues; several ratings in a row of one dialogue yield it once.
     """
-    return (dialogue for dialogue, _ in rated(source))
+    return (dialogue for dialogue, _ in rated_dialogues(source))
 
 
-def rated(
+def rated_dialogues(
     source: SourceFile,
 ) -> Iterator[tuple[SourceDialogue, list[Mapping[str, Any]]]]:
     """

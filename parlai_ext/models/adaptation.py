@@ -127,7 +127,7 @@ def check_same(
         )
 
 
-def divided(
+def split_held_out(
     dialogues: Sequence[Texts], options: TrainingOptions
 ) -> tuple[list[Texts], list[Texts]]:
     """
@@ -182,7 +182,7 @@ class Trainer:
         """
         Return the dialogues in tokens, divided where they are too long.
         """
-        held_out, training = divided(dialogues, self.options)
+        held_out, training = split_held_out(dialogues, self.options)
         return Examples(
             [piece for dialogue in training for piece in self._pieces(dialogue)],
             [piece for dialogue in held_out for piece in self._pieces(dialogue)],

@@ -49,9 +49,9 @@ ENCODERS: Mapping[str, tuple[Any, Any]] = {
         WordClassifier,
         Renamed(transformers.AutoModelForTokenClassification, CTC_NAMES),
     ),
-    'regressor': (encoders.Regressor, bleurt.SequenceRegression),
+    'regressor': (encoders.SequenceRegressor, bleurt.SequenceRegression),
     'pair_encoder': (
-        encoders.PairEncoder,
+        encoders.FirstTokenEncoder,
         Renamed(transformers.AutoModel, DENSITY_NAMES),
     ),
 }

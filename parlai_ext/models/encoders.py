@@ -312,7 +312,7 @@ class SequenceClassifier(TextModel):
         return logits.softmax(-1)
 
 
-class Regressor(TextModel):
+class SequenceRegressor(TextModel):
     """
     Gives one number for a text or a pair of texts: the only output of a sequence
     classifier's head, as it is.
@@ -349,7 +349,7 @@ class Regressor(TextModel):
         return self.num_tokens_over_limit(_pairs(texts, seconds))
 
 
-class PairEncoder(TextModel):
+class FirstTokenEncoder(TextModel):
     """
     Maps a context and a response to the last hidden state of the first token.
 

@@ -16,7 +16,7 @@ from parlai_ext.core.signature import signature_line
 from parlai_ext.systems.catalogue.vector_model import VECTORS, WEIGHTS, WORDS
 
 
-class WordVectors:
+class WordVectorTable:
     """
     Words, and a row of an array for each. Of a word that comes twice, the first counts.
 
@@ -48,16 +48,16 @@ class WordVectors:
         return self.vectors[[self.rows[word] for word in words if word in self.rows]]
 
 
-def read_vectors(folder: Path) -> WordVectors:
+def read_vectors(folder: Path) -> WordVectorTable:
     """
     Return the word vectors in a folder of the catalogue.
     """
     text = (folder / WORDS).read_text('utf-8')
     words = text.removesuffix('\n').split('\n')
-    return WordVectors(words, load_file(folder / WEIGHTS)[VECTORS])
+    return WordVectorTable(words, load_file(folder / WEIGHTS)[VECTORS])
 
 
-def read_text_vectors(path: Path) -> WordVectors:
+def read_text_vectors(path: Path) -> WordVectorTable:
     """
     Return the word vectors in a text file, as GloVe's and word2vec's authors write it:
     a word and its numbers a line, parted by blanks. A first line of two whole numbers
@@ -86,4 +86,4 @@ def read_text_vectors(path: Path) -> WordVectors:
             rows.append(row)
     if not rows:
         raise UserError(f'word_vectors {path}: there are no words in it')
-    return WordVectors(words, np.stack(rows))
+    return WordVectorTable(words, np.stack(rows))

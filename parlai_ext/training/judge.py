@@ -269,7 +269,7 @@ class Training:
         self.batches = [
             batch
             for epoch in range(options.epochs)
-            for batch in batches_of(
+            for batch in epoch_batches(
                 groups, options.train_batchsize, f'{options.seed} {epoch}'
             )
         ]
@@ -316,7 +316,7 @@ class Training:
             group['lr'] = learning_rate(step, len(self.batches), self.options)
         batch = self.batches[step]
         total = 0.0
-        for part in passes_of(batch, self.options.tokens_per_pass):
+        for part in step_passes(batch, self.options.tokens_per_pass):
             loss = self._loss(part) / len(batch)
             loss.backward()
             total += loss.item()
@@ -395,7 +395,7 @@ class Training:
         self.seconds = float(state['seconds'])
 
 
-def batches_of(groups: Sequence[Group], size: int, seed: str) -> list[list[Example]]:
+def epoch_batches(groups: Sequence[Group], size: int, seed: str) -> list[list[Example]]:
     """
     Return the examples of one epoch in batches, the groups in random order.
     """
@@ -404,7 +404,7 @@ def batches_of(groups: Sequence[Group], size: int, seed: str) -> list[list[Examp
     return [examples[i : i + size] for i in range(0, len(examples), size)]
 
 
-def passes_of(batch: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
+def step_passes(batch: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
     """
     Yield the examples of a step in passes of at most so many tokens; what they share is
     counted once. A longer example has a pass of its own.

@@ -117,12 +117,12 @@ def correlations(
     Return the correlations of each set; all numbers of a row are worked out once.
     """
     by_set = groupby(points, key=lambda point: point.judged_set)
-    return tuple(_of_set(list(of_set), level) for _, of_set in by_set) or (
-        _of_set([], 'item'),
+    return tuple(_set_correlations(list(of_set), level) for _, of_set in by_set) or (
+        _set_correlations([], 'item'),
     )
 
 
-def _of_set(points: Sequence[Point], level: str) -> dict[str, Correlation]:
+def _set_correlations(points: Sequence[Point], level: str) -> dict[str, Correlation]:
     """
     Return the correlations over the items, dialogues or systems of one set.
     """

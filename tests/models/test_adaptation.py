@@ -73,7 +73,7 @@ def test_the_loss_of_a_language_model_is_that_of_transformers(bases, tmp_path):
     options = replace(OPTIONS, steps=1, learning_rate=1e-12, tokens=128)
     adapted = train('lm', bases, tmp_path / 'out', options)
     model, tokenizer = gpt2(bases['lm'])
-    held_out, _ = adaptation.divided(DIALOGUES, options)
+    held_out, _ = adaptation.split_held_out(DIALOGUES, options)
     total = n_tokens = 0
     for dialogue in held_out:
         ids = torch.tensor([tokenizer.encode(' '.join(dialogue) + END)])

@@ -104,7 +104,10 @@ def test_a_json_object_with_words_around_it():
 
 @pytest.mark.parametrize(
     'reply',
-    ['{"Grammar": 3}', '{"Content": 6}', '{"Content": true}', '{"Content": NaN}'],
+    [
+        *('{"Grammar": 3}', '{"Content": 6}', '{"Content": true}', '{"Content": NaN}'),
+        f'{{"Content": 1{"0" * 400}}}',  # a model that does not stop
+    ],
 )
 def test_a_dimension_that_json_lacks_is_missing_with_a_reason(reply):
     both = prompt('scale: {lowest: 0, highest: 5}', 'json', '{Content: a, Grammar: b}')

@@ -30,7 +30,7 @@ from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.label_prompts import CARD, LabelTokens, training_card
 from parlai_ext.scoring.paireval import PairEval
 from parlai_ext.training import judge
-from parlai_ext.training.judge import STATE, batches_of, passes_of, train_judge
+from parlai_ext.training.judge import STATE, epoch_batches, step_passes, train_judge
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pair_accuracy import pair_accuracies
 from parlai_ext.training.pairs import ResponsePair, pair_line
@@ -257,8 +257,8 @@ def test_passes_hold_every_example_and_share_beginnings(base):
     groups, _ = judge.make_groups(
         make_pairs(8), tokens, options_of(method='directeval')
     )
-    [batch] = batches_of(groups, 16, 'seed')
-    parts = list(passes_of(batch, 80))
+    [batch] = epoch_batches(groups, 16, 'seed')
+    parts = list(step_passes(batch, 80))
     assert sorted(e.ids for part in parts for e in part) == sorted(e.ids for e in batch)
     # without sharing, 80 tokens would hold two or three of these prompts
     assert 1 < len(parts) < len(batch) * len(batch[0].ids) / 80

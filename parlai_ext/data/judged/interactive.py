@@ -60,7 +60,7 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
         key=lambda path: [int(n) for n in numbered.findall(path.stem)],
     )
     for path in paths or [Path(file.path)]:
-        for dialogue, ratings in dstc9.rated(SourceFile.from_path(path)):
+        for dialogue, ratings in dstc9.rated_dialogues(SourceFile.from_path(path)):
             texts, speakers = _source_turns(dialogue)
             qualities = dict.fromkeys(q for rating in ratings for q in rating)
             annotations = {
@@ -100,7 +100,7 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
     for number, raw in _json_lines(file):
         try:
             turns = int(raw['entity0_annotation']['decision_turn'])
-            given = str(raw.get('user_name')), _values_of_sides(raw)
+            given = str(raw.get('user_name')), _values_side_annotationss(raw)
             by_segment.setdefault((str(raw['convo_id']), turns), []).append(given)
         except (KeyError, TypeError, ValueError) as e:
             problem = f'an annotation of two sides is expected ({e!r})'
@@ -121,13 +121,13 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
                 tuple(MARKERS.sub('', text).strip() for text in texts[:turns]),
                 None,
                 system,
-                _of_side(segment, side),
+                _side_annotations(segment, side),
                 speakers=speakers[:turns],
                 dialogue=dialogue_id,
             )
 
 
-def _values_of_sides(raw: Mapping[str, Any]) -> list[dict[str, float]]:
+def _values_side_annotationss(raw: Mapping[str, Any]) -> list[dict[str, float]]:
     """
     Return, for each side of a segment, the value of each quality in one annotation.
     """
@@ -143,7 +143,7 @@ def _values_of_sides(raw: Mapping[str, Any]) -> list[dict[str, float]]:
     ]
 
 
-def _of_side(given: list[SegmentAnnotation], side: int) -> Annotations:
+def _side_annotations(given: list[SegmentAnnotation], side: int) -> Annotations:
     """
     Return what annotators said of one side of a segment.
     """

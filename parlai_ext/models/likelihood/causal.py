@@ -30,8 +30,8 @@ from parlai_ext.models.likelihood.logprobs import (
     Logprobs,
     Pick,
     kept_logprobs,
+    pick_function,
     pick_logprobs,
-    pick_of,
     sliced_logprobs,
 )
 from parlai_ext.models.likelihood.prefix_packs import (
@@ -124,7 +124,7 @@ class Causal:
             other is likelier there, else 0.
         """
         self.model.eval()
-        self.head.pick = pick_of(greedy)
+        self.head.pick = pick_function(greedy)
         asked = [self._to_tokens(question) for question in questions]
         packs = pack_questions(asked, self._costs(self.budget.tokens), with_context)
         inputs = [[q.context, q.continuations] for q in asked]

@@ -22,7 +22,7 @@ from parlai_ext.core.watch import NO_WATCH
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.logprobs import (
     kept_logprobs,
-    pick_of,
+    pick_function,
     sliced_logprobs,
 )
 from parlai_ext.models.likelihood.prefixes import Tokens, Tree, build_trees
@@ -123,7 +123,7 @@ class EncoderDecoder:
         self.budget = budget or Budget()
         self.watch = NO_WATCH
         self._known_trees: dict[tuple[Tokens, ...], tuple[Tree, ...]] = {}
-        self._pick = pick_of(greedy=False)  # of the call under way
+        self._pick = pick_function(greedy=False)  # of the call under way
 
     @property
     def num_parameters(self) -> int:
@@ -146,7 +146,7 @@ class EncoderDecoder:
         :param greedy: instead of log-probabilities, 1 for each token than which no
             other is likelier there, else 0.
         """
-        self._pick = pick_of(greedy)
+        self._pick = pick_function(greedy)
         contexts = [context_ids(self.vectorizer, q.context) for q in questions]
         replies = [
             continuation_ids(self.vectorizer, q.continuations) for q in questions
@@ -177,7 +177,7 @@ class EncoderDecoder:
         ]
 
         inputs = [[ids, list(wanted[ids])] for ids in contexts]
-        told = ['greedy'] if self._pick is pick_of(True) else []
+        told = ['greedy'] if self._pick is pick_function(True) else []
         call = content_id(self.signature, inputs, *told)
 
         @torch.inference_mode()

@@ -78,7 +78,7 @@ def pick_most_likely(
     return (own == logits.max(-1).values[rows]).to(torch.float32)
 
 
-def pick_of(greedy: bool) -> Pick:
+def pick_function(greedy: bool) -> Pick:
     """
     Return what a call of ``answer`` tells of tokens.
     """

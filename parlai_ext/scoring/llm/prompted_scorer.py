@@ -12,8 +12,8 @@ from parlai_ext.core.options import option, signature_values
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.likelihood import judge_option
 from parlai_ext.scoring.llm.prompt_file import load_prompt
-from parlai_ext.scoring.llm.raters import LikelihoodRater, Rated, ReplyRater
-from parlai_ext.scoring.llm.reply_parsing import Rating
+from parlai_ext.scoring.llm.raters import LikelihoodRater, PromptRatings, ReplyRater
+from parlai_ext.scoring.llm.reply_parsing import AnswerRating
 
 RATINGS = ('auto', 'expected', 'parsed')
 NOTHING = '(nothing)'
@@ -118,8 +118,8 @@ class PromptedScorer(Scorer):
             if lacks[place] is None
             for one in self._asked(place, self.shown_texts(item), item)
         ]
-        rated = self.rater.rated([one.text for one in asked]) if asked else []
-        answers: list[list[tuple[Asked, Rated]]] = [[] for _ in items]
+        rated = self.rater.rate([one.text for one in asked]) if asked else []
+        answers: list[list[tuple[Asked, PromptRatings]]] = [[] for _ in items]
         for one, answer in zip(asked, rated, strict=True):
             answers[one.item].append((one, answer))
         return [
@@ -163,7 +163,7 @@ class PromptedScorer(Scorer):
             yield Asked(place, (name,), prompt.filled({**fixed, 'question': question}))
 
 
-def item_score(answers: Sequence[tuple[Asked, Rated]]) -> ItemScore:
+def item_score(answers: Sequence[tuple[Asked, PromptRatings]]) -> ItemScore:
     """
     Return the score of an item from the answers to its prompts.
     """
@@ -180,7 +180,7 @@ def item_score(answers: Sequence[tuple[Asked, Rated]]) -> ItemScore:
     )
 
 
-def rating_evidence(rating: Rating) -> dict[str, Any]:
+def rating_evidence(rating: AnswerRating) -> dict[str, Any]:
     """
     Return what is stored of a rating: how it was made, and the labels' probabilities.
     """

@@ -16,7 +16,7 @@ from parlai_ext.models.chat_questions import ChatQuestions
 from parlai_ext.scoring.base import ChatModel
 from parlai_ext.scoring.llm.prompt_file import Prompt
 from parlai_ext.scoring.llm.reply_parsing import (
-    Rating,
+    AnswerRating,
     expected_rating,
     json_ratings,
     label_probabilities,
@@ -31,13 +31,13 @@ UNTOLD = 'the endpoint tells no log-probabilities of the labels'
 
 
 @dataclass(frozen=True)
-class Rated:
+class PromptRatings:
     """
     The rating of each dimension that one prompt asks for, and how many tokens of the
     prompt the model did not see.
     """
 
-    ratings: tuple[Rating, ...]
+    ratings: tuple[AnswerRating, ...]
     cut: int = 0
 
 
@@ -51,7 +51,7 @@ class LikelihoodRater:
         self.prompt = prompt
         self.chat = ChatQuestions.from_judge(judge)
 
-    def rated(self, texts: Sequence[str]) -> list[Rated]:
+    def rate(self, texts: Sequence[str]) -> list[PromptRatings]:
         """
         Return the rating of each filled prompt, in one call of the model.
         """
@@ -60,9 +60,11 @@ class LikelihoodRater:
             self.chat.question([ChatTurn(False, text)], True, labels) for text in texts
         ]
         answers = self.judge.answer(questions)
-        return [Rated((self._rating(one),), one.num_truncated) for one in answers]
+        return [
+            PromptRatings((self._rating(one),), one.num_truncated) for one in answers
+        ]
 
-    def _rating(self, answer: Answer) -> Rating:
+    def _rating(self, answer: Answer) -> AnswerRating:
         logprobs = map(math.fsum, answer.continuations)
         probabilities = map(math.exp, logprobs)
         return expected_rating(
@@ -83,17 +85,17 @@ class ReplyRater:
         self.prompt = prompt
         self.rating = rating
 
-    def rated(self, texts: Sequence[str]) -> list[Rated]:
+    def rate(self, texts: Sequence[str]) -> list[PromptRatings]:
         """
         Return the ratings of each filled prompt.
         """
         asks = self.rating != 'parsed' and self.prompt.answer == 'label'
         replies = self.chat.rating_replies(list(texts), asks)
-        return [Rated(self._ratings(reply)) for reply in replies]
+        return [PromptRatings(self._ratings(reply)) for reply in replies]
 
-    def _ratings(self, reply: ChatReply) -> tuple[Rating, ...]:
+    def _ratings(self, reply: ChatReply) -> tuple[AnswerRating, ...]:
         if reply.text is None:
-            missing = Rating(None, reply.reason or 'the model does not reply')
+            missing = AnswerRating(None, reply.reason or 'the model does not reply')
             json = self.prompt.answer == 'json'
             return (missing,) * (len(self.prompt.dimensions) if json else 1)
         if self.prompt.answer == 'json':
@@ -104,5 +106,5 @@ class ReplyRater:
             if known is not None:
                 return (expected_rating(known, self.prompt),)
             if self.rating == 'expected':
-                return (Rating(None, UNTOLD),)
+                return (AnswerRating(None, UNTOLD),)
         return (label_rating(reply.text, self.prompt),)

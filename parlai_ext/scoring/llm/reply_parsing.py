@@ -20,7 +20,7 @@ TOP = r'(?:/|\bout\s+of\b)\s*{}(?!\.?\d)'  # "/5", "out of 5"
 
 
 @dataclass(frozen=True)
-class Rating:
+class AnswerRating:
     """
     The score that a model's answer stands for, or why there is none.
 
@@ -36,7 +36,7 @@ class Rating:
     probabilities: Mapping[str, float] | None = None
 
 
-def label_rating(reply: str, prompt: Prompt) -> Rating:
+def label_rating(reply: str, prompt: Prompt) -> AnswerRating:
     """
     Return the rating of a reply that should be a label.
 
@@ -45,9 +45,9 @@ def label_rating(reply: str, prompt: Prompt) -> Rating:
     """
     values = _numbers(reply, prompt) if prompt.numeric else _labels(reply, prompt)
     if len(values) == 1:
-        return Rating(values.pop(), manner='parsed')
+        return AnswerRating(values.pop(), manner='parsed')
     problem = 'several labels' if values else 'no label'
-    return Rating(None, f'the reply names {problem}: {_shown(reply)}')
+    return AnswerRating(None, f'the reply names {problem}: {_shown(reply)}')
 
 
 def _numbers(reply: str, prompt: Prompt) -> set[float]:
@@ -79,7 +79,7 @@ def _plain(text: str) -> str:
     return text.strip(' \t\r\n.,;:!?"\'()[]{}<>*_`').casefold()
 
 
-def json_ratings(reply: str, prompt: Prompt) -> dict[str, Rating]:
+def json_ratings(reply: str, prompt: Prompt) -> dict[str, AnswerRating]:
     """
     Return the rating of each dimension from a reply that should be a JSON object. Words
     around the object are passed over; names of dimensions may be in any case.
@@ -87,7 +87,7 @@ def json_ratings(reply: str, prompt: Prompt) -> dict[str, Rating]:
     data = first_object(reply)
     if data is None:
         reason = f'the reply holds no JSON object: {_shown(reply)}'
-        return dict.fromkeys(prompt.dimensions, Rating(None, reason))
+        return dict.fromkeys(prompt.dimensions, AnswerRating(None, reason))
     given = {key.casefold(): value for key, value in data.items()}
     return {
         name: _json_rating(given.get(name.casefold()), prompt)
@@ -110,32 +110,33 @@ def first_object(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _json_rating(value: Any, prompt: Prompt) -> Rating:
+def _json_rating(value: Any, prompt: Prompt) -> AnswerRating:
     """
     Return the rating that a value of a JSON object is: a number, also as a text.
     """
     if value is None:
-        return Rating(None, 'the JSON object does not have it')
+        return AnswerRating(None, 'the JSON object does not have it')
     if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return Rating(None, f'no number: {_shown(str(value))}')
-    if not math.isfinite(value) or not prompt.lowest <= value <= prompt.highest:
+        return AnswerRating(None, f'no number: {_shown(str(value))}')
+    # comparing works with whole numbers of any length, and fails for NaN
+    if not prompt.lowest <= value <= prompt.highest:
         ends = f'{prompt.lowest:g} to {prompt.highest:g}'
-        return Rating(None, f'{value:g} is not from {ends}')
-    return Rating(float(value), manner='parsed')
+        return AnswerRating(None, f'{_shown(str(value))} is not from {ends}')
+    return AnswerRating(float(value), manner='parsed')
 
 
-def expected_rating(probabilities: Mapping[str, float], prompt: Prompt) -> Rating:
+def expected_rating(probabilities: Mapping[str, float], prompt: Prompt) -> AnswerRating:
     """
     Return the mean of the labels' scores, weighted with their probabilities.
     """
     total = math.fsum(probabilities.values())
     if not total > 0:
-        return Rating(None, 'the judge gives no label a probability')
+        return AnswerRating(None, 'the judge gives no label a probability')
     products = (p * prompt.labels[label] for label, p in probabilities.items())
     value = math.fsum(products) / total
-    return Rating(value, None, 'expected', dict(probabilities))
+    return AnswerRating(value, None, 'expected', dict(probabilities))
 
 
 def label_probabilities(
