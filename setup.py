@@ -81,6 +81,8 @@ setup(
             *('sacrebleu', 'rouge-score', 'pyarrow'),
             *('sentencepiece', 'protobuf'),
         ],
+        # moderation: the weights of toxic-comments (BSD-3-Clause), named entities
+        'moderation': ['h5py', 'spacy'],
         # training of judges (Apache-2.0)
         'train': ['peft', 'accelerate'],
         # the paper's own rating; its licence allows non-commercial use only
@@ -104,6 +106,8 @@ setup(
             'bert-score',
             'sentencepiece',
             'protobuf',
+            # of the extra moderation
+            'h5py',
             # training of judges
             'peft',
             'accelerate',

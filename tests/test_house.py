@@ -26,9 +26,10 @@ FOLDERS = {
     'data': '',
     'mini': 'parlai tokenizers torch',
     'compat': 'huggingface_hub transformers parlai',
-    'systems': 'gguf httpx2 huggingface_hub numpy parlai pyarrow safetensors torch '
-    'transformers',
+    'systems': 'gguf h5py httpx2 huggingface_hub numpy parlai pyarrow safetensors '
+    'torch transformers',
     'models': 'numpy parlai safetensors torch transformers',
+    'moderation': 'better_profanity numpy parlai profanity_check spacy stanza',
     'scoring': 'nltk numpy rouge_score sacrebleu scipy',
     'bench': 'numpy scipy',
     'judge_check': 'numpy scipy',

@@ -70,6 +70,9 @@ class ModelCard:
     gguf: str | None = option(None, help='the file that is converted to safetensors')
     vectors: str | None = option(None, help='word vectors (.npy), which are converted')
     words: str | None = option(None, help='the words of the vectors (.parquet)')
+    weights_h5: str | None = option(None, help='weights of Keras, to be converted')
+    tokenizer_pickle: str | None = option(None, help='the tokenizer of these weights')
+    labels: tuple[str, ...] = option((), help='the labels of these weights')
     wheels: tuple[Wheel, ...] = option((), help='wheels of PyPI that carry the files')
     joined: str | None = option(None, help='parts in the wheels: together a zip file')
     folder: str | None = option(None, help='where the files lie in wheel or zip file')
@@ -98,7 +101,7 @@ class ModelCard:
         """
         True if the model is not used as its sources have it.
         """
-        return bool(self.gguf or self.vectors)
+        return bool(self.gguf or self.vectors or self.weights_h5)
 
     def addresses(self) -> list[str]:
         """
@@ -184,7 +187,9 @@ def read_model_card(doc: Document) -> ModelCard:
         raise doc.error((), 'a repository needs a revision, and a revision one')
     if bool(card.vectors) != bool(card.words):
         raise doc.error((), 'vectors need words, and words vectors')
-    for key in ('gguf', 'vectors', 'words'):
+    if len({bool(card.weights_h5), bool(card.tokenizer_pickle), bool(card.labels)}) > 1:
+        raise doc.error((), 'weights_h5, tokenizer_pickle and labels go together')
+    for key in ('gguf', 'vectors', 'words', 'weights_h5', 'tokenizer_pickle'):
         name = getattr(card, key)
         if name and name not in [file.name for file in card.files]:
             raise doc.error((key,), f'{name!r} is none of the files')

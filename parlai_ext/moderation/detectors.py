@@ -1,0 +1,392 @@
+"""
+Detectors of toxic texts, by name.
+
+    words=FILE                a list of words and phrases, found as whole words
+    parlai_matcher[=FILE]     ParlAI's OffensiveStringMatcher, with its list or this one
+    better_profanity          the package better-profanity: a list, other spellings too
+    profanity_check           the package alt-profanity-check: a linear model over words
+    toxic-comments            a classifier of the catalogue
+    hf:REPOSITORY, a folder   any sequence classifier of Hugging Face
+    zoo:…, FILE               a transformer/classifier of ParlAI
+    module:Class              your own: a class whose `toxicity(texts)` gives numbers
+
+Settings follow the name: ``hf:unitary/toxic-bert,label=toxic,threshold=0.8``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Protocol
+
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import option, read_pairs
+from parlai_ext.files.text_file import read_utf8
+from parlai_ext.models.handle import ModelHandle
+
+THRESHOLD = 0.5
+NAMES = ('words', 'parlai_matcher', 'better_profanity', 'profanity_check')
+# names of the label that a classifier gives to toxic texts, and to all others
+TOXIC_LABELS = (
+    *('toxic', 'toxicity', 'offensive', 'hate', 'hateful', 'abusive', 'unsafe'),
+    *('__notok__', 'profanity', 'offensive language', 'hate speech', 'inappropriate'),
+)
+SAFE_LABELS = (
+    *('safe', 'ok', '__ok__', 'neutral', 'clean', 'normal', 'not', 'none'),
+    *('non-toxic', 'nontoxic', 'non_toxic', 'not toxic', 'not_toxic', 'not_offensive'),
+    *('non-offensive', 'not-offensive', 'nothate', 'not-hate', 'non-hate', 'nohate'),
+)
+WORD = re.compile(r'[^\W_]+', re.UNICODE)
+LONGEST = 8  # words of a phrase
+
+
+class Scorer(Protocol):
+    """
+    Gives each text a number from 0 (not toxic) to 1 (toxic).
+    """
+
+    def toxicity(self, texts: Sequence[str]) -> list[float]:
+        """
+        Return one number for each text.
+        """
+
+
+@dataclass(frozen=True)
+class DetectorSettings:
+    """
+    What may follow the name of a detector.
+    """
+
+    label: str | None = option(None, help='the label that means toxic')
+    threshold: float = option(THRESHOLD, low=0, high=1, help='toxic from here on (0.5)')
+    called: str | None = option(None, help='what tables call it')
+
+
+@dataclass(frozen=True)
+class Detector:
+    """
+    A detector: its name in tables, its numbers, and from which one a text is toxic.
+
+    :param graded: its numbers are not only 0 and 1.
+    """
+
+    name: str
+    scorer: Scorer
+    threshold: float = THRESHOLD
+    graded: bool = True
+
+    def toxicity(self, texts: Sequence[str]) -> list[float]:
+        """
+        Return a number from 0 to 1 for each text; equal texts are computed once, and
+        a text without a letter or digit has 0.
+        """
+        distinct = [t for t in dict.fromkeys(texts) if any(map(str.isalnum, t))]
+        numbers = dict(zip(distinct, self.scorer.toxicity(distinct), strict=True))
+        return [numbers.get(text, 0.0) for text in texts]
+
+    def is_toxic(self, number: float) -> bool:
+        """
+        True if a number of this detector calls a text toxic.
+        """
+        return number >= self.threshold
+
+
+class WordList:
+    """
+    Finds words and phrases of a list as whole words, whatever their case: the word
+    "class" holds no other word.
+    """
+
+    def __init__(self, phrases: Iterable[str]):
+        self.phrases = {tuple(words_of(phrase)) for phrase in phrases} - {()}
+        self.longest = min(LONGEST, max(map(len, self.phrases), default=0))
+
+    def toxicity(self, texts: Sequence[str]) -> list[float]:
+        """
+        Return 1 for each text with an entry of the list, else 0.
+        """
+        return [float(self.is_in(text)) for text in texts]
+
+    def is_in(self, text: str) -> bool:
+        """
+        True if a text has an entry of the list.
+        """
+        words = words_of(text)
+        return any(
+            tuple(words[i : i + n]) in self.phrases
+            for n in range(1, self.longest + 1)
+            for i in range(len(words) - n + 1)
+        )
+
+
+class StringMatcher:
+    """
+    ParlAI's OffensiveStringMatcher.
+
+    :param path: a list of one's own; `None`: the list that ParlAI downloads.
+    """
+
+    def __init__(self, path: str | None, datapath: str | None):
+        from parlai.utils.safety import OffensiveStringMatcher
+
+        from parlai_ext.systems.fetch.checked_downloads import checked_downloads
+        from parlai_ext.systems.fetch.data_folder import data_folder
+
+        if path:
+            phrases = read_phrases(path)  # which a list in JSON needs, too
+            with NamedTemporaryFile('w', suffix='.txt', encoding='utf-8') as file:
+                file.write('\n'.join(phrases))
+                file.flush()
+                self.matcher = OffensiveStringMatcher(file.name)
+            return
+        try:
+            with checked_downloads(datapath):
+                self.matcher = OffensiveStringMatcher(str(data_folder(datapath)))
+        except (UserError, OSError) as error:
+            raise UserError(
+                f"parlai_matcher: ParlAI's word list cannot be downloaded: {error}; "
+                'parlai_matcher=FILE names a list'
+            ) from None
+
+    def toxicity(self, texts: Sequence[str]) -> list[float]:
+        """
+        Return 1 for each text with an entry of the list, else 0.
+        """
+        matches = map(self.matcher.contains_offensive_language, texts)
+        return [float(bool(match)) for match in matches]
+
+
+class BetterProfanity:
+    """
+    The package better-profanity: a word list that knows spellings with digits.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from better_profanity import Profanity
+        except ImportError:
+            raise missing('better_profanity', 'better-profanity') from None
+        self.profanity = Profanity()
+
+    def toxicity(self, texts: Sequence[str]) -> list[float]:
+        """
+        Return 1 for each text with an entry of its list, else 0.
+        """
+        return [float(self.profanity.contains_profanity(text)) for text in texts]
+
+
+class ProfanityCheck:
+    """
+    The package alt-profanity-check: a linear support vector machine over words.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from profanity_check import predict_prob
+        except ImportError:
+            raise missing('profanity_check', 'alt-profanity-check') from None
+        self.predict_prob = predict_prob
+
+    def toxicity(self, texts: Sequence[str]) -> list[float]:
+        """
+        Return the probability that each text is profane.
+        """
+        return [float(p) for p in self.predict_prob(list(texts))] if texts else []
+
+
+class TextClassifier:
+    """
+    A sequence classifier: the probability of its toxic label.
+
+    :param label: its name; `None`: it is told from the names of the labels.
+    """
+
+    def __init__(self, name: str, model: Any, label: str | None):
+        self.model = model
+        self.column, self.is_safe = toxic_column(name, model.labels, label)
+
+    def toxicity(self, texts: Sequence[str]) -> list[float]:
+        """
+        Return the probability that each text is toxic.
+        """
+        column = self.model.probabilities(list(texts))[:, self.column]
+        return [float(1 - p if self.is_safe else p) for p in column]
+
+
+class ParlaiClassifier:
+    """
+    A transformer/classifier of ParlAI, asked for the probability of its toxic class.
+    """
+
+    def __init__(self, name: str, models: ModelHandle, label: str | None):
+        from parlai.core.agents import create_agent
+        from parlai.core.params import ParlaiParser
+
+        from parlai_ext.compat.parlai_setup import prepare_parlai
+        from parlai_ext.systems.safe.load import guarded
+        from parlai_ext.systems.zoo import fetch_path
+
+        prepare_parlai()
+        machine = models.machine
+        opt = {
+            'model': 'transformer/classifier',
+            'model_file': str(fetch_path(name, machine.datapath)),
+            'print_scores': True,
+            'datatype': 'valid',
+            'batchsize': 1,
+            'no_cuda': machine.no_cuda,
+        }
+        with guarded(roster_opt=opt):  # the file is read as data
+            parsed = ParlaiParser(True, True).parse_kwargs(**opt)
+            self.agent: Any = create_agent(parsed, requireModelExists=True)
+        self.batchsize = machine.batchsize
+        classes = tuple(self.agent.class_list)
+        self.column, self.is_safe = toxic_column(name, classes, label)
+
+    def toxicity(self, texts: Sequence[str]) -> list[float]:
+        """
+        Return the probability that each text is toxic.
+        """
+        clones = [self.agent.clone() for _ in texts[: self.batchsize]]
+        numbers = []
+        for start in range(0, len(texts), self.batchsize):
+            batch = texts[start : start + self.batchsize]
+            seen = []
+            for clone, text in zip(clones, batch, strict=False):
+                clone.reset()
+                seen.append(clone.observe({'text': text, 'episode_done': True}))
+            for act in self.agent.batch_act(seen):
+                p = float(act['probs'][self.column])
+                numbers.append(1 - p if self.is_safe else p)
+        return numbers
+
+
+def read_detector(spec: str, models: ModelHandle) -> Detector:
+    """
+    Return the detector that a text names, its model loaded.
+
+    :raises UserError: for a name that means nothing, a missing file or package, or a
+        classifier whose toxic label cannot be told.
+    """
+    name, *pairs = spec.split(',')
+    given = read_pairs(DetectorSettings, pairs, f'detector {name}:')
+    settings = DetectorSettings(**given)
+    scorer, graded = _scorer(name, settings.label, models)
+    called = settings.called or short_name(name)
+    return Detector(called, scorer, settings.threshold, graded)
+
+
+def short_name(name: str) -> str:
+    """
+    Return what tables call a detector: its last folder or file, or its kind.
+
+    >>> short_name('hf:unitary/toxic-bert'), short_name('words=lists/en.json')
+    ('toxic-bert', 'words')
+    """
+    kind = name.split('=')[0]
+    return kind if kind in NAMES else Path(name.removeprefix('hf:')).name
+
+
+def read_phrases(path: str) -> list[str]:
+    """
+    Return the entries of a list: a text file with one a line, or a JSON list.
+    """
+    text = read_utf8(Path(path).expanduser(), 'word list ')
+    if not path.endswith('.json'):
+        return [line.strip() for line in text.split('\n') if line.strip()]
+    try:
+        phrases = json.loads(text)
+    except ValueError as error:
+        raise UserError(f'word list {path}: not JSON: {error}') from None
+    if not isinstance(phrases, list) or not all(isinstance(p, str) for p in phrases):
+        raise UserError(f'word list {path}: a JSON list of texts is expected')
+    return phrases
+
+
+def words_of(text: str) -> list[str]:
+    """
+    Return the words of a text, in small letters; an apostrophe is part of none.
+
+    >>> words_of("It's a first-class day.")
+    ['it', 's', 'a', 'first', 'class', 'day']
+    """
+    return WORD.findall(text.casefold())
+
+
+def toxic_column(
+    name: str, labels: Sequence[str], label: str | None
+) -> tuple[int, bool]:
+    """
+    Return the column of a classifier that tells toxicity, and whether it is the label
+    of safe texts, so that toxicity is what is left of 1.
+
+    :raises UserError: when the label is unknown, or cannot be told.
+    """
+    folded = [one.casefold() for one in labels]
+    if label is not None:
+        if label.casefold() not in folded:
+            raise UserError(f'detector {name}: label={label}; {nearest(label, labels)}')
+        return folded.index(label.casefold()), False
+    for word in TOXIC_LABELS:
+        if word in folded:
+            return folded.index(word), False
+    for word in SAFE_LABELS:
+        if word in folded:
+            return folded.index(word), True
+    raise UserError(
+        f'detector {name}: which of the labels {", ".join(labels)} means toxic? '
+        f'{name},label=NAME says it'
+    )
+
+
+def missing(name: str, package: str) -> UserError:
+    """
+    Return the error about a package that is not installed.
+    """
+    return UserError(f'detector {name}: pip install {package}')
+
+
+def _scorer(name: str, label: str | None, models: ModelHandle) -> tuple[Scorer, bool]:
+    """
+    Return the scorer of a detector, and whether its numbers are graded.
+    """
+    kind, equals, path = name.partition('=')
+    if kind == 'words':
+        if not path:
+            raise UserError('detector words: words=FILE is expected')
+        return WordList(read_phrases(path)), False
+    if kind == 'parlai_matcher':
+        return StringMatcher(path or None, models.machine.datapath), False
+    if kind == 'better_profanity':
+        return BetterProfanity(), False
+    if kind == 'profanity_check':
+        return ProfanityCheck(), True
+    if re.fullmatch(r'[\w.]+:[A-Z]\w*', name) and not name.startswith('zoo:'):
+        return _outside(name), True
+    if name.startswith('zoo:') or Path(name).is_file():
+        return ParlaiClassifier(name, models, label), True
+    try:
+        model = models.classifier(name)
+    except UserError as error:
+        if '/' not in name and ':' not in name:
+            raise UserError(f'detector {error}; also: {", ".join(NAMES)}') from None
+        raise UserError(f'detector {error}') from None
+    return TextClassifier(name, model, label), True
+
+
+def _outside(name: str) -> Scorer:
+    """
+    Return a detector from outside the package.
+    """
+    source, _, attribute = name.partition(':')
+    try:
+        made: Scorer = getattr(import_module(source), attribute)()
+    except Exception as error:  # which foreign code may raise
+        what = f'{type(error).__name__}: {error}'
+        raise UserError(f'detector {name}: it cannot be made: {what}') from error
+    return made

@@ -1,0 +1,153 @@
+"""
+The network of toxic-comments: converted from Keras' files, and what it gives.
+"""
+
+import collections
+import pickle
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.systems.catalogue.fetch_model import is_fetched
+from parlai_ext.systems.catalogue.keras_model import ARRAYS, TOKENIZER, convert_keras
+
+h5py = pytest.importorskip('h5py')
+LABELS = ('toxic', 'insult')
+# six scores that the page of the package shows for its own network
+# (pypi.org/project/toxic-comment-classifier/0.3.0: mean over labels)
+PUBLISHED = {
+    'I hate you so much!': 0.1395,
+    'This is wonderful news.': 0.0013,
+    "You're disgusting!": 0.3110,
+    'Absolutely love your energy!': 0.0088,
+    "You're the worst person ever!": 0.0937,
+    'Have a nice day :)': 0.0115,
+}
+
+
+def arrays(units=3, inputs=4, words=5):
+    """
+    Return random weights in Keras' shapes, by their names here.
+    """
+    rng = np.random.default_rng(0)
+    shapes = {'embedding': (words, inputs), 'hidden.kernel': (2 * units, 3)}
+    shapes |= {'hidden.bias': (3,), 'output.kernel': (3, 2), 'output.bias': (2,)}
+    for way in ('forward', 'backward'):
+        shapes[f'{way}.kernel'] = (inputs, 4 * units)
+        shapes[f'{way}.recurrent'] = (units, 4 * units)
+        shapes[f'{way}.bias'] = (4 * units,)
+    return {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+
+
+def pickled_tokenizer(**changes):
+    """
+    Return the bytes of a tokenizer, pickled under the name that Keras has for it.
+    """
+    module = types.ModuleType(TOKENIZER[0])
+    kind = type(TOKENIZER[1], (), {'__module__': TOKENIZER[0]})
+    setattr(module, TOKENIZER[1], kind)
+    tokenizer = kind()
+    words = ['you', 'like', 'tea', 'well', 'rare']
+    vars(tokenizer).update(
+        word_index={word: i for i, word in enumerate(words, 1)},
+        word_docs=collections.defaultdict(int, you=2),
+        word_counts=collections.OrderedDict(you=2),
+        filters='!,.',
+        split=' ',
+        lower=True,
+        num_words=5,
+        oov_token=None,
+    )
+    vars(tokenizer).update(changes)
+    places = TOKENIZER[0].split('.')
+    names = {'.'.join(places[: i + 1]) for i in range(len(places))} - set(sys.modules)
+    sys.modules.update(dict.fromkeys(names, module))  # pickle imports the class
+    try:
+        return pickle.dumps(tokenizer)
+    finally:
+        for name in names:
+            del sys.modules[name]
+
+
+@pytest.fixture
+def files(tmp_path):
+    with h5py.File(tmp_path / 'w.h5', 'w') as file:
+        for place, name in ARRAYS.items():
+            file[place] = arrays()[name]
+    (tmp_path / 't.pickle').write_bytes(pickled_tokenizer())
+    return tmp_path / 'w.h5', tmp_path / 't.pickle'
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def keras_lstm(w, way, inputs):
+    """
+    Return the states of Keras' LSTM cell, as its documentation defines it.
+    """
+    units = w[f'{way}.recurrent'].shape[0]
+    h = c = np.zeros(units)
+    states = []
+    for x in inputs:
+        z = x @ w[f'{way}.kernel'] + h @ w[f'{way}.recurrent'] + w[f'{way}.bias']
+        i, f, g, o = np.split(z, 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        states.append(h)
+    return np.array(states)
+
+
+def keras_network(ids):
+    """
+    Return what Keras' layers give for the ids of a text, which are padded in front.
+    """
+    w = arrays()
+    x = w['embedding'][[0] * (100 - len(ids)) + ids]
+    back = keras_lstm(w, 'backward', x[::-1])[::-1]
+    top = np.concatenate([keras_lstm(w, 'forward', x), back], axis=1).max(axis=0)
+    hidden = np.maximum(top @ w['hidden.kernel'] + w['hidden.bias'], 0)
+    return sigmoid(hidden @ w['output.kernel'] + w['output.bias'])
+
+
+def test_the_converted_network_gives_what_keras_layers_give(files, tmp_path):
+    convert_keras(*files, LABELS, tmp_path / 'model')
+    model = ModelHandle(Machine(no_cuda=True)).classifier(str(tmp_path / 'model'))
+    # "rare" has id 5, beyond num_words; "new" is no word of it
+    rows = model.probabilities(['You, like tea!', 'well new rare', ''])
+    expected = [keras_network(ids) for ids in ([1, 2, 3], [4], [])]
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
+    assert model.labels == LABELS
+    assert model.cut_tokens(['tea ' * 130]) == [30]
+
+
+def test_a_tokenizer_that_would_run_code_is_refused(files, tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (print, ('ran',))
+
+    files[1].write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(UserError, match='print'):
+        convert_keras(*files, LABELS, tmp_path / 'model')
+    assert not (tmp_path / 'model').exists()
+
+
+@pytest.mark.parametrize('change', [{'split': '-'}, {'oov_token': 'x'}])
+def test_another_kind_of_tokenizer_is_refused(files, tmp_path, change):
+    files[1].write_bytes(pickled_tokenizer(**change))
+    with pytest.raises(UserError, match='another kind of tokenizer'):
+        convert_keras(*files, LABELS, tmp_path / 'model')
+
+
+@pytest.mark.skipif(
+    not is_fetched('toxic-comments'), reason='toxic-comments is not fetched here'
+)
+def test_the_fetched_network_gives_the_scores_that_its_page_shows():
+    model = ModelHandle(Machine(no_cuda=True)).classifier('toxic-comments')
+    means = model.probabilities(list(PUBLISHED)).mean(axis=1)
+    assert means == pytest.approx(list(PUBLISHED.values()), abs=5e-5)
