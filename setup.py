@@ -64,6 +64,8 @@ setup(
         'typing_extensions',
         # ratings of tournaments (MIT)
         'openskill',
+        # Krippendorff's alpha of annotators (Apache-2.0)
+        'evalica',
         # without it train_model and eval_model end in a TypeError (core/metrics.py:953)
         'nltk',
     ],
@@ -111,8 +113,7 @@ setup(
             # training of judges
             'peft',
             'accelerate',
-            # ratings of other programs, which ours are compared with
-            'evalica',
+            # ratings of another program, which ours are compared with
             'trueskill',
         ],
     },

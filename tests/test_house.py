@@ -22,7 +22,7 @@ FOLDERS = {
     'core': 'tqdm',
     'files': 'yaml',
     'store': '',
-    'ranking': 'numpy scipy',
+    'ranking': 'evalica numpy pandas scipy',
     'data': '',
     'mini': 'parlai tokenizers torch',
     'compat': 'huggingface_hub transformers parlai',
@@ -36,6 +36,7 @@ FOLDERS = {
     'training': 'peft torch',
     'collect': 'numpy parlai torch',
     'results': 'numpy',
+    'people': 'numpy',
     'report': 'jinja2 markupsafe matplotlib pandas',
     'worlds': 'parlai',
     'tasks': 'parlai',
@@ -50,6 +51,7 @@ KNOWN: set[str] = set()
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.write report.page'
 LIGHT += ' commands.installation judge_check.record scoring.llm.judges'
+LIGHT += ' people.rating_set people.ranking report.rating_page'
 HEAVY = {'torch', 'parlai', 'transformers'}
 
 

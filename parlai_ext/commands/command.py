@@ -31,6 +31,8 @@ COMMANDS = {
     'run_bench': 'parlai_ext.commands.run_bench:RunBench',
     'compare_metrics': 'parlai_ext.commands.compare_metrics:CompareMetrics',
     'report_run': 'parlai_ext.commands.report_run:ReportRun',
+    'rate_dialogues': 'parlai_ext.commands.rate_dialogues:RateDialogues',
+    'import_judgements': 'parlai_ext.commands.import_judgements:ImportJudgements',
     'import_dialogues': 'parlai_ext.commands.import_dialogues:ImportDialogues',
     'check_roster': 'parlai_ext.commands.check_roster:CheckRoster',
     'get_model': 'parlai_ext.commands.get_model:GetModel',

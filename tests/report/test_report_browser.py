@@ -4,7 +4,6 @@ The page in a real browser: nothing that a system said runs, all of it is shown.
 
 import html
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 
@@ -12,14 +11,11 @@ import pytest
 
 from parlai_ext.core.display import one_line, visible
 from parlai_ext.report.write import write_report
+from tests.support.browser import BROWSER, MISSING
 from tests.support.check_example import FAILS, WEAK, example_card, example_check
 from tests.support.report_example import SCORER, example_ranking, example_run
 
-BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason=f'no browser found: {", ".join(BROWSERS)}'
-)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 FLAGS = [
     '--headless',
     '--no-sandbox',

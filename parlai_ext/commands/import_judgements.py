@@ -1,0 +1,182 @@
+"""
+`import_judgements`: what people said of dialogues, as files that other commands read.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import add_flags, flag_values, option, read_options
+
+if TYPE_CHECKING:
+    from parlai_ext.people.judgements import Judgements
+    from parlai_ext.people.ranking import PeopleRanking
+    from parlai_ext.store import RunFolder
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """
+    Where judgements go, and what their dimensions are called.
+    """
+
+    out: str | None = option(
+        None,
+        path=True,
+        metavar='FOLDER',
+        help='where the files go (default: RUN/people/judgements)',
+    )
+    dimensions: tuple[str, ...] = option(
+        (), metavar='DIMENSION,…', help='only these dimensions (default: all judged)'
+    )
+    rename: tuple[str, ...] = option(
+        (),
+        metavar='DIMENSION=NAME,…',
+        help='other names of dimensions, such as Engaging=Overall, so that a scorer’s '
+        'dimension is compared with them',
+    )
+    bootstraps: int = option(
+        1000, low=1, metavar='N', help='resamples behind each interval'
+    )
+    seed: int = option(0, help='draws the resamples and the halves of annotators')
+
+
+class ImportJudgements(Command):
+    """
+    Read what annotators sent back, rank the systems by it, and write it as files.
+    """
+
+    description = 'Read the judgements of people, and rank the systems by them'
+    usage = '--run-dir FOLDER --answers FILE|FOLDER … [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(parser, '--run-dir')
+        parser.add_argument(
+            '--answers',
+            nargs='+',
+            default=[],
+            metavar='FILE|FOLDER',
+            help='answers that rating pages saved; of a folder all .json files',
+        )
+        add_flags(parser, ImportOptions)
+
+    def run(self) -> list[PeopleRanking]:
+        """
+        Write the files, print the ranking by people, and return it.
+        """
+        from parlai_ext.people.page_answers import read_page_answers
+        from parlai_ext.people.people_table import people_lines
+        from parlai_ext.people.ranking import rank_by_people
+        from parlai_ext.people.rating_set import read_keys
+        from parlai_ext.store import RunFolder
+
+        self.require(
+            run_dir='the folder of the run whose dialogues were judged',
+            answers='the files that annotators sent back',
+        )
+        given = read_options(ImportOptions, flag_values(ImportOptions, self.opt), '--')
+        run = RunFolder.existing(self.opt['run_dir'])
+        paths = answers_files(self.opt['answers'])
+        judgements = read_page_answers(paths, read_keys(run))
+        judgements = judgements.of_dimensions(given.dimensions)
+        judgements = judgements.renamed(read_names(given.rename))
+        if not judgements.annotators:
+            raise UserError(f'--answers: no answer is in {len(paths)} files')
+        rankings = rank_by_people(judgements, given.bootstraps, given.seed)
+        out = Path(given.out) if given.out else run.root / 'people' / 'judgements'
+        write_judgements(run, judgements, rankings, out)
+        planted = planted_order(run)
+        for ranking in rankings:
+            print('\n'.join(people_lines(ranking, planted)))
+        for note in judgements.notes:
+            print(f'note: {note}')
+        print(f'judgements: {out / JUDGEMENTS} (--human-scores of rank_systems)')
+        return rankings
+
+
+JUDGEMENTS, COMPARISONS, RANKINGS = 'judgements.csv', 'comparisons.csv', 'people.json'
+
+
+def answers_files(names: Sequence[str]) -> list[Path]:
+    """
+    Return the files that were named, and the .json files of the folders.
+    """
+    paths: list[Path] = []
+    for path in map(Path, names):
+        inside = sorted(path.glob('*.json')) if path.is_dir() else [path]
+        if not inside:
+            raise UserError(f'--answers {path}: there is no .json file in it')
+        paths += inside
+    return paths
+
+
+def read_names(pairs: Sequence[str]) -> dict[str, str]:
+    """
+    Return the new name of each dimension that gets one.
+    """
+    names = {}
+    for pair in pairs:
+        before, equals, after = pair.partition('=')
+        if not (equals and before.strip() and after.strip()):
+            raise UserError(f'--rename {pair}: DIMENSION=NAME is expected')
+        names[before.strip()] = after.strip()
+    return names
+
+
+def write_judgements(
+    run: RunFolder,
+    judgements: Judgements,
+    rankings: Sequence[PeopleRanking],
+    out: Path,
+) -> None:
+    """
+    Write the judgements as CSV and as a judged set, and the ranking by people.
+    """
+    from parlai_ext.core.records import record_to_json
+    from parlai_ext.people.judged_file import CARD, FILE, judged_card, judged_lines
+    from parlai_ext.people.judgements import comparisons_csv, judgements_csv
+    from parlai_ext.people.run_dialogues import judged_dialogues, read_turns
+    from parlai_ext.store.atomic import make_folder, write_file
+    from parlai_ext.store.lines import dumps
+
+    rows = judgements.by_dialogue()
+    judged = {(j.system, j.dialogue_id) for j in rows}
+    references = [
+        d for d in judged_dialogues(run)[0] if (d.system, d.dialogue_id) in judged
+    ]
+    turns = {
+        (d.system, d.dialogue_id): shown
+        for d, shown in read_turns(run, references).items()
+    }
+    dimensions = sorted({j.dimension for j in rows})
+    texts = {
+        JUDGEMENTS: judgements_csv(rows),
+        COMPARISONS: comparisons_csv(judgements.comparisons),
+        RANKINGS: dumps(record_to_json(list(rankings)), indent=1) + '\n',
+        FILE: judged_lines(rows, turns),
+        CARD: judged_card(dimensions),
+    }
+    make_folder(out)
+    for name, text in texts.items():
+        if name != COMPARISONS or judgements.comparisons:
+            write_file(out / name, text.encode('utf-8', 'backslashreplace'))
+
+
+def planted_order(run: RunFolder) -> Mapping[str, float] | None:
+    """
+    Return the order that the run's protocol planted, if it planted one.
+    """
+    protocol = run.manifest['protocol']
+    orders = list((protocol.get('reference') or {}).values())
+    if protocol.get('reference_kind') != 'planted' or len(orders) != 1:
+        return None
+    order: Mapping[str, float] = orders[0]
+    return order

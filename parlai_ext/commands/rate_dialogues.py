@@ -1,0 +1,66 @@
+"""
+`rate_dialogues`: offline pages on which people compare or rate a run's dialogues.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.options import add_flags, flag_values, read_options
+from parlai_ext.people.rating_set import RatingOptions
+
+
+class RateDialogues(Command):
+    """
+    Write rating pages, one HTML file each, and the key to their answers.
+
+    The pages name no system and need no network; `import_judgements` reads the answers
+    that annotators save and send back.
+    """
+
+    description = 'Write offline pages on which people compare or rate dialogues'
+    usage = '--run-dir FOLDER [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(parser, '--run-dir')
+        add_flags(parser, RatingOptions)
+
+    def run(self) -> list[Path]:
+        """
+        Return the paths of the pages.
+        """
+        from parlai_ext.people.rating_set import FOLDER, make_rating_set, write_key
+        from parlai_ext.people.run_dialogues import read_turns
+        from parlai_ext.report.rating_page import render_rating_page
+        from parlai_ext.store import RunFolder
+
+        self.require(run_dir='the folder of a run with dialogues')
+        options = read_options(
+            RatingOptions, flag_values(RatingOptions, self.opt), '--'
+        )
+        run = RunFolder.existing(self.opt['run_dir'])
+        rating_set = make_rating_set(run, options)
+        items = {item for page in rating_set.pages for item in page}
+        turns = read_turns(run, {d for item in items for d in item.dialogues})
+        paths = []
+        with run.lock():
+            write_key(run, options.name, rating_set.key)
+            for number, items in enumerate(rating_set.pages, 1):
+                name = f'{FOLDER}/{options.name}/rate-{number}.html'
+                page = render_rating_page(rating_set.key, number, items, turns)
+                run.write_text(name, page)
+                paths.append(run.root / name)
+        num_questions = len(rating_set.key.questions)
+        for path, items in zip(paths, rating_set.pages, strict=True):
+            print(f'{path}: {len(items)} items, {num_questions} questions each')
+        for note in rating_set.notes:
+            print(f'note: {note}')
+        print(
+            'send a page to annotators; their answers: parlai import_judgements '
+            f'--run-dir {run.root} --answers FILE …'
+        )
+        return paths

@@ -1,0 +1,3 @@
+"""
+What people are asked about dialogues, what they answer, and what follows from that.
+"""

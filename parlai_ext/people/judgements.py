@@ -1,0 +1,210 @@
+"""
+What annotators said: ratings of dialogues, and comparisons of two; as files.
+
+    judgements.csv    system, dimension, value, rater, dialogue_id: one row for each
+                      annotator, dialogue and dimension; of comparisons the share that
+                      the dialogue won
+    comparisons.csv   one row for each comparison
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from parlai_ext.core.display import spreadsheet_text
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.nouns import HumanJudgement
+
+JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
+COMPARISON_COLUMNS = (
+    *('rater', 'dimension', 'first', 'second', 'winner'),
+    *('first_dialogue_id', 'second_dialogue_id', 'item'),
+)
+TIE = 0.5
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """
+    One annotator's choice between dialogues of two systems.
+
+    :param value: 1 if the first is preferred, 0 if the second, 0.5 for a tie.
+    :param item: the pair that was shown; the same for all who saw it.
+    """
+
+    annotator: str
+    dimension: str
+    first: str
+    second: str
+    value: float
+    first_dialogue: str
+    second_dialogue: str
+    item: str
+
+    @property
+    def winner(self) -> str:
+        """
+        The preferred system, empty for a tie.
+        """
+        if self.value == TIE:
+            return ''
+        return self.first if self.value > TIE else self.second
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """
+    All that was imported: ratings and comparisons, and what a reader should know.
+
+    :param contexts: what the dialogues were about, such as the opener, by their ids:
+        dialogues of one context are drawn together for intervals.
+    """
+
+    ratings: tuple[HumanJudgement, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    contexts: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def annotators(self) -> tuple[str, ...]:
+        """
+        The names of those who judged.
+        """
+        names = {c.annotator for c in self.comparisons}
+        return tuple(sorted(names | {r.rater or '' for r in self.ratings}))
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """
+        What was judged, in the order of the answers.
+        """
+        every = [j.dimension for j in (*self.ratings, *self.comparisons)]
+        return tuple(dict.fromkeys(every))
+
+    def of_dimensions(self, names: Sequence[str]) -> Judgements:
+        """
+        Return the judgements on these dimensions alone; without names, all.
+
+        :raises UserError: for a dimension that was not judged.
+        """
+        for name in names:
+            if name not in self.dimensions:
+                raise UserError(
+                    f'--dimensions {name}: not judged; {nearest(name, self.dimensions)}'
+                )
+        if not names:
+            return self
+        return replace(
+            self,
+            ratings=tuple(r for r in self.ratings if r.dimension in names),
+            comparisons=tuple(c for c in self.comparisons if c.dimension in names),
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> Judgements:
+        """
+        Return the judgements with other names of dimensions.
+
+        :raises UserError: for a dimension that was not judged, or a name that another
+            one has.
+        """
+        for before, after in names.items():
+            if before not in self.dimensions:
+                hint = nearest(before, self.dimensions)
+                raise UserError(f'--rename {before}={after}: not judged; {hint}')
+        new = [names.get(name, name) for name in self.dimensions]
+        if len(set(new)) < len(new):
+            raise UserError(f'--rename: two dimensions of one name: {", ".join(new)}')
+        return replace(
+            self,
+            ratings=tuple(
+                replace(r, dimension=names.get(r.dimension, r.dimension))
+                for r in self.ratings
+            ),
+            comparisons=tuple(
+                replace(c, dimension=names.get(c.dimension, c.dimension))
+                for c in self.comparisons
+            ),
+        )
+
+    def by_dialogue(self) -> list[HumanJudgement]:
+        """
+        Return one judgement for each annotator, dialogue and dimension, sorted: a
+        rating, or the share of comparisons that the dialogue won.
+        """
+        won = [*self.ratings, *win_values(self.comparisons)]
+        values: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        for one in won:
+            cell = (one.system, one.dimension, one.rater or '', one.dialogue_id or '')
+            values[cell].append(one.value)
+        return [
+            HumanJudgement(
+                system, dimension, sum(given) / len(given), rater, dialogue or None
+            )
+            for (system, dimension, rater, dialogue), given in sorted(values.items())
+        ]
+
+
+def win_values(comparisons: Sequence[Comparison]) -> Iterable[HumanJudgement]:
+    """
+    Yield, for each side of each comparison, 1 if it won, 0 if it lost, 0.5 for a tie.
+    """
+    for c in comparisons:
+        for system, dialogue, value in (
+            (c.first, c.first_dialogue, c.value),
+            (c.second, c.second_dialogue, 1 - c.value),
+        ):
+            yield HumanJudgement(system, c.dimension, value, c.annotator, dialogue)
+
+
+def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:
+    """
+    Return judgements as the CSV that `--human-scores` reads.
+    """
+    return csv_text(
+        JUDGEMENT_COLUMNS,
+        (
+            (
+                j.system,
+                j.dimension,
+                f'{j.value:.6g}',
+                j.rater or '',
+                j.dialogue_id or '',
+            )
+            for j in judgements
+        ),
+    )
+
+
+def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
+    """
+    Return comparisons as CSV; the winner of a tie is empty.
+    """
+    return csv_text(
+        COMPARISON_COLUMNS,
+        (
+            (
+                *(c.annotator, c.dimension, c.first, c.second, c.winner),
+                *(c.first_dialogue, c.second_dialogue, c.item),
+            )
+            for c in comparisons
+        ),
+    )
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """
+    Return CSV whose names of annotators no spreadsheet takes for a formula.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator='\n')
+    writer.writerow(header)
+    annotator = header.index('rater')
+    for row in rows:
+        cells = list(row)
+        cells[annotator] = spreadsheet_text(cells[annotator])
+        writer.writerow(cells)
+    return out.getvalue()

@@ -1,0 +1,176 @@
+"""
+The answers files that rating pages export, read against the keys of a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.files.text_file import read_utf8
+from parlai_ext.people.draw_items import SIDES
+from parlai_ext.people.judgements import TIE, Comparison, Judgements
+from parlai_ext.people.questionnaire import LIKERT
+from parlai_ext.people.rating_set import RatingKey, answers_to
+
+FORMAT = 'parlai_ext ratings'
+VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, 'tie': TIE}
+
+
+@dataclass(frozen=True)
+class PageAnswer:
+    """
+    One answer: of a pair ``a``, ``b`` or ``tie``, else the number of a label.
+
+    :param left: which dialogue of a pair stood on the left.
+    :param seconds: from when the item was shown until this answer.
+    """
+
+    item: str
+    dimension: str
+    answer: str
+    left: str | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class PageAnswers:
+    """
+    The file that one annotator's browser saved.
+
+    :param saved: when, in milliseconds since 1970: of two answers to the same question,
+        the later one counts.
+    """
+
+    format: str
+    rating_set: str
+    page: int
+    annotator: str
+    saved: float
+    answers: tuple[PageAnswer, ...]
+
+
+Answered = tuple[str, str, str, str]  # rating set, annotator, item, dimension
+
+
+def read_page_answers(
+    paths: Sequence[str | Path], keys: Mapping[str, RatingKey]
+) -> Judgements:
+    """
+    Return what the answers files of rating pages say.
+
+    An annotator may send a file twice, and answer the same item on two pages: the
+    answer that was saved last counts.
+
+    :param keys: the rating sets of the run.
+    :raises UserError: names file and place of the first mistake.
+    """
+    latest: dict[Answered, PageAnswer] = {}
+    notes = []
+    files = [(path, read_answers_file(path, keys)) for path in paths]
+    for _, file in sorted(files, key=lambda f: f[1].saved):
+        for answer in file.answers:
+            place = (file.rating_set, file.annotator, answer.item, answer.dimension)
+            latest[place] = answer
+    total = sum(len(file.answers) for _, file in files)
+    if total > len(latest):
+        notes.append(
+            f'{total - len(latest)} answers were given again later; the last ones count'
+        )
+    notes += _side_notes(latest)
+    contexts = {
+        d.dialogue_id: d.opener_id
+        for key in keys.values()
+        for dialogues in key.items.values()
+        for d in dialogues
+    }
+    return Judgements(
+        tuple(_ratings(latest, keys)),
+        tuple(_comparisons(latest, keys)),
+        contexts,
+        tuple(notes),
+    )
+
+
+def read_answers_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswers:
+    """
+    Return the answers of one file, each checked against the key of its rating set.
+    """
+    text = read_utf8(path, 'answers ')
+    try:
+        file: PageAnswers = record_from_json(PageAnswers, json.loads(text))
+    except WrongType as error:
+        raise UserError(f'{path}: no answers of a rating page: {error}') from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f'{path}: not JSON: {error}') from None
+    if file.format != FORMAT:
+        raise UserError(f'{path}: format: {FORMAT!r} is expected, not {file.format!r}')
+    if not file.annotator.strip():
+        raise UserError(f'{path}: annotator: is empty')
+    key = keys.get(file.rating_set)
+    if key is None:
+        raise UserError(
+            f'{path}: rating_set: {file.rating_set!r} is of no key in this run; the '
+            'key is in the folder that rate_dialogues wrote'
+        )
+    dimensions = {question.dimension for question in key.questions}
+    allowed = answers_to(key)
+    for place, answer in enumerate(file.answers):
+        where = f'{path}: answers[{place}]'
+        if answer.item not in key.items:
+            raise UserError(f'{where}.item: {answer.item!r} is not in the rating set')
+        if answer.dimension not in dimensions:
+            raise UserError(f'{where}.dimension: {answer.dimension!r} was not asked')
+        if answer.answer not in allowed:
+            raise UserError(
+                f'{where}.answer: {answer.answer!r}; one of {", ".join(allowed)} is '
+                'expected'
+            )
+    return file
+
+
+def _ratings(
+    latest: Mapping[Answered, PageAnswer], keys: Mapping[str, RatingKey]
+) -> Iterator[HumanJudgement]:
+    for (rating_set, annotator, item, dimension), answer in latest.items():
+        key = keys[rating_set]
+        if key.kind == LIKERT:
+            (dialogue,) = key.items[item]
+            yield HumanJudgement(
+                dialogue.system,
+                dimension,
+                float(answer.answer),
+                annotator.strip(),
+                dialogue.dialogue_id,
+            )
+
+
+def _comparisons(
+    latest: Mapping[Answered, PageAnswer], keys: Mapping[str, RatingKey]
+) -> Iterator[Comparison]:
+    for (rating_set, annotator, item, dimension), answer in latest.items():
+        key = keys[rating_set]
+        if key.kind != LIKERT:
+            first, second = key.items[item]
+            yield Comparison(
+                *(annotator.strip(), dimension, first.system, second.system),
+                VALUES[answer.answer],
+                *(first.dialogue_id, second.dialogue_id, item),
+            )
+
+
+def _side_notes(latest: Mapping[Answered, PageAnswer]) -> list[str]:
+    """
+    Return a note on how often the left dialogue was preferred: about half, if sides do
+    not matter.
+    """
+    chosen = [a for a in latest.values() if a.left in SIDES and a.answer in SIDES]
+    if not chosen:
+        return []
+    left = sum(a.answer == a.left for a in chosen)
+    return [f'the left dialogue was preferred in {left} of {len(chosen)} answers']

@@ -1,0 +1,92 @@
+"""
+The ranking by people as a table for the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from parlai_ext.core.display import DASH, number, pad_cell, wrap_lines
+from parlai_ext.people.ranking import PeopleRanking, agreement_with_order
+from parlai_ext.ranking.annotator_agreement import Alpha, HalfAgreement
+from parlai_ext.ranking.standings import Standing, best_first
+
+NAME_WIDTH = 30
+
+
+def people_lines(
+    ranking: PeopleRanking, planted: Mapping[str, float] | None = None
+) -> Iterator[str]:
+    """
+    Yield the lines of one dimension: the systems, and how far annotators agree.
+
+    :param planted: the order that was planted in the run, larger is better.
+    """
+    yield ranking.dimension
+    yield from wrap_lines(
+        f'{ranking.num_answers} answers of {ranking.num_annotators} annotators to '
+        f'{ranking.num_items} items; score: {ranking.method}',
+        '  ',
+    )
+    name = pad_cell('system', NAME_WIDTH)
+    yield f'  {"rank":<10}{"group":>5}  {name}{"score":>6}  95 % interval'
+    for standing in best_first(ranking.standings):
+        yield _standing_line(standing)
+    yield from wrap_lines(
+        f'annotators agree: Krippendorff’s alpha {alpha_text(ranking.alpha)}', '  '
+    )
+    for what, halves in (
+        ('systems', ranking.halves_systems),
+        ('dialogues', ranking.halves_dialogues),
+    ):
+        yield from wrap_lines(
+            f'random halves of the annotators, {what}: {halves_text(halves)}', '  '
+        )
+    if planted:
+        correlation = agreement_with_order(ranking, planted)
+        value = number(correlation.value)
+        if correlation.reason:
+            value = f'not known ({correlation.reason})'
+        yield from wrap_lines(
+            f'agreement with the planted order: Spearman {value}, '
+            f'{correlation.n} systems',
+            '  ',
+        )
+
+
+def _standing_line(standing: Standing) -> str:
+    ends = (standing.low, standing.high)
+    if None in ends:
+        ends = (standing.low_fixed, standing.high_fixed)
+    interval = DASH if None in ends else f'[{number(ends[0])}, {number(ends[1])}]'
+    rank = DASH if standing.rank is None else str(standing.rank)
+    if standing.rank_low is not None and standing.rank_low != standing.rank_high:
+        rank += f' ({standing.rank_low}–{standing.rank_high})'
+    group = DASH if standing.group is None else str(standing.group)
+    name = pad_cell(standing.system, NAME_WIDTH)
+    return f'  {rank:<10}{group:>5}  {name}{number(standing.score):>6}  {interval}'
+
+
+def alpha_text(alpha: Alpha) -> str:
+    """
+    Return an alpha in words.
+    """
+    if alpha.value is None:
+        return f'is not known ({alpha.reason})'
+    return (
+        f'{number(alpha.value)} ({alpha.level}, {alpha.num_units} units of two or more '
+        'annotators)'
+    )
+
+
+def halves_text(halves: HalfAgreement) -> str:
+    """
+    Return the agreement of halves in words.
+    """
+    if halves.value is None:
+        return f'not known ({halves.reason})'
+    return (
+        f'Spearman {number(halves.value)} on average over divisions, 95 % of them '
+        f'within {number(halves.low)} to {number(halves.high)}, {halves.num_points} '
+        'points'
+    )

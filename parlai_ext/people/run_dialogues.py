@@ -1,0 +1,122 @@
+"""
+A run's dialogues as people are shown them: whose turns are judged, and over what.
+
+A run is read twice, so that only the dialogues that are shown lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from parlai_ext.collect.plan import plan_of_run
+from parlai_ext.core.nouns import Dialogue, Pairing
+from parlai_ext.store import RunFolder, imported
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueReference:
+    """
+    One judged side of a dialogue, and where the dialogue is.
+
+    :param conditions: what two dialogues share that can be compared: the opener, the
+        partner, and whether the judged system began. In self-play there is no partner.
+    """
+
+    dialogue_id: str
+    system: str
+    conditions: tuple[str, str, bool]
+    pairing_id: str
+    shard: int
+
+    @property
+    def opener_id(self) -> str:
+        """
+        The opener of the dialogue.
+        """
+        return self.conditions[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """
+    One utterance on the page: of the judged system or not, given or not.
+    """
+
+    own: bool
+    given: bool
+    text: str
+
+
+def judged_dialogues(
+    run: RunFolder, systems: Collection[str] = ()
+) -> tuple[list[DialogueReference], int]:
+    """
+    Return every dialogue of a run once for each judged target, and how many are left
+    out because somebody broke them off.
+
+    :param systems: of these targets only; empty: of all.
+    """
+    plan = plan_of_run(run)
+    targets = {system.name for system in plan.roster.targets}
+    wanted = targets & set(systems) if systems else targets
+    references, num_broken = [], 0
+    for shard in run.dialogue_shards():
+        sides = [
+            side
+            for side in plan.judged_sides(run.pairing(shard.pairing_id))
+            if side.first in wanted
+        ]
+        if not sides:
+            continue
+        for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+            if dialogue.ended_by is not None:
+                num_broken += 1
+                continue
+            for side in sides:
+                references.append(_reference(dialogue, side, shard.index))
+    return references, num_broken
+
+
+def _reference(dialogue: Dialogue, side: Pairing, shard: int) -> DialogueReference:
+    """
+    Return the reference to a dialogue in which the first system of ``side`` is judged.
+    """
+    began = [u.speaker for u in dialogue.utterances[:1]] == [side.first]
+    partner = '' if side.first == side.second else side.second
+    conditions = (dialogue.opener_id, partner, began)
+    return DialogueReference(
+        dialogue.id, side.first, conditions, dialogue.pairing_id, shard
+    )
+
+
+def read_turns(
+    run: RunFolder, references: Collection[DialogueReference]
+) -> dict[DialogueReference, tuple[ShownTurn, ...]]:
+    """
+    Return the turns of these dialogues.
+    """
+    by_shard: dict[tuple[str, int], list[DialogueReference]] = {}
+    for reference in references:
+        key = (reference.pairing_id, reference.shard)
+        by_shard.setdefault(key, []).append(reference)
+    turns = {}
+    for key, here in sorted(by_shard.items()):
+        dialogues = {dialogue.id: dialogue for dialogue in run.read_dialogues(*key)}
+        for reference in here:
+            dialogue = dialogues[reference.dialogue_id]
+            turns[reference] = tuple(_shown_turns(run, dialogue, reference.system))
+    return turns
+
+
+def _shown_turns(
+    run: RunFolder, dialogue: Dialogue, system: str
+) -> Iterator[ShownTurn]:
+    """
+    Yield the turns of a dialogue in which ``system`` is judged.
+    """
+    pairing = run.pairing(dialogue.pairing_id)
+    self_play = pairing.first == pairing.second and pairing.scheme != imported.NAME
+    for place, utterance in enumerate(dialogue.utterances):
+        own = utterance.speaker == system and not (self_play and place % 2)
+        yield ShownTurn(own, utterance.given, utterance.text)

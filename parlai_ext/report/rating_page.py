@@ -1,0 +1,81 @@
+"""
+The rating pages: offline HTML files on which people compare or rate dialogues.
+
+A page holds the dialogues, the questions and a script, and nothing that says which
+system spoke. Order and sides are drawn anew for each annotator, in the browser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from markupsafe import Markup
+
+from parlai_ext.core.records import record_to_json
+from parlai_ext.people.draw_items import RatingItem
+from parlai_ext.people.page_answers import FORMAT
+from parlai_ext.people.rating_set import RatingKey
+from parlai_ext.people.run_dialogues import DialogueReference, ShownTurn
+from parlai_ext.report.page import (
+    content_policy,
+    page_environment,
+    script_safe_json,
+    template_text,
+)
+
+Turns = Mapping[DialogueReference, Sequence[ShownTurn]]
+
+
+def render_rating_page(
+    key: RatingKey, page: int, items: Sequence[RatingItem], turns: Turns
+) -> str:
+    """
+    Return one rating page as one HTML file.
+
+    :param page: its number, from 1.
+    :param turns: of every dialogue of the items.
+    """
+    style, script = template_text('rating.css'), template_text('rating.js')
+    return (
+        page_environment()
+        .get_template('rating.html.j2')
+        .render(
+            policy=Markup(content_policy(style, script)),
+            style=Markup(style),
+            script=Markup(script),
+            data=Markup(script_safe_json(_page_data(key, page, items, turns))),
+            page=page,
+            kind=key.kind,
+            ties=key.ties,
+            num_items=len(items),
+            num_labels=len(key.questions[0].answers),
+        )
+    )
+
+
+def _page_data(
+    key: RatingKey, page: int, items: Sequence[RatingItem], turns: Turns
+) -> dict[str, Any]:
+    """
+    Return what the page's script shows.
+    """
+    return {
+        'format': FORMAT,
+        'rating_set': key.rating_set,
+        'page': page,
+        'kind': key.kind,
+        'ties': key.ties,
+        'questions': record_to_json(key.questions),
+        'items': [
+            {
+                'id': item.id,
+                'dialogues': [
+                    [asdict(turn) for turn in turns[dialogue]]
+                    for dialogue in item.dialogues
+                ],
+            }
+            for item in items
+        ],
+    }

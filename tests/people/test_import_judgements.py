@@ -1,0 +1,242 @@
+"""
+The command `import_judgements`: answers become judgements and a ranking.
+"""
+
+import csv
+import json
+import random
+
+import pytest
+
+from parlai_ext.commands.import_judgements import ImportJudgements
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.rate_dialogues import RateDialogues
+from parlai_ext.commands.run_bench import RunBench
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.cards import read_card
+from parlai_ext.files.human_scores import read_human_scores
+from tests.support.report_example import example_run
+from tests.support.simulated_annotators import answers_file, read_key
+
+# the example run scores its second target above its first, and so on
+STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
+OPENERS = [f'opener {k}' for k in range(8)]
+
+
+@pytest.fixture
+def run(tmp_path, no_power_cuts):
+    folder = tmp_path / 'run'
+    example_run(folder, tuple(STRENGTHS), openers=OPENERS)
+    return folder
+
+
+@pytest.fixture
+def answers(tmp_path):
+    folder = tmp_path / 'answers'
+    folder.mkdir()
+    return folder
+
+
+def collect_answers(run, answers, annotators=6, strengths=STRENGTHS, **options):
+    RateDialogues.main(run_dir=str(run), **options)
+    key = read_key(run)
+    for k in range(annotators):
+        answers_file(answers, key, f'annotator {k}', strengths)
+    return key
+
+
+def import_all(run, answers, **options):
+    return ImportJudgements.main(
+        run_dir=str(run), answers=[str(answers)], bootstraps=200, **options
+    )
+
+
+def order(ranking):
+    ranked = sorted(ranking.standings, key=lambda standing: standing.rank)
+    return [standing.system for standing in ranked]
+
+
+@pytest.mark.parametrize('questionnaire', ['overall_pair', 'likert_2022'])
+def test_simulated_annotators_recover_the_planted_order(run, answers, questionnaire):
+    collect_answers(run, answers, questionnaire=questionnaire)
+    for ranking in import_all(run, answers):
+        assert order(ranking) == ['tern', 'raven', 'quill']
+        groups = {standing.group for standing in ranking.standings}
+        assert len(groups) > 1
+        assert ranking.alpha.value > 0.2
+        assert ranking.halves_systems.value > 0.8
+
+
+def test_annotators_without_a_preference_do_not_agree_and_tell_nothing_apart(
+    run, answers
+):
+    equal = dict.fromkeys(STRENGTHS, 0.0)
+    collect_answers(run, answers, strengths=equal, questionnaire='overall_pair')
+    (ranking,) = import_all(run, answers)
+    assert {standing.group for standing in ranking.standings} == {1}
+    assert abs(ranking.alpha.value) < 0.15
+
+
+def test_rank_systems_reads_what_is_written(run, answers):
+    collect_answers(run, answers, questionnaire='overall_pair')
+    import_all(run, answers)
+    written = run / 'people' / 'judgements' / 'judgements.csv'
+    ranking = RankSystems.main(
+        run_dir=str(run), human_scores=str(written), max_failed_share=1.0
+    )
+    agreement = ranking.reference['Overall']
+    assert agreement.kind == 'human'
+    assert agreement.spearman.value == pytest.approx(1.0)
+
+
+def test_a_pair_gives_one_to_the_winner_and_nothing_to_the_loser(run, answers):
+    key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
+    item = next(iter(key['items']))
+    row = {'item': item, 'dimension': 'Overall', 'answer': 'b'}
+    answers_file(answers, key, 'Ann', STRENGTHS, answers=[row])
+    import_all(run, answers)
+    rows = read_human_scores(run / 'people' / 'judgements' / 'judgements.csv')
+    first, second = key['items'][item]
+    values = {(r.system, r.dialogue_id, r.rater): r.value for r in rows}
+    assert values == {
+        (first['system'], first['dialogue_id'], 'Ann'): 0.0,
+        (second['system'], second['dialogue_id'], 'Ann'): 1.0,
+    }
+
+
+def test_a_tie_is_half_a_win_for_both(run, answers):
+    key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
+    rows = [
+        {'item': item, 'dimension': 'Overall', 'answer': 'tie'} for item in key['items']
+    ]
+    answers_file(answers, key, 'Ann', STRENGTHS, answers=rows)
+    (ranking,) = import_all(run, answers)
+    assert [s.score for s in ranking.standings] == pytest.approx([0.5] * 3)
+
+
+def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers):
+    key = collect_answers(
+        run, answers, 0, questionnaire='likert_2022', ask=('Overall',), num_items=3
+    )
+    items = list(key['items'])
+    for saved, value in ((2.0, '5'), (1.0, '1')):
+        rows = [{'item': i, 'dimension': 'Overall', 'answer': value} for i in items]
+        path = answers_file(
+            answers, key, 'Ann', STRENGTHS, answers=rows, saved=saved, page=1
+        )
+        path.rename(answers / f'Ann at {saved}.json')
+    (ranking,) = import_all(run, answers)
+    assert [s.score for s in ranking.standings] == [5.0] * 3
+    assert ranking.num_answers == 3
+
+
+def test_dimensions_are_chosen_and_renamed(run, answers):
+    collect_answers(run, answers, 2, questionnaire='acute', num_items=3)
+    rankings = import_all(
+        run, answers, dimensions=('Engaging',), rename=('Engaging=Overall',)
+    )
+    assert [ranking.dimension for ranking in rankings] == ['Overall']
+
+
+def test_the_judged_set_is_one_that_the_bench_reads(run, answers):
+    collect_answers(run, answers, 3, questionnaire='likert_2022', num_items=6)
+    import_all(run, answers)
+    folder = run / 'people' / 'judgements'
+    judged = read_card(str(folder / 'judged.yaml')).read(folder / 'judged.jsonl')
+    rows = list(csv.DictReader((folder / 'judgements.csv').open()))
+    counts = judged.counts()
+    assert (counts['items'], counts['annotations']) == (6, len(rows))
+    item = judged.items[0]
+    assert item.speakers == (item.system, 'user') * 3
+    means = [
+        float(row['value'])
+        for row in rows
+        if (row['dialogue_id'], row['dimension']) == (item.id, 'Fluency')
+    ]
+    assert item.human('Fluency') == pytest.approx(sum(means) / len(means))
+
+
+def test_the_bench_scores_what_people_judged(run, answers, tmp_path):
+    collect_answers(run, answers, 3, questionnaire='likert_2022', num_items=9)
+    import_all(run, answers)
+    folder = run / 'people' / 'judgements'
+    bench = RunBench.main(
+        judged_path=str(folder),
+        sets=[str(folder / 'judged.yaml')],
+        out=str(tmp_path / 'bench'),
+        scorers=['length'],
+        bootstraps=20,
+    )
+    rows = [row for row in bench.rows if row.quality == 'Overall']
+    assert rows
+    assert {row.set_name for row in rows} == {'judged'}
+
+
+def test_a_name_that_a_spreadsheet_takes_for_a_formula_is_quoted(run, answers):
+    key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
+    path = answers_file(answers, key, 'Ann', STRENGTHS, annotator='=1+1')
+    import_all(run, answers)
+    text = (run / 'people' / 'judgements' / 'judgements.csv').read_text()
+    assert path.exists()
+    assert ",'=1+1," in text
+
+
+@pytest.mark.parametrize(
+    'change, place',
+    [
+        ({'format': 'something'}, 'format'),
+        ({'rating_set': '0123'}, 'rating_set'),
+        ({'annotator': ' '}, 'annotator'),
+        ({'answers': 3}, 'answers'),
+        (
+            {'answers': [{'item': 'x', 'dimension': 'Overall', 'answer': 'a'}]},
+            r'answers\[0\].item',
+        ),
+    ],
+)
+def test_a_mistake_in_a_file_is_refused_by_its_place(run, answers, change, place):
+    key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
+    answers_file(answers, key, 'Ann', STRENGTHS, **change)
+    with pytest.raises(UserError, match=rf'Ann\.json: .*{place}'):
+        import_all(run, answers)
+
+
+@pytest.mark.parametrize('answer', ['c', '', 'tie '])
+def test_an_answer_that_was_not_offered_is_refused(run, answers, answer):
+    key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
+    row = {'item': next(iter(key['items'])), 'dimension': 'Overall', 'answer': answer}
+    answers_file(answers, key, 'Ann', STRENGTHS, answers=[row])
+    with pytest.raises(UserError, match=r'answers\[0\]\.answer'):
+        import_all(run, answers)
+
+
+@pytest.mark.parametrize(
+    'options, place',
+    [
+        ({'rename': ('Overal=Fluency',)}, '--rename'),
+        ({'rename': ('Overall',)}, '--rename'),
+        ({'dimensions': ('Overal',)}, '--dimensions'),
+    ],
+)
+def test_a_wrong_dimension_is_refused(run, answers, options, place):
+    collect_answers(run, answers, 1, questionnaire='overall_pair', num_items=3)
+    with pytest.raises(UserError, match=place):
+        import_all(run, answers, **options)
+
+
+def test_a_folder_without_answers_is_refused(run, answers):
+    with pytest.raises(UserError, match='--answers'):
+        import_all(run, answers)
+
+
+def test_the_order_of_the_files_changes_nothing(run, answers):
+    collect_answers(run, answers, 4, questionnaire='overall_pair', num_items=9)
+    paths = sorted(map(str, answers.glob('*.json')))
+    written = run / 'people' / 'judgements'
+    contents = []
+    for seed in (0, 1):
+        random.Random(seed).shuffle(paths)
+        ImportJudgements.main(run_dir=str(run), answers=paths, bootstraps=50)
+        contents.append((written / 'people.json').read_bytes())
+    assert contents[0] == contents[1]
+    assert json.loads(contents[0])[0]['dimension'] == 'Overall'

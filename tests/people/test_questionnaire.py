@@ -1,0 +1,59 @@
+"""
+Questionnaires: the shipped ones, and mistakes in a file of one's own.
+"""
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.people.questionnaire import read_questionnaire
+
+PAIR = 'kind: pair\nquestions:\n  Good:\n    text: Which?\n    first: x\n'
+
+
+def test_acute_has_parlais_wordings():
+    parlai = pytest.importorskip(
+        'parlai.crowdsourcing.tasks.acute_eval.fast_eval', exc_type=ImportError
+    )
+    asked = {
+        (wording.text, *wording.answers)
+        for wording in read_questionnaire('acute').wordings
+    }
+    theirs = {
+        (kind['question'], kind['s1_choice'], kind['s2_choice'])
+        for name, kind in parlai.ACUTE_EVAL_TYPES.items()
+        if name not in ('roleplay', 'image')
+    }
+    assert asked == theirs
+
+
+def test_the_papers_study_has_five_answers_to_four_questions():
+    asked = read_questionnaire('likert_2022')
+    assert [len(wording.answers) for wording in asked.wordings] == [5] * 4
+
+
+@pytest.mark.parametrize(
+    'text, place',
+    [
+        ('kind: triple\nquestions: {}', 'kind'),
+        ('kind: pair\nquestions: {}', 'questions'),
+        (PAIR, 'questions.Good'),
+        (PAIR + '    second: y\nlabels: [a, b]', 'labels'),
+        ('kind: likert\nquestions: {Good: {text: How}}', 'labels'),
+        ('kind: likert\nlabels: [a]\nquestions: {Good: {text: How}}', 'labels'),
+        ('kind: likert\nlabels: [a, b]\nties: true\nquestions: {}', 'ties'),
+        (
+            'kind: likert\nlabels: [a, b]\nquestions: {Good: {text: How, first: x}}',
+            'questions.Good.first',
+        ),
+    ],
+)
+def test_a_mistake_is_refused_by_its_key(tmp_path, text, place):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(text)
+    with pytest.raises(UserError, match=rf'mine\.yaml:\d+: {place}: '):
+        read_questionnaire(str(path))
+
+
+def test_an_unknown_questionnaire_is_refused():
+    with pytest.raises(UserError, match='acute'):
+        read_questionnaire('acuta')

@@ -1,0 +1,206 @@
+"""
+Rating pages in a real browser, from export to ranking: keys, closing, files.
+"""
+
+import json
+import random
+
+import pytest
+
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.import_judgements import ImportJudgements
+from parlai_ext.commands.rate_dialogues import RateDialogues
+from tests.support.browser import BROWSER, MISSING, Browser
+from tests.support.rated_run import rated_run
+from tests.support.report_example import example_run
+from tests.support.simulated_annotators import read_key, simulated_answer
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
+STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
+LADDER = {'step-50': 0, 'step-150': 1, 'step-450': 2, 'step-1350': 3, 'step-4050': 4}
+FLOORS = {'floor-generic': 0.5, 'floor-word-salad': -1}
+HOSTILE = (
+    '<img src=x onerror="document.title=1"></script><script>document.title=1</script>'
+)
+# what is on the screen now; the page keeps this in the elements that a reader sees
+STATE = """(() => {
+  const shown = (id) => !document.getElementById(id).hidden;
+  const texts = [...document.querySelectorAll('.dialogue')].map(
+    (d) => [...d.querySelectorAll('.bubble')].map((b) => b.textContent));
+  return {
+    screen: ['start', 'work', 'done'].find(shown),
+    progress: document.getElementById('progress').textContent,
+    texts: texts,
+    pressed: document.querySelectorAll('[aria-pressed=true]').length,
+  };
+})()"""
+
+
+@pytest.fixture
+def run(tmp_path, no_power_cuts):
+    folder = tmp_path / 'run'
+    rated_run(folder, tuple(STRENGTHS))
+    return folder
+
+
+def page_items(page):
+    """
+    Return the items of a page by the texts of their dialogues, sorted.
+    """
+    data = page.read_text(encoding='utf-8').split('id="data">')[1].split('</script>')[0]
+    items = {}
+    for item in json.loads(data)['items']:
+        texts = [[turn['text'] for turn in d] for d in item['dialogues']]
+        items[json.dumps(sorted(texts))] = (item['id'], texts)
+    return items
+
+
+def begin(browser, page, name):
+    browser.open(page)
+    browser.write(name)
+    browser.press('Enter')
+
+
+def answer_all(browser, page, key, strengths, seed, limit=1000):
+    """
+    Answer with keys alone, as an annotator with these strengths would; return how many
+    answers were given.
+    """
+    items, rng = page_items(page), random.Random(seed)
+    for count in range(limit):
+        state = browser.evaluate(STATE)
+        if state['screen'] == 'done':
+            return count
+        item, texts = items[json.dumps(sorted(state['texts']))]
+        answer = simulated_answer(key, item, strengths, rng)
+        if key['kind'] == 'pair':
+            is_left = texts['ab'.index(answer)] == state['texts'][0]
+            answer = 'ArrowLeft' if is_left else 'ArrowRight'
+        browser.press(answer)
+    return limit
+
+
+def test_from_export_to_ranking_with_keys_alone(run, tmp_path):
+    (page,) = RateDialogues.main(
+        run_dir=str(run), questionnaire='overall_pair', num_items=24
+    )
+    key = read_key(run)
+    files = []
+    with Browser(tmp_path / 'profile') as browser:
+        for name in ('Ann', 'Bob', 'Cem'):
+            begin(browser, page, name)
+            assert answer_all(browser, page, key, STRENGTHS, name) == 24
+            files.append(str(browser.save('#finish')))
+    (ranking,) = ImportJudgements.main(run_dir=str(run), answers=files, bootstraps=200)
+    assert (ranking.num_answers, ranking.num_annotators) == (72, 3)
+    ranked = sorted(ranking.standings, key=lambda standing: standing.rank)
+    assert [standing.system for standing in ranked] == ['tern', 'raven', 'quill']
+
+
+def test_likert_pages_take_digits(run, tmp_path):
+    (page,) = RateDialogues.main(
+        run_dir=str(run), questionnaire='likert_2022', ask=('Overall',), num_items=12
+    )
+    key = read_key(run)
+    with Browser(tmp_path / 'profile') as browser:
+        begin(browser, page, 'Ann')
+        assert answer_all(browser, page, key, STRENGTHS, 0) == 12
+        path = browser.save('#finish')
+    (ranking,) = ImportJudgements.main(
+        run_dir=str(run), answers=[str(path)], bootstraps=50
+    )
+    ranked = sorted(ranking.standings, key=lambda standing: standing.rank)
+    assert [standing.system for standing in ranked] == ['tern', 'raven', 'quill']
+
+
+def test_a_page_goes_on_after_the_browser_was_closed(run, tmp_path):
+    (page,) = RateDialogues.main(
+        run_dir=str(run), questionnaire='overall_pair', num_items=6
+    )
+    key, profile = read_key(run), tmp_path / 'profile'
+    with Browser(profile) as browser:
+        begin(browser, page, 'Ann')
+        answer_all(browser, page, key, STRENGTHS, 0, limit=4)
+        before = browser.evaluate(STATE)
+        half = browser.save('#save')
+    with Browser(profile) as browser:
+        browser.open(page)
+        assert browser.evaluate("document.getElementById('name').value") == 'Ann'
+        browser.press('Enter')
+        assert browser.evaluate(STATE) == before
+        begin(browser, page, 'Bob')  # another annotator begins anew
+        assert browser.evaluate(STATE)['progress'] == '1 of 6 (0 answered)'
+        # on another computer the file that was saved goes on
+        browser.open(page)
+        text = json.dumps(half.read_text())
+        browser.evaluate(
+            '(() => { const files = new DataTransfer(); files.items.add(new File(['
+            f"{text}], 'a.json')); const load = document.getElementById('load'); "
+            "load.files = files.files; load.dispatchEvent(new Event('change')); })()"
+        )
+        browser.wait_for("!document.getElementById('work').hidden")
+        assert browser.evaluate(STATE) == before
+
+
+def test_sides_and_order_differ_between_annotators(run, tmp_path):
+    (page,) = RateDialogues.main(
+        run_dir=str(run), questionnaire='overall_pair', num_items=12
+    )
+    lefts, firsts = {}, set()
+    with Browser(tmp_path / 'profile') as browser:
+        for name in ('Ann', 'Bob', 'Cem', 'Dan'):
+            begin(browser, page, name)
+            firsts.add(json.dumps(sorted(browser.evaluate(STATE)['texts'])))
+            for _ in range(12):
+                browser.press('1')
+            saved = json.loads(browser.save('#finish').read_text())
+            for answer in saved['answers']:
+                assert answer['answer'] == answer['left']
+                lefts.setdefault(answer['item'], set()).add(answer['left'])
+    assert len(firsts) > 1
+    assert sum(len(sides) == 2 for sides in lefts.values()) > 6
+
+
+def test_backspace_goes_back_and_an_answer_can_be_changed(run, tmp_path):
+    (page,) = RateDialogues.main(
+        run_dir=str(run), questionnaire='acute', num_items=3, ask=('Human', 'Engaging')
+    )
+    with Browser(tmp_path / 'profile') as browser:
+        begin(browser, page, 'Ann')
+        for key in ('1', '1', 'Backspace', '2', 'x', '0'):
+            browser.press(key)
+        assert browser.evaluate(STATE)['progress'] == '2 of 3 (1 answered)'
+        answers = json.loads(browser.save('#save').read_text())['answers']
+    chosen = [answer['answer'] == answer['left'] for answer in answers]
+    assert chosen == [True, False]
+
+
+def test_nothing_that_a_system_said_runs(tmp_path, no_power_cuts):
+    folder = tmp_path / 'run'
+    example_run(folder, openers=[HOSTILE, 'b', 'c'], lines=[HOSTILE])
+    (page,) = RateDialogues.main(run_dir=str(folder), num_items=3)
+    with Browser(tmp_path / 'profile') as browser:
+        begin(browser, page, HOSTILE[:40])
+        title = browser.evaluate('document.title')
+        assert HOSTILE in browser.evaluate(STATE)['texts'][0]
+        assert browser.evaluate("document.querySelectorAll('img').length") == 0
+        assert title.startswith('Rating')
+
+
+@pytest.mark.slow
+def test_the_demos_planted_order_is_recovered(tmp_path):
+    folder = tmp_path / 'demo'
+    CollectDialogues.main(config='demo', run_dir=str(folder), num_dialogues=6)
+    (page,) = RateDialogues.main(
+        run_dir=str(folder), questionnaire='overall_pair', num_items=63
+    )
+    key, files = read_key(folder), []
+    with Browser(tmp_path / 'profile') as browser:
+        for name in ('Ann', 'Bob', 'Cem', 'Dan', 'Eve'):
+            begin(browser, page, name)
+            assert answer_all(browser, page, key, {**LADDER, **FLOORS}, name) == 63
+            files.append(str(browser.save('#finish')))
+    (ranking,) = ImportJudgements.main(run_dir=str(folder), answers=files)
+    ranked = sorted(ranking.standings, key=lambda standing: standing.rank)
+    names = [standing.system for standing in ranked if standing.system in LADDER]
+    assert names == ['step-4050', 'step-1350', 'step-450', 'step-150', 'step-50']

@@ -1,0 +1,187 @@
+"""
+A real browser, driven through its own protocol: keys, clicks, files, closing.
+
+Chromium speaks the DevTools protocol over two pipes (``--remote-debugging-pipe``):
+JSON messages that end with a null byte. The page is loaded as a reader would load it,
+with its content security policy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
+BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
+MISSING = f'no browser found: {", ".join(BROWSERS)}'
+FLAGS = [
+    '--headless',
+    '--no-sandbox',
+    '--disable-gpu',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    '--disable-dev-shm-usage',
+    '--remote-debugging-pipe',
+]
+PATIENCE = 60  # seconds; the machine may be busy
+KEYS = {'Backspace': 8, 'ArrowLeft': 37, 'ArrowRight': 39, 'ArrowDown': 40, 'Enter': 13}
+
+
+class Browser:
+    """
+    A headless browser with one page; what pages keep lies in ``profile``.
+    """
+
+    def __init__(self, profile: Path):
+        self.profile = profile
+        self.downloads = profile / 'downloads'
+
+    def __enter__(self) -> Browser:
+        self.downloads.mkdir(parents=True, exist_ok=True)
+        read_end, self.write_to = os.pipe()
+        self.read_from, write_end = os.pipe()
+        command = [str(BROWSER), *FLAGS, f'--user-data-dir={self.profile / "user"}']
+        # the shell gives the browser's ends the numbers 3 and 4 that it expects
+        shell = f'exec "$0" "$@" 3<&{read_end} 4>&{write_end}'
+        self.process = subprocess.Popen(
+            ['bash', '-c', shell, *command],
+            pass_fds=(read_end, write_end),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(read_end)
+        os.close(write_end)
+        self.number, self.buffer, self.session = 0, b'', None
+        target = self.ask('Target.createTarget', url='about:blank')['targetId']
+        self.session = self.ask('Target.attachToTarget', targetId=target, flatten=True)[
+            'sessionId'
+        ]
+        self.ask('Page.enable')
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            # a page that is left first has its storage written
+            self.open(None)
+            self.session = None
+            self.ask('Browser.close')
+            self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            os.close(self.write_to)
+            os.close(self.read_from)
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """
+        Send a command and return its result.
+        """
+        self.number += 1
+        message = {'id': self.number, 'method': method, 'params': params}
+        if self.session is not None:
+            message['sessionId'] = self.session
+        os.write(self.write_to, json.dumps(message).encode() + b'\0')
+        while True:
+            answer = self._next()
+            if answer.get('id') == self.number:
+                assert 'error' not in answer, answer
+                result: dict[str, Any] = answer['result']
+                return result
+
+    def _next(self) -> dict[str, Any]:
+        while b'\0' not in self.buffer:
+            ready, _, _ = select.select([self.read_from], [], [], PATIENCE)
+            assert ready, 'the browser does not answer'
+            part = os.read(self.read_from, 1 << 20)
+            assert part, 'the browser has ended'
+            self.buffer += part
+        message, _, self.buffer = self.buffer.partition(b'\0')
+        answer: dict[str, Any] = json.loads(message)
+        return answer
+
+    def open(self, path: Path | None) -> None:
+        """
+        Load a file, or an empty page, and wait until it is there.
+        """
+        url = path.resolve().as_uri() if path else 'about:blank'
+        self.ask('Page.navigate', url=url)
+        self.wait_for('document.readyState === "complete"')
+
+    def evaluate(self, script: str) -> Any:
+        """
+        Return the value of an expression in the page.
+        """
+        result = self.ask(
+            'Runtime.evaluate', expression=script, returnByValue=True, awaitPromise=True
+        )
+        assert 'exceptionDetails' not in result, result
+        return result['result'].get('value')
+
+    def wait_for(self, script: str) -> None:
+        """
+        Wait until an expression is true.
+        """
+        end = time.monotonic() + PATIENCE
+        while not self.evaluate(script):
+            assert time.monotonic() < end, f'never true: {script}'
+            time.sleep(0.02)
+
+    def press(self, key: str) -> None:
+        """
+        Press a key as a person does.
+        """
+        code = KEYS.get(key, ord(key[0]))
+        text = {'text': key} if len(key) == 1 else {}
+        if key == 'Enter':
+            text = {'text': '\r'}
+        same = {'key': key, 'windowsVirtualKeyCode': code}
+        self.ask('Input.dispatchKeyEvent', type='keyDown', **same, **text)
+        self.ask('Input.dispatchKeyEvent', type='keyUp', **same)
+
+    def write(self, text: str) -> None:
+        """
+        Write a text into the field that has the focus.
+        """
+        self.ask('Input.insertText', text=text)
+
+    def click(self, selector: str) -> None:
+        """
+        Click an element.
+        """
+        self.evaluate(f'document.querySelector({json.dumps(selector)}).click()')
+
+    def save(self, selector: str) -> Path:
+        """
+        Click an element that saves a file, and return the file.
+        """
+        before = set(self.downloads.iterdir())
+        session, self.session = self.session, None
+        self.ask(
+            'Browser.setDownloadBehavior',
+            behavior='allow',
+            downloadPath=str(self.downloads),
+        )
+        self.session = session
+        self.click(selector)
+        end = time.monotonic() + PATIENCE
+        while True:
+            new = set(self.downloads.iterdir()) - before
+            whole = [path for path in new if path.suffix == '.json']
+            if whole:
+                return whole[0]
+            assert time.monotonic() < end, f'no file was saved: {new}'
+            time.sleep(0.02)

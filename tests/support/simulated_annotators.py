@@ -1,0 +1,71 @@
+"""
+Annotators who prefer some systems: they know which system is behind an item, which no
+reader of a page can.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def read_key(run: Path, name: str = 'rating') -> dict[str, Any]:
+    """
+    Return the key of a rating set as JSON data.
+    """
+    key: dict[str, Any] = json.loads((run / 'people' / name / 'key.json').read_bytes())
+    return key
+
+
+def simulated_answer(
+    key: Mapping[str, Any],
+    item: str,
+    strengths: Mapping[str, float],
+    rng: random.Random,
+) -> str:
+    """
+    Return the answer of an annotator: of a pair by Bradley-Terry with these strengths,
+    of a dialogue the strength with normal noise, rounded to a label.
+    """
+    systems = [dialogue['system'] for dialogue in key['items'][item]]
+    if key['kind'] == 'pair':
+        odds = math.exp(strengths[systems[1]] - strengths[systems[0]])
+        return 'a' if rng.random() < 1 / (1 + odds) else 'b'
+    most = len(key['questions'][0]['answers'])
+    value = round(strengths[systems[0]] + rng.gauss(0, 0.7))
+    return str(min(most, max(1, value)))
+
+
+def answers_file(
+    folder: Path,
+    key: Mapping[str, Any],
+    name: str,
+    strengths: Mapping[str, float],
+    **changed: Any,
+) -> Path:
+    """
+    Write the file that a page would save after one annotator answered everything.
+    """
+    rng = random.Random(name)
+    answers = []
+    for item in key['items']:
+        left = rng.choice('ab')
+        for question in key['questions']:
+            answer = simulated_answer(key, item, strengths, rng)
+            row = {'item': item, 'dimension': question['dimension'], 'answer': answer}
+            answers.append({**row, 'left': left, 'seconds': 1.5})
+    data = {
+        'format': 'parlai_ext ratings',
+        'rating_set': key['rating_set'],
+        'page': 1,
+        'annotator': name,
+        'saved': 1.0,
+        'answers': answers,
+    }
+    path = folder / f'{name}.json'
+    path.write_text(json.dumps({**data, **changed}))
+    return path
