@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,15 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags, flag_values, option, read_options
+from parlai_ext.people.crowd_answers import FORMATS
 
 if TYPE_CHECKING:
     from parlai_ext.people.judgements import Judgements
     from parlai_ext.people.ranking import PeopleRanking
     from parlai_ext.store import RunFolder
+
+
+PAGE = 'page'
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,19 @@ class ImportOptions:
         path=True,
         metavar='FOLDER',
         help='where the files go (default: RUN/people/judgements)',
+    )
+    format: str = option(
+        PAGE,
+        choices=(PAGE, *FORMATS),
+        help='page: files that rating pages saved; acute_eval: *.full.csv; model_chat '
+        'and turn_annotations: JSON files; csv: system,dimension,value,rater,'
+        'dialogue_id',
+    )
+    questionnaire: str | None = option(
+        None,
+        path=True,
+        metavar='NAME|FILE',
+        help='the questions of acute_eval (acute) or of model_chat (likert_2022)',
     )
     dimensions: tuple[str, ...] = option(
         (), metavar='DIMENSION,…', help='only these dimensions (default: all judged)'
@@ -54,7 +71,7 @@ class ImportJudgements(Command):
     """
 
     description = 'Read the judgements of people, and rank the systems by them'
-    usage = '--run-dir FOLDER --answers FILE|FOLDER … [option …]'
+    usage = '--run-dir FOLDER --answers FILE|FOLDER … [--format NAME] [option …]'
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
@@ -64,7 +81,7 @@ class ImportJudgements(Command):
             nargs='+',
             default=[],
             metavar='FILE|FOLDER',
-            help='answers that rating pages saved; of a folder all .json files',
+            help='answers that annotators gave; of a folder all files of the format',
         )
         add_flags(parser, ImportOptions)
 
@@ -72,28 +89,25 @@ class ImportJudgements(Command):
         """
         Write the files, print the ranking by people, and return it.
         """
-        from parlai_ext.people.page_answers import read_page_answers
         from parlai_ext.people.people_table import people_lines
         from parlai_ext.people.ranking import rank_by_people
-        from parlai_ext.people.rating_set import read_keys
         from parlai_ext.store import RunFolder
 
-        self.require(
-            run_dir='the folder of the run whose dialogues were judged',
-            answers='the files that annotators sent back',
-        )
+        self.require(answers='the files that annotators sent back')
         given = read_options(ImportOptions, flag_values(ImportOptions, self.opt), '--')
-        run = RunFolder.existing(self.opt['run_dir'])
-        paths = answers_files(self.opt['answers'])
-        judgements = read_page_answers(paths, read_keys(run))
+        if given.format == PAGE or not given.out:
+            self.require(run_dir='the folder of the run whose dialogues were judged')
+        run = RunFolder.existing(self.opt['run_dir']) if self.opt['run_dir'] else None
+        judgements = read_answers(run, self.opt['answers'], given)
         judgements = judgements.of_dimensions(given.dimensions)
         judgements = judgements.renamed(read_names(given.rename))
         if not judgements.annotators:
-            raise UserError(f'--answers: no answer is in {len(paths)} files')
+            raise UserError('--answers: there is no answer in them')
         rankings = rank_by_people(judgements, given.bootstraps, given.seed)
-        out = Path(given.out) if given.out else run.root / 'people' / 'judgements'
+        root = run.root if run else Path()
+        out = Path(given.out) if given.out else root / 'people' / 'judgements'
         write_judgements(run, judgements, rankings, out)
-        planted = planted_order(run)
+        planted = planted_order(run) if run else None
         for ranking in rankings:
             print('\n'.join(people_lines(ranking, planted)))
         for note in judgements.notes:
@@ -105,17 +119,24 @@ class ImportJudgements(Command):
 JUDGEMENTS, COMPARISONS, RANKINGS = 'judgements.csv', 'comparisons.csv', 'people.json'
 
 
-def answers_files(names: Sequence[str]) -> list[Path]:
+def read_answers(
+    run: RunFolder | None, names: Sequence[str], given: ImportOptions
+) -> Judgements:
     """
-    Return the files that were named, and the .json files of the folders.
+    Return the judgements in the files, by their format.
     """
-    paths: list[Path] = []
-    for path in map(Path, names):
-        inside = sorted(path.glob('*.json')) if path.is_dir() else [path]
-        if not inside:
-            raise UserError(f'--answers {path}: there is no .json file in it')
-        paths += inside
-    return paths
+    from parlai_ext.people.crowd_answers import answer_files, read_crowd_answers
+    from parlai_ext.people.page_answers import read_page_answers
+    from parlai_ext.people.rating_set import read_keys
+    from parlai_ext.people.run_dialogues import judged_dialogues
+
+    if run is not None and given.format == PAGE:
+        return read_page_answers(answer_files(names, '*.json'), read_keys(run))
+    judgements = read_crowd_answers(given.format, names, given.questionnaire)
+    if run is None:
+        return judgements
+    openers = {d.dialogue_id: d.opener_id for d in judged_dialogues(run)[0]}
+    return replace(judgements, contexts=openers)
 
 
 def read_names(pairs: Sequence[str]) -> dict[str, str]:
@@ -132,7 +153,7 @@ def read_names(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def write_judgements(
-    run: RunFolder,
+    run: RunFolder | None,
     judgements: Judgements,
     rankings: Sequence[PeopleRanking],
     out: Path,
@@ -149,13 +170,14 @@ def write_judgements(
 
     rows = judgements.by_dialogue()
     judged = {(j.system, j.dialogue_id) for j in rows}
-    references = [
-        d for d in judged_dialogues(run)[0] if (d.system, d.dialogue_id) in judged
-    ]
-    turns = {
-        (d.system, d.dialogue_id): shown
-        for d, shown in read_turns(run, references).items()
-    }
+    turns = {}
+    if run is not None:
+        every, _ = judged_dialogues(run)
+        shown = [d for d in every if (d.system, d.dialogue_id) in judged]
+        turns = {
+            (d.system, d.dialogue_id): texts
+            for d, texts in read_turns(run, shown).items()
+        }
     dimensions = sorted({j.dimension for j in rows})
     texts = {
         JUDGEMENTS: judgements_csv(rows),
@@ -164,10 +186,13 @@ def write_judgements(
         FILE: judged_lines(rows, turns),
         CARD: judged_card(dimensions),
     }
+    if not judgements.comparisons:
+        del texts[COMPARISONS]
+    if not texts[FILE]:  # dialogues of no run
+        del texts[FILE], texts[CARD]
     make_folder(out)
     for name, text in texts.items():
-        if name != COMPARISONS or judgements.comparisons:
-            write_file(out / name, text.encode('utf-8', 'backslashreplace'))
+        write_file(out / name, text.encode('utf-8', 'backslashreplace'))
 
 
 def planted_order(run: RunFolder) -> Mapping[str, float] | None:

@@ -44,8 +44,8 @@ class RateDialogues(Command):
         )
         run = RunFolder.existing(self.opt['run_dir'])
         rating_set = make_rating_set(run, options)
-        items = {item for page in rating_set.pages for item in page}
-        turns = read_turns(run, {d for item in items for d in item.dialogues})
+        drawn = {item for page in rating_set.pages for item in page}
+        turns = read_turns(run, {d for item in drawn for d in item.dialogues})
         paths = []
         with run.lock():
             write_key(run, options.name, rating_set.key)

@@ -63,18 +63,25 @@ def draw_items(
             f'{needed} or more are needed'
         )
     if kind == LIKERT:
-        queues = [iter([(d,) for d in by_system[name]]) for name in sorted(by_system)]
+        queues = [_single(by_system[name]) for name in sorted(by_system)]
     else:
         pairs = combinations(sorted(by_system), 2)
         shuffled = sorted(pairs, key=lambda pair: _draw(seed, *pair))
         queues = [_pairs(by_system[a], by_system[b], seed) for a, b in shuffled]
-    items = []
+    items: list[RatingItem] = []
     for drawn in _in_turn(queues):
         if len(items) == count:
             break
         names = [(d.dialogue_id, d.system) for d in drawn]
         items.append(RatingItem(content_id('rating item', seed, names), drawn))
     return items
+
+
+def _single(
+    dialogues: Sequence[DialogueReference],
+) -> Iterator[tuple[DialogueReference, ...]]:
+    for dialogue in dialogues:
+        yield (dialogue,)
 
 
 def _pairs(

@@ -60,6 +60,7 @@ class Judgements:
     """
     All that was imported: ratings and comparisons, and what a reader should know.
 
+    :param lower_is_better: dimensions of problems, of which fewer are better.
     :param contexts: what the dialogues were about, such as the opener, by their ids:
         dialogues of one context are drawn together for intervals.
     """
@@ -67,6 +68,7 @@ class Judgements:
     ratings: tuple[HumanJudgement, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     contexts: Mapping[str, str] = field(default_factory=dict)
+    lower_is_better: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
     @property
@@ -82,7 +84,8 @@ class Judgements:
         """
         What was judged, in the order of the answers.
         """
-        every = [j.dimension for j in (*self.ratings, *self.comparisons)]
+        every = [r.dimension for r in self.ratings]
+        every += [c.dimension for c in self.comparisons]
         return tuple(dict.fromkeys(every))
 
     def of_dimensions(self, names: Sequence[str]) -> Judgements:
@@ -120,6 +123,7 @@ class Judgements:
             raise UserError(f'--rename: two dimensions of one name: {", ".join(new)}')
         return replace(
             self,
+            lower_is_better=frozenset(names.get(n, n) for n in self.lower_is_better),
             ratings=tuple(
                 replace(r, dimension=names.get(r.dimension, r.dimension))
                 for r in self.ratings

@@ -12,7 +12,7 @@ comparisons that it would win if it met each other system equally often.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,8 @@ from parlai_ext.ranking.standings import Standing, rank_dimension, rank_draws
 from parlai_ext.ranking.table import Floats
 
 BOOTSTRAPS = 1000
+# system, dialogue, and the turn where turns are judged
+Unit = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class PeopleRanking:
     alpha: Alpha
     halves_systems: HalfAgreement
     halves_dialogues: HalfAgreement
+    higher_is_better: bool = True
 
     def values(self) -> dict[str, float | None]:
         """
@@ -74,9 +77,7 @@ def rank_by_people(
     for rating in judgements.ratings:
         by_dimension[rating.dimension].append(rating)
     for dimension, ratings in by_dimension.items():
-        rankings.append(
-            _rank_ratings(dimension, ratings, judgements.contexts, bootstraps, seed)
-        )
+        rankings.append(_rank_ratings(dimension, ratings, judgements, bootstraps, seed))
     compared: dict[str, list[Comparison]] = defaultdict(list)
     for comparison in judgements.comparisons:
         compared[comparison.dimension].append(comparison)
@@ -102,51 +103,55 @@ def _partners(num_annotators: int) -> str:
 def _rank_ratings(
     dimension: str,
     ratings: Sequence[HumanJudgement],
-    contexts: Mapping[str, str],
+    judgements: Judgements,
     bootstraps: int,
     seed: int,
 ) -> PeopleRanking:
     """
     Rank systems by the mean of their ratings.
     """
-    units: dict[tuple[str, str], dict[str, list[float]]] = {}
+    values: dict[Unit, dict[str, list[float]]] = {}
     for r in ratings:
-        given = units.setdefault((r.system, r.dialogue_id or ''), {})
-        given.setdefault(r.rater or '', []).append(r.value)
-    annotations = {
-        unit: {name: float(np.mean(values)) for name, values in given.items()}
-        for unit, given in units.items()
+        unit = (r.system, r.dialogue_id or '', r.utterance_index)
+        values.setdefault(unit, {}).setdefault(r.rater or '', []).append(r.value)
+    units = {
+        unit: {name: float(np.mean(some)) for name, some in given.items()}
+        for unit, given in values.items()
     }
-    systems = sorted({system for system, _ in annotations})
-    annotators = sorted({name for given in annotations.values() for name in given})
-    table = _rating_table(annotations, contexts, systems, annotators)
-    n_dialogues = [sum(name == s for s, _ in annotations) for name in systems]
+    systems = sorted({system for system, _, _ in units})
+    annotators = sorted({name for given in units.values() for name in given})
+    dialogues = {unit: unit[:2] for unit in units}
+    problems = dimension in judgements.lower_is_better
     result = rank_dimension(
-        table,
+        _rating_table(units, judgements.contexts, systems, annotators),
         systems,
         dimension,
         ranked=None,
-        n_dialogues=n_dialogues,
+        n_dialogues=[
+            sum(of == name for of, _ in set(dialogues.values())) for name in systems
+        ],
         n_unscored=[0] * len(systems),
         bootstraps=bootstraps,
         seed=seed,
+        higher_is_better=not problems,
         partners=_partners(len(annotators)),
     )
     return PeopleRanking(
         dimension,
-        'mean rating',
+        'share of turns with it, fewer are better' if problems else 'mean rating',
         len(ratings),
         len(annotators),
-        len(annotations),
+        len(units),
         result.standings,
-        krippendorff_alpha(annotations, 'ordinal'),
-        agreement_of_halves(annotations, {u: u[0] for u in annotations}, seed=seed),
-        agreement_of_halves(annotations, {u: u for u in annotations}, seed=seed),
+        krippendorff_alpha(units, 'ordinal'),
+        agreement_of_halves(units, {u: u[0] for u in units}, seed=seed),
+        agreement_of_halves(units, dialogues, seed=seed),
+        higher_is_better=not problems,
     )
 
 
 def _rating_table(
-    annotations: Mapping[tuple[str, str], Mapping[str, float]],
+    units: Mapping[Unit, Mapping[str, float]],
     contexts: Mapping[str, str],
     systems: Sequence[str],
     annotators: Sequence[str],
@@ -154,13 +159,13 @@ def _rating_table(
     """
     Return mean ratings ``[system, annotator, context]``, NaN where there are none.
     """
-    seen = sorted({contexts.get(dialogue, dialogue) for _, dialogue in annotations})
+    seen = sorted({contexts.get(dialogue, dialogue) for _, dialogue, _ in units})
     places = [
         {name: i for i, name in enumerate(n)} for n in (systems, annotators, seen)
     ]
     sums = np.zeros([len(names) for names in places])
     counts = np.zeros_like(sums)
-    for (system, dialogue), given in annotations.items():
+    for (system, dialogue, _), given in units.items():
         context = contexts.get(dialogue, dialogue)
         for annotator, value in given.items():
             cell = places[0][system], places[1][annotator], places[2][context]
@@ -190,7 +195,7 @@ def _rank_comparisons(
         name: len({w.dialogue_id for w in win_values(comparisons) if w.system == name})
         for name in systems
     }
-    items: dict[Hashable, dict[str, float]] = {}
+    items: dict[tuple[str, str], dict[str, float]] = {}
     for c in comparisons:
         items.setdefault((c.item, c.first_dialogue), {})[c.annotator] = c.value
     wins = _mean_wins(comparisons)
@@ -302,4 +307,6 @@ def agreement_with_order(
     there = [name for name in sorted(order) if values.get(name) is not None]
     left = np.array([values[name] for name in there], float)
     right = np.array([order[name] for name in there], float)
+    if not ranking.higher_is_better:
+        left = -left
     return correlate(left, right, SYSTEM_MEANS, ['spearman'])['spearman']

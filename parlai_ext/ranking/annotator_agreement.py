@@ -11,15 +11,19 @@ division says little, so the mean and the spread of many are returned.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.table import Floats
 
-LEVELS = ('nominal', 'ordinal', 'interval', 'ratio')
+Level = Literal['nominal', 'ordinal', 'interval', 'ratio']
+Annotations = Mapping[Any, Mapping[str, float]]  # unit -> annotator -> value
+Points = Mapping[Any, Any]  # the point of each unit
 FEWEST_POINTS = 3
 DIVISIONS = 1000
 
@@ -59,16 +63,10 @@ class HalfAgreement:
     reason: str | None = None
 
 
-def krippendorff_alpha(
-    annotations: Mapping[Hashable, Mapping[str, float]], level: str = 'nominal'
-) -> Alpha:
+def krippendorff_alpha(annotations: Annotations, level: Level = 'nominal') -> Alpha:
     """
     Return Krippendorff's alpha of annotations: unit -> annotator -> value.
-
-    :raises ValueError: for an unknown level.
     """
-    if level not in LEVELS:
-        raise ValueError(f'level {level!r}; known: {", ".join(LEVELS)}')
     shared = {unit: given for unit, given in annotations.items() if len(given) > 1}
     annotators = sorted({name for given in shared.values() for name in given})
     reason = None
@@ -88,8 +86,8 @@ def krippendorff_alpha(
 
 
 def agreement_of_halves(
-    annotations: Mapping[Hashable, Mapping[str, float]],
-    points: Mapping[Hashable, Hashable],
+    annotations: Annotations,
+    points: Points,
     divisions: int = DIVISIONS,
     seed: int = 0,
 ) -> HalfAgreement:
@@ -121,10 +119,10 @@ def agreement_of_halves(
 
 
 def _sums_by_annotator(
-    annotations: Mapping[Hashable, Mapping[str, float]],
-    points: Mapping[Hashable, Hashable],
+    annotations: Annotations,
+    points: Points,
     annotators: Sequence[str],
-    names: Sequence[Hashable],
+    names: Sequence[Any],
 ) -> tuple[Floats, Floats]:
     """
     Return ``[annotator, point]`` sums and numbers of annotations.
@@ -141,7 +139,9 @@ def _sums_by_annotator(
     return sums, counts
 
 
-def _half_correlations(sums: Floats, counts: Floats, in_first: Floats) -> list[float]:
+def _half_correlations(
+    sums: Floats, counts: Floats, in_first: NDArray[np.bool_]
+) -> list[float]:
     """
     Return Spearman's coefficient of the means of both halves, for each division that
     has one.
@@ -151,7 +151,7 @@ def _half_correlations(sums: Floats, counts: Floats, in_first: Floats) -> list[f
     with np.errstate(invalid='ignore'):
         first, second = (
             np.round((half @ sums) / (half @ counts), 12)
-            for half in (in_first.astype(float), (~in_first).astype(float))
+            for half in (in_first.astype(float), np.logical_not(in_first).astype(float))
         )
     there = ~np.isnan(first) & ~np.isnan(second)
     whole = there.all(axis=1) & (there.shape[1] >= FEWEST_POINTS)

@@ -6,21 +6,20 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.people.questionnaire import read_questionnaire
+from tests.support.parlai_crowdsourcing import parlai_constant
 
 PAIR = 'kind: pair\nquestions:\n  Good:\n    text: Which?\n    first: x\n'
 
 
 def test_acute_has_parlais_wordings():
-    parlai = pytest.importorskip(
-        'parlai.crowdsourcing.tasks.acute_eval.fast_eval', exc_type=ImportError
-    )
+    kinds = parlai_constant('acute_eval/fast_eval.py', 'ACUTE_EVAL_TYPES')
     asked = {
         (wording.text, *wording.answers)
         for wording in read_questionnaire('acute').wordings
     }
     theirs = {
         (kind['question'], kind['s1_choice'], kind['s2_choice'])
-        for name, kind in parlai.ACUTE_EVAL_TYPES.items()
+        for name, kind in kinds.items()
         if name not in ('roleplay', 'image')
     }
     assert asked == theirs

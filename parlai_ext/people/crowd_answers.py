@@ -1,0 +1,366 @@
+"""
+What crowdsourcing tasks record, read as judgements; one reader for each format.
+
+``acute_eval``: the ``*.full.csv`` of ParlAI's ACUTE-Eval analysis.
+``model_chat``: the JSON files of ParlAI's model_chat, ratings such as ``4|5|3|4``.
+``turn_annotations``: ``agent_data.json`` of ParlAI's turn_annotations_static.
+``csv``: plain CSV: system, dimension, value, rater, dialogue_id.
+
+Quality control is taken as it was recorded: annotators who failed ACUTE's onboarding,
+annotators whom model_chat lists as bad, and dialogues with a recorded violation are
+dropped and counted.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.human_scores import number, read_human_scores
+from parlai_ext.files.text_file import read_utf8
+from parlai_ext.people.judgements import Comparison, Judgements
+from parlai_ext.people.questionnaire import Questionnaire, read_questionnaire
+
+ACUTE_COLUMNS = ('worker', 'question', 'winner', 'loser', 'is_onboarding')
+SEPARATOR = '|'
+NO_PROBLEM = 'none_all_good'  # the bucket of good turns
+TRUE, FALSE = ('true', '1', '1.0'), ('false', '0', '0.0')
+# what model_chat and turn annotations keep beside the annotations of an utterance
+UTTERANCE_KEYS = {
+    *('text', 'agent_idx', 'id', 'do_annotate', 'other_metadata', 'episode_done'),
+    *('final_rating', 'problem_data', 'fake_start', 'turn_idx', 'input_mode'),
+    *('message_id', 'update_id', 'timestamp', 'task_data'),
+}
+
+
+@dataclass(frozen=True)
+class CrowdFormat:
+    """
+    A format: its reader, which files of a folder are read, and its questionnaire.
+    """
+
+    read: Callable[[Sequence[Path], Questionnaire], Judgements]
+    files: str
+    questionnaire: str
+    recursive: bool = False
+
+
+# --------------------------------------------------------------------------- ACUTE-Eval
+
+
+def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
+    """
+    Return the comparisons of ACUTE-Eval's ``full.csv``.
+
+    A question in the words of the questionnaire has its dimension there; any other
+    question is a dimension itself.
+    """
+    dimensions = {wording.text: wording.dimension for wording in asked.wordings}
+    rows = [
+        (f'{path}:{line}', row)
+        for path in paths
+        for line, row in read_csv(path, ACUTE_COLUMNS)
+    ]
+    failed = {row['worker'] for _, row in rows if _failed_onboarding(row)}
+    comparisons, dropped = [], 0
+    for where, row in rows:
+        if _truth(row['is_onboarding'], where, 'is_onboarding'):
+            continue
+        if row['worker'] in failed:
+            dropped += 1
+            continue
+        comparisons.append(_acute_comparison(row, where, dimensions))
+    notes = []
+    if failed:
+        notes.append(
+            f'{len(failed)} annotators failed the onboarding; {dropped} comparisons of '
+            'theirs are dropped'
+        )
+    return Judgements(comparisons=tuple(comparisons), notes=tuple(notes))
+
+
+def _failed_onboarding(row: Mapping[str, str]) -> bool:
+    correct = row.get('correct', '').casefold()
+    return row['is_onboarding'].casefold() in TRUE and correct in FALSE
+
+
+def _acute_comparison(
+    row: Mapping[str, str], where: str, dimensions: Mapping[str, str]
+) -> Comparison:
+    """
+    Return the comparison of one row; the systems are in the order of their names, so
+    that all comparisons of a pair have the same first dialogue.
+    """
+    for column in ('worker', 'question', 'winner', 'loser'):
+        if not row[column]:
+            raise UserError(f'{where}: column {column}: is empty')
+    winner, loser = row['winner'], row['loser']
+    if winner == loser:
+        raise UserError(f'{where}: column loser: {loser!r} is the winner as well')
+    first, second = sorted((winner, loser))
+    dialogues = _acute_dialogues(row, where)
+    return Comparison(
+        *(row['worker'], dimensions.get(row['question'], row['question'])),
+        *(first, second, float(winner == first)),
+        *(dialogues[first], dialogues[second]),
+        f'{dialogues[first]} {dialogues[second]}',
+    )
+
+
+def _acute_dialogues(row: Mapping[str, str], where: str) -> dict[str, str]:
+    """
+    Return the id of each system's dialogue: its own, its number in the pairings file,
+    or that of the pair.
+    """
+    names = (row['winner'], row['loser'])
+    pair = row.get('pairs_to_eval', '')
+    if not pair:
+        number_of_pair = row.get('pairing_id', '')
+        return {name: f'{name} in pair {number_of_pair}' for name in names}
+    try:
+        data = ast.literal_eval(pair)
+        numbers = dict(zip(data['speakers_to_eval'], data['dialogue_ids'], strict=True))
+        return {
+            name: str(data[name].get('id') or f'{name} {numbers[name]}')
+            for name in names
+        }
+    except (ValueError, SyntaxError, KeyError, TypeError, AttributeError):
+        raise UserError(
+            f'{where}: column pairs_to_eval: the pair as ACUTE-Eval writes it is '
+            'expected, with speakers_to_eval and dialogue_ids'
+        ) from None
+
+
+def _truth(text: str, where: str, column: str) -> bool:
+    if text.casefold() not in (*TRUE, *FALSE):
+        raise UserError(f'{where}: column {column}: True or False is expected')
+    return text.casefold() in TRUE
+
+
+# --------------------------------------------------------------------------- model_chat
+
+
+def read_model_chat(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
+    """
+    Return the ratings of model_chat's dialogues, and the annotations of their turns.
+
+    A rating such as ``4|5|3|4`` answers the questions of the questionnaire in order.
+    """
+    ratings: list[HumanJudgement] = []
+    bad = violated = 0
+    for path in paths:
+        chat = _read_object(path)
+        workers = _texts(chat, 'workers', path)
+        if set(workers) & set(_texts(chat, 'bad_workers', path)):
+            bad += 1
+        elif any(_texts(chat, 'acceptability_violations', path)):
+            violated += 1
+        else:
+            ratings += _chat_judgements(chat, path, workers, asked)
+    notes = []
+    if bad:
+        notes.append(f'{bad} dialogues of annotators recorded as bad are dropped')
+    if violated:
+        notes.append(f'{violated} dialogues with a recorded violation are dropped')
+    return with_problems(ratings, notes)
+
+
+def _chat_judgements(
+    chat: Mapping[str, Any], path: Path, workers: Sequence[str], asked: Questionnaire
+) -> Iterator[HumanJudgement]:
+    """
+    Yield the judgements of one dialogue.
+    """
+    about = chat.get('task_description')
+    system = about.get('model_nickname') if isinstance(about, dict) else None
+    if not isinstance(system, str) or not system:
+        raise UserError(f'{path}: task_description.model_nickname: a text is expected')
+    if not workers:
+        raise UserError(f'{path}: workers: the annotator is expected')
+    dialogue = '-'.join(_texts(chat, 'assignment_ids', path)) or path.stem
+    for place, turn in enumerate(_turns(chat.get('dialog'), f'{path}: dialog')):
+        if turn.get('final_rating') is not None:
+            values = _rating_values(
+                turn['final_rating'], asked, f'{path}: dialog[{place}]'
+            )
+            for dimension, value in values.items():
+                yield HumanJudgement(system, dimension, value, workers[0], dialogue)
+        for bucket, value in _buckets(turn.get('problem_data') or {}):
+            yield HumanJudgement(system, bucket, value, workers[0], dialogue, place)
+
+
+def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, float]:
+    """
+    Return the rating of each dimension; a single number is of the last question.
+    """
+    parts = str(rating).split(SEPARATOR)
+    values = [number(part) for part in parts]
+    names = [wording.dimension for wording in asked.wordings]
+    if len(parts) == 1:
+        names = names[-1:]
+    if len(parts) != len(names):
+        raise UserError(
+            f'{where}.final_rating: {len(parts)} ratings, but {asked.name} has '
+            f'{len(names)} questions; --questionnaire names another'
+        )
+    if None in values:
+        raise UserError(f'{where}.final_rating: {rating!r}: numbers are expected')
+    return {n: v for n, v in zip(names, values, strict=True) if v is not None}
+
+
+# --------------------------------------------------------------------- turn annotations
+
+
+def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
+    """
+    Return the annotations of single turns: 1 where a bucket was ticked, 0 otherwise.
+
+    The annotator is the folder of the file. Which dialogue a turn is of stands in its
+    ``other_metadata``, where `export_crowdsourcing` has put it.
+    """
+    ratings: list[HumanJudgement] = []
+    unfinished = 0
+    for path in paths:
+        outputs = _read_object(path).get('outputs')
+        subtasks = outputs.get('final_data') if isinstance(outputs, dict) else None
+        if not isinstance(subtasks, list):
+            unfinished += 1
+            continue
+        for place, subtask in enumerate(subtasks):
+            where = f'{path}: outputs.final_data[{place}].data'
+            turns = subtask.get('data') if isinstance(subtask, dict) else None
+            ratings += _turn_judgements(_turns(turns, where), where, path.parent.name)
+    notes = (
+        [f'{unfinished} files without annotations are left out'] if unfinished else []
+    )
+    return with_problems(ratings, notes)
+
+
+def _turn_judgements(
+    turns: Sequence[Mapping[str, Any]], where: str, annotator: str
+) -> Iterator[HumanJudgement]:
+    for place, turn in enumerate(turns):
+        if turn.get('agent_idx') != 1 or not turn.get('do_annotate', True):
+            continue
+        known = turn.get('other_metadata') or {}
+        keys = ('system', 'dialogue_id', 'utterance_index')
+        if not isinstance(known, dict) or any(key not in known for key in keys):
+            raise UserError(
+                f'{where}[{place}].other_metadata: system, dialogue_id and '
+                'utterance_index are expected, as export_crowdsourcing writes them'
+            )
+        marks = {k: v for k, v in turn.items() if k not in UTTERANCE_KEYS}
+        for bucket, value in _buckets(marks):
+            yield HumanJudgement(
+                str(known['system']),
+                bucket,
+                value,
+                annotator,
+                str(known['dialogue_id']),
+                int(known['utterance_index']),
+            )
+
+
+def with_problems(
+    ratings: Sequence[HumanJudgement], notes: Sequence[str]
+) -> Judgements:
+    """
+    Return judgements in which a bucket of turns is better the fewer it has, but for
+    the one that ParlAI keeps for turns without a problem.
+    """
+    marks = {r.dimension for r in ratings if r.utterance_index is not None}
+    problems = frozenset(marks - {NO_PROBLEM})
+    return Judgements(
+        ratings=tuple(ratings), lower_is_better=problems, notes=tuple(notes)
+    )
+
+
+def _buckets(marks: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """
+    Yield the buckets that were ticked or not.
+    """
+    for name, mark in marks.items():
+        if isinstance(mark, bool) and name not in UTTERANCE_KEYS:
+            yield name, float(mark)
+
+
+# ---------------------------------------------------------------------------- plain CSV
+
+
+def read_plain_csv(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
+    """
+    Return the judgements of plain CSV files.
+    """
+    rows = [row for path in paths for row in read_human_scores(path)]
+    return Judgements(ratings=tuple(rows))
+
+
+def _read_object(path: Path) -> Mapping[str, Any]:
+    try:
+        data = json.loads(read_utf8(path, 'answers '))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f'{path}: not JSON: {error}') from None
+    if not isinstance(data, dict):
+        raise UserError(f'{path}: a JSON object is expected')
+    return data
+
+
+def _texts(data: Mapping[str, Any], key: str, path: Path) -> list[str]:
+    """
+    Return a list of texts; a missing key is an empty one, `None` in it an empty text.
+    """
+    values = data.get(key) or []
+    if not isinstance(values, list):
+        raise UserError(f'{path}: {key}: a list is expected')
+    return ['' if value is None else str(value) for value in values]
+
+
+def _turns(turns: Any, where: str) -> list[Mapping[str, Any]]:
+    if not isinstance(turns, list) or not all(isinstance(t, dict) for t in turns):
+        raise UserError(f'{where}: a list of utterances is expected')
+    return turns
+
+
+FORMATS: Mapping[str, CrowdFormat] = {
+    'acute_eval': CrowdFormat(read_acute, '*.full.csv', 'acute'),
+    'model_chat': CrowdFormat(read_model_chat, '*.json', 'likert_2022', True),
+    'turn_annotations': CrowdFormat(
+        read_turn_annotations, 'agent_data.json', 'likert_2022', True
+    ),
+    'csv': CrowdFormat(read_plain_csv, '*.csv', 'likert_2022'),
+}
+
+
+def read_crowd_answers(
+    format: str, names: Sequence[str], questionnaire: str | None
+) -> Judgements:
+    """
+    Return the judgements in these files, or in the files of these folders.
+
+    :raises UserError: names file and place of the first mistake.
+    """
+    kind = FORMATS[format]
+    asked = read_questionnaire(questionnaire or kind.questionnaire)
+    return kind.read(answer_files(names, kind.files, kind.recursive), asked)
+
+
+def answer_files(names: Sequence[str], pattern: str, deep: bool = False) -> list[Path]:
+    """
+    Return the files that were named, and those of a folder that fit the pattern.
+    """
+    paths: list[Path] = []
+    for path in map(Path, names):
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(path.rglob(pattern) if deep else path.glob(pattern))
+        if not inside:
+            raise UserError(f'--answers {path}: there is no {pattern} in it')
+        paths += inside
+    return paths

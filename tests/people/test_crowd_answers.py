@@ -1,0 +1,183 @@
+"""
+Readers of what crowdsourcing tasks record.
+"""
+
+import csv
+import json
+
+import pytest
+
+from parlai_ext.commands.import_judgements import ImportJudgements
+from parlai_ext.core.errors import UserError
+from parlai_ext.people.crowd_answers import read_crowd_answers
+from tests.support.shared_data import shared
+
+LONG = 'Who would you prefer to talk to for a long conversation?'
+HEADER = ['worker', 'question', 'correct', 'winner', 'loser', 'is_onboarding']
+
+
+def read(format, *paths, questionnaire=None):
+    return read_crowd_answers(format, list(map(str, paths)), questionnaire)
+
+
+def test_acutes_own_output_gives_its_own_grid():
+    folder = shared('parlai_acute_eval') / 'expected_test_outputs'
+    judgements = read('acute_eval', folder / 'test_full_csv.csv')
+    with (folder / 'test_significance_csv.csv').open() as lines:
+        (row,) = csv.DictReader(lines)
+    wins = [c.winner for c in judgements.comparisons]
+    for k in '12':
+        assert wins.count(row[f'model{k}']) == int(row[f'numwins{k}'])
+    assert judgements.dimensions == ('Engaging',)
+    # rows of the file name dialogues 4 and 7 first
+    first = judgements.comparisons[0]
+    assert (first.first_dialogue, first.second_dialogue) == ('model1 4', 'model2 7')
+
+
+def acute_file(folder, rows):
+    path = folder / 'run.full.csv'
+    with path.open('w', newline='') as out:
+        csv.writer(out).writerows([HEADER, *rows])
+    return path
+
+
+def test_annotators_who_failed_the_onboarding_are_dropped(tmp_path):
+    path = acute_file(
+        tmp_path,
+        [
+            ['1', LONG, 'False', 'bad', 'good', 'True'],
+            ['1', LONG, '-1', 'a', 'b', 'False'],
+            ['2', LONG, 'True', 'good', 'bad', 'True'],
+            ['2', LONG, '-1', 'b', 'a', 'False'],
+        ],
+    )
+    judgements = read('acute_eval', path)
+    assert [(c.annotator, c.winner) for c in judgements.comparisons] == [('2', 'b')]
+    assert '1 annotators' in judgements.notes[0]
+
+
+@pytest.mark.parametrize(
+    'row, place',
+    [
+        (['1', LONG, '-1', 'a', 'a', 'False'], 'run.full.csv:2: column loser'),
+        (['1', LONG, '-1', '', 'a', 'False'], 'run.full.csv:2: column winner'),
+        (['1', LONG, '-1', 'b', 'a', 'no'], 'run.full.csv:2: column is_onboarding'),
+    ],
+)
+def test_a_mistake_in_a_row_is_refused_by_line_and_column(tmp_path, row, place):
+    with pytest.raises(UserError, match=place):
+        read('acute_eval', acute_file(tmp_path, [row]))
+
+
+def chat(folder, name, rating='4|5|3|4', **changed):
+    """
+    Write a dialogue as ParlAI's model_chat records it (worlds.py, get_final_chat_data).
+    """
+    turns = [
+        {'agent_idx': 0, 'text': 'Hi!', 'id': 'human'},
+        {'agent_idx': 1, 'text': 'Hello.', 'id': 'bot'},
+        {'agent_idx': 0, 'text': 'Bye.', 'id': 'human'},
+        {'agent_idx': 1, 'text': 'See you.', 'id': 'bot', 'final_rating': rating},
+    ]
+    data = {
+        'dialog': turns,
+        'workers': ['w1'],
+        'bad_workers': [],
+        'acceptability_violations': [None],
+        'hit_ids': ['1'],
+        'assignment_ids': [name],
+        'task_description': {'model_nickname': 'sysA', 'model_file': None},
+        **changed,
+    }
+    path = folder / f'{name}_live.json'
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_ratings_of_a_chat_answer_the_questions_in_order(tmp_path):
+    chat(tmp_path, '7')
+    ratings = read('model_chat', tmp_path).ratings
+    values = {(r.system, r.rater, r.dialogue_id, r.dimension): r.value for r in ratings}
+    names = ('Fluency', 'Specificity', 'Sensibleness', 'Overall')
+    assert values == {
+        ('sysA', 'w1', '7', name): value
+        for name, value in zip(names, (4, 5, 3, 4), strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    'changed',
+    [{'bad_workers': ['w1']}, {'acceptability_violations': ['all_caps']}],
+)
+def test_a_chat_that_failed_quality_control_is_dropped(tmp_path, changed):
+    chat(tmp_path, '7', **changed)
+    chat(tmp_path, '8', acceptability_violations=[''])
+    judgements = read('model_chat', tmp_path)
+    assert {r.dialogue_id for r in judgements.ratings} == {'8'}
+    assert judgements.notes[0].startswith('1 dialogues')
+
+
+@pytest.mark.parametrize('rating', ['4|5', '4|5|x|4', '4|5|3|4|1'])
+def test_a_wrong_rating_is_refused_by_its_place(tmp_path, rating):
+    path = chat(tmp_path, '7', rating)
+    with pytest.raises(UserError, match=r'7_live\.json: dialog\[3\]\.final_rating'):
+        read('model_chat', path)
+
+
+def test_problems_of_turns_are_better_the_fewer_they_are(tmp_path):
+    for name, marks in (('good', [False, False]), ('poor', [True, False])):
+        turns = [
+            {'agent_idx': 1, 'text': 'x', 'problem_data': {'bucket_0': mark}}
+            for mark in marks
+        ]
+        about = {'model_nickname': name}
+        chat(tmp_path, name, dialog=turns, task_description=about)
+    (ranking,) = ImportJudgements.main(
+        format='model_chat',
+        answers=[str(tmp_path)],
+        out=str(tmp_path / 'out'),
+        bootstraps=20,
+    )
+    scores = {s.system: (s.rank, s.score) for s in ranking.standings}
+    assert scores == {'good': (1, 0.0), 'poor': (2, 0.5)}
+
+
+def agent_data(folder, annotator, known, marks):
+    path = folder / 'run' / 'hit' / annotator / 'agent_data.json'
+    path.parent.mkdir(parents=True)
+    turns = [
+        {'text': 'Hi', 'agent_idx': 0, 'do_annotate': False},
+        {'text': 'Yes', 'agent_idx': 1, 'do_annotate': True, 'other_metadata': known},
+    ]
+    turns[1] |= marks
+    data = {'outputs': {'final_data': [{'subtask_index': 0, 'data': turns}]}}
+    path.write_text(json.dumps(data))
+
+
+def test_annotated_turns_are_those_of_the_exported_dialogue(tmp_path):
+    known = {'system': 'sysA', 'dialogue_id': 'd1', 'utterance_index': 3}
+    marks = {'bucket_0': True, 'none_all_good': False}
+    agent_data(tmp_path, '11', known, marks)
+    ratings = read('turn_annotations', tmp_path).ratings
+    assert {(r.rater, r.dimension, r.value, r.utterance_index) for r in ratings} == {
+        ('11', 'bucket_0', 1.0, 3),
+        ('11', 'none_all_good', 0.0, 3),
+    }
+
+
+def test_a_turn_of_an_unknown_dialogue_is_refused(tmp_path):
+    agent_data(tmp_path, '11', None, {'bucket_0': True})
+    with pytest.raises(UserError, match=r'data\[1\]\.other_metadata'):
+        read('turn_annotations', tmp_path)
+
+
+def test_plain_csv_is_read_as_human_scores_are(tmp_path):
+    path = tmp_path / 'people.csv'
+    path.write_text('system,dimension,value,rater,dialogue_id\na,Overall,4,w,d\n')
+    (row,) = read('csv', path).ratings
+    assert (row.system, row.value, row.rater, row.dialogue_id) == ('a', 4.0, 'w', 'd')
+
+
+def test_a_folder_without_files_of_the_format_is_refused(tmp_path):
+    with pytest.raises(UserError, match='--answers'):
+        read('acute_eval', tmp_path)
