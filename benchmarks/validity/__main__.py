@@ -126,7 +126,8 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> tuple[str, str]:
         for scorer in bench.scorers
     ]
     whole = compare_bench(out, permutations=200)
-    text = document(bench, facts, comparison, whole, checks, COMMAND)
+    added = [text.partition('=')[0] for text in opt.also]
+    text = document(bench, facts, comparison, whole, checks, COMMAND, added)
     print(text)
     return text, stored_text(bench)
 

@@ -28,12 +28,14 @@ def document(
     ceilings: BenchComparison,
     checks: Checks,
     command: str,
+    added: Sequence[str] = (),
 ) -> str:
     """
     Return the document.
 
     :param comparison: of the sets on which nothing was fitted; `ceilings`: of all.
     :param checks: the check of each scorer on spoilt replies, or why there is none.
+    :param added: labels of scorers that are not in the bench file.
     """
     fitted = fitted_sets(bench)
     lines = [
@@ -50,6 +52,7 @@ def document(
         f'{bench.bootstraps} resamples',
         f'of contexts. Items were drawn, whole contexts, with seed {bench.seed}; n',
         'stands under the name of each set, and in a cell where it is another.',
+        *_added(added),
         *_reading(facts),
         *_trust(facts, fitted),
         *_level_tables(bench, ceilings),
@@ -67,6 +70,20 @@ def fitted_sets(bench: Bench) -> list[str]:
     Return the sets on which something in a scorer was fitted.
     """
     return sorted({name for scorer in bench.scorers for name in scorer.fitted_on})
+
+
+def _added(labels: Sequence[str]) -> list[str]:
+    """
+    Return where the judges that were trained for this table come from.
+    """
+    if not labels:
+        return []
+    return [
+        '',
+        f'The judges of {" and ".join(labels)} were trained as',
+        '[paireval.md](paireval.md) says; '
+        '`--also LABEL=SCORER:KEY=VALUE` adds such a row.',
+    ]
 
 
 def _reading(facts: Sequence[TrustFacts]) -> Iterator[str]:
