@@ -40,6 +40,7 @@ COMMANDS = {
     'build_pairs': 'parlai_ext.commands.build_pairs:BuildPairs',
     'train_judge': 'parlai_ext.commands.train_judge:TrainJudge',
     'judge_pairs': 'parlai_ext.commands.judge_pairs:JudgePairs',
+    'build_toxic_prompts': 'parlai_ext.commands.build_toxic_prompts:BuildToxicPrompts',
     'compare_detectors': 'parlai_ext.commands.compare_detectors:CompareDetectors',
     'convert_model': 'parlai_ext.commands.convert_model:ConvertModel',
     'doctor': 'parlai_ext.commands.doctor:Doctor',

@@ -1,3 +1,3 @@
 """
-Toxic texts: detectors and what they are worth.
+Toxic texts: detectors, what they are worth, and pairs of prompts and safe answers.
 """

@@ -1,0 +1,240 @@
+"""
+`build_toxic_prompts`: toxic prompts with safe answers, from dialogues of any size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import add_flags, flag_values, option, read_options
+from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
+
+if TYPE_CHECKING:
+    from parlai_ext.models.handle import ModelHandle
+    from parlai_ext.moderation.build_prompts import BuildState, Selection
+
+
+T = TypeVar('T')
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """
+    Where the dialogues are, and where the table goes.
+    """
+
+    source: str | None = option(
+        None,
+        metavar='FORMAT',
+        choices=SOURCES,
+        help=f'format of --path: {", ".join(SOURCES)}',
+    )
+    task: str | None = option(
+        None, metavar='TASK', help='a dialogue task of ParlAI, in place of --source'
+    )
+    path: str | None = option(None, path=True, metavar='PATH', help='file or folder')
+    split: str = option('train', help='of DailyDialog or of --task (train)')
+    prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
+    answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
+    id_column: str = option('id', help='of a CSV file: ids (id)')
+    max_pairs: int | None = option(
+        None, low=1, metavar='N', help='read only the first N pairs'
+    )
+    out: str | None = option(
+        None, metavar='FOLDER', path=True, help='pairs.csv and state.json are written'
+    )
+
+
+@dataclass(frozen=True)
+class SelectionOptions:
+    """
+    What makes a prompt toxic and an answer safe.
+    """
+
+    recorded: str | None = option(
+        None,
+        metavar='NAME',
+        help='columns toxic_NAME and answer_NAME of the source decide, such as '
+        'perspective_score or azure_score, not a detector',
+    )
+    threshold: float = option(
+        0.5, metavar='X', help='of --recorded: toxic from here on (0.5)'
+    )
+    words: str | None = option(
+        None,
+        metavar='DETECTOR',
+        help='words=FILE or parlai_matcher[=FILE]: prompts need an entry of the list, '
+        'answers may have none',
+    )
+    threats: tuple[str, ...] = option(
+        ('kill', 'suicide'),
+        metavar='WORD,…',
+        help='words that no answer may have (kill,suicide)',
+    )
+
+
+class BuildToxicPrompts(Command):
+    """
+    Select pairs of a toxic prompt and a safe answer from dialogues, with features.
+
+    Memory does not grow with the source. The same command goes on where it was killed.
+    The table is read by ``-t ext:toxic_prompts --toxic-data FOLDER/pairs.csv``.
+    """
+
+    description = 'Toxic prompts with safe answers and their features, from dialogues'
+    usage = '--source FORMAT --path PATH --detectors NAME … --out FOLDER [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        from parlai_ext.moderation.pair_features import FeatureOptions
+
+        add_flags(parser, SourceOptions, title='dialogues')
+        group = 'selection'
+        parser.add_argument_group(group).add_argument(
+            '--detectors',
+            nargs='+',
+            default=[],
+            metavar='DETECTOR',
+            help='the first decides what is toxic; each gives two columns '
+            '(parlai compare_detectors --help lists them)',
+        )
+        add_flags(parser, SelectionOptions, title=group)
+        add_flags(parser, FeatureOptions, title='features')
+        add_options(parser, '--batchsize', '--datapath', '--no-cuda')
+
+    def run(self) -> BuildState:
+        """
+        Build the table, print its statistics, and return the state of the build.
+        """
+        from parlai_ext.models.handle import ModelHandle
+        from parlai_ext.moderation import build_prompts as building
+        from parlai_ext.moderation.pair_features import FeatureOptions, load_features
+
+        given = self._options(SourceOptions)
+        chosen = self._options(SelectionOptions)
+        feature_options = self._options(FeatureOptions)
+        self.require(out='the folder of the table')
+        pairs = self._pairs(given)
+        models = ModelHandle(Machine.from_options(self.opt))
+        features = load_features(feature_options, models)
+        selection = self._selection(chosen, models, features.missing)
+        for line in features.missing:
+            print(line)
+        folder = Path(str(given.out))
+        names = (SourceOptions, SelectionOptions, FeatureOptions)
+        settings = {'detectors': list(self.opt['detectors'])}
+        for cls in names:
+            settings |= flag_values(cls, self.opt)
+        settings.pop('out')
+        settings = json.loads(json.dumps(settings))  # as they are read again
+        state = building.build_prompts(
+            pairs, selection, features, feature_options.max_entities, folder, settings
+        )
+        self._show(state, folder)
+        return state
+
+    def _options(self, cls: type[T]) -> T:
+        return read_options(cls, flag_values(cls, self.opt), '--')
+
+    def _show(self, state: BuildState, folder: Path) -> None:
+        from parlai_ext.moderation import build_prompts as building
+
+        print(f'{folder / building.TABLE}: {state.n_kept} of {state.n_read} pairs')
+        for reason, n in sorted(state.left_out.items(), key=lambda pair: -pair[1]):
+            print(f'  {n:>10}  {reason}')
+        if state.n_kept:
+            table = building.statistics(folder / building.TABLE)
+            print('\n'.join(building.statistics_lines(table)))
+
+    def _pairs(self, given: SourceOptions) -> Iterator[TurnPair]:
+        """
+        Return the pairs of the source, which is read while it is used.
+        """
+        from itertools import islice
+
+        if given.task:
+            pairs = task_pairs(given.task, given.split, self.opt['datapath'])
+        else:
+            self.require(source='the format of the dialogues', path='the dialogues')
+            pairs = PairSource(
+                str(given.source),
+                Path(str(given.path)),
+                given.split,
+                given.prompt_column,
+                given.answer_column,
+                given.id_column,
+            ).pairs()
+        return islice(pairs, given.max_pairs)
+
+    def _selection(
+        self, chosen: SelectionOptions, models: ModelHandle, missing: list[str]
+    ) -> Selection:
+        """
+        Return how pairs are selected; a detector that cannot be had is named.
+
+        :raises UserError: when nothing is left that could tell what is toxic.
+        """
+        from parlai_ext.moderation.build_prompts import Selection
+        from parlai_ext.moderation.detectors import read_detector, short_name
+
+        detectors, absent = [], []
+        for place, spec in enumerate(self.opt['detectors']):
+            try:
+                detectors.append(read_detector(spec, models))
+            except UserError as error:
+                if not place and not chosen.recorded:
+                    raise  # the one that decides
+                absent.append(short_name(spec.partition(',')[0]))
+                missing.append(f'{error}; the columns of {absent[-1]} stay empty')
+        if not (detectors or chosen.recorded or chosen.words):
+            raise UserError(
+                '--detectors is needed (or --recorded, or --words): what is toxic?'
+            )
+        words = read_detector(chosen.words, models).scorer if chosen.words else None
+        return Selection(
+            detectors,
+            chosen.recorded,
+            chosen.threshold,
+            words,
+            frozenset(word.casefold() for word in chosen.threats),
+            absent,
+        )
+
+
+def task_pairs(task: str, split: str, datapath: str | None) -> Iterator[TurnPair]:
+    """
+    Yield text and first label of each example of a ParlAI task, once, in its order.
+
+    :param split: train, valid or test.
+    """
+    from parlai.core.params import ParlaiParser
+    from parlai.core.teachers import create_task_agent_from_taskname
+
+    from parlai_ext.commands import plugin
+
+    plugin.register()
+    fold = {'validation': 'valid'}.get(split, split)
+    datatype = 'train:evalmode' if fold == 'train' else fold
+    opt = {'task': task, 'datatype': datatype}
+    if datapath:
+        opt['datapath'] = datapath
+    parsed = ParlaiParser(True, False).parse_kwargs(**opt)
+    [teacher] = create_task_agent_from_taskname(parsed)
+    number = 0
+    while not teacher.epoch_done():
+        act = teacher.act()
+        if act.is_padding():
+            break
+        number += 1
+        labels = act.get('labels') or act.get('eval_labels') or ['']
+        prompt = str(act.get('text', '')).split('\n')[-1]
+        yield TurnPair(f'{task}:{fold}:{number}', prompt, labels[0])

@@ -1,0 +1,243 @@
+"""
+Pairs of successive turns, read one after the other from large files of dialogues.
+
+    csv          columns toxic and answer, or those that are named; further ones stay
+    chanel       NAME_main.csv of CHANEL@JSALT2020 (MovieDic, Cornell, …), with Azure's
+                 scores where NAME_content_moderator.csv lies beside it
+    cornell      movie_lines.txt, movie_conversations.txt (Danescu-Niculescu-Mizil and
+                 Lee 2011)
+    twitter      text lines of chat_corpus: a prompt, its answer, the next prompt, …
+    reddit       JSON lines of DSTC8: ``{"id": …, "turns": ["text", …]}``
+    dailydialog  DailyDialog's archives or text files
+
+Memory does not grow with a file, but for Cornell's, whose lines are looked up by id,
+and DailyDialog's, which are small.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.corpora import read_corpus
+from parlai_ext.files.csv_file import (
+    CsvProblem,
+    column_places,
+    split_rows,
+    width_problem,
+)
+
+FIELDS = ' +++$+++ '  # parts of a line of Cornell's files
+MODERATOR = {'offensive_score': 'azure_score', 'profanity_terms': 'azure_terms'}
+
+
+@dataclass(frozen=True)
+class TurnPair:
+    """
+    Two successive turns, and what their file says of them, by column.
+    """
+
+    id: str
+    prompt: str
+    answer: str
+    features: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PairSource:
+    """
+    A file or folder of dialogues.
+
+    :param split: of DailyDialog.
+    """
+
+    form: str
+    path: Path
+    split: str = 'train'
+    prompt_column: str = 'toxic'
+    answer_column: str = 'answer'
+    id_column: str = 'id'
+
+    def pairs(self) -> Iterator[TurnPair]:
+        """
+        Yield all pairs, always in the same order.
+
+        :raises UserError: names the file, and the line that is wrong.
+        """
+        if not self.path.exists():
+            raise UserError(f'--path: there is no file or folder {self.path}')
+        return SOURCES[self.form](self)
+
+
+def csv_pairs(source: PairSource) -> Iterator[TurnPair]:
+    """
+    Yield the pairs of a CSV file; its other columns are features.
+    """
+    texts = (source.prompt_column, source.answer_column)
+    for number, row in csv_rows(source.path, texts):
+        prompt, answer = (row.pop(name) for name in texts)
+        name = row.pop(source.id_column, '') or f'{source.path.stem}:{number}'
+        yield TurnPair(name, prompt, answer, row)
+
+
+def chanel(source: PairSource) -> Iterator[TurnPair]:
+    """
+    Yield the pairs of CHANEL's files; the UID of a turn is NAME-DIALOGUE-TURN.
+    """
+    if source.path.is_dir():
+        files = sorted(source.path.glob('*_main.csv'))
+        if not files:
+            raise UserError(f'{source.path}: there is no *_main.csv in it')
+    else:
+        files = [source.path]
+    for path in files:
+        beside = path.with_name(path.name.replace('_main', '_content_moderator'))
+        scores = csv_rows(beside, ('UID',)) if beside.is_file() else iter(())
+        before: tuple[str, dict[str, str]] | None = None
+        text_before = ''
+        for _, row in csv_rows(path, ('UID', 'SEG')):
+            dialogue = row['UID'].rpartition('-')[0]
+            features = _moderated(row['UID'], scores)
+            if before is not None and before[0] == dialogue:
+                both = _sides(before[1], features)
+                yield TurnPair(row['UID'], text_before, row['SEG'], both)
+            before, text_before = (dialogue, features), row['SEG']
+
+
+def _moderated(
+    uid: str, scores: Iterator[tuple[int, dict[str, str]]]
+) -> dict[str, str]:
+    """
+    Return what the moderator's file, which has the same order, says of a turn.
+    """
+    _, row = next(scores, (0, {}))
+    if row and row['UID'] != uid:
+        raise UserError(
+            f'the content moderator has {row["UID"]} where {uid} is expected'
+        )
+    return {ours: row.get(theirs, '') for theirs, ours in MODERATOR.items() if row}
+
+
+def _sides(prompt: Mapping[str, str], answer: Mapping[str, str]) -> dict[str, str]:
+    of_prompt = {f'toxic_{name}': value for name, value in prompt.items()}
+    return of_prompt | {f'answer_{name}': value for name, value in answer.items()}
+
+
+def cornell(source: PairSource) -> Iterator[TurnPair]:
+    """
+    Yield the pairs of Cornell's movie dialogues.
+    """
+    texts = {}
+    for _, line in text_lines(source.path / 'movie_lines.txt', 'iso-8859-1'):
+        name, *_, text = line.split(FIELDS)
+        texts[name] = text
+    path = source.path / 'movie_conversations.txt'
+    for number, line in text_lines(path, 'iso-8859-1'):
+        try:
+            names = ast.literal_eval(line.split(FIELDS)[-1])
+            turns = [(name, texts[name]) for name in names]
+        except (ValueError, SyntaxError, KeyError, TypeError):
+            raise UserError(
+                f'{path}:{number}: a list of known lines is expected'
+            ) from None
+        for (_, prompt), (name, answer) in pairwise(turns):
+            yield TurnPair(name, prompt, answer)
+
+
+def twitter(source: PairSource) -> Iterator[TurnPair]:
+    """
+    Yield the pairs of a text file: odd lines are prompts, even lines their answers.
+    """
+    prompt = None
+    for number, line in text_lines(source.path, empty=True):
+        if prompt is None:
+            prompt = line
+        else:
+            yield TurnPair(f'{source.path.stem}:{number}', prompt, line)
+            prompt = None
+
+
+def reddit(source: PairSource) -> Iterator[TurnPair]:
+    """
+    Yield the pairs of JSON lines with the key ``turns`` or ``dialogue``.
+    """
+    files = [source.path]
+    if source.path.is_dir():
+        files = sorted(
+            p for p in source.path.rglob('*') if p.suffix in ('.jsonl', '.txt')
+        )
+    for path in files:
+        for number, line in text_lines(path):
+            try:
+                row = json.loads(line)
+                turns = row.get('turns', row.get('dialogue'))
+                names = [str(turn) for turn in turns]
+            except (ValueError, AttributeError, TypeError):
+                raise UserError(f'{path}:{number}: a JSON object with turns') from None
+            name = row.get('id') or f'{path.stem}:{number}'
+            for place, (prompt, answer) in enumerate(pairwise(names), 1):
+                yield TurnPair(f'{name}:{place}', prompt, answer)
+
+
+def dailydialog(source: PairSource) -> Iterator[TurnPair]:
+    """
+    Yield the pairs of one split of DailyDialog.
+    """
+    dialogues = read_corpus('dailydialog', source.path, source.split)
+    for number, turns in enumerate(dialogues, 1):
+        for place, (prompt, answer) in enumerate(pairwise(turns), 1):
+            name = f'dailydialog:{source.split}:{number}:{place}'
+            yield TurnPair(name, prompt, answer)
+
+
+SOURCES: Mapping[str, Callable[[PairSource], Iterator[TurnPair]]] = {
+    'csv': csv_pairs,
+    'chanel': chanel,
+    'cornell': cornell,
+    'twitter': twitter,
+    'reddit': reddit,
+    'dailydialog': dailydialog,
+}
+
+
+def csv_rows(path: Path, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """
+    Yield line number and stripped cells by column of a CSV file, one row at a time.
+    """
+    lines = (line for _, line in text_lines(path, empty=True))
+    try:
+        rows = split_rows(lines)
+        line, header = next(rows, (1, []))
+        places = column_places(header, list(needed), None, line)
+        for line, cells in rows:
+            if problem := width_problem(cells, header):
+                raise CsvProblem(line, problem)
+            yield line, {name: cells[i].strip() for name, i in places.items()}
+    except CsvProblem as problem:
+        raise UserError(f'{path}:{problem.line}: {problem}') from None
+
+
+def text_lines(
+    path: Path, encoding: str = 'utf-8-sig', empty: bool = False
+) -> Iterator[tuple[int, str]]:
+    """
+    Yield number and text of each line, without holding the file in memory.
+
+    :param empty: empty lines count.
+    """
+    number = 0
+    try:
+        with open(path, encoding=encoding, newline='\n') as file:
+            for number, line in enumerate(file, 1):
+                text = line.removesuffix('\n').removesuffix('\r')
+                if empty or text.strip():
+                    yield number, text
+    except OSError as error:
+        raise UserError(f'{path}: {error.strerror}') from None
+    except UnicodeDecodeError:
+        raise UserError(f'{path}: not UTF-8 text after line {number}') from None
