@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,7 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
         keep('no safe answer to a toxic prompt', lambda p: p.polite)
         keep('no answer', lambda p: p.answer is not None)
     for condition in conditions_of(data, columns):
-        keep(condition.text, lambda p, c=condition: c.holds(p.features) is True)
+        keep(condition.text, partial(meets, condition))
     if fold == 'train' and not data.share_prompts:
         held = {_letters(p.prompt) for f in ('valid', 'test') for p in everything[f]}
         keep(
@@ -232,6 +233,13 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
             f'{data.path}: no pair for {fold}; left out: {reasons or "nothing"}'
         )
     return ChosenPairs(tuple(pairs), left_out)
+
+
+def meets(condition: Condition, pair: ToxicPair) -> bool:
+    """
+    True if a pair meets a condition; one without a value does not.
+    """
+    return condition.holds(pair.features) is True
 
 
 def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -322,7 +322,7 @@ def statistics(path: Path) -> dict[str, dict[str, str]]:
     Return the rows of the paper's Table 4 for a table of pairs: by row and fold. The
     file is read once, one row at a time; a row without any value is left out.
     """
-    sums: dict[tuple[str, str], float] = Counter()
+    sums: defaultdict[tuple[str, str], float] = defaultdict(float)
     counts: Counter[tuple[str, str]] = Counter()
     words: dict[tuple[str, str], Counter[str]] = {}
     turns: Counter[str] = Counter()
