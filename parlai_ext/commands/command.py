@@ -32,6 +32,9 @@ COMMANDS = {
     'compare_metrics': 'parlai_ext.commands.compare_metrics:CompareMetrics',
     'report_run': 'parlai_ext.commands.report_run:ReportRun',
     'rate_dialogues': 'parlai_ext.commands.rate_dialogues:RateDialogues',
+    'export_crowdsourcing': (
+        'parlai_ext.commands.export_crowdsourcing:ExportCrowdsourcing'
+    ),
     'import_judgements': 'parlai_ext.commands.import_judgements:ImportJudgements',
     'import_dialogues': 'parlai_ext.commands.import_dialogues:ImportDialogues',
     'check_roster': 'parlai_ext.commands.check_roster:CheckRoster',

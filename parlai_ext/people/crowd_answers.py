@@ -107,10 +107,13 @@ def _acute_comparison(
     first, second = sorted((winner, loser))
     dialogues = _acute_dialogues(row, where)
     return Comparison(
-        *(row['worker'], dimensions.get(row['question'], row['question'])),
-        *(first, second, float(winner == first)),
-        *(dialogues[first], dialogues[second]),
-        f'{dialogues[first]} {dialogues[second]}',
+        row['worker'],
+        dimensions.get(row['question'], row['question']),
+        *(first, second),
+        value=float(winner == first),
+        first_dialogue=dialogues[first],
+        second_dialogue=dialogues[second],
+        item=f'{dialogues[first]} {dialogues[second]}',
     )
 
 

@@ -43,10 +43,16 @@ class RatingItem:
 
 
 def draw_items(
-    dialogues: Sequence[DialogueReference], kind: str, count: int, seed: int
+    dialogues: Sequence[DialogueReference],
+    kind: str,
+    count: int,
+    seed: int,
+    matchups: Sequence[tuple[str, str]] = (),
 ) -> list[RatingItem]:
     """
     Return at most ``count`` items, evenly over the systems or over their pairs.
+
+    :param matchups: the pairs of systems, the first one first; without them all.
 
     :raises UserError: for pairs of fewer than two systems, or no dialogues at all.
     """
@@ -65,9 +71,10 @@ def draw_items(
     if kind == LIKERT:
         queues = [_single(by_system[name]) for name in sorted(by_system)]
     else:
-        pairs = combinations(sorted(by_system), 2)
-        shuffled = sorted(pairs, key=lambda pair: _draw(seed, *pair))
-        queues = [_pairs(by_system[a], by_system[b], seed) for a, b in shuffled]
+        pairs = list(matchups or combinations(sorted(by_system), 2))
+        if not matchups:
+            pairs.sort(key=lambda pair: _draw(seed, *pair))
+        queues = [_pairs(by_system[a], by_system[b], seed) for a, b in pairs]
     items: list[RatingItem] = []
     for drawn in _in_turn(queues):
         if len(items) == count:

@@ -90,10 +90,10 @@ def read_page_answers(
         for d in dialogues
     }
     return Judgements(
-        tuple(_ratings(latest, keys)),
-        tuple(_comparisons(latest, keys)),
-        contexts,
-        tuple(notes),
+        ratings=tuple(_ratings(latest, keys)),
+        comparisons=tuple(_comparisons(latest, keys)),
+        contexts=contexts,
+        notes=tuple(notes),
     )
 
 

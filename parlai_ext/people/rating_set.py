@@ -112,10 +112,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
         raise UserError(
             f'--name {options.name}: letters, digits, -, _ and . are expected'
         )
-    unknown = sorted(set(options.systems) - set(run.manifest['targets']))
-    if unknown:
-        hint = nearest(unknown[0], run.manifest['targets'])
-        raise UserError(f'--systems {unknown[0]}: no target of the run; {hint}')
+    check_targets(run, options.systems)
     asked = read_questionnaire(options.questionnaire)
     if options.ask:
         asked = asked.only(options.ask)
@@ -137,6 +134,16 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
             'openers or partners'
         )
     return RatingSet(_key(asked, items), pages, tuple(notes))
+
+
+def check_targets(run: RunFolder, systems: Sequence[str]) -> None:
+    """
+    Refuse a system that is no target of the run.
+    """
+    unknown = sorted(set(systems) - set(run.manifest['targets']))
+    if unknown:
+        hint = nearest(unknown[0], run.manifest['targets'])
+        raise UserError(f'--systems {unknown[0]}: no target of the run; {hint}')
 
 
 def _split_pages(

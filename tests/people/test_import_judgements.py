@@ -114,7 +114,7 @@ def test_a_tie_is_half_a_win_for_both(run, answers):
     assert [s.score for s in ranking.standings] == pytest.approx([0.5] * 3)
 
 
-def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers):
+def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys):
     key = collect_answers(
         run, answers, 0, questionnaire='likert_2022', ask=('Overall',), num_items=3
     )
@@ -128,6 +128,7 @@ def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers):
     (ranking,) = import_all(run, answers)
     assert [s.score for s in ranking.standings] == [5.0] * 3
     assert ranking.num_answers == 3
+    assert 'note: 3 answers were given again later' in capsys.readouterr().out
 
 
 def test_dimensions_are_chosen_and_renamed(run, answers):

@@ -1,0 +1,163 @@
+"""
+`export_crowdsourcing`: a run as the input of ParlAI's crowdsourcing tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import add_flags, flag_values, option, read_options
+
+if TYPE_CHECKING:
+    from parlai_ext.people.crowd_files import Files
+    from parlai_ext.people.questionnaire import Questionnaire
+    from parlai_ext.ranking.standings import Standing
+    from parlai_ext.store import RunFolder
+
+# each format with the questionnaire that it asks
+ACUTE, TURNS, CHAT = 'acute_eval', 'turn_annotations', 'model_chat'
+ASKED = {ACUTE: 'acute', TURNS: 'likert_2022', CHAT: 'likert_2022'}
+OPEN_FIRST, COMPLETE = 'open_first', 'complete'
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """
+    Which task the files are for, and how many dialogues go into it.
+    """
+
+    format: str = option(
+        ACUTE,
+        choices=tuple(ASKED),
+        help='acute_eval: pairs of dialogues; turn_annotations: turns of dialogues; '
+        'model_chat: people talk with the systems',
+    )
+    out: str | None = option(
+        None,
+        path=True,
+        metavar='FOLDER',
+        help='where the files go (default: RUN/people/<format>)',
+    )
+    matchups: str = option(
+        OPEN_FIRST,
+        choices=(OPEN_FIRST, COMPLETE),
+        help='open_first: pairs of systems whose order the ranking leaves open, then '
+        'the others; complete: all evenly',
+    )
+    num_items: int = option(
+        100, low=1, metavar='N', help='pairs of dialogues, or dialogues'
+    )
+    pairs_per_matchup: int = option(
+        10, low=1, metavar='N', help='with open_first: pairs of each two systems'
+    )
+    questionnaire: str | None = option(
+        None, path=True, metavar='NAME|FILE', help='what is asked (acute, likert_2022)'
+    )
+    ask: str | None = option(
+        None,
+        metavar='DIMENSION',
+        help='the question of acute_eval, which asks one (default: the first)',
+    )
+    systems: tuple[str, ...] = option(
+        (), metavar='NAME,…', help='only these targets (default: all)'
+    )
+    seed: int = option(0, help='draws the dialogues')
+
+
+class ExportCrowdsourcing(Command):
+    """
+    Write the files that ParlAI's crowdsourcing tasks read.
+    """
+
+    description = "Write a run's dialogues as input of ParlAI's crowdsourcing tasks"
+    usage = '--run-dir FOLDER --format NAME [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(parser, '--run-dir')
+        add_flags(parser, ExportOptions)
+
+    def run(self) -> list[Path]:
+        """
+        Return the paths of the files.
+        """
+        from parlai_ext.people.questionnaire import read_questionnaire
+        from parlai_ext.people.rating_set import check_targets
+        from parlai_ext.store import RunFolder
+        from parlai_ext.store.atomic import make_folder, write_file
+
+        self.require(run_dir='the folder of a run')
+        given = read_options(ExportOptions, flag_values(ExportOptions, self.opt), '--')
+        run = RunFolder.existing(self.opt['run_dir'])
+        check_targets(run, given.systems)
+        asked = read_questionnaire(given.questionnaire or ASKED[given.format])
+        files = export_files(run, given, asked)
+        out = Path(given.out) if given.out else run.root / 'people' / given.format
+        paths = [out / name for name in files]
+        for path, text in zip(paths, files.values(), strict=True):
+            make_folder(path.parent)
+            write_file(path, text.encode('utf-8', 'backslashreplace'))
+            print(path)
+        return paths
+
+
+def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> Files:
+    """
+    Return the files of the task by their names.
+
+    :raises UserError: for a questionnaire of the wrong kind.
+    """
+    from parlai_ext.people import crowd_files
+    from parlai_ext.people.draw_items import draw_items
+    from parlai_ext.people.questionnaire import LIKERT, PAIR
+    from parlai_ext.people.run_dialogues import judged_dialogues, read_turns
+
+    kind = PAIR if given.format == ACUTE else LIKERT
+    if asked.kind != kind:
+        raise UserError(
+            f'--questionnaire {asked.name}: is of kind {asked.kind}; {given.format} '
+            f'asks {kind} questions'
+        )
+    if given.format == CHAT:
+        names = given.systems or tuple(run.manifest['targets'])
+        opts = {name: run.manifest['systems'][name] for name in names}
+        return crowd_files.model_chat_files(opts, asked)
+    dialogues, _ = judged_dialogues(run, given.systems)
+    texts = read_turns(run, dialogues)
+    whole = [d for d in dialogues if texts[d] and crowd_files.alternates(texts[d])]
+    if len(whole) < len(dialogues):
+        num_left_out = len(dialogues) - len(whole)
+        print(
+            f'note: {num_left_out} dialogues whose speakers do not alternate left out'
+        )
+    if given.format == TURNS:
+        items = draw_items(whole, LIKERT, given.num_items, given.seed)
+        return crowd_files.turn_annotation_files(items, texts)
+    wording = asked.only([given.ask]).wordings[0] if given.ask else asked.wordings[0]
+    matchups: list[tuple[str, str]] = []
+    if given.matchups == OPEN_FIRST:
+        systems = sorted({d.system for d in whole})
+        matchups = crowd_files.matchups_by_openness(systems, ranked_systems(run))
+        matchups = matchups[: max(1, given.num_items // given.pairs_per_matchup)]
+    items = draw_items(whole, PAIR, given.num_items, given.seed, matchups)
+    return crowd_files.acute_files(items, texts, wording)
+
+
+def ranked_systems(run: RunFolder) -> tuple[Standing, ...]:
+    """
+    Return the standings on the first dimension of the run's ranking; none before it is
+    ranked.
+    """
+    from parlai_ext.results.ranking import NAME, read_ranking
+
+    if not (run.root / NAME).is_file():
+        print('note: the run is not ranked yet: all pairs of systems are open')
+        return ()
+    ranking = read_ranking(run)
+    return ranking.standings[ranking.dimensions[0]]

@@ -1,0 +1,260 @@
+"""
+A run's dialogues as the input of ParlAI's crowdsourcing tasks.
+
+``acute_eval``: pairings with an onboarding pair, and Fast-ACUTE's chats and config.
+``turn_annotations``: chats whose every second utterance is annotated.
+``model_chat``: which bots people talk with, and the settings of Sato et al. (2022).
+
+ParlAI's wheel holds no front end: the tasks need a checkout of ParlAI, and Mephisto.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError
+from parlai_ext.files.yaml_file import read_file
+from parlai_ext.people.draw_items import RatingItem
+from parlai_ext.people.questionnaire import Questionnaire, Wording
+from parlai_ext.people.run_dialogues import DialogueReference, ShownTurn
+from parlai_ext.ranking.standings import Standing
+
+OTHER = 'other_speaker'
+GOOD, BAD = 'good', 'bad'
+TURNS_OF_A_CHAT, CHATS_OF_A_SYSTEM = 6, 50  # Sato et al. (2022), section 4
+
+Turns = Mapping[DialogueReference, Sequence[ShownTurn]]
+Files = dict[str, str]  # name -> text
+
+
+def alternates(turns: Sequence[ShownTurn]) -> bool:
+    """
+    True if the two speakers take turns strictly, as the tasks expect.
+    """
+    return all(a.own != b.own for a, b in zip(turns, turns[1:], strict=False))
+
+
+def matchups_by_openness(
+    systems: Sequence[str], standings: Iterable[Standing]
+) -> list[tuple[str, str]]:
+    """
+    Return all pairs of systems: first those whose order the ranking leaves open, the
+    nearest scores first; then the others.
+    """
+    by_name = {standing.system: standing for standing in standings}
+
+    def key(pair: tuple[str, str]) -> tuple[bool, float, tuple[str, str]]:
+        one, other = (by_name.get(name) for name in pair)
+        if one is None or other is None or one.score is None or other.score is None:
+            return False, 0.0, pair
+        return _is_settled(one, other), abs(one.score - other.score), pair
+
+    return sorted(combinations(sorted(systems), 2), key=key)
+
+
+def _is_settled(one: Standing, other: Standing) -> bool:
+    """
+    True if the ranks that the data leave open to two systems do not overlap.
+    """
+    ends = (one.rank_low, one.rank_high, other.rank_low, other.rank_high)
+    if None in ends:
+        return False
+    low, high, other_low, other_high = (int(end or 0) for end in ends)
+    return high < other_low or other_high < low
+
+
+# --------------------------------------------------------------------------- ACUTE-Eval
+
+
+def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> Files:
+    """
+    Return the files of an ACUTE-Eval task: pairings, its settings, and Fast-ACUTE's
+    config with one file of chats a system.
+    """
+    dialogues = list(dict.fromkeys(d for item in items for d in item.dialogues))
+    numbers = {dialogue: number for number, dialogue in enumerate(dialogues)}
+    lines = [_onboarding_pair(), *(_pairing(item, turns, numbers) for item in items)]
+    files = {'pairings.jsonl': _json_lines(lines)}
+    files['blueprint.json'] = _json(
+        {
+            'pairings_filepath': 'pairings.jsonl',
+            'eval_question': wording.text,
+            's1_choice': wording.answers[0],
+            's2_choice': wording.answers[1],
+        }
+    )
+    config = {}
+    by_system: dict[str, list[DialogueReference]] = {}
+    for dialogue in dialogues:
+        by_system.setdefault(dialogue.system, []).append(dialogue)
+    for place, (system, chats) in enumerate(sorted(by_system.items())):
+        # the judged one first, so that speaker_idx is the same in all of a system's
+        name = f'self_chats/{place}.jsonl'
+        index = 0 if turns[chats[0]][0].own else 1
+        config[system] = {'log_path': name, 'is_selfchat': True, 'speaker_idx': index}
+        files[name] = _json_lines(
+            {'dialog': _act_pairs(turns[c]), 'context': []}
+            for c in chats
+            if turns[c][0].own == (index == 0)
+        )
+    files['fast_acute_models.json'] = _json(config)
+    return files
+
+
+def _pairing(
+    item: RatingItem, turns: Turns, numbers: Mapping[DialogueReference, int]
+) -> dict[str, Any]:
+    """
+    Return the line of one pair, as acute_eval_runner.py:124 reads it.
+    """
+    return {
+        'is_onboarding': False,
+        'speakers_to_eval': [d.system for d in item.dialogues],
+        'dialogue_ids': [numbers[d] for d in item.dialogues],
+        'tags': [item.id],
+        'dialogue_dicts': [
+            {
+                'id': d.dialogue_id,
+                'speakers': [d.system, OTHER],
+                'dialogue': [
+                    {'id': d.system if turn.own else OTHER, 'text': turn.text}
+                    for turn in turns[d]
+                ],
+            }
+            for d in item.dialogues
+        ],
+    }
+
+
+def _onboarding_pair() -> dict[str, Any]:
+    texts = read_file(zoo_configs.path('crowdsourcing', 'onboarding')).data
+    return {
+        'is_onboarding': True,
+        'speakers_to_eval': [GOOD, BAD],
+        'correct_answer': GOOD,
+        'tags': ['onboarding'],
+        'dialogue_dicts': [
+            {
+                'speakers': [name, OTHER],
+                'dialogue': [
+                    {'id': OTHER if place % 2 else name, 'text': text}
+                    for place, text in enumerate(texts[name])
+                ],
+            }
+            for name in (GOOD, BAD)
+        ],
+    }
+
+
+def _act_pairs(turns: Sequence[ShownTurn]) -> list[list[dict[str, Any]]]:
+    """
+    Return the turns two by two, as world logs have them; a last single one alone.
+    """
+    acts = [{'id': f'speaker_{k % 2}', 'text': t.text} for k, t in enumerate(turns)]
+    return [acts[k : k + 2] for k in range(0, len(acts), 2)]
+
+
+# --------------------------------------------------------------------- turn annotations
+
+
+def turn_annotation_files(items: Sequence[RatingItem], turns: Turns) -> Files:
+    """
+    Return the dialogues as turn_annotations_static reads them: pairs of acts, of which
+    the second one is the judged system's and is annotated.
+
+    Where the judged system began, its first utterance stands in the act that follows,
+    in brackets: it is shown and not annotated.
+    """
+    lines = []
+    for item in items:
+        (dialogue,) = item.dialogues
+        if pairs := _annotated_pairs(dialogue, turns[dialogue]):
+            lines.append({'dialog': pairs})
+    return {'dialogues.jsonl': _json_lines(lines)}
+
+
+def _annotated_pairs(
+    dialogue: DialogueReference, turns: Sequence[ShownTurn]
+) -> list[list[dict[str, Any]]]:
+    begins = f'[The other speaker began: {turns[0].text}] ' if turns[0].own else ''
+    pairs = []
+    for place in range(int(turns[0].own), len(turns) - 1, 2):
+        other, own = turns[place], turns[place + 1]
+        text = (begins if not pairs else '') + other.text
+        known = {
+            'system': dialogue.system,
+            'dialogue_id': dialogue.dialogue_id,
+            'utterance_index': place + 1,
+        }
+        pairs.append(
+            [
+                {'id': 'other', 'text': text},
+                {'id': 'judged', 'text': own.text, 'other_metadata': known},
+            ]
+        )
+    return pairs
+
+
+# --------------------------------------------------------------------------- model_chat
+
+
+def model_chat_files(
+    opts: Mapping[str, Mapping[str, Any]], asked: Questionnaire
+) -> Files:
+    """
+    Return the bots and the settings of a model_chat task in which people talk with
+    them: "Hi!", six turns, 50 dialogues a system, one rating for each question.
+
+    :param opts: the ParlAI options of each system.
+    :raises UserError: for an option that a line of flags cannot hold.
+    """
+    for name in opts:
+        if ',' in name or ':' in name:
+            raise UserError(
+                f'system {name!r}: model_chat takes no name with a comma or a colon'
+            )
+    lines = [
+        f'{json.dumps(name)}: >\n  {flags_of_opt(name, opt)}\n'
+        for name, opt in sorted(opts.items())
+    ]
+    settings = {
+        'model_opt_path': 'model_opts.yaml',
+        'conversation_start_mode': 'hi',
+        'num_turns': TURNS_OF_A_CHAT,
+        'conversations_needed_string': ','.join(
+            f'{name}:{CHATS_OF_A_SYSTEM}' for name in sorted(opts)
+        ),
+        'final_rating_question': '|'.join(w.text for w in asked.wordings),
+    }
+    return {'model_opts.yaml': ''.join(lines), 'blueprint.json': _json(settings)}
+
+
+def flags_of_opt(name: str, opt: Mapping[str, Any]) -> str:
+    """
+    Return ParlAI options as one line of flags, which ParlAI splits at blanks.
+
+    :raises UserError: for a value that is no text, number or truth value, or holds a
+        blank.
+    """
+    flags = []
+    for key, value in opt.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not isinstance(value, str | int | float) or not text or ' ' in text:
+            raise UserError(
+                f'system {name!r}: {key}: {value!r} does not fit into model_opts.yaml, '
+                'where ParlAI splits options at blanks'
+            )
+        flags += [f'--{key.replace("_", "-")}', text]
+    return ' '.join(flags)
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, indent=1) + '\n'
+
+
+def _json_lines(records: Iterable[Any]) -> str:
+    return ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in records)

@@ -1,0 +1,163 @@
+"""
+What `export_crowdsourcing` writes is read by ParlAI's own code.
+"""
+
+import json
+import logging
+import random
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from parlai_ext.commands.export_crowdsourcing import ExportCrowdsourcing
+from parlai_ext.core.errors import UserError
+from parlai_ext.people.crowd_files import flags_of_opt, matchups_by_openness
+from tests.support.parlai_crowdsourcing import parlai_method
+from tests.support.rated_run import rated_run
+from tests.support.report_example import standing
+from tests.support.shared_data import shared
+
+TARGETS = ('quill', 'raven', 'tern')
+
+
+@pytest.fixture
+def run(tmp_path, no_power_cuts):
+    rated_run(tmp_path / 'run', TARGETS)
+    return tmp_path / 'run'
+
+
+def export(run, format, **options):
+    ExportCrowdsourcing.main(run_dir=str(run), format=format, **options)
+    return run / 'people' / format
+
+
+def read_by_acute(path):
+    """
+    Return the onboarding tasks and the tasks that ACUTE-Eval's runner reads.
+    """
+    load = parlai_method(
+        'acute_eval/acute_eval_runner.py',
+        'AcuteEvalRunner',
+        '_load_conversation_data',
+        json=json,
+        random=random,
+    )
+    blueprint = SimpleNamespace(
+        pairings_filepath=str(path), s1_choice='1', s2_choice='2', eval_question='?'
+    )
+    runner = SimpleNamespace(
+        args=SimpleNamespace(blueprint=blueprint),
+        onboarding_tasks=[],
+        desired_tasks=[],
+    )
+    load(runner)
+    return runner.onboarding_tasks, runner.desired_tasks
+
+
+def test_acute_reads_the_pairings(run):
+    folder = export(run, 'acute_eval', num_items=12, pairs_per_matchup=4)
+    onboarding, tasks = read_by_acute(folder / 'pairings.jsonl')
+    assert (len(onboarding), len(tasks)) == (1, 12)
+    for task in tasks:
+        specs = task['task_specs']
+        for side in (specs['model_left'], specs['model_right']):
+            speakers = [turn['id'] for turn in side['dialogue']]
+            assert speakers == [side['name'], 'other_speaker'] * 3
+
+
+def test_the_pairings_have_the_keys_of_parlais_example(run):
+    example = shared('parlai_acute_eval') / 'pairings.jsonl'
+    theirs = json.loads(example.read_text().split('\n')[1])
+    path = export(run, 'acute_eval', num_items=3) / 'pairings.jsonl'
+    ours = json.loads(path.read_text().split('\n')[1])
+    assert set(theirs) <= set(ours)
+    assert len(read_by_acute(example)[1]) == 1
+
+
+def test_fast_acute_reads_the_chats_as_the_judged_systems(run):
+    from parlai.utils.strings import normalize_reply
+
+    folder = export(run, 'acute_eval', num_items=9, pairs_per_matchup=3)
+    config = json.loads((folder / 'fast_acute_models.json').read_text())
+    acutify = parlai_method(
+        'acute_eval/fast_eval.py',
+        'FastAcuteExecutor',
+        '_acutify_convo',
+        normalize_reply=normalize_reply,
+    )
+    assert sorted(config) == sorted(TARGETS)
+    for name, about in config.items():
+        for line in (folder / about['log_path']).read_text().strip().split('\n'):
+            self = SimpleNamespace(model_config=config)
+            chat = acutify(self, json.loads(line), name)
+            assert chat['speakers'] == [name, 'other_speaker']
+            assert len(chat['dialogue']) == 6
+
+
+def test_turn_annotations_annotate_the_judged_system_alone(run):
+    folder = export(run, 'turn_annotations', num_items=6)
+    process = parlai_method(
+        'turn_annotations_static/turn_annotations_blueprint.py',
+        'TurnAnnotationsStaticBlueprint',
+        '_process_conversation',
+        logging=logging,
+    )
+    lines = (folder / 'dialogues.jsonl').read_text().strip().split('\n')
+    assert len(lines) == 6
+    for line in lines:
+        turns = process(None, json.loads(line))
+        # the target began: of its three utterances the given first one is not judged
+        annotated = [turn for turn in turns if turn['do_annotate']]
+        known = [turn['other_metadata'] for turn in annotated]
+        assert [k['utterance_index'] for k in known] == [2, 4]
+        assert all(k['system'] in TARGETS for k in known)
+        assert 'opener' in turns[0]['text']
+
+
+def test_model_chat_reads_the_papers_study(run):
+    folder = export(run, 'model_chat')
+    settings = json.loads((folder / 'blueprint.json').read_text())
+    needed = parlai_method(
+        'model_chat/model_chat_blueprint.py',
+        'ModelChatBlueprint',
+        '_process_conversations_needed',
+    )
+    args = SimpleNamespace(blueprint=SimpleNamespace(**settings))
+    assert needed(None, args) == dict.fromkeys(TARGETS, 50)
+    assert settings['num_turns'] == 6
+    assert settings['conversation_start_mode'] == 'hi'
+    assert len(settings['final_rating_question'].split('|')) == 4
+    opts = yaml.safe_load((folder / 'model_opts.yaml').read_text())
+    assert sorted(opts) == sorted(TARGETS)
+
+
+def test_flags_are_what_parlai_splits_at_blanks():
+    opt = {'model_file': 'zoo:x/model', 'beam_size': 3, 'skip_generation': False}
+    flags = '--model-file zoo:x/model --beam-size 3 --skip-generation false'
+    assert flags_of_opt('a', opt) == flags
+
+
+@pytest.mark.parametrize('value', ['two words', '', None, [1]])
+def test_a_value_that_flags_cannot_hold_is_refused(value):
+    with pytest.raises(UserError, match="system 'a': prompt"):
+        flags_of_opt('a', {'prompt': value})
+
+
+def test_pairs_whose_order_is_open_come_first():
+    # ranks 1–2, 2–3, 3–4 overlap; 9 is settled against all, a and c against each other
+    known = [
+        standing('a', 1, 5.0),  # ranks 1–2
+        standing('b', 2, 4.5),  # 2–3
+        standing('c', 3, 3.0),  # 3–4
+        standing('z', 9, -1.0),  # 9–10
+    ]
+    order = matchups_by_openness(['z', 'c', 'b', 'a'], known)
+    assert order[:2] == [('a', 'b'), ('b', 'c')]
+    assert order[2] == ('a', 'c')
+    assert order[-1] == ('a', 'z')
+
+
+def test_a_questionnaire_of_the_wrong_kind_is_refused(run):
+    with pytest.raises(UserError, match='--questionnaire'):
+        export(run, 'acute_eval', questionnaire='likert_2022')
