@@ -181,7 +181,7 @@ def _annotated_pairs(
     dialogue: DialogueReference, turns: Sequence[ShownTurn]
 ) -> list[list[dict[str, Any]]]:
     begins = f'[The other speaker began: {turns[0].text}] ' if turns[0].own else ''
-    pairs = []
+    pairs: list[list[dict[str, Any]]] = []
     for place in range(int(turns[0].own), len(turns) - 1, 2):
         other, own = turns[place], turns[place + 1]
         text = (begins if not pairs else '') + other.text

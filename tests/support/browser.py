@@ -180,8 +180,9 @@ class Browser:
         end = time.monotonic() + PATIENCE
         while True:
             new = set(self.downloads.iterdir()) - before
-            whole = [path for path in new if path.suffix == '.json']
-            if whole:
+            # an empty file of that name comes first, and what is written beside it
+            whole = [p for p in new if p.suffix == '.json' and p.stat().st_size]
+            if whole and len(new) == 1:
                 return whole[0]
             assert time.monotonic() < end, f'no file was saved: {new}'
             time.sleep(0.02)
