@@ -13,6 +13,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
+from parlai_ext.systems.catalogue.wheels import _downloaded_bytes
 from tests.support.download_server import QUICK
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION, sha256
 
@@ -205,3 +206,20 @@ def test_two_processes_fetch_it_once(catalogue, data, hub):
         assert process.exitcode == 0
     assert len(hub.asked) == len(FILES)
     assert is_fetched('tiny', str(data))
+
+
+def test_a_folder_that_pip_removes_meanwhile_stops_no_progress_bar(
+    tmp_path, monkeypatch
+):
+    for name, size in (('removed', 70), ('there', 30)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / 'tiny.whl').write_bytes(bytes(size))
+    listed = os.scandir
+
+    def scandir(folder):
+        if str(folder).endswith('removed'):
+            raise FileNotFoundError(folder)
+        return listed(folder)
+
+    monkeypatch.setattr(os, 'scandir', scandir)
+    assert _downloaded_bytes(tmp_path) == 30

@@ -130,10 +130,16 @@ def _show_progress(
 
 
 def _downloaded_bytes(scratch: Path) -> int:
+    """
+    Return how much of a wheel is there. pip moves files and removes folders meanwhile,
+    which `os.walk`, unlike `Path.rglob`, takes for empty.
+    """
     sizes = [0]
-    for path in scratch.rglob('*.whl'):
-        with contextlib.suppress(OSError):  # pip has moved it meanwhile
-            sizes.append(path.stat().st_size)
+    for folder, _, names in os.walk(scratch):
+        for name in names:
+            if name.endswith('.whl'):
+                with contextlib.suppress(OSError):
+                    sizes.append((Path(folder) / name).stat().st_size)
     return max(sizes)
 
 
