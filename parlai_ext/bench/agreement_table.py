@@ -4,8 +4,6 @@ The agreement of a scorer with people as a table for a terminal, and as CSV.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
@@ -15,9 +13,9 @@ from parlai_ext.core.display import (
     number,
     one_line,
     pad_cell,
-    spreadsheet_text,
     wrap_lines,
 )
+from parlai_ext.files.csv_file import spreadsheet_csv
 
 COEFFICIENTS = {'spearman': 'Spearman', 'pearson': 'Pearson'}
 COLUMNS = ('level', 'dimension', 'variant', 'n', 'dropped')
@@ -86,14 +84,8 @@ def agreement_csv(agreement: Mapping[str, Any]) -> str:
     Return the rows as CSV; a value that does not exist is an empty cell.
     """
     names = [f'{key}{end}' for key in COEFFICIENTS for end in ('', '_low', '_high')]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator='\n')
-    writer.writerow([*COLUMNS, *names, 'reason'])
+    lines: list[list[Any]] = [[*COLUMNS, *names, 'reason']]
     for row in agreement['rows']:
         numbers = [row[key][bound] for key in COEFFICIENTS for bound in BOUNDS]
-        cells = [row[c] for c in COLUMNS]
-        words = [
-            spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in cells
-        ]
-        writer.writerow([*words, *numbers, row.get('reason', '')])
-    return out.getvalue()
+        lines.append([*(row[c] for c in COLUMNS), *numbers, row.get('reason', '')])
+    return spreadsheet_csv(lines)

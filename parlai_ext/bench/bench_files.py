@@ -8,8 +8,6 @@ The files of a bench: ``bench.json``, ``agreement.csv``, and the points of each 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +16,10 @@ from typing import Any
 
 from parlai_ext.bench.agreement_rows import COEFFICIENTS, AgreementRow
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
-from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
+from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.store.atomic import write_file
 
@@ -215,19 +213,16 @@ def agreement_csv(rows: Sequence[AgreementRow]) -> str:
     """
     Return the rows as CSV; a number that does not exist is an empty cell.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator='\n')
     bounds = [f'{name}{end}' for name in COEFFICIENTS for end in ('', '_low', '_high')]
-    writer.writerow([*ABOUT_ROW[:-1], *bounds, 'reason'])
+    lines: list[list[Any]] = [[*ABOUT_ROW[:-1], *bounds, 'reason']]
     for row in rows:
         cells = [getattr(row, key) for key in ABOUT_ROW]
-        shown = [spreadsheet_text(c) if isinstance(c, str) else c for c in cells]
         numbers: list[float | None] = []
         for name in COEFFICIENTS:
             one = row.correlations.get(name)
             numbers += [one.value, one.low, one.high] if one else [None] * 3
-        writer.writerow([*shown[:-1], *numbers, shown[-1]])
-    return out.getvalue()
+        lines.append([*cells[:-1], *numbers, cells[-1]])
+    return spreadsheet_csv(lines)
 
 
 @dataclass(frozen=True)

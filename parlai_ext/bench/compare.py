@@ -9,8 +9,6 @@ for all pairs.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -20,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
-from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError
+from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.ranking.agreement import pearson
 from parlai_ext.ranking.comparison import (
     PERMUTATIONS,
@@ -361,16 +359,9 @@ def differences_csv(differences: Sequence[PairDifference]) -> str:
     """
     Return the differences as CSV.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator='\n')
     names = list(PairDifference.__dataclass_fields__)
-    writer.writerow(names)
-    for row in differences:
-        cells = [getattr(row, name) for name in names]
-        writer.writerow(
-            [spreadsheet_text(c) if isinstance(c, str) else c for c in cells]
-        )
-    return out.getvalue()
+    rows = ([getattr(row, name) for name in names] for row in differences)
+    return spreadsheet_csv([names, *rows])
 
 
 def comparison_data(result: BenchComparison) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, flag_values, option, read_options
+from parlai_ext.core.options import add_flags, option
 from parlai_ext.models.training_options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -87,10 +87,8 @@ class AdaptModel(Command):
 
         :raises UserError: for an option that is missing or wrong.
         """
-        given = read_options(AdaptOptions, flag_values(AdaptOptions, self.opt), '--')
-        training = read_options(
-            TrainingOptions, flag_values(TrainingOptions, self.opt), '--'
-        )
+        given = self.options(AdaptOptions)
+        training = self.options(TrainingOptions)
         for name in ('kind', 'base', 'corpus', 'out'):
             if not getattr(given, name):
                 raise UserError(f'--{name} is needed')

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.options import add_flags, flag_values, read_options
+from parlai_ext.core.options import add_flags
 from parlai_ext.data.corpora import (
     CORPORA,
     SPLITS,
@@ -58,7 +58,7 @@ class BuildPairs(Command):
             path='the dialogues',
             out='the file of the pairs',
         )
-        options = read_options(PairOptions, flag_values(PairOptions, self.opt), '--')
+        options = self.options(PairOptions)
         name, path = self.opt['corpus'], self.opt['path']
         dialogues = read_corpus(name, path, self.opt['split'])
         file = self.opt['adversarial']

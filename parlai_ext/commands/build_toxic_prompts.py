@@ -9,21 +9,18 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, flag_values, option, read_options
+from parlai_ext.core.options import add_flags, flag_values, option
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
 
 if TYPE_CHECKING:
     from parlai_ext.models.handle import ModelHandle
     from parlai_ext.moderation.build_prompts import BuildState, Selection
-
-
-T = TypeVar('T')
 
 
 @dataclass(frozen=True)
@@ -119,9 +116,9 @@ class BuildToxicPrompts(Command):
         from parlai_ext.moderation import build_prompts as building
         from parlai_ext.moderation.pair_features import FeatureOptions, load_features
 
-        given = self._options(SourceOptions)
-        chosen = self._options(SelectionOptions)
-        feature_options = self._options(FeatureOptions)
+        given = self.options(SourceOptions)
+        chosen = self.options(SelectionOptions)
+        feature_options = self.options(FeatureOptions)
         self.require(out='the folder of the table')
         pairs = self._pairs(given)
         models = ModelHandle(Machine.from_options(self.opt))
@@ -141,9 +138,6 @@ class BuildToxicPrompts(Command):
         )
         self._show(state, folder)
         return state
-
-    def _options(self, cls: type[T]) -> T:
-        return read_options(cls, flag_values(cls, self.opt), '--')
 
     def _show(self, state: BuildState, folder: Path) -> None:
         from parlai_ext.moderation import build_prompts as building
@@ -199,7 +193,7 @@ class BuildToxicPrompts(Command):
             raise UserError(
                 '--detectors is needed (or --recorded, or --words): what is toxic?'
             )
-        words = read_detector(chosen.words, models).scorer if chosen.words else None
+        words = read_detector(chosen.words, models).model if chosen.words else None
         return Selection(
             detectors,
             chosen.recorded,

@@ -17,11 +17,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest, printable
-from parlai_ext.core.options import read_truth
+from parlai_ext.core.options import flag_values, read_options, read_truth
 
+T = TypeVar('T')
 COMMANDS = {
     'evaluate_systems': 'parlai_ext.commands.evaluate_systems:EvaluateSystems',
     'collect_dialogues': 'parlai_ext.commands.collect_dialogues:CollectDialogues',
@@ -85,6 +86,14 @@ class Command:
         Do the job and return its result.
         """
         raise NotImplementedError
+
+    def options(self, cls: type[T]) -> T:
+        """
+        Return the options of a class, as the flags of the command give them.
+
+        :raises UserError: names the flag that is wrong.
+        """
+        return read_options(cls, flag_values(cls, self.opt), '--')
 
     def require(self, **purposes: str) -> None:
         """

@@ -13,7 +13,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, flag_values, option, read_options
+from parlai_ext.core.options import add_flags, option
 
 if TYPE_CHECKING:
     from parlai_ext.moderation.detector_table import DetectorTable
@@ -91,11 +91,7 @@ class CompareDetectors(Command):
         """
         from parlai_ext.moderation import detector_table as tables
 
-        given = read_options(
-            CompareDetectorsOptions,
-            flag_values(CompareDetectorsOptions, self.opt),
-            '--',
-        )
+        given = self.options(CompareDetectorsOptions)
         self.require(detectors='at least one, such as toxic-comments')
         detectors, missing = self._detectors(Machine.from_options(self.opt))
         table = tables.compare_detectors(

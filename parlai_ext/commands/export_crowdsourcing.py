@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import add_flags, flag_values, option, read_options
+from parlai_ext.core.options import add_flags, option
 
 if TYPE_CHECKING:
     from parlai_ext.people.crowd_files import Files
@@ -93,7 +93,7 @@ class ExportCrowdsourcing(Command):
         from parlai_ext.store.atomic import make_folder, write_file
 
         self.require(run_dir='the folder of a run')
-        given = read_options(ExportOptions, flag_values(ExportOptions, self.opt), '--')
+        given = self.options(ExportOptions)
         run = RunFolder.existing(self.opt['run_dir'])
         check_targets(run, given.systems)
         asked = read_questionnaire(given.questionnaire or ASKED[given.format])

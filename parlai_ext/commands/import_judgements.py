@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import add_flags, flag_values, option, read_options
+from parlai_ext.core.options import add_flags, option
 from parlai_ext.people.crowd_answers import FORMATS
 
 if TYPE_CHECKING:
     from parlai_ext.people.judgements import Judgements
     from parlai_ext.people.ranking import PeopleRanking
+    from parlai_ext.people.run_dialogues import DialogueReference
     from parlai_ext.store import RunFolder
 
 
@@ -91,14 +92,16 @@ class ImportJudgements(Command):
         """
         from parlai_ext.people.people_table import people_lines
         from parlai_ext.people.ranking import rank_by_people
+        from parlai_ext.people.run_dialogues import judged_dialogues
         from parlai_ext.store import RunFolder
 
         self.require(answers='the files that annotators sent back')
-        given = read_options(ImportOptions, flag_values(ImportOptions, self.opt), '--')
+        given = self.options(ImportOptions)
         if given.format == PAGE or not given.out:
             self.require(run_dir='the folder of the run whose dialogues were judged')
         run = RunFolder.existing(self.opt['run_dir']) if self.opt['run_dir'] else None
-        judgements = read_answers(run, self.opt['answers'], given)
+        dialogues = judged_dialogues(run)[0] if run else []
+        judgements = read_answers(run, dialogues, self.opt['answers'], given)
         judgements = judgements.of_dimensions(given.dimensions)
         judgements = judgements.renamed(read_names(given.rename))
         if not judgements.annotators:
@@ -106,7 +109,7 @@ class ImportJudgements(Command):
         rankings = rank_by_people(judgements, given.bootstraps, given.seed)
         root = run.root if run else Path()
         out = Path(given.out) if given.out else root / 'people' / 'judgements'
-        write_judgements(run, judgements, rankings, out)
+        write_judgements(run, dialogues, judgements, rankings, out)
         planted = planted_order(run) if run else None
         for ranking in rankings:
             print('\n'.join(people_lines(ranking, planted)))
@@ -120,22 +123,26 @@ JUDGEMENTS, COMPARISONS, RANKINGS = 'judgements.csv', 'comparisons.csv', 'people
 
 
 def read_answers(
-    run: RunFolder | None, names: Sequence[str], given: ImportOptions
+    run: RunFolder | None,
+    dialogues: Sequence[DialogueReference],
+    names: Sequence[str],
+    given: ImportOptions,
 ) -> Judgements:
     """
     Return the judgements in the files, by their format.
+
+    :param dialogues: the judged dialogues of the run.
     """
     from parlai_ext.people.crowd_answers import answer_files, read_crowd_answers
     from parlai_ext.people.page_answers import read_page_answers
     from parlai_ext.people.rating_set import read_keys
-    from parlai_ext.people.run_dialogues import judged_dialogues
 
     if run is not None and given.format == PAGE:
         return read_page_answers(answer_files(names, '*.json'), read_keys(run))
     judgements = read_crowd_answers(given.format, names, given.questionnaire)
     if run is None:
         return judgements
-    openers = {d.dialogue_id: d.opener_id for d in judged_dialogues(run)[0]}
+    openers = {d.dialogue_id: d.opener_id for d in dialogues}
     return replace(judgements, contexts=openers)
 
 
@@ -154,6 +161,7 @@ def read_names(pairs: Sequence[str]) -> dict[str, str]:
 
 def write_judgements(
     run: RunFolder | None,
+    dialogues: Sequence[DialogueReference],
     judgements: Judgements,
     rankings: Sequence[PeopleRanking],
     out: Path,
@@ -164,7 +172,7 @@ def write_judgements(
     from parlai_ext.core.records import record_to_json
     from parlai_ext.people.judged_file import CARD, FILE, judged_card, judged_lines
     from parlai_ext.people.judgements import comparisons_csv, judgements_csv
-    from parlai_ext.people.run_dialogues import judged_dialogues, read_turns
+    from parlai_ext.people.run_dialogues import read_turns
     from parlai_ext.store.atomic import make_folder, write_file
     from parlai_ext.store.lines import dumps
 
@@ -172,8 +180,7 @@ def write_judgements(
     judged = {(j.system, j.dialogue_id) for j in rows}
     turns = {}
     if run is not None:
-        every, _ = judged_dialogues(run)
-        shown = [d for d in every if (d.system, d.dialogue_id) in judged]
+        shown = [d for d in dialogues if (d.system, d.dialogue_id) in judged]
         turns = {
             (d.system, d.dialogue_id): texts
             for d, texts in read_turns(run, shown).items()

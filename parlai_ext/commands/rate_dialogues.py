@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
-from parlai_ext.core.options import add_flags, flag_values, read_options
+from parlai_ext.core.options import add_flags
 from parlai_ext.people.rating_set import RatingOptions
 
 
@@ -39,9 +39,7 @@ class RateDialogues(Command):
         from parlai_ext.store import RunFolder
 
         self.require(run_dir='the folder of a run with dialogues')
-        options = read_options(
-            RatingOptions, flag_values(RatingOptions, self.opt), '--'
-        )
+        options = self.options(RatingOptions)
         run = RunFolder.existing(self.opt['run_dir'])
         rating_set = make_rating_set(run, options)
         drawn = {item for page in rating_set.pages for item in page}

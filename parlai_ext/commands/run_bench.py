@@ -14,7 +14,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, flag_values, option, read_options
+from parlai_ext.core.options import add_flags, option
 
 if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench
@@ -120,9 +120,7 @@ class RunBench(Command):
         self.require(
             judged_path='the folder of the judged sets', out='the folder of the bench'
         )
-        given = read_options(
-            RunBenchOptions, flag_values(RunBenchOptions, self.opt), '--'
-        )
+        given = self.options(RunBenchOptions)
         plan = bench_plan(
             self.opt['scorers'],
             self.opt['sets'],

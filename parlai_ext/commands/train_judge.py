@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.display import duration
-from parlai_ext.core.options import add_flags, flag_values, read_options
+from parlai_ext.core.options import add_flags
 from parlai_ext.training.options import JudgeTrainingOptions
 
 if TYPE_CHECKING:
@@ -54,12 +54,11 @@ class TrainJudge(Command):
         from parlai_ext.training.judge import train_judge
         from parlai_ext.training.pairs import read_pairs
 
-        given = flag_values(JudgeTrainingOptions, self.opt)
         result = train_judge(
             self.opt['base'].removeprefix('hf:'),
             read_pairs(self.opt['pairs']),
             Path(self.opt['out']),
-            read_options(JudgeTrainingOptions, given, '--'),
+            self.options(JudgeTrainingOptions),
             no_cuda=bool(self.opt['no_cuda']),
             datapath=self.opt['datapath'],
         )

@@ -13,11 +13,9 @@ prompt. Features are cells of the file by column; filters choose pairs by them.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
 from parlai_ext.data.corpora import json_lines
 from parlai_ext.files.csv_file import read_csv
-from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.json_file import read_json
 
 FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold
@@ -150,18 +148,18 @@ class Condition:
     values: tuple[str, ...]
     text: str
 
-    def holds(self, features: Mapping[str, str]) -> bool | None:
+    def holds(self, pair: ToxicPair) -> bool:
         """
-        Return whether a pair meets the condition; `None` if it has no value.
+        True if a pair meets the condition; one without a value does not.
         """
-        cell = features.get(self.column, '')
+        cell = pair.features.get(self.column, '')
         if cell in MISSING:
-            return None
+            return False
         if self.sign in ('=', '!='):
             return any(_same(cell, v) for v in self.values) == (self.sign == '=')
         number, bound = _number(cell), float(self.values[0])
         if number is None:
-            return None
+            return False
         return {
             '<': number < bound,
             '<=': number <= bound,
@@ -220,7 +218,7 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
         keep('no safe answer to a toxic prompt', lambda p: p.polite)
         keep('no answer', lambda p: p.answer is not None)
     for condition in conditions_of(data, columns):
-        keep(condition.text, partial(meets, condition))
+        keep(condition.text, condition.holds)
     if fold == 'train' and not data.share_prompts:
         held = {_letters(p.prompt) for f in ('valid', 'test') for p in everything[f]}
         keep(
@@ -233,13 +231,6 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
             f'{data.path}: no pair for {fold}; left out: {reasons or "nothing"}'
         )
     return ChosenPairs(tuple(pairs), left_out)
-
-
-def meets(condition: Condition, pair: ToxicPair) -> bool:
-    """
-    True if a pair meets a condition; one without a value does not.
-    """
-    return condition.holds(pair.features) is True
 
 
 def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:
@@ -374,7 +365,7 @@ def diasafety(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, None]]:
     Contexts have no label of their own. Those of the category Toxicity Agreement are
     toxic; a safe response to one does not agree with it.
     """
-    for number, row in enumerate(_json_list(path), 1):
+    for number, row in enumerate(read_json(path, list), 1):
         keys = ('context', 'response', 'category', 'label')
         if not isinstance(row, dict) or not all(
             isinstance(row.get(key), str) for key in keys
@@ -461,16 +452,6 @@ READERS: Mapping[str, Callable[[Path, ToxicData], Iterator[tuple[ToxicPair, Any]
     'toxichat': toxichat,
 }
 ENDINGS = {'csv': '.csv', 'diasafety': '.json', 'toxichat': '.jsonl'}
-
-
-def _json_list(path: Path) -> list[Any]:
-    try:
-        value = json.loads(read_utf8(path))
-    except ValueError as error:
-        raise UserError(f'{path}: not JSON: {error}') from None
-    if not isinstance(value, list):
-        raise UserError(f'{path}: a JSON list is expected')
-    return value
 
 
 def _successive(thread: Sequence[Any]) -> Iterator[tuple[Any, Any]]:

@@ -18,19 +18,14 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import read_corpus
-from parlai_ext.files.csv_file import (
-    CsvProblem,
-    column_places,
-    split_rows,
-    width_problem,
-)
+from parlai_ext.files.csv_file import named_cells
 
 FIELDS = ' +++$+++ '  # parts of a line of Cornell's files
 MODERATOR = {'offensive_score': 'azure_score', 'profanity_terms': 'azure_terms'}
@@ -205,21 +200,15 @@ SOURCES: Mapping[str, Callable[[PairSource], Iterator[TurnPair]]] = {
 }
 
 
-def csv_rows(path: Path, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
+def csv_rows(
+    path: Path, needed: Collection[str]
+) -> Iterator[tuple[int, dict[str, str]]]:
     """
-    Yield line number and stripped cells by column of a CSV file, one row at a time.
+    Return an iterator over line number and stripped cells by column of a CSV file,
+    which is read one row at a time.
     """
     lines = (line for _, line in text_lines(path, empty=True))
-    try:
-        rows = split_rows(lines)
-        line, header = next(rows, (1, []))
-        places = column_places(header, list(needed), None, line)
-        for line, cells in rows:
-            if problem := width_problem(cells, header):
-                raise CsvProblem(line, problem)
-            yield line, {name: cells[i].strip() for name, i in places.items()}
-    except CsvProblem as problem:
-        raise UserError(f'{path}:{problem.line}: {problem}') from None
+    return named_cells(path, lines, needed)
 
 
 def text_lines(

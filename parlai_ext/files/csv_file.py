@@ -1,5 +1,5 @@
 """
-CSV files, read in one place: rows with their line numbers, headers checked.
+CSV files, read and written in one place: rows with their line numbers, headers checked.
 
 Only the line feed ends a line, so that U+2028 and the like stay part of a cell. A row
 has the number of its first line, since a quoted cell may hold line breaks.
@@ -8,10 +8,12 @@ has the number of its first line, since a quoted cell may hold line breaks.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.files.text_file import read_utf8
 
@@ -107,7 +109,18 @@ def read_csv(
     :param called: what a message says before the path of a file that cannot be read.
     :raises UserError: naming file, line and column, for the first mistake.
     """
-    lines = read_utf8(path, called).split('\n')
+    yield from named_cells(path, read_utf8(path, called).split('\n'), needed, known)
+
+
+def named_cells(
+    path: str | Path,
+    lines: Iterable[str],
+    needed: Collection[str],
+    known: Collection[str] | None = None,
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """
+    Yield what `read_csv` does of the lines of a file, which need not be in memory.
+    """
     try:
         rows = split_rows(lines)
         line, header = next(rows, (1, []))
@@ -118,6 +131,25 @@ def read_csv(
             yield line, {name: cells[index].strip() for name, index in places.items()}
     except CsvProblem as problem:
         raise UserError(f'{path}:{problem.line}: {problem}') from None
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """
+    Return rows as CSV; `None` is an empty cell.
+    """
+    out = io.StringIO()
+    csv.writer(out, lineterminator='\n').writerows(rows)
+    return out.getvalue()
+
+
+def spreadsheet_csv(rows: Iterable[Iterable[object]]) -> str:
+    """
+    Return rows as CSV in which no spreadsheet takes a text for a formula.
+    """
+    return csv_text(
+        [spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in row]
+        for row in rows
+    )
 
 
 def split_loose_rows(lines: Sequence[str]) -> Iterator[CsvRow]:

@@ -7,8 +7,6 @@ and noted in ``state.json``. A killed build goes on after the last noted block.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +19,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.toxic_pairs import FOLDS, MISSING, fold_of_prompt
 from parlai_ext.data.turn_pairs import TurnPair, csv_rows
+from parlai_ext.files.csv_file import csv_text
 from parlai_ext.moderation.detectors import Detector, words_of
 from parlai_ext.moderation.pair_features import SIDES, Features, Row, row_of
 from parlai_ext.store.atomic import append_synced, locked, make_folder, write_file
@@ -161,16 +160,11 @@ def build_prompts(
             while block := list(islice(left, BLOCK)):
                 if not state.source_columns and not state.n_read:
                     state.source_columns = _source_columns(block, selection, features)
-                    _append(
-                        folder, state, _csv_text([_header(state, selection, features)])
-                    )
+                    _append(folder, state, [_header(state, selection, features)])
                 rows = _selected(block, selection, features, max_entities, state)
                 header = _header(state, selection, features)
-                _append(
-                    folder,
-                    state,
-                    _csv_text([[row.get(name, '') for name in header] for row in rows]),
-                )
+                cells = [[row.get(name, '') for name in header] for row in rows]
+                _append(folder, state, cells)
                 state.n_read += len(block)
                 state.n_kept += len(rows)
                 _write_state(folder, state)
@@ -233,19 +227,18 @@ def _selected(
 def _masked_rows(
     rows: Sequence[Row], mask: Any, max_entities: int, counts: Counter[str]
 ) -> list[Row]:
-    left = []
-    for row in rows:
-        row['_n'] = ''
+    """
+    Write the masked texts, and return the rows without too many entities in a text.
+    """
+    most = [0] * len(rows)
     for side in SIDES:
-        for row, (text, n) in zip(rows, mask([row[side] for row in rows]), strict=True):
+        masked = mask([row[side] for row in rows])
+        for i, (row, (text, n)) in enumerate(zip(rows, masked, strict=True)):
             row[f'{side}_ner'] = text
-            if n > max_entities:
-                row['_n'] = 'many'
-    for row in rows:
-        if row.pop('_n'):
-            counts['too many named entities'] += 1
-        else:
-            left.append(row)
+            most[i] = max(most[i], n)
+    left = [row for row, n in zip(rows, most, strict=True) if n <= max_entities]
+    if len(left) < len(rows):
+        counts['too many named entities'] += len(rows) - len(left)
     return left
 
 
@@ -268,8 +261,8 @@ def _source_columns(
     return [name for name in block[0].features if name not in ours]
 
 
-def _append(folder: Path, state: BuildState, text: str) -> None:
-    data = text.encode('utf-8', 'backslashreplace')
+def _append(folder: Path, state: BuildState, rows: Sequence[Sequence[str]]) -> None:
+    data = csv_text(rows).encode('utf-8', 'backslashreplace')
     append_synced(folder / TABLE, state.end, data)
     state.end += len(data)
 
@@ -277,12 +270,6 @@ def _append(folder: Path, state: BuildState, text: str) -> None:
 def _write_state(folder: Path, state: BuildState) -> None:
     data = json.dumps(vars(state), ensure_ascii=False, indent=1)
     write_file(folder / STATE, data.encode() + b'\n')
-
-
-def _csv_text(lines: Iterable[Sequence[str]]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator='\n').writerows(lines)
-    return out.getvalue()
 
 
 def _number(cell: str, column: str) -> float:

@@ -4,8 +4,6 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +12,10 @@ from math import fsum
 import numpy as np
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.display import DASH, number, pad_cell, spreadsheet_text
+from parlai_ext.core.display import DASH, number, pad_cell
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.toxic_labels import LabelledText
+from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.moderation.detectors import Detector
 from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
@@ -237,7 +236,7 @@ def measures_csv(table: DetectorTable) -> str:
             numbers += [_text(value) for value in (m.value, m.low, m.high)]
         counts = [str(row.n), str(row.n_toxic)]
         lines.append([row.detector, row.set_name, row.kind, *counts, *numbers])
-    return _csv(lines)
+    return spreadsheet_csv(lines)
 
 
 def identities_csv(table: DetectorTable) -> str:
@@ -247,7 +246,7 @@ def identities_csv(table: DetectorTable) -> str:
     lines = [['detector', 'term', 'mean_toxicity']]
     for one in table.identities:
         lines += [[one.detector, t, _text(v)] for t, v in one.by_term.items()]
-    return _csv(lines)
+    return spreadsheet_csv(lines)
 
 
 def scores_csv(table: DetectorTable) -> str:
@@ -261,15 +260,8 @@ def scores_csv(table: DetectorTable) -> str:
         for text, *values in zip(texts, *columns, strict=True):
             about = [set_name, text.id, text.kind, str(int(text.toxic))]
             lines.append([*about, *map(_text, values)])
-    return _csv(lines)
+    return spreadsheet_csv(lines)
 
 
 def _text(value: float | None) -> str:
     return '' if value is None else f'{value:.6g}'
-
-
-def _csv(lines: Sequence[Sequence[str]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator='\n')
-    writer.writerows([spreadsheet_text(cell) for cell in line] for line in lines)
-    return out.getvalue()

@@ -15,7 +15,6 @@ Settings follow the name: ``hf:unitary/toxic-bert,label=toxic,threshold=0.8``.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from typing import Any, Protocol
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, read_pairs
+from parlai_ext.files.json_file import read_json
 from parlai_ext.files.text_file import read_utf8
 from parlai_ext.models.handle import ModelHandle
 
@@ -45,7 +45,7 @@ WORD = re.compile(r'[^\W_]+', re.UNICODE)
 LONGEST = 8  # words of a phrase
 
 
-class Scorer(Protocol):
+class ToxicityModel(Protocol):
     """
     Gives each text a number from 0 (not toxic) to 1 (toxic).
     """
@@ -76,7 +76,7 @@ class Detector:
     """
 
     name: str
-    scorer: Scorer
+    model: ToxicityModel
     threshold: float = THRESHOLD
     graded: bool = True
 
@@ -86,7 +86,7 @@ class Detector:
         a text without a letter or digit has 0.
         """
         distinct = [t for t in dict.fromkeys(texts) if any(map(str.isalnum, t))]
-        numbers = dict(zip(distinct, self.scorer.toxicity(distinct), strict=True))
+        numbers = dict(zip(distinct, self.model.toxicity(distinct), strict=True))
         return [numbers.get(text, 0.0) for text in texts]
 
     def is_toxic(self, number: float) -> bool:
@@ -276,9 +276,9 @@ def read_detector(spec: str, models: ModelHandle) -> Detector:
     name, *pairs = spec.split(',')
     given = read_pairs(DetectorSettings, pairs, f'detector {name}:')
     settings = DetectorSettings(**given)
-    scorer, graded = _scorer(name, settings.label, models)
+    model, graded = _toxicity_model(name, settings.label, models)
     called = settings.called or short_name(name)
-    return Detector(called, scorer, settings.threshold, graded)
+    return Detector(called, model, settings.threshold, graded)
 
 
 def short_name(name: str) -> str:
@@ -296,14 +296,12 @@ def read_phrases(path: str) -> list[str]:
     """
     Return the entries of a list: a text file with one a line, or a JSON list.
     """
-    text = read_utf8(Path(path).expanduser(), 'word list ')
-    if not path.endswith('.json'):
-        return [line.strip() for line in text.split('\n') if line.strip()]
-    try:
-        phrases = json.loads(text)
-    except ValueError as error:
-        raise UserError(f'word list {path}: not JSON: {error}') from None
-    if not isinstance(phrases, list) or not all(isinstance(p, str) for p in phrases):
+    place = Path(path).expanduser()
+    if place.suffix != '.json':
+        lines = read_utf8(place, 'word list ').split('\n')
+        return [line.strip() for line in lines if line.strip()]
+    phrases: list[str] = read_json(place, list, 'word list ')
+    if not all(isinstance(phrase, str) for phrase in phrases):
         raise UserError(f'word list {path}: a JSON list of texts is expected')
     return phrases
 
@@ -351,9 +349,11 @@ def missing(name: str, package: str) -> UserError:
     return UserError(f'detector {name}: pip install {package}')
 
 
-def _scorer(name: str, label: str | None, models: ModelHandle) -> tuple[Scorer, bool]:
+def _toxicity_model(
+    name: str, label: str | None, models: ModelHandle
+) -> tuple[ToxicityModel, bool]:
     """
-    Return the scorer of a detector, and whether its numbers are graded.
+    Return what gives a detector its numbers, and whether its numbers are graded.
     """
     kind, equals, path = name.partition('=')
     if kind == 'words':
@@ -379,13 +379,13 @@ def _scorer(name: str, label: str | None, models: ModelHandle) -> tuple[Scorer, 
     return TextClassifier(name, model, label), True
 
 
-def _outside(name: str) -> Scorer:
+def _outside(name: str) -> ToxicityModel:
     """
     Return a detector from outside the package.
     """
     source, _, attribute = name.partition(':')
     try:
-        made: Scorer = getattr(import_module(source), attribute)()
+        made: ToxicityModel = getattr(import_module(source), attribute)()
     except Exception as error:  # which foreign code may raise
         what = f'{type(error).__name__}: {error}'
         raise UserError(f'detector {name}: it cannot be made: {what}') from error

@@ -14,7 +14,6 @@ dropped and counted.
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number, read_human_scores
-from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.json_file import read_json
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.questionnaire import Questionnaire, read_questionnaire
 
@@ -159,7 +158,7 @@ def read_model_chat(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     ratings: list[HumanJudgement] = []
     bad = violated = 0
     for path in paths:
-        chat = _read_object(path)
+        chat = read_json(path, dict, 'answers ')
         workers = _texts(chat, 'workers', path)
         if set(workers) & set(_texts(chat, 'bad_workers', path)):
             bad += 1
@@ -231,7 +230,7 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
     ratings: list[HumanJudgement] = []
     unfinished = 0
     for path in paths:
-        outputs = _read_object(path).get('outputs')
+        outputs = read_json(path, dict, 'answers ').get('outputs')
         subtasks = outputs.get('final_data') if isinstance(outputs, dict) else None
         if not isinstance(subtasks, list):
             unfinished += 1
@@ -303,16 +302,6 @@ def read_plain_csv(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     """
     rows = [row for path in paths for row in read_human_scores(path)]
     return Judgements(ratings=tuple(rows))
-
-
-def _read_object(path: Path) -> Mapping[str, Any]:
-    try:
-        data = json.loads(read_utf8(path, 'answers '))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f'{path}: not JSON: {error}') from None
-    if not isinstance(data, dict):
-        raise UserError(f'{path}: a JSON object is expected')
-    return data
 
 
 def _texts(data: Mapping[str, Any], key: str, path: Path) -> list[str]:

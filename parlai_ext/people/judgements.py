@@ -9,8 +9,6 @@ What annotators said: ratings of dialogues, and comparisons of two; as files.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.files.csv_file import csv_text
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
 COMPARISON_COLUMNS = (
@@ -166,49 +165,28 @@ def win_values(comparisons: Sequence[Comparison]) -> Iterable[HumanJudgement]:
 
 def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:
     """
-    Return judgements as the CSV that `--human-scores` reads.
+    Return judgements as the CSV that `--human-scores` reads. No spreadsheet takes the
+    name of an annotator for a formula.
     """
-    return csv_text(
-        JUDGEMENT_COLUMNS,
+    rows = (
         (
-            (
-                j.system,
-                j.dimension,
-                f'{j.value:.6g}',
-                j.rater or '',
-                j.dialogue_id or '',
-            )
-            for j in judgements
-        ),
+            *(j.system, j.dimension, f'{j.value:.6g}'),
+            *(spreadsheet_text(j.rater or ''), j.dialogue_id or ''),
+        )
+        for j in judgements
     )
+    return csv_text([JUDGEMENT_COLUMNS, *rows])
 
 
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     """
     Return comparisons as CSV; the winner of a tie is empty.
     """
-    return csv_text(
-        COMPARISON_COLUMNS,
+    rows = (
         (
-            (
-                *(c.annotator, c.dimension, c.first, c.second, c.winner),
-                *(c.first_dialogue, c.second_dialogue, c.item),
-            )
-            for c in comparisons
-        ),
+            *(spreadsheet_text(c.annotator), c.dimension, c.first, c.second, c.winner),
+            *(c.first_dialogue, c.second_dialogue, c.item),
+        )
+        for c in comparisons
     )
-
-
-def csv_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """
-    Return CSV whose names of annotators no spreadsheet takes for a formula.
-    """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator='\n')
-    writer.writerow(header)
-    annotator = header.index('rater')
-    for row in rows:
-        cells = list(row)
-        cells[annotator] = spreadsheet_text(cells[annotator])
-        writer.writerow(cells)
-    return out.getvalue()
+    return csv_text([COMPARISON_COLUMNS, *rows])

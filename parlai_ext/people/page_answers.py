@@ -4,7 +4,6 @@ The answers files that rating pages export, read against the keys of a run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.records import WrongType, record_from_json
-from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.json_file import read_json
 from parlai_ext.people.draw_items import SIDES
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
 from parlai_ext.people.questionnaire import LIKERT
@@ -101,13 +100,11 @@ def read_answers_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAn
     """
     Return the answers of one file, each checked against the key of its rating set.
     """
-    text = read_utf8(path, 'answers ')
+    data = read_json(path, dict, 'answers ')
     try:
-        file: PageAnswers = record_from_json(PageAnswers, json.loads(text))
+        file: PageAnswers = record_from_json(PageAnswers, data)
     except WrongType as error:
         raise UserError(f'{path}: no answers of a rating page: {error}') from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f'{path}: not JSON: {error}') from None
     if file.format != FORMAT:
         raise UserError(f'{path}: format: {FORMAT!r} is expected, not {file.format!r}')
     if not file.annotator.strip():

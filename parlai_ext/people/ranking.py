@@ -12,7 +12,7 @@ comparisons that it would win if it met each other system equally often.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,14 +110,7 @@ def _rank_ratings(
     """
     Rank systems by the mean of their ratings.
     """
-    values: dict[Unit, dict[str, list[float]]] = {}
-    for r in ratings:
-        unit = (r.system, r.dialogue_id or '', r.utterance_index)
-        values.setdefault(unit, {}).setdefault(r.rater or '', []).append(r.value)
-    units = {
-        unit: {name: float(np.mean(some)) for name, some in given.items()}
-        for unit, given in values.items()
-    }
+    units = unit_means(ratings)
     systems = sorted({system for system, _, _ in units})
     annotators = sorted({name for given in units.values() for name in given})
     dialogues = {unit: unit[:2] for unit in units}
@@ -198,7 +191,7 @@ def _rank_comparisons(
     items: dict[tuple[str, str], dict[str, float]] = {}
     for c in comparisons:
         items.setdefault((c.item, c.first_dialogue), {})[c.annotator] = c.value
-    wins = _mean_wins(comparisons)
+    wins = unit_means(win_values(comparisons))  # the shares of comparisons won
     return PeopleRanking(
         dimension,
         'share of comparisons won (Bradley-Terry)',
@@ -218,17 +211,14 @@ def _rank_comparisons(
     )
 
 
-def _mean_wins(
-    comparisons: Sequence[Comparison],
-) -> dict[tuple[str, str], dict[str, float]]:
+def unit_means(judgements: Iterable[HumanJudgement]) -> dict[Unit, dict[str, float]]:
     """
-    Return, by system and dialogue, the share of its comparisons that each annotator let
-    it win.
+    Return the mean of each annotator's judgements of each unit.
     """
-    values: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for won in win_values(comparisons):
-        given = values.setdefault((won.system, won.dialogue_id or ''), {})
-        given.setdefault(won.rater or '', []).append(won.value)
+    values: dict[Unit, dict[str, list[float]]] = {}
+    for one in judgements:
+        unit = (one.system, one.dialogue_id or '', one.utterance_index)
+        values.setdefault(unit, {}).setdefault(one.rater or '', []).append(one.value)
     return {
         unit: {name: float(np.mean(some)) for name, some in given.items()}
         for unit, given in values.items()

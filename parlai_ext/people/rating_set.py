@@ -18,7 +18,12 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.people.draw_items import SIDES, RatingItem, draw_items
-from parlai_ext.people.questionnaire import Questionnaire, Wording, read_questionnaire
+from parlai_ext.people.questionnaire import (
+    LIKERT,
+    Questionnaire,
+    Wording,
+    read_questionnaire,
+)
 from parlai_ext.people.run_dialogues import judged_dialogues
 from parlai_ext.store import RunFolder
 
@@ -204,6 +209,6 @@ def answers_to(key: RatingKey) -> tuple[str, ...]:
     """
     Return the answers that each question of a rating set has.
     """
-    if key.kind == 'likert':
+    if key.kind == LIKERT:
         return tuple(str(k + 1) for k in range(len(key.questions[0].answers)))
     return (*SIDES, *(('tie',) if key.ties else ()))
