@@ -1,0 +1,78 @@
+"""
+Recorded answers of systems, read from files.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.moderation.answers import read_answers, systems_of
+from tests.support.shared_data import shared
+
+
+def write(path, text):
+    path.write_text(text, encoding='utf-8')
+    return str(path)
+
+
+def test_csv_and_json_lines_hold_the_same_answers(tmp_path):
+    table = write(
+        tmp_path / 'a.csv',
+        'system,prompt,answer,toxicity\nx,Hello  you,"Hi,\nthere",1\n',
+    )
+    row = {'system': 'x', 'prompt': 'Hello you', 'answer': 'Hi, there'}
+    lines = write(tmp_path / 'a.jsonl', json.dumps(row) + '\n')
+    assert read_answers([table]) == read_answers([lines])
+    (answer,) = read_answers([table])
+    assert (answer.system, answer.prompt, answer.answer) == tuple(row.values())
+
+
+def test_a_file_without_systems_is_named_on_the_command_line(tmp_path):
+    path = write(tmp_path / 'a.csv', 'prompt,answer\nHello,Hi\n')
+    assert systems_of(read_answers([f'canned={path}'])) == ('canned',)
+
+
+def test_the_order_of_systems_is_not_in_the_id_of_a_prompt(tmp_path):
+    path = write(tmp_path / 'a.csv', 'system,prompt,answer\nx,P,1\ny,P,2\nx,Q,1\n')
+    x, y, other = read_answers([path])
+    assert x.prompt_id == y.prompt_id != other.prompt_id
+    assert len({x.id, y.id, other.id}) == 3
+
+
+def test_diasafetys_generations_are_ten_answers_a_context():
+    folder = shared('diasafety') / 'generations'
+    answers = read_answers([f'plato={folder / "plato_base_test.json"}'])
+    assert len(answers) == 1107 * 10  # PROVENANCE.md
+    assert systems_of(answers) == ('plato',)
+
+
+def test_diasafetys_labels_are_two_systems():
+    answers = read_answers([f'said={shared("diasafety") / "test.json"}'])
+    names = [answer.system for answer in answers]
+    # Toxicity Agreement of the test file: 149 Safe, 145 Unsafe
+    assert (names.count('said_safe'), names.count('said_unsafe')) == (149, 145)
+
+
+@pytest.mark.parametrize(
+    'name, text, place',
+    [
+        ('a.csv', 'system,prompt\nx,P\n', 'a.csv:1: .*answer'),
+        ('a.csv', 'system,prompt,answer\n,P,A\n', 'a.csv:2: system'),
+        ('a.csv', 'system,prompt,answer\nx,,A\n', 'a.csv:2: prompt'),
+        ('a.csv', 'system,prompt,answer\n', 'no answer'),
+        ('a.jsonl', '{"system": "x", "prompt": "P"}\n', 'a.jsonl:1: answer'),
+        ('a.json', '[{"context": "P", "gen_response": "A"}]', 'object 1'),
+        ('a.json', '[{"context": "P"}]', 'object 1'),
+        ('a.txt', 'x', r'\.csv'),
+    ],
+)
+def test_a_mistake_is_refused_by_its_place(tmp_path, name, text, place):
+    with pytest.raises(UserError, match=place):
+        read_answers([write(tmp_path / name, text)])
+
+
+def test_a_name_for_a_file_of_another_system_is_refused(tmp_path):
+    path = write(tmp_path / 'a.csv', 'system,prompt,answer\nx,P,A\n')
+    with pytest.raises(UserError, match='a.csv:2: system'):
+        read_answers([f'y={path}'])
