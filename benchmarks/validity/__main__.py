@@ -14,6 +14,7 @@ of judges take their agreement with people.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -196,9 +197,11 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
 
 def stored_text(bench: Bench) -> str:
     """
-    Return the file of stored agreement: the main rows of scorers with a signature.
+    Return the file of stored agreement: the main rows of scorers with a signature that
+    no other row has, such as one for another dimension.
     """
     about = {one.name: one for one in bench.sets}
+    signatures = Counter(scorer.signature for scorer in bench.scorers)
     scorers: list[tuple[str, str, Sequence[MeasuredAgreement]]] = []
     for scorer in bench.scorers:
         rows = []
@@ -215,7 +218,7 @@ def stored_text(bench: Bench) -> str:
             about_row = (row.set_name, row.level, row.quality, row.n, of)
             bounds = (spearman.value, spearman.low, spearman.high)
             rows.append(MeasuredAgreement(*about_row, *bounds, fitted))
-        if scorer.signature and rows:
+        if scorer.signature and rows and signatures[scorer.signature] == 1:
             scorers.append((scorer.label, scorer.signature, rows))
     return agreement_text('Spearman with people, from the bench validity', scorers)
 

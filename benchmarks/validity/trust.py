@@ -15,6 +15,7 @@ its interval is above 0 on at least half of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -38,6 +39,7 @@ class TrustFacts:
     :param beats_trivial: its mean over turn-level sets is above that of every trivial
         scorer; `None` where that could not be tested.
     :param trivial_systems: the best mean of a trivial scorer on the same sets.
+    :param reason_for_nothing: the most frequent reason for a missing score, if any.
     """
 
     scorer: ScorerAbout
@@ -46,6 +48,7 @@ class TrustFacts:
     system: Sequence[AgreementRow]
     beats_trivial: bool | None
     trivial_systems: float | None
+    reason_for_nothing: str | None = None
 
     @property
     def judges_responses(self) -> bool:
@@ -126,7 +129,18 @@ def trust_facts(
         system,
         _beats(comparison, scorer.label, trivial),
         max((mean for mean in means if mean is not None), default=None),
+        _frequent_reason(bench, scorer.label),
     )
+
+
+def _frequent_reason(bench: Bench, scorer: str) -> str | None:
+    """
+    Return the most frequent reason for a missing score of a scorer.
+    """
+    counts: Counter[str] = Counter()
+    for of_set in bench.reasons.get(scorer, {}).values():
+        counts.update(of_set)
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def _beats(
@@ -156,6 +170,8 @@ def trust_sentence(facts: TrustFacts) -> str:
         return f'Not measured: {facts.scorer.failure}.'
     if facts.scorer.is_trivial:
         return 'For nothing by itself: it is what every other scorer has to beat.'
+    if facts.reason_for_nothing and not (facts.turn or facts.system):
+        return f'Not measured: no item has a score ({facts.reason_for_nothing}).'
     parts = [_verdict(facts), _check_words(facts.check), _numbers(facts)]
     return ' '.join(part for part in parts if part)
 

@@ -10,6 +10,7 @@ a file of ``zoo_configs/bench/``, or the user's own, each scorer has a label:
       FED, complaints: {name: fed, judge_model_file: smollm2-135m-q4}
       length: {name: length}
       FED, chat: {name: fed, judge_format: chat, max_items: 20}
+      fluency: {name: holistic, dimension: Fluency, sets: [fed_turn]}
     sets:
       fed_turn: {}
       dstc9_interactive: {max_items: 440}
@@ -27,6 +28,7 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import given_options, read_pairs
+from parlai_ext.data.judged.cards import card_names
 from parlai_ext.files.yaml_file import Document, read_file
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
@@ -38,6 +40,7 @@ KEYS = (
     *('max_items', 'turns', 'fitted_on'),
 )
 SET_KEYS = ('max_items', 'turns', 'scorers')
+SCORER_KEYS = ('name', 'max_items', 'dimension', 'sets')  # beside its own options
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,16 @@ class Variant:
     :param fitted_on: the sets on which something in it was fitted.
     :param max_items: the most items of a set that it scores, if that is fewer than the
         bench draws: for a slow scorer.
+    :param dimension: the one of its dimensions that this row is about; `None`: all.
+    :param sets: the names of those that it scores; none: all.
     """
 
     label: str
     section: Mapping[str, Any]
     fitted_on: tuple[str, ...] = ()
     max_items: int | None = None
+    dimension: str | None = None
+    sets: tuple[str, ...] = ()
 
     @property
     def is_trivial(self) -> bool:
@@ -194,8 +201,9 @@ def load_bench_file(name: str) -> BenchPlan:
     fitted = doc.typed(data.get('fitted_on', {}), ('fitted_on',), dict)
     scorers = doc.typed(data.get('scorers', {}), ('scorers',), dict)
     sets = doc.typed(data.get('sets', {}), ('sets',), dict)
+    set_names = [*sets, *card_names()]
     variants = tuple(
-        _variant(doc, label, section, tuple(fitted.get(label, ())))
+        _variant(doc, label, section, tuple(fitted.get(label, ())), set_names)
         for label, section in scorers.items()
     )
     known = [*(variant.label for variant in variants), *TRIVIAL]
@@ -222,29 +230,33 @@ def _mean_ranks(
         where = ('mean_ranks', label)
         if label in known:
             raise doc.error(where, 'a scorer has this label')
-        members = _labels(doc, raw_members, where, known)
+        members = _names(doc, raw_members, where, known, 'scorer')
         if len(set(members)) < 2:
             raise doc.error(where, 'two scorers at least are expected')
         mean_ranks[label] = tuple(dict.fromkeys(members))
     return mean_ranks
 
 
-def _labels(
-    doc: Document, raw: Any, where: tuple[str, ...], known: Sequence[str]
+def _names(
+    doc: Document, raw: Any, where: tuple[str, ...], known: Sequence[str], what: str
 ) -> tuple[str, ...]:
     """
-    Return a list of labels, each of a scorer of the bench.
+    Return a list of names, each of a scorer, or a set, of the bench.
     """
-    labels = doc.typed(raw, where, list)
-    for i, name in enumerate(labels):
+    names = doc.typed(raw, where, list)
+    for i, name in enumerate(names):
         if name not in known:
-            problem = f'no scorer {name!r}; {nearest(str(name), known)}'
+            problem = f'no {what} {name!r}; {nearest(str(name), known)}'
             raise doc.error((*where, i), problem)
-    return tuple(labels)
+    return tuple(names)
 
 
 def _variant(
-    doc: Document, label: str, raw: Any, fitted_on: tuple[str, ...]
+    doc: Document,
+    label: str,
+    raw: Any,
+    fitted_on: tuple[str, ...],
+    set_names: Sequence[str],
 ) -> Variant:
     where = ('scorers', label)
     section = doc.typed(raw, where, dict)
@@ -254,18 +266,26 @@ def _variant(
         cls = find_scorer(str(section['name']), named_by_user=True)
     except UserError as error:
         raise doc.error((*where, 'name'), str(error)) from None
-    own = ('name', 'max_items')
-    options = {key: value for key, value in section.items() if key not in own}
+    options = {k: value for k, value in section.items() if k not in SCORER_KEYS}
     given = given_options(cls.options_class, options, error=doc.error_in(where))
-    max_items = _count(doc, section, where, 'max_items')
-    return Variant(label, {'name': section['name'], **given}, fitted_on, max_items)
+    dimension = section.get('dimension')
+    if dimension is not None:
+        doc.typed(dimension, (*where, 'dimension'), str)
+    return Variant(
+        label,
+        {'name': section['name'], **given},
+        fitted_on,
+        _count(doc, section, where, 'max_items'),
+        dimension,
+        _names(doc, section.get('sets', []), (*where, 'sets'), set_names, 'set'),
+    )
 
 
 def _set_choice(doc: Document, name: str, raw: Any, known: Sequence[str]) -> SetChoice:
     where = ('sets', name)
     data = doc.mapping(raw or {}, where, SET_KEYS, 'a set of a bench')
     max_items, turns = (_count(doc, data, where, k) for k in ('max_items', 'turns'))
-    labels = _labels(doc, data.get('scorers', []), (*where, 'scorers'), known)
+    labels = _names(doc, data.get('scorers', []), (*where, 'scorers'), known, 'scorer')
     return SetChoice(name, max_items, turns, labels)
 
 

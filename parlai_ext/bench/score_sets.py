@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.drawn_items import drawn_set
-from parlai_ext.bench.plan import BenchPlan, Variant
+from parlai_ext.bench.plan import BenchPlan, SetChoice, Variant
 from parlai_ext.bench.stored_scores import StoredScore, StoredScores, item_id
-from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option_values
@@ -35,6 +35,7 @@ from parlai_ext.store.atomic import locked, make_folder
 BATCH = 32  # items, at most, that a killed bench has to score again
 SCORES = 'scores'
 OTHERS_ONLY = 'the bench file has this set scored by other scorers only'
+OTHER_SETS_ONLY = 'the bench file has this scorer score other sets only'
 NO_TURN = 'the dialogue has no turn of the judged speaker'
 
 
@@ -167,7 +168,8 @@ class _ScorerWork:
         try:
             scorer = self._built(self.variant.section)
             result.signature = scorer.signature
-            result.dimensions, result.level = scorer.dimensions, scorer.level
+            result.dimensions = self._dimensions(scorer)
+            result.level = scorer.level
         except Exception as error:  # which foreign code may raise
             result.failure, result.broke = _reason(error)
             result.sets = dict.fromkeys(sets, result.failure)
@@ -197,8 +199,8 @@ class _ScorerWork:
             for name, judged_set in sets.items():
                 self.bar.set_description(f'{self.variant.label}, {name}', refresh=False)
                 choice = plan.choice(name)
-                if choice.scorers and self.variant.label not in choice.scorers:
-                    result.sets[name] = OTHERS_ONLY
+                if reason := self._unchosen_reason(choice):
+                    result.sets[name] = reason
                     self._skip(len(judged_set.items))
                     continue
                 try:
@@ -207,6 +209,30 @@ class _ScorerWork:
                     scores, broke = _reason(error)
                     result.broke |= broke
                 result.sets[name] = scores
+
+    def _dimensions(self, scorer: Scorer) -> tuple[str, ...]:
+        """
+        Return the dimensions of the scorer, or the one that is chosen.
+
+        :raises UserError: when it has none of that name.
+        """
+        chosen = self.variant.dimension
+        if chosen is None:
+            return scorer.dimensions
+        if chosen not in scorer.dimensions:
+            hint = nearest(chosen, scorer.dimensions)
+            raise UserError(f'dimension: {scorer.name} has no {chosen!r}; {hint}')
+        return (chosen,)
+
+    def _unchosen_reason(self, choice: SetChoice) -> str | None:
+        """
+        Return why this scorer is not to score a set; `None` if it is.
+        """
+        if choice.scorers and self.variant.label not in choice.scorers:
+            return OTHERS_ONLY
+        if self.variant.sets and choice.name not in self.variant.sets:
+            return OTHER_SETS_ONLY
+        return None
 
     def _built(self, section: Mapping[str, Any]) -> Scorer:
         return build_scorer(section, self.machine, named_by_user=True)
@@ -238,7 +264,7 @@ class _ScorerWork:
         if isinstance(scores, str) or not n_left_out:
             return scores
         by_item = dict(zip(map(id, drawn.items), scores.values, strict=True))
-        nothing = dict.fromkeys(scorer.dimensions)
+        nothing = dict.fromkeys(self._dimensions(scorer))
         values = [by_item.get(id(item), nothing) for item in judged_set.items]
         return replace(scores, values=values, n_left_out=n_left_out)
 
@@ -275,7 +301,8 @@ class _ScorerWork:
             share = (n_items - skipped) / len(missing)
             todo = {one: items[one] for one in missing}
             self._score_missing(scorer, store, todo, share)
-        return _combined(parts, company, scorer, store, len(missing))
+        dimensions = self._dimensions(scorer)
+        return _combined(parts, company, scorer, dimensions, store, len(missing))
 
     def _score_missing(
         self,
@@ -376,11 +403,13 @@ def _combined(
     parts: Sequence[Sequence[ScoringItem]],
     company: str,
     scorer: Scorer,
+    dimensions: Sequence[str],
     store: StoredScores,
     n_scored: int,
 ) -> SetScores:
     """
-    Return one score an item: the mean over its parts that have a score.
+    Return one score an item in some of the scorer's dimensions: the mean over its parts
+    that have a score.
     """
     values: list[dict[str, float | None]] = []
     reasons: Counter[str] = Counter()
@@ -392,10 +421,15 @@ def _combined(
             else _lacking(one, scorer)
             for one in group
         ]
-        values.append({name: _mean(scores, name) for name in scorer.dimensions})
+        values.append({name: _mean(scores, name) for name in dimensions})
         n_cut += any(score.cut for score in scores)
         if any(value is None for value in values[-1].values()):
-            told = [reason for score in scores for reason in score.reasons.values()]
+            told = [
+                reason
+                for score in scores
+                for name, reason in score.reasons.items()
+                if name in dimensions or name not in scorer.dimensions
+            ]
             reasons[str(told[0]) if told else NO_TURN] += 1
     return SetScores(values, dict(reasons), n_scored, n_cut)
 

@@ -394,3 +394,44 @@ def test_a_set_may_be_for_some_scorers_only(tmp_path):
     bench = bench_of(tmp_path, plan=BenchPlan((variant(),), (choice,)))
     assert bench.row('Counted', 'small', 'turn').value() is not None
     assert 'other scorers only' in bench.row('distinct', 'small', 'turn').reason
+
+
+def test_a_row_may_be_about_one_dimension_of_a_scorer(tmp_path):
+    long, short = (
+        replace(variant('TwoSided'), label=name, dimension=name)
+        for name in ('Long', 'Short')
+    )
+    bench = bench_of(tmp_path, long, short)
+    n_short = sum(len(item.response.split()) == 1 for item in judged_set().items)
+    rows = {name: bench.row(name, 'small', 'turn') for name in ('Long', 'Short')}
+    assert (rows['Long'].n, rows['Short'].n) == (100, 100 - n_short)
+    assert rows['Long'].dimension == 'Long' and rows['Long'].value() > 0
+    assert rows['Short'].value() < 0
+    assert bench.reasons['Long'] == {}
+    assert bench.reasons['Short'] == {'small': {'one word': n_short}}
+    assert len(list((tmp_path / 'scores').glob('*.jsonl'))) == 1 + 3  # trivial ones
+
+
+def test_an_unknown_dimension_is_named_in_the_table(tmp_path):
+    bench = bench_of(tmp_path, replace(variant('TwoSided'), dimension='Shrt'))
+    assert "'Shrt'" in bench.scorers[0].failure and 'Short' in bench.scorers[0].failure
+
+
+def test_a_scorer_may_be_for_some_sets_only(tmp_path):
+    sets = {'small': judged_set(), 'other': judged_set('other')}
+    one = replace(variant(), sets=('other',))
+    bench = bench_of(tmp_path, one, sets=sets)
+    assert len(Counted.seen) == 100
+    assert 'other sets only' in bench.row('Counted', 'small', 'turn').reason
+
+
+def test_a_bench_file_gives_a_scorer_a_dimension_and_sets(tmp_path):
+    path = tmp_path / 'mine.yaml'
+    section = '{name: holistic, dimension: Fluency, sets: [esl]}'
+    path.write_text(f'scorers:\n  fluency: {section}\nsets:\n  esl: {{}}\n')
+    [one] = bench_plan([], [], str(path)).variants
+    assert (one.section, one.dimension) == ({'name': 'holistic'}, 'Fluency')
+    assert one.sets == ('esl',)
+    path.write_text(f'scorers:\n  fluency: {section.replace("esl", "els")}\n')
+    with pytest.raises(UserError, match=r"scorers\.fluency\.sets.*'esl'"):
+        bench_plan([], [], str(path))

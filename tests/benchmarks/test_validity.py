@@ -71,6 +71,12 @@ def test_a_trivial_scorer_is_for_nothing():
     assert trust_sentence(one).startswith('For nothing by itself')
 
 
+def test_a_scorer_without_any_score_says_why():
+    one = replace(facts(), reason_for_nothing='no classifier is named')
+    sentence = trust_sentence(one)
+    assert sentence.startswith('Not measured') and 'no classifier' in sentence
+
+
 def test_spoilt_replies_are_held_against_their_own_original():
     # ten replies; shuffled copies score below their originals, generic ones above
     kinds = {'original': 1.0, 'shuffled_words': 0.5, 'generic': 2.0}
@@ -117,6 +123,8 @@ def test_the_shipped_bench_file_can_be_read():
     assert fitted <= {choice.name for choice in plan.sets}
     labels = [one.label for one in plan.variants]
     assert {'FED, chat', 'ChatMatch', 'BERTScore'} <= set(labels)
+    named = {name for one in plan.variants for name in one.sets}
+    assert named <= {choice.name for choice in plan.sets}
 
 
 def test_a_label_may_be_given_to_a_scorer():

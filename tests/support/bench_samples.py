@@ -100,6 +100,24 @@ class Whole(Counted):
         return [ItemScore({'Overall': float(len(one))}) for one in words]
 
 
+class TwoSided(Counted):
+    """
+    The number of words, once as it is and once with its sign turned, which no response
+    of one word has.
+    """
+
+    name = 'two_sided'
+    dimensions = ('Long', 'Short')
+
+    def score(self, items):
+        """
+        Return both numbers.
+        """
+        words = [len(item.response.split()) for item in items]
+        values = [{'Long': n, 'Short': -n if n > 1 else None} for n in words]
+        return [ItemScore(one, {'Short': 'one word'}) for one in values]
+
+
 class Killed(Counted):
     """
     The same until it is killed, after some items.
