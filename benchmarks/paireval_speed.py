@@ -3,8 +3,8 @@ Time PairEval through the likelihood engine against padded batches of 8 in file 
 
     python -m benchmarks.paireval_speed --judge-model-file FOLDER --comparisons PATH
 
-Responses with three comparisons in both orders, six prompts each. The padded side is
-how PairEval's authors run it: prompts of a tokenizer, padded on the left, eight at a
+Responses with three comparisons in both orders, six prompts each; with `--runs 5`, as
+the paper reports, thirty. The padded side is how PairEval's authors run it: prompts of a tokenizer, padded on the left, eight at a
 time in the order of the file, the logits of the last position. Both sides load the same
 weights and give the same probabilities, which is checked. Sides take turns; times are
 medians.
@@ -108,6 +108,7 @@ def main() -> None:
     parser.add_argument('--comparisons', required=True, metavar='PATH')
     parser.add_argument('--corpus', choices=list(CORPORA), default='dailydialog')
     parser.add_argument('--items', type=int, default=24, help='responses')
+    parser.add_argument('--runs', type=int, default=1, help='runs of comparisons')
     parser.add_argument('--repeats', type=int, default=3)
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--clock', choices=('wall', 'cpu'), default='cpu')
@@ -118,6 +119,7 @@ def main() -> None:
         'judge_model_file': args.judge_model_file,
         'comparisons': args.comparisons,
         'corpus': args.corpus,
+        'runs': args.runs,
     }
     scorer = PairEval.from_section(section, ModelHandle(Machine(no_cuda=True)))
     scorer.load_models()
