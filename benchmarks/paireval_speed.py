@@ -3,11 +3,11 @@ Time PairEval through the likelihood engine against padded batches of 8 in file 
 
     python -m benchmarks.paireval_speed --judge-model-file FOLDER --comparisons PATH
 
-Responses with three comparisons in both orders, six prompts each; with `--runs 5`, as
-the paper reports, thirty. The padded side is how PairEval's authors run it: prompts of a tokenizer, padded on the left, eight at a
-time in the order of the file, the logits of the last position. Both sides load the same
-weights and give the same probabilities, which is checked. Sides take turns; times are
-medians.
+Responses with three comparisons in both orders, six prompts each; with --runs 5, as the
+paper reports, thirty. The padded side is how PairEval's authors run it: prompts of a
+tokenizer, padded on the left, eight at a time in the order of the file, the logits of
+the last position. Both sides load the same weights and give the same probabilities,
+which is checked. Sides take turns; times are medians.
 """
 
 from __future__ import annotations
