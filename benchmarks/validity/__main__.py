@@ -6,9 +6,10 @@ Make the table of docs/validity.md: what each scorer may be trusted for.
 Runs the bench ``validity`` (zoo_configs/bench/) on the sets in the folder, on spoilt
 replies of people and on ChatMatch's games, and prints docs/validity.md. It goes on
 where it was killed; --score-only with some --scorers lets several processes share the
-work. --also LABEL=SCORER:KEY=VALUE adds a scorer, such as a judge trained here. --write
-replaces docs/validity.md and zoo_configs/agreement/validity.yaml, from which the cards
-of judges take their agreement with people.
+work. --also LABEL=SCORER:KEY=VALUE adds a scorer, such as a judge trained here
+(:max_items=N at the end: on so many items of a set). --write replaces docs/validity.md
+and zoo_configs/agreement/validity.yaml, from which the cards of judges take their
+agreement with people.
 """
 
 from __future__ import annotations
@@ -83,10 +84,13 @@ def main() -> None:
 
 def labelled_variant(text: str) -> Variant:
     """
-    Return the scorer of ``LABEL=NAME:KEY=VALUE``.
+    Return the scorer of ``LABEL=NAME:KEY=VALUE``, of ``max_items=N`` items of each set
+    at most where that stands last.
     """
     label, _, spec = text.partition('=')
-    return replace(parse_variant(spec), label=label)
+    spec, _, max_items = spec.partition(':max_items=')
+    variant = replace(parse_variant(spec), label=label)
+    return replace(variant, max_items=int(max_items)) if max_items else variant
 
 
 def make(opt: argparse.Namespace, plan: BenchPlan) -> tuple[str, str]:

@@ -131,3 +131,9 @@ def test_a_label_may_be_given_to_a_scorer():
     one = labelled_variant('Mine, twice=likelihood:less=no_context')
     assert one.label == 'Mine, twice'
     assert one.section == {'name': 'likelihood', 'less': 'no_context'}
+
+
+def test_an_added_scorer_may_have_fewer_items():
+    one = labelled_variant('Mine=likelihood:less=no_context:max_items=20')
+    assert one.section == {'name': 'likelihood', 'less': 'no_context'}
+    assert one.max_items == 20
