@@ -14,7 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.agreement_rows import COEFFICIENTS, AgreementRow
+from parlai_ext.bench.agreement_rows import (
+    COEFFICIENTS,
+    AgreementRow,
+    score_columns,
+)
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet
@@ -234,6 +238,8 @@ class SetPoints:
 
     :param annotators: by quality, the numbers of each item's annotators.
     :param scores: by scorer, its main score.
+    :param own_scores: by quality and scorer, the score in a dimension that stands for
+        this quality.
     """
 
     set_name: str
@@ -245,6 +251,9 @@ class SetPoints:
     human: Mapping[str, Sequence[float | None]]
     annotators: Mapping[str, Sequence[Sequence[float]]]
     scores: Mapping[str, Sequence[float | None]]
+    own_scores: Mapping[str, Mapping[str, Sequence[float | None]]] = field(
+        default_factory=dict
+    )
 
 
 def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoints:
@@ -252,13 +261,15 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
     Return the points of a set from the scores of a bench.
     """
     scores = {}
+    own_scores: dict[str, dict[str, Sequence[float | None]]] = {}
     for result in results:
         of_set = result.sets.get(judged_set.name)
         if isinstance(of_set, SetScores):
+            label = result.variant.label
             main = main_dimension(result.dimensions, judged_set)
-            scores[result.variant.label] = [
-                main_score(one, main) for one in of_set.values
-            ]
+            scores[label] = [main_score(one, main) for one in of_set.values]
+            for quality, values in _own_columns(result, of_set, judged_set).items():
+                own_scores.setdefault(quality, {})[label] = values
     return SetPoints(
         *(judged_set.name, judged_set.level, judged_set.unit, judged_set.overall),
         groups=judged_set.groups(),
@@ -276,7 +287,26 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
             for quality in judged_set.qualities
         },
         scores=scores,
+        own_scores=own_scores,
     )
+
+
+def _own_columns(
+    result: ScorerResult, scores: SetScores, judged_set: JudgedSet
+) -> dict[str, Sequence[float | None]]:
+    """
+    Return the scores in the dimensions that stand for a quality, by quality, but for
+    the overall one: the dimension of its name, else the first of the set's card.
+    """
+    main = main_dimension(result.dimensions, judged_set)
+    columns: dict[str, Sequence[float | None]] = {}
+    of_set = score_columns(result.dimensions, scores.values, judged_set)
+    for (dimension, quality), values in of_set.items():
+        if dimension == main or quality == judged_set.overall:
+            continue
+        if dimension.lower() == quality.lower() or quality not in columns:
+            columns[quality] = values
+    return columns
 
 
 def read_points(folder: Path, set_name: str) -> SetPoints:

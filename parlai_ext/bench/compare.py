@@ -1,10 +1,12 @@
 """
 Which scorers of a bench differ, on each set and over all, and which say the same.
 
-Compared are main scores with the overall quality of a set (where it has none, with its
-first), over the items that both scorers scored. A p-value of a pair of scorers is
-adjusted for the sets on which that pair is compared (Holm), one over all sets together
-for all pairs.
+Scorers are compared by the overall quality of a set (where it has none, by its first),
+by another quality, or by each, over the items that both scored. A scorer that has a
+dimension of its own for a quality is compared by that, else by its main score. A
+p-value of a pair of scorers is adjusted for the sets and qualities on which that pair
+is compared (Holm), one over all sets together for all pairs. Sets that most scorers
+cannot judge are not among these: a mean over other sets is no comparison.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.progress import bar_of
 from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.ranking.agreement import pearson
 from parlai_ext.ranking.comparison import (
@@ -26,18 +29,21 @@ from parlai_ext.ranking.comparison import (
     Ceiling,
     annotator_ceiling,
     clusters,
-    group_sums,
     holm,
     rank_products,
     standard_ranks,
-    swap_test,
+    swap_tests,
     williams_test,
 )
 from parlai_ext.ranking.table import Floats
 
 ALL_SETS = 'all sets'
+OVERALL, EACH = 'overall', 'each'  # what may be compared, beside a quality's name
 FEWEST_ITEMS = 10
 NOT_INDEPENDENT = 'items of one {} are alike; the test needs independent ones'
+
+Pair = tuple[str, str]
+Correlations = dict[tuple[str, str], dict[str, float]]  # by set and quality, by scorer
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,8 @@ class PairDifference:
     """
     The difference of two scorers' Spearman correlations with people on one set.
 
-    :param set_name: the set, or `ALL_SETS` for the mean over sets.
+    :param set_name: the set, or `ALL_SETS` for the mean over common sets.
+    :param quality: of the set; over all sets `OVERALL`, `EACH` or a quality's name.
     :param n, n_groups: items that both scored, and contexts or dialogues of them.
     :param p: of the paired permutation test; `p_holm` is adjusted for several tests.
     :param williams_t, williams_p: of Pearson's r, where items are independent;
@@ -55,6 +62,7 @@ class PairDifference:
     first: str
     second: str
     set_name: str
+    quality: str
     n: int
     n_groups: int
     difference: float
@@ -68,12 +76,13 @@ class PairDifference:
 @dataclass(frozen=True)
 class ScorerPlace:
     """
-    A scorer's correlation on a set, and its cluster: those of one cluster cannot be
-    told apart.
+    A scorer's correlation with a quality of a set, and its cluster: those of one
+    cluster cannot be told apart.
     """
 
     scorer: str
     set_name: str
+    quality: str
     spearman: float
     cluster: int
 
@@ -94,57 +103,135 @@ class BenchComparison:
     """
     What `compare_bench` returns.
 
+    :param quality: by what scorers were compared: `OVERALL`, `EACH` or a name.
     :param redundancy: mean over sets of Spearman between the scores of two scorers, and
         on how many sets.
     """
 
+    quality: str
     differences: tuple[PairDifference, ...]
     places: tuple[ScorerPlace, ...]
     ceilings: tuple[SetCeiling, ...]
-    redundancy: Mapping[tuple[str, str], tuple[float, int]]
+    redundancy: Mapping[Pair, tuple[float, int]]
     scorers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class QualityPoints:
+    """
+    What people say of one quality of a set's items, and the scores to compare with it.
+
+    :param scores: by scorer.
+    """
+
+    set_name: str
+    quality: str
+    unit: str
+    groups: Sequence[int]
+    human: Sequence[float | None]
+    scores: Mapping[str, Sequence[float | None]]
 
 
 def compare_bench(
     folder: Path,
     *,
     sets: Sequence[str] | None = None,
+    quality: str = OVERALL,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
+    progress: bool = False,
 ) -> BenchComparison:
     """
     Compare the scorers of the bench in a folder.
 
     :param sets: those on which they are compared (`None`: all).
-    :raises UserError: when there is no bench, or nothing to compare.
+    :param quality: `OVERALL`, `EACH`, or the name of one; sets without it are left out.
+    :raises UserError: when there is no bench, set or quality of that name, or nothing
+        to compare.
     """
     bench = read_bench(folder)
-    names = [one.name for one in bench.sets if sets is None or one.name in sets]
-    points = [read_points(folder, name) for name in names]
-    scorers = _scorers_with_scores(bench, points)
+    points = [read_points(folder, name) for name in _set_names(bench, sets)]
+    compared = quality_points(points, quality)
+    scorers = _scorers_with_scores(bench, compared)
     if len(scorers) < 2:
         raise UserError(f'{folder}: two scorers with scores are needed')
     pairs = list(combinations(scorers, 2))
-    parts = {
-        (*pair, one.set_name): made
-        for one in points
-        for pair in pairs
-        if (made := _pair_parts(one, *pair)) is not None
-    }
+    drawn = {'permutations': permutations, 'seed': seed}
+    differences: list[PairDifference] = []
+    parts: dict[Pair, dict[str, list[PairParts]]] = {pair: {} for pair in pairs}
+    with bar_of('compare', len(compared), progress, delay=2, unit='quality') as bar:
+        for one in compared:
+            of_set = {
+                pair: made
+                for pair in pairs
+                if (made := _pair_parts(one, *pair)) is not None
+            }
+            for pair, made in of_set.items():
+                parts[pair].setdefault(one.set_name, []).append(made)
+            differences += _set_differences(one, of_set, **drawn)
+            bar.update()
+    correlations = _correlations(compared, scorers)
+    common = _common_sets(correlations, len(scorers))
     differences = [
-        *_set_differences(points, pairs, parts, permutations, seed),
-        *_overall_differences(pairs, parts, permutations, seed),
+        *_adjusted(differences),
+        *_overall_differences(parts, common, quality, **drawn),
     ]
+    correlations[ALL_SETS, quality] = _mean_correlations(correlations, common)
+    same = compared if quality != EACH else quality_points(points, OVERALL)
     return BenchComparison(
+        quality,
         tuple(differences),
-        tuple(_places(points, scorers, differences)),
+        tuple(_places(correlations, differences)),
         tuple(_ceilings(points)),
-        _redundancy(points, pairs),
+        _redundancy(same, pairs),
         tuple(scorers),
     )
 
 
-def _scorers_with_scores(bench: Bench, points: Sequence[SetPoints]) -> list[str]:
+def _set_names(bench: Bench, sets: Sequence[str] | None) -> list[str]:
+    """
+    Return the names of the sets of a bench, or of those that are asked for.
+    """
+    known = [one.name for one in bench.sets]
+    for name in sets or ():
+        if name not in known:
+            raise UserError(f'--sets {name}: not in this bench; {nearest(name, known)}')
+    return [name for name in known if sets is None or name in sets]
+
+
+def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoints]:
+    """
+    Return what is compared on each set: one quality, or each.
+
+    :raises UserError: when no set has a quality of that name.
+    """
+    compared = [
+        QualityPoints(
+            *(one.set_name, name, one.unit, one.groups, one.human[name]),
+            {**one.scores, **one.own_scores.get(name, {})},
+        )
+        for one in points
+        for name in _quality_names(one, quality)
+    ]
+    if points and not compared:
+        known = list(dict.fromkeys(name for one in points for name in one.human))
+        hint = nearest(quality, known)
+        raise UserError(f'--quality {quality}: no set of this bench has it; {hint}')
+    return compared
+
+
+def _quality_names(one: SetPoints, quality: str) -> list[str]:
+    """
+    Return the names of a set's qualities that are meant.
+    """
+    if quality == EACH:
+        return list(one.human)
+    if quality == OVERALL:
+        return [one.overall or next(iter(one.human))]
+    return [name for name in one.human if name.lower() == quality.lower()]
+
+
+def _scorers_with_scores(bench: Bench, compared: Sequence[QualityPoints]) -> list[str]:
     """
     Return the labels of scorers that differ somewhere, trivial ones last.
     """
@@ -152,7 +239,7 @@ def _scorers_with_scores(bench: Bench, points: Sequence[SetPoints]) -> list[str]
     return [
         scorer.label
         for scorer in ordered
-        if any(_common(one, [scorer.label]) is not None for one in points)
+        if any(_common(one, [scorer.label]) is not None for one in compared)
     ]
 
 
@@ -167,7 +254,7 @@ class CommonItems:
     groups: tuple[int, ...]
 
 
-def _common(one: SetPoints, scorers: Sequence[str]) -> CommonItems | None:
+def _common(one: QualityPoints, scorers: Sequence[str]) -> CommonItems | None:
     """
     Return the items that these scorers and people scored; `None` if they are too few,
     or all values of one are equal.
@@ -175,10 +262,9 @@ def _common(one: SetPoints, scorers: Sequence[str]) -> CommonItems | None:
     if any(label not in one.scores for label in scorers):
         return None
     columns = [one.scores[label] for label in scorers]
-    human = one.human[compared_quality(one)]
     rows = [
         (k, *values)
-        for k, values in enumerate(zip(human, *columns, strict=True))
+        for k, values in enumerate(zip(one.human, *columns, strict=True))
         if None not in values
     ]
     if len(rows) < FEWEST_ITEMS:
@@ -190,17 +276,12 @@ def _common(one: SetPoints, scorers: Sequence[str]) -> CommonItems | None:
     return CommonItems(numbers[1:], numbers[0], tuple(one.groups[k] for k in places))
 
 
-def compared_quality(one: SetPoints) -> str:
-    """
-    Return the quality by which scorers are compared: the overall one, else the first.
-    """
-    return one.overall or next(iter(one.human))
-
-
 @dataclass(frozen=True)
 class PairParts:
     """
-    The two correlations of a pair on a set, and the parts of their difference.
+    The two correlations of a pair with one quality, and the parts of their difference.
+
+    :param parts: of each context of the set; 0 where the pair has no item of it.
     """
 
     items: CommonItems
@@ -213,41 +294,72 @@ class PairParts:
         """
         return float(self.parts.sum())
 
+    @property
+    def n(self) -> int:
+        """
+        Return the number of items.
+        """
+        return len(self.items.human)
 
-def _pair_parts(one: SetPoints, first: str, second: str) -> PairParts | None:
+    @property
+    def n_groups(self) -> int:
+        """
+        Return the number of contexts.
+        """
+        return len(set(self.items.groups))
+
+
+def _pair_parts(one: QualityPoints, first: str, second: str) -> PairParts | None:
     items = _common(one, [first, second])
     if items is None:
         return None
     a, b = (rank_products(column, items.human) for column in items.columns)
-    return PairParts(items, group_sums(a - b, items.groups))
+    n_groups = max(one.groups) + 1
+    parts = np.bincount(items.groups, a - b, n_groups).astype(np.float64)
+    return PairParts(items, parts)
 
 
 def _set_differences(
-    points: Sequence[SetPoints],
-    pairs: Sequence[tuple[str, str]],
-    parts: Mapping[tuple[str, str, str], PairParts],
-    permutations: int,
-    seed: int,
-) -> Iterator[PairDifference]:
+    one: QualityPoints, pairs: Mapping[Pair, PairParts], permutations: int, seed: int
+) -> list[PairDifference]:
     """
-    Yield the differences of each pair on each set, adjusted over the sets.
+    Return the differences of pairs on one quality, not adjusted yet.
     """
-    for first, second in pairs:
-        known = [one for one in points if (first, second, one.set_name) in parts]
-        made = [parts[first, second, one.set_name] for one in known]
-        p_values = [swap_test(one.parts, permutations, seed) for one in made]
-        for one, pair, p, adjusted in zip(
-            known, made, p_values, holm(p_values), strict=True
-        ):
-            yield PairDifference(
-                *(first, second, one.set_name),
-                *(len(pair.items.human), len(pair.parts)),
-                *(pair.difference, p, adjusted),
-                **_williams(one, pair.items),
-            )
+    if not pairs:
+        return []
+    table = np.array([made.parts for made in pairs.values()]).T
+    p_values = swap_tests(table, permutations, seed)
+    return [
+        PairDifference(
+            *pair,
+            one.set_name,
+            one.quality,
+            made.n,
+            made.n_groups,
+            made.difference,
+            p,
+            p,
+            **_williams(one, made.items),
+        )
+        for (pair, made), p in zip(pairs.items(), p_values, strict=True)
+    ]
 
 
-def _williams(one: SetPoints, items: CommonItems) -> dict[str, Any]:
+def _adjusted(differences: Sequence[PairDifference]) -> list[PairDifference]:
+    """
+    Return the differences by pair, adjusted over the sets and qualities of each pair.
+    """
+    by_pair: dict[Pair, list[PairDifference]] = {}
+    for row in differences:
+        by_pair.setdefault((row.first, row.second), []).append(row)
+    return [
+        replace(row, p_holm=p)
+        for rows in by_pair.values()
+        for row, p in zip(rows, holm([row.p for row in rows]), strict=True)
+    ]
+
+
+def _williams(one: QualityPoints, items: CommonItems) -> dict[str, Any]:
     """
     Return Williams' test of a pair, or why it does not apply.
     """
@@ -262,25 +374,31 @@ def _williams(one: SetPoints, items: CommonItems) -> dict[str, Any]:
 
 
 def _overall_differences(
-    pairs: Sequence[tuple[str, str]],
-    parts: Mapping[tuple[str, str, str], PairParts],
+    parts: Mapping[Pair, Mapping[str, Sequence[PairParts]]],
+    common: Sequence[str],
+    quality: str,
     permutations: int,
     seed: int,
 ) -> list[PairDifference]:
     """
-    Return the differences of the means over sets, adjusted over the pairs; contexts of
-    all sets are swapped at once.
+    Return the differences of the means over sets, each the mean over its qualities,
+    adjusted over the pairs; contexts of all sets are swapped at once, and a context in
+    all qualities together.
+
+    :param common: the names of the sets that count.
     """
     rows = []
-    for first, second in pairs:
-        made = [one for key, one in parts.items() if key[:2] == (first, second)]
-        if not made:
+    for (first, second), of_pair in parts.items():
+        sets = {name: made for name, made in of_pair.items() if name in common}
+        if not sets:
             continue
-        joined = np.concatenate([one.parts / len(made) for one in made])
-        n = sum(len(one.items.human) for one in made)
-        p = swap_test(joined, permutations, seed)
-        about = (n, len(joined), float(joined.sum()), p, p)
-        rows.append(PairDifference(first, second, ALL_SETS, *about))
+        means = [np.mean([o.parts for o in made], axis=0) for made in sets.values()]
+        joined = np.concatenate(means) / len(means)
+        [p] = swap_tests(joined[:, None], permutations, seed)
+        n = sum(max(one.n for one in made) for made in sets.values())
+        n_groups = sum(max(one.n_groups for one in made) for made in sets.values())
+        about = (n, n_groups, float(joined.sum()), p, p)
+        rows.append(PairDifference(first, second, ALL_SETS, quality, *about))
     adjusted = holm([row.p for row in rows])
     return [
         replace(row, p_holm=p, williams_reason='the sets have other items')
@@ -288,42 +406,78 @@ def _overall_differences(
     ]
 
 
-def _places(
-    points: Sequence[SetPoints],
-    scorers: Sequence[str],
-    differences: Sequence[PairDifference],
-) -> Iterator[ScorerPlace]:
+def _correlations(
+    compared: Sequence[QualityPoints], scorers: Sequence[str]
+) -> Correlations:
     """
-    Yield each scorer's correlation and cluster on each set, and over the sets on which
-    all of those compared have scores.
+    Return each scorer's Spearman with each quality of a set, where it has one.
     """
-    spearman: dict[str, dict[str, float]] = {}
-    for one in points:
+    correlations: Correlations = {}
+    for one in compared:
         for label in scorers:
             items = _common(one, [label])
             if items is not None:
                 rho = float(rank_products(items.columns[0], items.human).sum())
-                spearman.setdefault(one.set_name, {})[label] = rho
-    sets = list(spearman)
-    # a mean over other sets is no comparison
-    everywhere = [s for s in scorers if all(s in spearman[name] for name in sets)]
-    if sets:
-        spearman[ALL_SETS] = {
-            label: float(np.mean([spearman[name][label] for name in sets]))
-            for label in everywhere
-        }
-    for set_name, values in spearman.items():
+                correlations.setdefault((one.set_name, one.quality), {})[label] = rho
+    return correlations
+
+
+def _common_sets(correlations: Correlations, n_scorers: int) -> list[str]:
+    """
+    Return the sets on which at least half of the scorers have a correlation.
+    """
+    judging: dict[str, set[str]] = {}
+    for (set_name, _), values in correlations.items():
+        judging.setdefault(set_name, set()).update(values)
+    return [name for name, labels in judging.items() if 2 * len(labels) >= n_scorers]
+
+
+def _mean_correlations(
+    correlations: Correlations, common: Sequence[str]
+) -> dict[str, float]:
+    """
+    Return the mean over the sets that count, each the mean over its qualities, of the
+    scorers that have a correlation with each of them.
+    """
+    by_set: dict[str, list[dict[str, float]]] = {}
+    for (set_name, _), values in correlations.items():
+        if set_name in common:
+            by_set.setdefault(set_name, []).append(values)
+    columns = [values for of_set in by_set.values() for values in of_set]
+    everywhere = [
+        label
+        for label in (columns[0] if columns else ())
+        if all(label in values for values in columns)
+    ]
+    return {
+        label: float(
+            np.mean([np.mean([v[label] for v in of_set]) for of_set in by_set.values()])
+        )
+        for label in everywhere
+    }
+
+
+def _places(
+    correlations: Correlations, differences: Sequence[PairDifference]
+) -> Iterator[ScorerPlace]:
+    """
+    Yield each scorer's correlation and cluster at each place.
+    """
+    rows: dict[tuple[str, str], list[PairDifference]] = {}
+    for row in differences:
+        rows.setdefault((row.set_name, row.quality), []).append(row)
+    for place, values in correlations.items():
         labels = list(values)
+        numbers = {label: k for k, label in enumerate(labels)}
         p_values = np.ones((len(labels), len(labels)))
-        place = {label: k for k, label in enumerate(labels)}
-        for row in differences:
-            if row.set_name == set_name and {row.first, row.second} <= set(labels):
-                i, j = place[row.first], place[row.second]
+        for row in rows.get(place, ()):
+            if row.first in numbers and row.second in numbers:
+                i, j = numbers[row.first], numbers[row.second]
                 p_values[i, j] = p_values[j, i] = row.p_holm
         for label, cluster in zip(
             labels, clusters(list(values.values()), p_values), strict=True
         ):
-            yield ScorerPlace(label, set_name, values[label], cluster)
+            yield ScorerPlace(label, *place, values[label], cluster)
 
 
 def _ceilings(points: Sequence[SetPoints]) -> Iterator[SetCeiling]:
@@ -338,8 +492,8 @@ def _ceilings(points: Sequence[SetPoints]) -> Iterator[SetCeiling]:
 
 
 def _redundancy(
-    points: Sequence[SetPoints], pairs: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], tuple[float, int]]:
+    compared: Sequence[QualityPoints], pairs: Sequence[Pair]
+) -> dict[Pair, tuple[float, int]]:
     """
     Return the mean over sets of Spearman between the scores of each pair.
     """
@@ -347,7 +501,7 @@ def _redundancy(
     for pair in pairs:
         values = [
             float(standard_ranks(items.columns[0]) @ standard_ranks(items.columns[1]))
-            for one in points
+            for one in compared
             if (items := _common(one, pair)) is not None
         ]
         if values:
@@ -369,7 +523,8 @@ def comparison_data(result: BenchComparison) -> dict[str, Any]:
     Return a comparison as plain data for a file; infinity is a text.
     """
     return {
-        'schema': 1,
+        'schema': 2,
+        'quality': result.quality,
         'scorers': list(result.scorers),
         'differences': [
             {k: str(v) if v in (np.inf, -np.inf) else v for k, v in vars(row).items()}

@@ -4,11 +4,12 @@ A comparison of scorers as text for a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from parlai_ext.bench.compare import ALL_SETS, BenchComparison, ScorerPlace
-from parlai_ext.core.display import DASH, join_names, number, pad_cell, wrap_lines
+from parlai_ext.bench.compare import ALL_SETS, EACH, BenchComparison, ScorerPlace
+from parlai_ext.core.display import join_names, number, pad_cell, wrap_lines
+from parlai_ext.ranking.comparison import LEVEL
 
 LABEL_WIDTH = 30
 
@@ -19,24 +20,53 @@ def comparison_lines(result: BenchComparison) -> Iterator[str]:
     """
     yield 'Clusters: every scorer of a cluster beats every one of a later cluster'
     yield '(paired permutations within contexts, Holm over sets, 5 %)'
-    by_set = groupby(result.places, key=lambda place: place.set_name)
-    for set_name, places in by_set:
-        yield from _cluster_lines(set_name, list(places))
+    for place, places in places_by_set(result):
+        yield from _cluster_lines(place, places)
     yield ''
     yield from _ceiling_lines(result)
     yield from _difference_lines(result)
     yield from _redundancy_lines(result)
 
 
-def _cluster_lines(set_name: str, places: list[ScorerPlace]) -> Iterator[str]:
+def places_by_set(
+    result: BenchComparison,
+) -> Iterator[tuple[str, list[ScorerPlace]]]:
     """
-    Yield the clusters of one set, the best first.
+    Yield the places on each quality of each set, the best first, under the set's name
+    with its quality.
     """
-    yield f'{set_name}'
-    ordered = sorted(places, key=lambda place: (place.cluster, -place.spearman))
-    for cluster, members in groupby(ordered, key=lambda place: place.cluster):
+    by_set = groupby(result.places, key=lambda place: (place.set_name, place.quality))
+    for (set_name, quality), places in by_set:
+        ordered = sorted(places, key=lambda place: (place.cluster, -place.spearman))
+        yield place_name(set_name, quality), ordered
+
+
+def place_name(set_name: str, quality: str) -> str:
+    """
+    Return the words for a quality of a set, or for what is compared over all sets.
+    """
+    if set_name == ALL_SETS and quality == EACH:
+        return f'{ALL_SETS}, mean over qualities'
+    return f'{set_name}: {quality}'
+
+
+def cluster_members(places: Sequence[ScorerPlace]) -> Iterator[tuple[int, str]]:
+    """
+    Yield each cluster's number, and its members with their correlations in words.
+    """
+    for cluster, members in groupby(places, key=lambda place: place.cluster):
         texts = [f'{one.scorer} {number(one.spearman)}' for one in members]
-        yield from wrap_lines(f'{cluster}. {", ".join(texts)}', '  ')
+        # a label may hold a comma
+        yield cluster, '; '.join(texts)
+
+
+def _cluster_lines(place: str, places: Sequence[ScorerPlace]) -> Iterator[str]:
+    """
+    Yield the clusters of one set.
+    """
+    yield place
+    for cluster, members in cluster_members(places):
+        yield from wrap_lines(f'{cluster}. {members}', '  ')
 
 
 def _ceiling_lines(result: BenchComparison) -> Iterator[str]:
@@ -62,15 +92,18 @@ def _difference_lines(result: BenchComparison) -> Iterator[str]:
     if not overall:
         return
     yield 'Differences of mean Spearman on common sets (permutations, Holm over pairs)'
-    for row in sorted(overall, key=lambda row: row.p_holm):
+    beyond = [row for row in overall if row.p_holm < LEVEL]
+    for row in sorted(beyond, key=lambda row: row.p_holm):
         pair = pad_cell(f'{row.first} − {row.second}', 56)
         yield f'  {pair} {number(row.difference):>6}  p {number(row.p_holm, 4)}'
+    if len(beyond) < len(overall):
+        yield f'  the other {len(overall) - len(beyond)} pairs cannot be told apart'
     tested = [row for row in result.differences if row.williams_t is not None]
     if tested:
         sets = list(dict.fromkeys(row.set_name for row in tested))
         yield from wrap_lines(
             f'Williams’ test (Pearson’s r) applies to {join_names(sets)}, whose items '
-            'are independent; its t and p are in comparisons.csv'
+            'are independent; t and p are on the page and in comparisons.csv'
         )
     else:
         yield from wrap_lines(
@@ -90,11 +123,15 @@ def _redundancy_lines(result: BenchComparison) -> Iterator[str]:
         f'{k:>6}' for k in range(1, len(labels) + 1)
     )
     for k, first in enumerate(labels, 1):
-        cells = []
-        for second in labels:
-            known = result.redundancy.get((first, second)) or result.redundancy.get(
-                (second, first)
-            )
-            cells.append(number(known[0]) if known else DASH)
+        cells = [number(redundancy_of(result, first, other)) for other in labels]
         name = pad_cell(f'{k} {first}', LABEL_WIDTH)
         yield f'  {name}' + ''.join(f'{cell:>6}' for cell in cells)
+
+
+def redundancy_of(result: BenchComparison, first: str, second: str) -> float | None:
+    """
+    Return the mean Spearman between the scores of two scorers, in either order.
+    """
+    known = result.redundancy.get((first, second))
+    known = known or result.redundancy.get((second, first))
+    return known[0] if known else None

@@ -23,7 +23,8 @@ class CompareMetrics(Command):
     """
     Compare the scorers of a bench, item by item; nothing is scored for it.
 
-    Writes ``comparisons.csv`` and ``comparisons.json`` into the folder of the bench.
+    Writes ``comparisons.csv``, ``comparisons.json`` and a page, ``comparisons.html``,
+    into the folder of the bench.
     """
 
     description = 'Compare the scorers of a bench: differences, clusters, ceilings'
@@ -36,6 +37,19 @@ class CompareMetrics(Command):
             nargs='?',
             metavar='FOLDER',
             help='the folder of a bench (run_bench --out FOLDER)',
+        )
+        parser.add_argument(
+            '--quality',
+            default='overall',
+            metavar='NAME',
+            help='by what scorers are compared: the overall quality of each set, a '
+            'quality by its name, or each (overall)',
+        )
+        parser.add_argument(
+            '--sets',
+            nargs='+',
+            metavar='SET',
+            help='on which scorers are compared (all of the bench)',
         )
         parser.add_argument(
             '--permutations',
@@ -58,17 +72,24 @@ class CompareMetrics(Command):
             differences_csv,
         )
         from parlai_ext.bench.compare_table import comparison_lines
+        from parlai_ext.report.comparison_page import write_comparison_page
         from parlai_ext.store.atomic import write_file
 
         if not self.opt['folder']:
             raise UserError('FOLDER is needed: the folder of a bench')
         folder = Path(self.opt['folder'])
         result = compare_bench(
-            folder, permutations=self.opt['permutations'], seed=self.opt['seed']
+            folder,
+            sets=self.opt['sets'],
+            quality=self.opt['quality'],
+            permutations=self.opt['permutations'],
+            seed=self.opt['seed'],
+            progress=True,
         )
         table = differences_csv(result.differences)
         data = json.dumps(comparison_data(result), ensure_ascii=False, indent=1)
         write_file(folder / 'comparisons.csv', table.encode())
         write_file(folder / 'comparisons.json', data.encode() + b'\n')
         print('\n'.join(comparison_lines(result)))
+        print(f'page: {write_comparison_page(folder, result)}')
         return result

@@ -73,21 +73,52 @@ def swap_test(parts: Floats, permutations: int = PERMUTATIONS, seed: int = 0) ->
     :param parts: of each context (`group_sums` of the difference of two scorers'
         `rank_products`); of several sets, one after the other.
     """
+    return swap_tests(parts[:, None], permutations, seed)[0]
+
+
+def swap_tests(
+    parts: Floats, permutations: int = PERMUTATIONS, seed: int = 0
+) -> list[float]:
+    """
+    Return the p-values of several differences (`swap_test`), drawn by the same signs.
+
+    :param parts: a row for each context, a column for each difference.
+    """
+    counts = np.count_nonzero(parts, axis=0)
+    drawn = [k for k, n in enumerate(counts) if 2 ** int(n) > MAX_ENUMERATED]
+    p_values = dict(
+        zip(drawn, _drawn_p_values(parts[:, drawn], permutations, seed), strict=True)
+    )
+    return [
+        p_values[k] if k in p_values else _enumerated_p_value(parts[:, k])
+        for k in range(parts.shape[1])
+    ]
+
+
+def _enumerated_p_value(parts: Floats) -> float:
     parts = parts[parts != 0]
-    if not len(parts):
-        return 1.0
-    # sums of the same parts differ by rounding
-    reach = abs(float(parts.sum())) - 1e-12 * float(np.abs(parts).sum())
-    if 2 ** len(parts) <= MAX_ENUMERATED:
-        signs = np.array(list(product((1.0, -1.0), repeat=len(parts))))
-        return float((np.abs(signs @ parts) >= reach).mean())
+    signs = np.array(list(product((1.0, -1.0), repeat=len(parts))))
+    return float((np.abs(signs @ parts) >= _least_large(parts)).mean())
+
+
+def _drawn_p_values(parts: Floats, permutations: int, seed: int) -> list[float]:
     rng = np.random.default_rng([seed, 7])
-    as_large = 0
-    for start in range(0, permutations, CHUNK):
+    reach = _least_large(parts)
+    as_large = np.zeros(parts.shape[1])
+    for start in range(0, permutations if parts.shape[1] else 0, CHUNK):
         shape = (min(CHUNK, permutations - start), len(parts))
         signs = 1.0 - 2.0 * rng.integers(2, size=shape)
-        as_large += int((np.abs(signs @ parts) >= reach).sum())
-    return (1 + as_large) / (1 + permutations)
+        as_large += (np.abs(signs @ parts) >= reach).sum(axis=0)
+    return [float(p) for p in (1 + as_large) / (1 + permutations)]
+
+
+def _least_large(parts: Floats) -> Floats:
+    """
+    Return how large a sum has to be to count; sums of the same parts differ by
+    rounding.
+    """
+    sums: Floats = np.abs(parts.sum(axis=0)) - 1e-12 * np.abs(parts).sum(axis=0)
+    return sums
 
 
 def williams_test(

@@ -16,9 +16,11 @@ from parlai_ext.bench.bench_files import (
     SetPoints,
     write_bench,
 )
-from parlai_ext.bench.compare import ALL_SETS, compare_bench
+from parlai_ext.bench.compare import ALL_SETS, EACH, compare_bench
 from parlai_ext.commands.compare_metrics import CompareMetrics
+from parlai_ext.core.display import number
 from parlai_ext.core.errors import UserError
+from parlai_ext.report.comparison_page import render_comparison_page
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 NOISE = {'good': 0.3, 'twin': 0.3, 'bad': 30.0}
@@ -43,7 +45,7 @@ def set_points(name, unit='context', n=120, seed=0):
     )
 
 
-def written(folder, *points):
+def written(folder, *points, labels=tuple(NOISE)):
     """
     Write a bench with these points.
     """
@@ -56,19 +58,29 @@ def written(folder, *points):
         for one in points
     )
     scorers = tuple(
-        ScorerAbout(name, name, name, 'turn', ('Overall',), False) for name in NOISE
+        ScorerAbout(name, name, name, 'turn', ('Overall',), False) for name in labels
     )
     write_bench(folder, Bench(scorers, sets, (), 0, 10), points)
     return folder
 
 
-def difference(result, first, second, set_name):
+def difference(result, first, second, set_name, quality=None):
     [row] = [
         row
         for row in result.differences
         if (row.first, row.second, row.set_name) == (first, second, set_name)
+        and quality in (None, row.quality)
     ]
     return row
+
+
+def with_quality(one, name, seed=9):
+    """
+    Return the points of a set with one more quality, on which ``bad`` is good.
+    """
+    rng = np.random.default_rng(seed)
+    human = np.array(one.scores['bad']) + rng.normal(size=len(one.groups))
+    return replace(one, human={**one.human, name: human.tolist()})
 
 
 def test_planted_scorers_are_told_apart_or_not(tmp_path):
@@ -119,12 +131,138 @@ def test_redundancy_is_the_mean_over_sets(tmp_path):
     assert result.redundancy['good', 'twin'] == (pytest.approx(np.mean(rho)), 2)
 
 
+def test_a_quality_by_its_name_leaves_out_sets_without_it(tmp_path):
+    points = [with_quality(set_points('one'), 'Fluent'), set_points('two')]
+    result = compare_bench(written(tmp_path, *points), quality='fluent')
+    assert {row.set_name for row in result.differences} == {'one', ALL_SETS}
+    clusters = {p.scorer: p.cluster for p in result.places if p.set_name == 'one'}
+    assert clusters['bad'] == 1 and clusters['good'] > 1
+
+
+def test_a_quality_that_no_set_has_is_named_with_the_nearest(tmp_path):
+    folder = written(tmp_path, with_quality(set_points('one'), 'Fluent'))
+    with pytest.raises(UserError, match=r"--quality Fluet.*'Fluent'"):
+        compare_bench(folder, quality='Fluet')
+
+
+def test_each_quality_is_compared_and_their_mean_over_all_sets(tmp_path):
+    one = with_quality(set_points('one'), 'Fluent')
+    result = compare_bench(written(tmp_path, one), quality=EACH, permutations=500)
+    rho = {
+        quality: stats.spearmanr(one.scores['good'], human)[0]
+        - stats.spearmanr(one.scores['bad'], human)[0]
+        for quality, human in one.human.items()
+    }
+    rows = {q: difference(result, 'good', 'bad', 'one', q) for q in rho}
+    for quality, value in rho.items():
+        assert rows[quality].difference == pytest.approx(value)
+    mean = difference(result, 'good', 'bad', ALL_SETS)
+    assert mean.difference == pytest.approx(np.mean(list(rho.values())))
+    assert (mean.n, mean.n_groups) == (120, 60)  # not once for each quality
+
+
+def test_a_copy_of_a_quality_changes_no_p_value_over_all_sets(tmp_path):
+    # contexts are swapped in all qualities together, so a copy is no new evidence
+    one = set_points('one')
+    twice = replace(one, human={**one.human, 'Copy': one.human['Overall']})
+    p_values = [
+        difference(
+            compare_bench(written(tmp_path, points), quality=EACH, permutations=500),
+            *('good', 'twin', ALL_SETS),
+        ).p
+        for points in (one, twice)
+    ]
+    assert p_values[0] == pytest.approx(p_values[1])
+
+
+def test_p_values_are_adjusted_over_sets_and_qualities(tmp_path):
+    points = [with_quality(set_points(n, seed=k), 'Q') for k, n in enumerate('ab')]
+    result = compare_bench(written(tmp_path, *points), quality=EACH, permutations=500)
+    rows = [
+        row
+        for row in result.differences
+        if (row.first, row.second) == ('good', 'twin') and row.set_name != ALL_SETS
+    ]
+    assert len(rows) == 4
+    adjusted = stats_holm([row.p for row in rows])
+    assert [row.p_holm for row in rows] == pytest.approx(adjusted)
+
+
+def stats_holm(p_values):
+    """
+    Return Holm's p-values by his definition: the k-th smallest of m times m - k + 1,
+    never below one that is smaller.
+    """
+    ordered = sorted(p_values)
+    m = len(ordered)
+    return [
+        max(min(1, (m - j) * ordered[j]) for j in range(ordered.index(p) + 1))
+        for p in p_values
+    ]
+
+
+def test_a_scorer_with_a_dimension_for_a_quality_is_compared_by_it(tmp_path):
+    one = with_quality(set_points('one'), 'Fluent')
+    own = {'Fluent': {'good': one.human['Fluent']}}
+    result = compare_bench(
+        written(tmp_path, replace(one, own_scores=own)), quality=EACH
+    )
+    spearman = {(p.scorer, p.quality): p.spearman for p in result.places}
+    assert spearman['good', 'Fluent'] == pytest.approx(1)
+    assert spearman['good', 'Overall'] == pytest.approx(
+        stats.spearmanr(one.scores['good'], one.human['Overall'])[0]
+    )
+
+
+def test_a_set_that_few_scorers_judge_is_in_no_mean_over_sets(tmp_path):
+    one, two = set_points('one'), set_points('two', seed=1)
+    scores = {'good': two.scores['good']}
+    result = compare_bench(
+        written(tmp_path, one, replace(two, scores=scores)), permutations=500
+    )
+    of_all = {p.scorer: p.spearman for p in result.places if p.set_name == ALL_SETS}
+    of_one = {p.scorer: p.spearman for p in result.places if p.set_name == 'one'}
+    assert of_all == pytest.approx(of_one) and len(of_one) == 3
+
+
+def test_only_the_sets_that_are_named_are_compared(tmp_path):
+    folder = written(tmp_path, set_points('one'), set_points('two'))
+    result = compare_bench(folder, sets=['two'])
+    assert {row.set_name for row in result.differences} == {'two', ALL_SETS}
+    with pytest.raises(UserError, match=r"--sets tow.*'two'"):
+        compare_bench(folder, sets=['tow'])
+
+
+def test_the_page_shows_every_number_that_is_asked_for(tmp_path):
+    points = set_points('alike'), set_points('single', unit='item')
+    folder = written(tmp_path, *points)
+    result = compare_bench(folder)
+    page = render_comparison_page(result)
+    row = difference(result, 'good', 'bad', 'single')
+    shown = [row.difference, row.williams_t, result.ceilings[0].ceiling.single]
+    shown += [rho for rho, _ in result.redundancy.values()]
+    for value in shown:
+        assert f'>{number(value)}<' in page
+    assert f'>{number(row.p_holm, 4)}<' in page
+    assert 'the test needs independent ones' in page  # of the set alike
+    assert 'src=' not in page and 'http://' not in page
+
+
+def test_a_label_is_text_on_the_page(tmp_path):
+    one = set_points('one')
+    scores = {('<b>' if k == 'good' else k): v for k, v in one.scores.items()}
+    folder = written(tmp_path, replace(one, scores=scores), labels=tuple(scores))
+    page = render_comparison_page(compare_bench(folder))
+    assert '&lt;b&gt;' in page and '<b>' not in page
+
+
 def test_the_command_writes_what_it_prints(tmp_path, capsys):
     CompareMetrics.main(str(written(tmp_path, set_points('one'))))
     assert '1. good' in capsys.readouterr().out
     data = json.loads((tmp_path / 'comparisons.json').read_text())
     assert {place['scorer'] for place in data['places']} == set(NOISE)
     assert (tmp_path / 'comparisons.csv').read_text().startswith('first,second')
+    assert 'Which scorers differ' in (tmp_path / 'comparisons.html').read_text()
 
 
 def test_a_folder_without_a_bench_is_named(tmp_path):

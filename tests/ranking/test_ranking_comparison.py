@@ -16,6 +16,7 @@ from parlai_ext.ranking.comparison import (
     rank_products,
     standard_ranks,
     swap_test,
+    swap_tests,
     williams_test,
 )
 
@@ -72,6 +73,22 @@ def test_a_few_swaps_are_those_of_scipy():
         n_resamples=np.inf,
     )
     assert swap_test((ranks[0] - ranks[1]) * h) == pytest.approx(other.pvalue)
+
+
+def test_several_differences_at_once_have_the_p_values_of_each():
+    rng = np.random.default_rng(5)
+    parts = rng.normal(0.2, 1.0, size=(40, 3))
+    parts[9:, 1] = 0  # so few contexts that all swaps are enumerated
+    apart = [swap_test(column) for column in parts.T]
+    assert swap_tests(parts) == pytest.approx(apart)
+    assert swap_tests(parts)[1] == pytest.approx(
+        stats.permutation_test(
+            (parts[:9, 1],),
+            np.sum,
+            permutation_type='samples',
+            n_resamples=np.inf,
+        ).pvalue
+    )
 
 
 def test_many_swaps_are_near_the_normal_limit():

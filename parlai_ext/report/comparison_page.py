@@ -1,0 +1,85 @@
+"""
+The page of `compare_metrics`: clusters, differences, ceilings and redundancy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from parlai_ext.bench.compare import ALL_SETS, BenchComparison, PairDifference
+from parlai_ext.bench.compare_table import (
+    cluster_members,
+    place_name,
+    places_by_set,
+    redundancy_of,
+)
+from parlai_ext.ranking.comparison import LEVEL
+from parlai_ext.report.page import content_policy, page_environment, template_text
+from parlai_ext.store.atomic import write_file
+
+PAGE = 'comparisons.html'
+
+
+def write_comparison_page(folder: Path, result: BenchComparison) -> Path:
+    """
+    Write the page of a comparison and return its path.
+    """
+    path = folder / PAGE
+    write_file(path, render_comparison_page(result).encode())
+    return path
+
+
+def render_comparison_page(result: BenchComparison) -> str:
+    """
+    Return the page of a comparison as one HTML file.
+    """
+    style = template_text('report.css')
+    differences: dict[str, list[PairDifference]] = {}
+    for row in result.differences:
+        name = place_name(row.set_name, row.quality)
+        differences.setdefault(name, []).append(row)
+    places = {
+        name: list(cluster_members(places)) for name, places in places_by_set(result)
+    }
+    overall = place_name(ALL_SETS, result.quality)
+    return (
+        page_environment()
+        .get_template('comparison.html.j2')
+        .render(
+            policy=Markup(content_policy(style, '')),
+            style=Markup(style),
+            result=result,
+            overall=overall,
+            # over all sets first
+            places=dict(sorted(places.items(), key=lambda item: item[0] != overall)),
+            tables={
+                name: _table(differences[name])
+                for name in sorted(differences, key=lambda name: name != overall)
+            },
+            redundancy=[
+                [redundancy_of(result, first, second) for second in result.scorers]
+                for first in result.scorers
+            ],
+        )
+    )
+
+
+def _table(rows: list[PairDifference]) -> dict[str, Any]:
+    """
+    Return the differences beyond chance, those by either test, how many others there
+    are, and whether and why not Williams' test was made.
+    """
+    beyond = [
+        row
+        for row in rows
+        if row.p_holm < LEVEL or (row.williams_p is not None and row.williams_p < LEVEL)
+    ]
+    return {
+        'rows': sorted(beyond, key=lambda row: (row.p_holm, -abs(row.difference))),
+        'n_others': len(rows) - len(beyond),
+        'has_williams': any(row.williams_t is not None for row in rows),
+        'reason': rows[0].williams_reason,
+    }
