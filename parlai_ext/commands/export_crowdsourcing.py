@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,8 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags, option
 
 if TYPE_CHECKING:
-    from parlai_ext.people.crowd_files import Files
+    from parlai_ext.people.crowd_files import Files, Turns
+    from parlai_ext.people.draw_items import RatingItem
     from parlai_ext.people.questionnaire import Questionnaire
     from parlai_ext.ranking.standings import Standing
     from parlai_ext.store import RunFolder
@@ -116,7 +118,11 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
     from parlai_ext.people import crowd_files
     from parlai_ext.people.draw_items import draw_items
     from parlai_ext.people.questionnaire import LIKERT, PAIR
-    from parlai_ext.people.run_dialogues import judged_dialogues, read_turns
+    from parlai_ext.people.run_dialogues import (
+        judged_dialogues,
+        read_turns,
+        stream_turns,
+    )
 
     kind = PAIR if given.format == ACUTE else LIKERT
     if asked.kind != kind:
@@ -129,8 +135,15 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
         opts = {name: run.manifest['systems'][name] for name in names}
         return crowd_files.model_chat_files(opts, asked)
     dialogues, _ = judged_dialogues(run, given.systems)
-    texts = read_turns(run, dialogues)
-    whole = [d for d in dialogues if texts[d] and crowd_files.alternates(texts[d])]
+
+    def drawn_turns(items: Sequence[RatingItem]) -> Turns:
+        return read_turns(run, {d for item in items for d in item.dialogues})
+
+    whole = [
+        dialogue
+        for dialogue, turns in stream_turns(run, dialogues)
+        if turns and crowd_files.alternates(turns)
+    ]
     if len(whole) < len(dialogues):
         num_left_out = len(dialogues) - len(whole)
         print(
@@ -138,7 +151,7 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
         )
     if given.format == TURNS:
         items = draw_items(whole, LIKERT, given.num_items, given.seed)
-        return crowd_files.turn_annotation_files(items, texts)
+        return crowd_files.turn_annotation_files(items, drawn_turns(items))
     wording = asked.only([given.ask]).wordings[0] if given.ask else asked.wordings[0]
     matchups: list[tuple[str, str]] = []
     if given.matchups == OPEN_FIRST:
@@ -146,7 +159,7 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
         matchups = crowd_files.matchups_by_openness(systems, ranked_systems(run))
         matchups = matchups[: max(1, given.num_items // given.pairs_per_matchup)]
     items = draw_items(whole, PAIR, given.num_items, given.seed, matchups)
-    return crowd_files.acute_files(items, texts, wording)
+    return crowd_files.acute_files(items, drawn_turns(items), wording)
 
 
 def ranked_systems(run: RunFolder) -> tuple[Standing, ...]:

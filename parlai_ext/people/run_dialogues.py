@@ -94,19 +94,26 @@ def read_turns(
     run: RunFolder, references: Collection[DialogueReference]
 ) -> dict[DialogueReference, tuple[ShownTurn, ...]]:
     """
-    Return the turns of these dialogues.
+    Return the turns of these dialogues, all of them in memory.
+    """
+    return dict(stream_turns(run, references))
+
+
+def stream_turns(
+    run: RunFolder, references: Collection[DialogueReference]
+) -> Iterator[tuple[DialogueReference, tuple[ShownTurn, ...]]]:
+    """
+    Yield each of these dialogues with its turns, shard by shard.
     """
     by_shard: dict[tuple[str, int], list[DialogueReference]] = {}
     for reference in references:
         key = (reference.pairing_id, reference.shard)
         by_shard.setdefault(key, []).append(reference)
-    turns = {}
     for key, here in sorted(by_shard.items()):
         dialogues = {dialogue.id: dialogue for dialogue in run.read_dialogues(*key)}
         for reference in here:
             dialogue = dialogues[reference.dialogue_id]
-            turns[reference] = tuple(_shown_turns(run, dialogue, reference.system))
-    return turns
+            yield reference, tuple(_shown_turns(run, dialogue, reference.system))
 
 
 def _shown_turns(

@@ -338,6 +338,15 @@ def test_a_system_of_dbdc3_is_told_by_its_dialogue(tmp_path, dialogue, system):
     assert one.system == system
 
 
+@pytest.mark.parametrize('votes', ['two', '-1', '0.5'])
+def test_votes_that_are_no_number_are_refused_by_line_and_column(tmp_path, votes):
+    written(tmp_path, '0DBDC3_main.csv', 'UID,SID,SEG\nx-0-0,U,a\nx-0-1,S,b\n')
+    rows = f'UID,num_O,num_X,num_T,dialogue_id\nx-0-1,1,{votes},0,iris_0\n'
+    written(tmp_path, '0DBDC3_dialoginfo.csv', rows)
+    with pytest.raises(UserError, match=r'0DBDC3_dialoginfo\.csv:2: num_X'):
+        read_card('chanel_jsalt').read(tmp_path)
+
+
 def test_a_folder_without_a_set_names_its_file(tmp_path):
     assert find_sets(tmp_path) == {}
     with pytest.raises(UserError, match='pc_usr_data.json, of .*shikib.com'):

@@ -129,7 +129,10 @@ def _voted_turns(
     """
     name = Path(file.path).name.rpartition('_')[0]
     main = file.neighbour(f'{name}_main.csv').path
-    rows = {row['UID']: row for _, row in read_csv(file.path, ('UID', 'dialogue_id'))}
+    rows = {
+        row['UID']: {**row, 'where': f'{file.path}:{line}'}
+        for line, row in read_csv(file.path, ('UID', 'dialogue_id'))
+    }
     spoken = (row for _, row in read_csv(main, ('UID', 'SID', 'SEG')))
     for dialogue, turns in groupby(spoken, key=lambda r: r['UID'].rpartition('-')[0]):
         texts: list[str] = []
@@ -146,14 +149,22 @@ def _votes(
 ) -> Annotations:
     """
     Return the votes for a turn, one annotation each; nobody knows whose they are.
+
+    :raises UserError: for a cell that is no number of votes.
     """
     values = [
-        value
-        for column, value in worth.items()
-        for _ in range(int(float(row.get(column) or 0)))
+        value for column, value in worth.items() for _ in range(_num_votes(row, column))
     ]
     given = tuple(Annotation(str(i), value) for i, value in enumerate(values))
     return {quality: given} if given else {}
+
+
+def _num_votes(row: Mapping[str, str], column: str) -> int:
+    cell = row.get(column) or '0'
+    votes = number(cell)
+    if votes is None or votes < 0 or votes != int(votes):
+        raise UserError(f'{row["where"]}: {column}: {cell!r} is no number of votes')
+    return int(votes)
 
 
 def _turn(
