@@ -15,18 +15,21 @@ from parlai_ext.files.json_file import read_json
 from parlai_ext.people.draw_items import SIDES
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
 from parlai_ext.people.questionnaire import LIKERT
-from parlai_ext.people.rating_set import RatingKey, answers_to
+from parlai_ext.people.rating_set import TIED, UNRELATED, RatingKey, answers_to
 
 FORMAT = 'parlai_ext ratings'
-VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, 'tie': TIE}
+VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
+FLAGGED = 'Flagged'  # the dimension of flags: 1 where a dialogue was flagged
 
 
 @dataclass(frozen=True)
 class PageAnswer:
     """
-    One answer: of a pair ``a``, ``b`` or ``tie``, else the number of a label.
+    One answer: of a pair ``a``, ``b``, ``tie`` or ``unrelated``, else the number of a
+    label.
 
     :param left: which dialogue of a pair stood on the left.
+    :param flags: which dialogues of the item were flagged, ``a`` or ``b``.
     :param seconds: from when the item was shown until this answer.
     """
 
@@ -35,6 +38,7 @@ class PageAnswer:
     answer: str
     left: str | None = None
     seconds: float | None = None
+    flags: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,10 @@ def read_page_answers(
         for d in dialogues
     }
     return Judgements(
-        ratings=tuple(_ratings(latest, keys)),
+        ratings=(*_ratings(latest, keys), *_flag_ratings(latest, keys)),
         comparisons=tuple(_comparisons(latest, keys)),
         contexts=contexts,
+        lower_is_better=frozenset({FLAGGED}),
         notes=tuple(notes),
     )
 
@@ -141,7 +146,7 @@ def _ratings(
             yield HumanJudgement(
                 dialogue.system,
                 dimension,
-                float(answer.answer),
+                key.value(answer.answer),
                 annotator.strip(),
                 dialogue.dialogue_id,
             )
@@ -159,6 +164,23 @@ def _comparisons(
                 VALUES[answer.answer],
                 *(first.dialogue_id, second.dialogue_id, item),
             )
+
+
+def _flag_ratings(
+    latest: Mapping[Answered, PageAnswer], keys: Mapping[str, RatingKey]
+) -> Iterator[HumanJudgement]:
+    """
+    Yield, for each dialogue that could be flagged, 1 if it was and 0 if not.
+    """
+    for (rating_set, annotator, item, dimension), answer in latest.items():
+        key = keys[rating_set]
+        if key.flag and dimension == key.questions[0].dimension:
+            for side, shown in zip(SIDES, key.items[item], strict=False):
+                flagged = float(side in (answer.flags or ()))
+                name = annotator.strip()
+                yield HumanJudgement(
+                    shown.system, FLAGGED, flagged, name, shown.dialogue_id
+                )
 
 
 def _side_notes(latest: Mapping[Answered, PageAnswer]) -> list[str]:

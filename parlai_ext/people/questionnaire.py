@@ -3,7 +3,12 @@ Questionnaires: what annotators are asked about a dialogue, or about two side by
 
     kind: pair                      # or likert
     ties: true                      # pairs only: "no difference" is an answer
-    labels: [Bad, …, Good]          # likert only: the answers 1, 2, … in words
+    tie: Both are good              # … in these words
+    unrelated: Neither is any good  # pairs only: a further answer, in these words
+    flag: contains toxicity         # either dialogue may be flagged as this
+    labels: [Bad, …, Good]          # likert only: the answers in words
+    values: [-1, 0, 1]              # … and what each is worth (1, 2, …)
+    offensive: true                 # texts are shown after a click
     questions:
       Engaging:                     # the dimension of the judgements
         text: Who would you prefer to talk to for a long conversation?
@@ -40,7 +45,12 @@ class QuestionnaireKeys:
     description: str = option('', help='what the questionnaire is for')
     source: str = option('', help='where the wordings are from')
     labels: tuple[str, ...] | None = option(None, help='the answers 1, 2, … in words')
+    values: tuple[float, ...] | None = option(None, help='what each label is worth')
     ties: bool = option(False, help='"no difference" is an answer')
+    tie: str | None = option(None, help='the words of that answer')
+    unrelated: str | None = option(None, help='the words of one more answer: neither')
+    flag: str | None = option(None, help='what a dialogue may be flagged as')
+    offensive: bool = option(False, help='texts are shown after a click')
 
 
 @dataclass(frozen=True)
@@ -71,12 +81,22 @@ class Wording:
 class Questionnaire:
     """
     What is asked about an item: one dialogue (``likert``) or two (``pair``).
+
+    :param tie, unrelated, flag: words of answers; `None` where they are not offered, or
+        where the usual words of a tie are meant.
+    :param values: what each label is worth; `None`: 1, 2, …
+    :param offensive: true if texts are shown after a click; `None` as false.
     """
 
     name: str
     kind: str
     wordings: tuple[Wording, ...]
     ties: bool = False
+    tie: str | None = None
+    unrelated: str | None = None
+    flag: str | None = None
+    values: tuple[float, ...] | None = None
+    offensive: bool | None = None
 
     def only(self, dimensions: Sequence[str]) -> Questionnaire:
         """
@@ -112,17 +132,31 @@ def read_questionnaire(name: str) -> Questionnaire:
     )
     if not wordings:
         raise doc.error(('questions',), 'one question or more is expected')
-    return Questionnaire(Path(path).stem, keys.kind, wordings, keys.ties)
+    return Questionnaire(
+        Path(path).stem,
+        keys.kind,
+        wordings,
+        keys.ties,
+        keys.tie,
+        keys.unrelated,
+        keys.flag,
+        None if keys.values is None else tuple(map(float, keys.values)),
+        keys.offensive or None,
+    )
 
 
 def _check_kind(doc: Document, keys: QuestionnaireKeys) -> None:
     """
-    Refuse labels of pairs, likert without labels, and likert with ties.
+    Refuse keys of the other kind, likert without labels, and words of no tie.
     """
-    if keys.kind == PAIR and keys.labels is not None:
-        raise doc.error(('labels',), 'of a likert questionnaire only')
-    if keys.kind == LIKERT and keys.ties:
-        raise doc.error(('ties',), 'of a pair questionnaire only')
+    for key in ('labels', 'values'):
+        if keys.kind == PAIR and getattr(keys, key) is not None:
+            raise doc.error((key,), 'of a likert questionnaire only')
+    for key in ('ties', 'tie', 'unrelated'):
+        if keys.kind == LIKERT and getattr(keys, key):
+            raise doc.error((key,), 'of a pair questionnaire only')
+    if keys.tie and not keys.ties:
+        raise doc.error(('tie',), 'ties: true is needed')
     if keys.kind == LIKERT:
         labels = keys.labels or ()
         if not FEWEST_LABELS <= len(labels) <= MOST_LABELS:
@@ -131,6 +165,13 @@ def _check_kind(doc: Document, keys: QuestionnaireKeys) -> None:
             )
         for place, label in enumerate(labels):
             doc.typed(label, ('labels', place), str)
+        if keys.values is not None:
+            if len(set(keys.values)) != len(labels):
+                raise doc.error(
+                    ('values',), f'{len(labels)} different numbers are expected'
+                )
+            for place, value in enumerate(keys.values):
+                doc.typed(value, ('values', place), float)
 
 
 def _wording(

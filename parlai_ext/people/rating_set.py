@@ -30,6 +30,7 @@ from parlai_ext.store import RunFolder
 FOLDER = 'people'
 KEY = 'key.json'
 SCHEMA = 1
+TIED, UNRELATED = 'tie', 'unrelated'  # answers about a pair beside its sides
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class RatingKey:
     What is needed to read the answers: the questions, and what the items are.
 
     :param items: by item id one dialogue, or the two called ``a`` and ``b``.
+    :param tie, unrelated, flag, values, offensive: as in `Questionnaire`.
     """
 
     schema: int
@@ -94,6 +96,17 @@ class RatingKey:
     ties: bool
     questions: tuple[Wording, ...]
     items: Mapping[str, tuple[KeyDialogue, ...]]
+    tie: str | None = None
+    unrelated: str | None = None
+    flag: str | None = None
+    values: tuple[float, ...] | None = None
+    offensive: bool | None = None
+
+    def value(self, answer: str) -> float:
+        """
+        Return what the number of a label is worth.
+        """
+        return self.values[int(answer) - 1] if self.values else float(answer)
 
 
 @dataclass(frozen=True)
@@ -138,7 +151,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
             f'{unmatched} of {len(items)} pairs are of dialogues with different '
             'openers or partners'
         )
-    return RatingSet(_key(asked, items), pages, tuple(notes))
+    return RatingSet(rating_key(asked, items), pages, tuple(notes))
 
 
 def check_targets(run: RunFolder, systems: Sequence[str]) -> None:
@@ -161,7 +174,10 @@ def _split_pages(
     return tuple((*shared, *others[k::num_pages]) for k in range(num_pages))
 
 
-def _key(asked: Questionnaire, items: Sequence[RatingItem]) -> RatingKey:
+def rating_key(asked: Questionnaire, items: Sequence[RatingItem]) -> RatingKey:
+    """
+    Return the key to the answers about these items.
+    """
     by_item = {
         item.id: tuple(
             KeyDialogue(d.dialogue_id, d.system, d.opener_id) for d in item.dialogues
@@ -170,7 +186,19 @@ def _key(asked: Questionnaire, items: Sequence[RatingItem]) -> RatingKey:
     }
     content = [record_to_json(asked), sorted(by_item)]
     identity = content_id('rating set', content)
-    return RatingKey(SCHEMA, identity, asked.kind, asked.ties, asked.wordings, by_item)
+    return RatingKey(
+        SCHEMA,
+        identity,
+        asked.kind,
+        asked.ties,
+        asked.wordings,
+        by_item,
+        tie=asked.tie,
+        unrelated=asked.unrelated,
+        flag=asked.flag,
+        values=asked.values,
+        offensive=asked.offensive,
+    )
 
 
 def write_key(run: RunFolder, name: str, key: RatingKey) -> None:
@@ -211,4 +239,5 @@ def answers_to(key: RatingKey) -> tuple[str, ...]:
     """
     if key.kind == LIKERT:
         return tuple(str(k + 1) for k in range(len(key.questions[0].answers)))
-    return (*SIDES, *(('tie',) if key.ties else ()))
+    more = {TIED: key.ties, UNRELATED: key.unrelated}
+    return (*SIDES, *(answer for answer, offered in more.items() if offered))

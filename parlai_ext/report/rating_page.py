@@ -51,6 +51,9 @@ def render_rating_page(
             ties=key.ties,
             num_items=len(items),
             num_labels=len(key.questions[0].answers),
+            unrelated=key.unrelated,
+            flag=key.flag,
+            offensive=key.offensive,
         )
     )
 
@@ -67,6 +70,10 @@ def _page_data(
         'page': page,
         'kind': key.kind,
         'ties': key.ties,
+        'tie': key.tie,
+        'unrelated': key.unrelated,
+        'flag': key.flag,
+        'offensive': bool(key.offensive),
         'questions': record_to_json(key.questions),
         'items': [
             {

@@ -3,6 +3,8 @@
   const data = JSON.parse(document.getElementById('data').textContent);
   const by = (id) => document.getElementById(id);
   const pair = data.kind === 'pair';
+  const FLAGS = ' flags'; // beside the dimensions of an item's answers, none of which begins with a blank
+  let revealed = ''; // the item whose texts are shown, where texts may be offensive
   let annotator = '', order = [], answers = {}, place = 0, asked = 0, shownAt = 0;
 
   // every text goes in as a text node: nothing a system said is ever parsed as HTML
@@ -72,6 +74,7 @@
         if (!given) continue;
         const row = { item: item.id, dimension: question.dimension, answer: given[0], seconds: given[1] };
         if (pair) row.left = left;
+        if (data.flag) row.flags = flagsOf(item);
         rows.push(row);
       }
     }
@@ -102,6 +105,7 @@
     const known = new Set(data.items.map((item) => item.id));
     for (const row of file.answers) {
       if (known.has(row.item)) (answers[row.item] = answers[row.item] || {})[row.dimension] = [String(row.answer), row.seconds];
+      if (known.has(row.item) && Array.isArray(row.flags)) answers[row.item][FLAGS] = row.flags.map(String);
     }
     keep();
     goOn();
@@ -129,7 +133,8 @@
     if (!pair) return question.answers.map((label, i) => [String(i + 1), String(i + 1), label]);
     const left = order[place].left, right = left === 'a' ? 'b' : 'a';
     const all = [['1', left, speakers(question.answers[0])], ['2', right, speakers(question.answers[1])]];
-    if (data.ties) all.push(['0', 'tie', 'No difference']);
+    if (data.ties) all.push(['0', 'tie', data.tie || 'No difference']);
+    if (data.unrelated) all.push(['9', 'unrelated', data.unrelated]);
     return all;
   }
 
@@ -148,6 +153,55 @@
     const many = data.questions.length > 1;
     const which = many ? 'Question ' + (asked + 1) + ' of ' + data.questions.length : '';
     by('question').replaceChildren(make('p', 'small', which), make('p', 'text', question.text), row);
+    if (data.flag) by('question').append(flagButtons());
+  }
+
+  // ------------------------------------------------- flags, and texts behind a click
+  const flagsOf = (item) => (answers[item.id] || {})[FLAGS] || [];
+  const flagSides = () => {
+    if (!pair) return [['f', 'a', 'Flag']];
+    const left = order[place].left;
+    return [['f', left, 'Flag Speaker 1'], ['j', left === 'a' ? 'b' : 'a', 'Flag Speaker 2']];
+  };
+
+  function toggleFlag(side) {
+    const item = order[place].item, before = flagsOf(item);
+    const after = before.includes(side) ? before.filter((one) => one !== side) : [...before, side];
+    (answers[item.id] = answers[item.id] || {})[FLAGS] = after.sort();
+    keep();
+    drawQuestion();
+  }
+
+  function flagButtons() {
+    const row = make('div', 'answers flags');
+    row.append(make('p', 'small', data.flag));
+    for (const [key, side, label] of flagSides()) {
+      const button = make('button', '', label);
+      button.type = 'button';
+      button.prepend(make('kbd', '', key), ' ');
+      button.setAttribute('aria-pressed', String(flagsOf(order[place].item).includes(side)));
+      button.addEventListener('click', () => toggleFlag(side));
+      row.append(button);
+    }
+    return row;
+  }
+
+  const isHidden = () => data.offensive && !by('show_all').checked && revealed !== order[place].item.id;
+
+  function reveal() {
+    revealed = order[place].item.id;
+    shownAt = Date.now();
+    drawItem();
+  }
+
+  function drawCover() {
+    const button = make('button', '', 'Show the texts, which may be offensive');
+    button.id = 'reveal';
+    button.type = 'button';
+    button.prepend(make('kbd', '', 's'), ' ');
+    button.addEventListener('click', reveal);
+    by('dialogues').replaceChildren(button);
+    by('question').replaceChildren();
   }
 
   function drawItem() {
@@ -157,12 +211,13 @@
     const shown = pair
       ? [dialogue(sides[left === 'a' ? 0 : 1], 'Speaker 1', 'first'), dialogue(sides[left === 'a' ? 1 : 0], 'Speaker 2', 'second')]
       : [dialogue(sides[0], 'Bot', 'first')];
-    by('dialogues').replaceChildren(...shown);
     const complete = order.filter((one) => isComplete(one.item)).length;
     by('progress').textContent = (place + 1) + ' of ' + order.length + ' (' + complete + ' answered)';
     by('bar').max = order.length;
     by('bar').value = complete;
     by('back').disabled = place === 0 && asked === 0;
+    if (isHidden()) { drawCover(); return; }
+    by('dialogues').replaceChildren(...shown);
     drawQuestion();
   }
 
@@ -214,10 +269,16 @@
   }
 
   // ------------------------------------------------- keys and buttons
-  const SAME = { ArrowLeft: '1', ArrowRight: '2', ArrowDown: '0' };
+  const SAME = { ArrowLeft: '1', ArrowRight: '2', ArrowDown: '0', a: '1', b: '2', t: '0', u: '9' };
   document.addEventListener('keydown', (event) => {
     if (by('work').hidden || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     if (event.key === 'Backspace') { event.preventDefault(); back(); return; }
+    if (isHidden()) {
+      if (event.key === 's') { event.preventDefault(); reveal(); }
+      return;
+    }
+    const flag = data.flag && flagSides().find((one) => one[0] === event.key);
+    if (flag) { event.preventDefault(); toggleFlag(flag[1]); return; }
     const key = pair && SAME[event.key] ? SAME[event.key] : event.key;
     const choice = choices(data.questions[asked]).find((one) => one[0] === key);
     if (choice) { event.preventDefault(); answer(choice[1]); }
