@@ -1,5 +1,10 @@
 """
-How well annotators agree with each other: Krippendorff's alpha, and random halves.
+How well annotators agree: Fleiss' kappa, Krippendorff's alpha, and random halves.
+
+Fleiss, "Measuring nominal scale agreement among many raters", Psychological Bulletin
+76(5), 1971: the share of pairs of annotators who agree on a unit, against the share
+that would agree if all drew from the same answers. Where units have different numbers
+of annotators, each unit counts once.
 
 Krippendorff's alpha is evalica's (Apache-2.0): 1 is perfect agreement, 0 is chance.
 Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011.
@@ -19,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parlai_ext.ranking.agreement import spearman
+from parlai_ext.ranking.intervals import Draws, draw_counts, fixed_intervals
 from parlai_ext.ranking.table import Floats
 
 Level = Literal['nominal', 'ordinal', 'interval', 'ratio']
@@ -45,6 +51,23 @@ class Alpha:
 
 
 @dataclass(frozen=True)
+class Kappa:
+    """
+    Fleiss' kappa, or `None` with a reason.
+
+    :param low, high: a 95 % interval for these annotators over units like these.
+    :param num_units: units with two or more annotations; the others say nothing.
+    """
+
+    value: float | None
+    num_units: int
+    num_annotators: int
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
 class HalfAgreement:
     """
     Spearman's coefficient between two random halves of the annotators.
@@ -61,6 +84,59 @@ class HalfAgreement:
     low: float | None = None
     high: float | None = None
     reason: str | None = None
+
+
+def fleiss_kappa(
+    annotations: Annotations,
+    groups: Points | None = None,
+    bootstraps: int = DIVISIONS,
+    seed: int = 0,
+) -> Kappa:
+    """
+    Return Fleiss' kappa of annotations: unit -> annotator -> value.
+
+    :param groups: the group of each unit: units of a group, such as those about one
+        prompt, are drawn together for the interval. Without it each unit is one.
+    """
+    shared = {unit: given for unit, given in annotations.items() if len(given) > 1}
+    annotators = {name for given in shared.values() for name in given}
+    values = sorted({value for given in shared.values() for value in given.values()})
+    counts = np.array(
+        [[list(given.values()).count(v) for v in values] for given in shared.values()]
+    )
+    if len(values) < 2:
+        reason = 'all annotations are equal'
+        if not shared:
+            reason = 'no unit has annotations of two annotators'
+        return Kappa(None, len(shared), len(annotators), reason=reason)
+    totals = counts.sum(axis=1)
+    agreeing = (counts * (counts - 1)).sum(axis=1) / (totals * (totals - 1))
+    columns = np.column_stack([np.ones(len(counts)), agreeing, counts])
+    own = list(shared) if groups is None else [str(groups[unit]) for unit in shared]
+    names = {name: i for i, name in enumerate(dict.fromkeys(own))}
+    sums = np.zeros((len(names), columns.shape[1]))
+    np.add.at(sums, [names[name] for name in own], columns)
+    drawn = draw_counts(len(names), bootstraps, np.random.default_rng(seed)) @ sums
+    (value,) = _kappas(sums.sum(axis=0)[None])
+    deviations = (_kappas(drawn) - value)[:, None]
+    sizes = np.array([len(names)]), np.array([len(annotators)])
+    draws = Draws(np.array([value]), deviations, deviations, *sizes)
+    ((low, high),) = fixed_intervals(draws)
+    ends = (None, None) if np.isnan(low) else (low, high)
+    return Kappa(float(value), len(shared), len(annotators), *ends)
+
+
+def _kappas(sums: Floats) -> Floats:
+    """
+    Return a kappa for each row: the number of units, the sum of their shares of
+    agreeing pairs, and how often each value was given. NaN where only one value was.
+    """
+    shares = sums[:, 2:] / sums[:, 2:].sum(axis=1, keepdims=True)
+    chance = (shares**2).sum(axis=1)
+    certain = np.isclose(chance, 1.0)
+    observed = sums[:, 1] / sums[:, 0]
+    expected = np.where(certain, 0.0, chance)
+    return np.where(certain, np.nan, (observed - expected) / (1 - expected))
 
 
 def krippendorff_alpha(annotations: Annotations, level: Level = 'nominal') -> Alpha:

@@ -1,11 +1,15 @@
 """
-Krippendorff's alpha against his own example, and random halves by pencil.
+Fleiss' kappa and Krippendorff's alpha against their own examples, nltk and pencil;
+random halves by pencil.
 """
+
+import random
 
 import pytest
 
 from parlai_ext.ranking.annotator_agreement import (
     agreement_of_halves,
+    fleiss_kappa,
     krippendorff_alpha,
 )
 
@@ -64,3 +68,84 @@ def test_halves_say_why_they_are_not_known(given):
     halves = agreement_of_halves(units(given), {k: k for k in range(3)})
     assert halves.value is None
     assert halves.reason
+
+
+# Fleiss (1971), table 1: how many of six psychiatrists gave each of five diagnoses
+DIAGNOSES = """
+00060 03003 01401 00006 03030 20400 00402 20310 20040 00006
+10050 11040 03300 10050 02031 00501 30012 51000 02040 10203
+00006 01050 02013 20040 10041 05010 40002 02040 10500 00006
+"""
+# the example of the method's article in Wikipedia: ten subjects, fourteen raters
+SUBJECTS = """
+0,0,0,0,14 0,2,6,4,2 0,0,3,5,6 0,3,9,2,0 2,2,8,1,1
+7,7,0,0,0 3,2,6,3,0 2,5,3,2,2 6,5,2,1,0 0,2,2,3,7
+"""
+
+
+def from_counts(rows):
+    """
+    Return annotations in which each row has these numbers of the values 0, 1, ….
+    """
+    given = {}
+    for unit, row in enumerate(rows):
+        values = [float(v) for v, n in enumerate(row) for _ in range(int(n))]
+        given[unit] = {str(k): value for k, value in enumerate(values)}
+    return given
+
+
+def test_kappa_is_that_of_fleiss_example():
+    given = from_counts(DIAGNOSES.split())
+    # the paper's own sums of the columns: 26, 26, 30, 55, 43
+    values = [v for one in given.values() for v in one.values()]
+    assert [values.count(v) for v in range(5)] == [26, 26, 30, 55, 43]
+    kappa = fleiss_kappa(given)
+    assert kappa.value == pytest.approx(0.430, abs=5e-4)
+    assert (kappa.num_units, kappa.num_annotators) == (30, 6)
+    assert kappa.low < 0.430 < kappa.high
+
+
+def test_kappa_is_that_of_a_second_published_example():
+    kappa = fleiss_kappa(from_counts(row.split(',') for row in SUBJECTS.split()))
+    assert kappa.value == pytest.approx(0.210, abs=5e-4)
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_kappa_is_nltks_multi_kappa_with_one_distribution(seed):
+    # nltk's pi is Siegel and Castellan's K, which is Fleiss' kappa
+    from nltk.metrics.agreement import AnnotationTask
+
+    rng = random.Random(seed)
+    given = {
+        unit: {name: float(rng.choice([0, 0, 1, 2])) for name in 'ABCD'}
+        for unit in range(20)
+    }
+    rows = [(n, u, v) for u, one in given.items() for n, v in one.items()]
+    assert fleiss_kappa(given).value == pytest.approx(AnnotationTask(rows).pi())
+
+
+def test_kappa_takes_units_with_different_numbers_of_annotators():
+    # agreeing pairs 1/1, 1/3; answers 0: 4 of 5, so chance 0.64 + 0.04
+    given = {0: {'A': 0.0, 'B': 0.0}, 1: {'A': 0.0, 'B': 0.0, 'C': 1.0}}
+    given[2] = {'A': 1.0}  # one annotation says nothing
+    kappa = fleiss_kappa(given)
+    assert kappa.value == pytest.approx((2 / 3 - 0.68) / (1 - 0.68))
+    assert kappa.num_units == 2
+
+
+def test_a_group_of_units_is_drawn_as_one():
+    given = from_counts(DIAGNOSES.split())
+    twice = {(k, unit): one for k in (0, 1) for unit, one in given.items()}
+    grouped = fleiss_kappa(twice, {unit: unit[1] for unit in twice})
+    single, apart = fleiss_kappa(given), fleiss_kappa(twice)
+    assert grouped.high - grouped.low == pytest.approx(single.high - single.low)
+    assert apart.high - apart.low < 0.8 * (single.high - single.low)
+
+
+@pytest.mark.parametrize(
+    'given', [{}, {0: {'A': 1.0}}, {0: {'A': 1.0, 'B': 1.0}, 1: {'A': 1.0, 'B': 1.0}}]
+)
+def test_kappa_needs_two_annotators_and_two_answers(given):
+    kappa = fleiss_kappa(given)
+    assert kappa.value is None
+    assert kappa.reason
