@@ -37,6 +37,8 @@ COMMANDS = {
         'parlai_ext.commands.export_crowdsourcing:ExportCrowdsourcing'
     ),
     'import_judgements': 'parlai_ext.commands.import_judgements:ImportJudgements',
+    'export_annotation': 'parlai_ext.commands.export_annotation:ExportAnnotation',
+    'import_annotation': 'parlai_ext.commands.import_annotation:ImportAnnotation',
     'import_dialogues': 'parlai_ext.commands.import_dialogues:ImportDialogues',
     'check_roster': 'parlai_ext.commands.check_roster:CheckRoster',
     'get_model': 'parlai_ext.commands.get_model:GetModel',

@@ -20,6 +20,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.draw_items import RatingItem
 from parlai_ext.people.questionnaire import Questionnaire, Wording
+from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.people.run_dialogues import DialogueReference, ShownTurn
 from parlai_ext.ranking.standings import Standing
 
@@ -197,6 +198,33 @@ def _annotated_pairs(
             ]
         )
     return pairs
+
+
+def label_bucket(key: RatingKey, number: int) -> str:
+    """
+    Return the bucket of turn annotations that is the label with this number, from 1.
+    """
+    return f'label_{key.value(str(number)):g}'
+
+
+def label_files(key: RatingKey) -> Files:
+    """
+    Return the settings of turn_annotations_static in which labels are ticked.
+    """
+    (question,) = key.questions
+    buckets = [
+        {'value': label_bucket(key, k), 'name': text, 'description': text}
+        for k, text in enumerate(question.answers, 1)
+    ]
+    settings = {
+        'data_jsonl': 'dialogues.jsonl',
+        'annotations_config_path': 'annotations_config.json',
+        'annotation_question': question.text,
+    }
+    return {
+        'annotations_config.json': _json(buckets),
+        'blueprint.json': _json(settings),
+    }
 
 
 # --------------------------------------------------------------------------- model_chat

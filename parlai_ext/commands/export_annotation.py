@@ -1,0 +1,176 @@
+"""
+`export_annotation`: recorded answers as blind sheets or pages for annotators.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import add_flags, option
+from parlai_ext.people.annotation_set import AnnotationOptions
+
+if TYPE_CHECKING:
+    from parlai_ext.people.annotation_set import AnnotationSet
+    from parlai_ext.people.crowd_files import Files
+
+CSV, JSONL, PAGE, ACUTE, TURNS = FORMATS = (
+    *('csv', 'jsonl', 'page'),
+    *('acute_eval', 'turn_annotations'),
+)
+# the questionnaire of each way to ask
+PAIRS, LABELS = 'pairs', 'labels'
+ASKED = {PAIRS: 'answer_pair', LABELS: 'answer_label'}
+SEND, TEXTS = 'send', 'items.jsonl'
+
+
+@dataclass(frozen=True)
+class ExportAnnotationOptions:
+    """
+    What annotators do, and in which form they get it.
+    """
+
+    out: str | None = option(
+        None,
+        path=True,
+        metavar='FOLDER',
+        help='its folder send goes to annotators; key.json and items.jsonl stay',
+    )
+    items: str = option(
+        PAIRS,
+        choices=tuple(ASKED),
+        help='pairs: the better of two answers, A, B, T or U, and flags; labels: -1, 0 '
+        'or 1 for each answer',
+    )
+    format: str = option(
+        CSV,
+        choices=FORMATS,
+        help='csv, jsonl: a sheet for each annotator; page: one offline HTML file; '
+        'acute_eval (pairs), turn_annotations (labels): input of ParlAI’s '
+        'crowdsourcing tasks',
+    )
+    questionnaire: str | None = option(
+        None,
+        path=True,
+        metavar='NAME|FILE',
+        help='what is asked (answer_pair, answer_label)',
+    )
+    num_sheets: int = option(
+        7, low=1, metavar='N', help='sheets, each with an order and sides of its own'
+    )
+
+
+class ExportAnnotation(Command):
+    """
+    Draw single answers, or blind pairs of answers to the same prompt, with control
+    items; write what annotators get and the key that stays. No text is printed.
+    """
+
+    description = 'Write blind sheets or pages on which people annotate answers'
+    usage = '--answers [NAME=]FILE … --out FOLDER [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            '--answers',
+            nargs='+',
+            default=[],
+            metavar='[NAME=]FILE',
+            help='recorded answers: *.csv or *.jsonl with system, prompt, answer; '
+            '*.json of DiaSafety',
+        )
+        add_flags(parser, ExportAnnotationOptions)
+        add_flags(parser, AnnotationOptions)
+
+    def run(self) -> list[Path]:
+        """
+        Return the paths of the files that annotators get.
+        """
+        from parlai_ext.moderation.answers import read_answers
+        from parlai_ext.people.annotation_set import (
+            make_annotation_set,
+            write_annotation_key,
+        )
+        from parlai_ext.people.questionnaire import read_questionnaire
+        from parlai_ext.store.atomic import write_file
+
+        self.require(answers='files of recorded answers', out='a folder for the files')
+        given = self.options(ExportAnnotationOptions)
+        options = self.options(AnnotationOptions)
+        asked = read_questionnaire(given.questionnaire or ASKED[given.items])
+        check_kind(given, asked.kind)
+        drawn = make_annotation_set(read_answers(self.opt['answers']), asked, options)
+        folder = Path(given.out or '')
+        files = annotation_files(drawn, given, options.seed)
+        key = write_annotation_key(folder, drawn.key)
+        paths = [folder / SEND / name for name in files]
+        texts = [*zip(paths, files.values(), strict=True)]
+        for path, text in [*texts, (folder / TEXTS, item_lines(drawn))]:
+            write_file(path, text.encode('utf-8', 'backslashreplace'))
+        for path in paths:
+            print(path)
+        for note in drawn.notes:
+            print(f'note: {note}')
+        print(f'{key}, {folder / TEXTS}: say which system gave which answer; keep them')
+        return paths
+
+
+def check_kind(given: ExportAnnotationOptions, kind: str) -> None:
+    """
+    Refuse a questionnaire or a format of the other kind of items.
+    """
+    from parlai_ext.people.questionnaire import LIKERT, PAIR
+
+    wanted = PAIR if given.items == PAIRS else LIKERT
+    if kind != wanted:
+        raise UserError(
+            f'--questionnaire {given.questionnaire}: is of kind {kind}; --items '
+            f'{given.items} asks {wanted} questions'
+        )
+    only = {ACUTE: PAIRS, TURNS: LABELS}.get(given.format, given.items)
+    if given.items != only:
+        raise UserError(f'--format {given.format}: takes --items {only} alone')
+
+
+def annotation_files(
+    drawn: AnnotationSet, given: ExportAnnotationOptions, seed: int
+) -> Files:
+    """
+    Return the files that annotators, or a crowdsourcing task, get, by their names.
+    """
+    from parlai_ext.people import crowd_files
+    from parlai_ext.people.annotation_sheets import sheet_files
+
+    key = drawn.key.rating
+    if given.format in (CSV, JSONL):
+        return sheet_files(drawn, given.num_sheets, given.format, seed)
+    if given.format == PAGE:
+        from parlai_ext.report.rating_page import render_rating_page
+
+        return {'annotate.html': render_rating_page(key, 1, drawn.items, drawn.turns)}
+    if given.format == ACUTE:
+        return crowd_files.acute_files(drawn.items, drawn.turns, key.questions[0])
+    dialogues = crowd_files.turn_annotation_files(drawn.items, drawn.turns)
+    return {**dialogues, **crowd_files.label_files(key)}
+
+
+def item_lines(drawn: AnnotationSet) -> str:
+    """
+    Return what each item is, with systems and texts, as JSON lines for the researcher.
+    """
+    lines = []
+    for item in drawn.items:
+        prompt, answers = drawn.texts(item)
+        record = {
+            'item': item.id,
+            'prompt': prompt,
+            'systems': [dialogue.system for dialogue in item.dialogues],
+            'answers': list(answers),
+        }
+        lines.append(json.dumps(record, ensure_ascii=False) + '\n')
+    return ''.join(lines)

@@ -1,0 +1,155 @@
+"""
+`import_annotation`: what annotators said of recorded answers, as tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import add_flags, option
+
+if TYPE_CHECKING:
+    from parlai_ext.people.annotation_results import AnnotationResults
+    from parlai_ext.people.annotation_set import AnnotationKey
+    from parlai_ext.people.annotation_sheets import GivenAnswer
+
+FILES, ACUTE, TURNS = FORMATS = ('files', 'acute_eval', 'turn_annotations')
+ENDINGS = ('*.csv', '*.jsonl', '*.json')
+
+
+@dataclass(frozen=True)
+class ImportAnnotationOptions:
+    """
+    Which key is asked, and which answers count.
+    """
+
+    key: str | None = option(
+        None,
+        path=True,
+        metavar='FOLDER',
+        help='the folder that export_annotation wrote, or its key.json',
+    )
+    format: str = option(
+        FILES,
+        choices=FORMATS,
+        help='files: sheets (*.csv, *.jsonl) and the files of rating pages (*.json); '
+        'acute_eval: *.full.csv; turn_annotations: agent_data.json',
+    )
+    drop_failed: bool = option(
+        False,
+        help='leave out annotators whose control items cannot be told from guessing',
+    )
+    min_agreeing: int = option(
+        0,
+        low=0,
+        metavar='N',
+        help='only items to which N annotators or more gave the same answer',
+    )
+    out: str | None = option(
+        None,
+        path=True,
+        metavar='FOLDER',
+        help='where the tables go, without texts (default: results beside the key)',
+    )
+    bootstraps: int = option(
+        1000, low=1, metavar='N', help='resamples behind each interval'
+    )
+    seed: int = option(0, help='draws the resamples')
+
+
+class ImportAnnotation(Command):
+    """
+    Read what annotators sent back; print how often each system won or got which label,
+    how far annotators agree, and who is no better than guessing; write it as CSV.
+    """
+
+    description = 'Read what annotators said of answers, as tables with intervals'
+    usage = '--key FOLDER --answers FILE|FOLDER … [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            '--answers',
+            nargs='+',
+            default=[],
+            metavar='FILE|FOLDER',
+            help='what annotators sent back; a sheet’s name is its annotator',
+        )
+        add_flags(parser, ImportAnnotationOptions)
+
+    def run(self) -> AnnotationResults:
+        """
+        Print the tables, write them, and return them.
+        """
+        from parlai_ext.people import annotation_results, annotation_table
+        from parlai_ext.people.annotation_set import read_annotation_key
+        from parlai_ext.store.atomic import write_file
+
+        self.require(
+            key='the folder that export_annotation wrote',
+            answers='the files that annotators sent back',
+        )
+        given = self.options(ImportAnnotationOptions)
+        place = Path(given.key or '')
+        key = read_annotation_key(place)
+        answers, notes = read_given_answers(self.opt['answers'], given.format, key)
+        if not answers:
+            raise UserError('--answers: no answer is in them')
+        results = annotation_results.annotation_results(
+            answers,
+            key,
+            drop_failed=given.drop_failed,
+            min_agreeing=given.min_agreeing,
+            bootstraps=given.bootstraps,
+            seed=given.seed,
+        )
+        if not results.num_answers:
+            raise UserError('--answers: no answer is left; ' + '; '.join(results.notes))
+        print('\n'.join(annotation_table.result_lines(results)))
+        for note in (*notes, *results.notes):
+            print(f'note: {note}')
+        home = place if place.is_dir() else place.parent
+        out = Path(given.out) if given.out else home / 'results'
+        tables = annotation_table.result_tables(results, answers, key)
+        for name, text in tables.items():
+            write_file(out / name, text.encode('utf-8', 'backslashreplace'))
+        print(f'{out}: {", ".join(tables)}')
+        return results
+
+
+def read_given_answers(
+    names: list[str], form: str, key: AnnotationKey
+) -> tuple[list[GivenAnswer], tuple[str, ...]]:
+    """
+    Return the answers in files and folders, and notes on what was dropped.
+
+    :raises UserError: names file and place of the first mistake.
+    """
+    from parlai_ext.people import annotation_sheets as sheets
+    from parlai_ext.people.crowd_answers import answer_files, read_crowd_answers
+    from parlai_ext.people.questionnaire import PAIR
+
+    if form == FILES:
+        paths = []
+        for name in names:
+            folder = Path(name)
+            inside = [p for ending in ENDINGS for p in sorted(folder.glob(ending))]
+            if not inside and folder.is_dir():
+                raise UserError(f'--answers {name}: no {", ".join(ENDINGS)} is in it')
+            paths += inside or answer_files([name], '')
+        return sheets.read_sheets(paths, key), ()
+    if (form == ACUTE) != (key.rating.kind == PAIR):
+        raise UserError(
+            f'--format {form}: the key is of {key.rating.kind} items, not of those'
+        )
+    judgements = read_crowd_answers(form, names, None)
+    if form == ACUTE:
+        answers = sheets.answers_to_comparisons(judgements.comparisons, key.rating)
+    else:
+        answers = sheets.answers_to_buckets(judgements.ratings, key.rating)
+    return answers, judgements.notes
