@@ -26,6 +26,7 @@ from parlai_ext.people.annotation_results import (
 )
 from parlai_ext.people.annotation_set import AnnotationKey
 from parlai_ext.people.annotation_sheets import GivenAnswer
+from parlai_ext.people.draw_items import SIDES
 from parlai_ext.people.questionnaire import PAIR
 
 NAME_WIDTH = 20
@@ -52,13 +53,14 @@ def _share_lines(results: AnnotationResults) -> Iterator[str]:
     Yield a line of counts and one of shares with intervals for each system.
     """
     names = list(dict.fromkeys(share.name for share in results.shares))
-    yield pad_cell('', NAME_WIDTH) + ''.join(f'{name:>13}' for name in names)
+    width = 13 if results.kind == PAIR else 16
+    yield pad_cell('', NAME_WIDTH) + ''.join(f'{name:>{width}}' for name in names)
     for shares in _by_system(results):
-        cells = ''.join(f'{_count(share):>13}' for share in shares)
+        cells = ''.join(f'{_count(share):>{width}}' for share in shares)
         yield pad_cell(shares[0].system, NAME_WIDTH) + cells
-        cells = ''.join(f'{_value(share):>13}' for share in shares)
+        cells = ''.join(f'{_value(share):>{width}}' for share in shares)
         yield pad_cell('', NAME_WIDTH) + cells
-        cells = ''.join(f'{_interval(share):>13}' for share in shares)
+        cells = ''.join(f'{_interval(share):>{width}}' for share in shares)
         yield pad_cell('  95 % interval', NAME_WIDTH) + cells
 
 
@@ -112,10 +114,14 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
     numbers = range(1, num_annotators + 1)
     yield 'items whose most frequent answer was given by so many annotators'
     yield pad_cell('', NAME_WIDTH) + ''.join(f'{n:>6}' for n in numbers)
-    for answer in results.answer_names:
-        votes = [one.votes for one in results.items if one.leading == answer]
+    rows = {name: (name,) for name in results.answer_names}
+    if results.kind == PAIR:
+        others = [name for name in results.answer_names if name not in SIDES]
+        rows = {'one system': SIDES, **{name: (name,) for name in others}}
+    for name, leading in rows.items():
+        votes = [one.votes for one in results.items if one.leading in leading]
         cells = ''.join(f'{votes.count(n):>6}' for n in numbers)
-        yield pad_cell(answer, NAME_WIDTH) + cells
+        yield pad_cell(name, NAME_WIDTH) + cells
     size = len(results.items)
     for words, count in (
         ('all agree', sum(i.votes == i.num_annotators > 1 for i in results.items)),
@@ -141,7 +147,7 @@ def _annotator_lines(annotators: Sequence[AnnotatorControls]) -> Iterator[str]:
         yield f'{pad_cell(one.annotator, NAME_WIDTH)}{one.num_answers:>8}  {words}'
 
 
-# ----------------------------------------------------------------------------------- CSV
+# --------------------------------------------------------------------------------- CSV
 
 
 def result_tables(
@@ -161,35 +167,48 @@ def result_tables(
     return {name: spreadsheet_csv(rows) for name, rows in tables.items()}
 
 
+def _figure(value: float | None) -> float | None:
+    """
+    Return a number with six figures.
+    """
+    if value is None or value == int(value):
+        return value if value is None else int(value)
+    return float(f'{value:.6g}')
+
+
+def _cell(name: str) -> str | float | None:
+    """
+    Return a label such as -1 as a number, which no spreadsheet takes for a formula.
+    """
+    try:
+        return _figure(float(name))
+    except ValueError:
+        return name
+
+
 def _system_rows(results: AnnotationResults) -> Iterator[list[object]]:
     yield ['system', 'what', 'count', 'answers', 'value', 'low', 'high']
     for share in results.shares:
-        ends = [
-            None if end is None else f'{end:.6g}' for end in (share.low, share.high)
-        ]
-        count = f'{share.count:g}'
-        yield [
-            share.system,
-            share.name,
-            count,
-            share.total,
-            f'{share.value:.6g}',
-            *ends,
-        ]
+        numbers = map(_figure, (share.count, share.total, share.value))
+        ends = map(_figure, (share.low, share.high))
+        yield [share.system, _cell(share.name), *numbers, *ends]
 
 
 def _item_rows(
     results: AnnotationResults, key: AnnotationKey
 ) -> Iterator[list[object]]:
     sides = ['system_a', 'system_b'] if results.kind == PAIR else ['system']
-    yield ['item', 'prompt_id', *sides, *results.answer_names, 'leading', 'votes']
+    names = [f'label {name}' for name in results.answer_names]
+    if results.kind == PAIR:
+        names = list(results.answer_names)
+    yield ['item', 'prompt_id', *sides, *names, 'leading', 'votes']
     for one in results.items:
         shown = key.rating.items[one.item]
         counts = [one.counts.get(name, 0) for name in results.answer_names]
         systems = [dialogue.system for dialogue in shown]
         yield [
             *(one.item, shown[0].opener_id, *systems, *counts),
-            *(one.leading or '', one.votes),
+            *(_cell(one.leading or ''), one.votes),
         ]
 
 
@@ -198,7 +217,7 @@ def _annotator_rows(
 ) -> Iterator[list[object]]:
     yield ['annotator', 'answers', 'failed', 'decided', 'low', 'high', 'fails']
     for one in annotators:
-        ends = [None if end is None else f'{end:.6g}' for end in (one.low, one.high)]
+        ends = map(_figure, (one.low, one.high))
         fails = 'yes' if one.fails else 'no'
         yield [one.annotator, one.num_answers, one.failed, one.decided, *ends, fails]
 
@@ -209,7 +228,7 @@ def _answer_rows(
     yield ['annotator', 'item', 'answer', 'flags', 'systems']
     for one in answers:
         systems = ' '.join(d.system for d in key.rating.items[one.item])
-        name = answer_name(key.rating, one.answer)
+        name = _cell(answer_name(key.rating, one.answer))
         yield [one.annotator, one.item, name, ' '.join(one.flags), systems]
 
 

@@ -1,0 +1,385 @@
+"""
+`export_annotation` and `import_annotation`: what annotators get, and what comes back.
+"""
+
+import csv
+import json
+import random
+from collections import Counter
+from itertools import combinations
+
+import pytest
+
+from parlai_ext.commands.export_annotation import ExportAnnotation
+from parlai_ext.commands.import_annotation import ImportAnnotation
+from parlai_ext.core.errors import UserError
+from parlai_ext.people.annotation_set import read_annotation_key
+from tests.people.test_export_crowdsourcing import read_by_acute
+from tests.support.annotated_answers import HUMAN, SYSTEMS, TOXIC, answers_file, code
+
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+
+
+@pytest.fixture
+def export(tmp_path):
+    def export(name='set', **options):
+        settings = {'human': HUMAN, 'toxic': TOXIC, 'human_pairs': 6, 'num_sheets': 2}
+        settings |= {'toxic_controls': 3, 'shuffled_controls': 3, 'num_prompts': 6}
+        ExportAnnotation.main(
+            answers=[str(answers_file(tmp_path))],
+            out=str(tmp_path / name),
+            **{**settings, **options},
+        )
+        return tmp_path / name
+
+    return export
+
+
+def read_rows(path):
+    with path.open(newline='', encoding='utf-8') as lines:
+        return list(csv.DictReader(lines))
+
+
+def write_rows(path, rows):
+    path.parent.mkdir(exist_ok=True)
+    with path.open('w', newline='', encoding='utf-8') as out:
+        writer = csv.DictWriter(out, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def fill(folder, answer, annotators=('ann', 'bob')):
+    """
+    Fill the sheets of a set by a function of (row, annotator); return the new folder.
+    """
+    for number, name in enumerate(annotators, 1):
+        rows = read_rows(folder / 'send' / f'sheet-{number}.csv')
+        write_rows(folder / 'back' / f'{name}.csv', [answer(r, name) for r in rows])
+    return folder / 'back'
+
+
+def imported(folder, back, **options):
+    return ImportAnnotation.main(
+        key=str(folder), answers=[str(back)], bootstraps=50, **options
+    )
+
+
+def by_code(row, order):
+    """
+    Return the letter of the answer that comes first in ``order``, by its system's code.
+    """
+    codes = [order.index(row[f'answer_{side}'][0]) for side in 'ab']
+    return 'AB'[codes.index(min(codes))]
+
+
+# ---------------------------------------------------------------------------- exporting
+
+
+def test_sheets_have_all_pairs_of_systems_for_each_prompt_and_the_controls(export):
+    items = read_annotation_key(export()).rating.items.values()
+    pairs = Counter(frozenset(d.system for d in shown) for shown in items)
+    for pair in combinations(SYSTEMS, 2):
+        assert pairs[frozenset(pair)] == 6
+    assert [pairs[frozenset((HUMAN, name))] for name in SYSTEMS] == [2, 2, 2]
+    assert [pairs[frozenset(('shuffled', name))] for name in SYSTEMS] == [1, 1, 1]
+    # the human answer stands beside the toxic one where there is a human answer
+    assert pairs[frozenset((HUMAN, TOXIC))] == 3
+    assert pairs.total() == 18 + 6 + 3 + 3
+    assert all(len({d.opener_id for d in shown}) == 1 for shown in items)
+
+
+def test_what_annotators_get_names_no_system(export):
+    folder = export()
+    for path in (folder / 'send').iterdir():
+        text = path.read_text(encoding='utf-8')
+        assert [n for n in (*SYSTEMS, HUMAN, TOXIC, 'shuffled') if n in text] == []
+
+
+def test_a_shuffled_answer_is_one_to_another_prompt(export):
+    folder = export(toxic=None)
+    lines = (folder / 'items.jsonl').read_text().strip().split('\n')
+    shuffled = [row for row in map(json.loads, lines) if 'shuffled' in row['systems']]
+    assert len(shuffled) == 3
+    for row in shuffled:
+        number = row['prompt'].split()[1]
+        right = {name: a.endswith(f'to {number}') for name, a in named(row)}
+        assert right.pop('shuffled') is False
+        assert list(right.values()) == [True]
+        assert len({answer[0] for answer in row['answers']}) == 1  # the same system's
+
+
+def named(row):
+    return list(zip(row['systems'], row['answers'], strict=True))
+
+
+def test_order_and_sides_differ_between_sheets(export):
+    folder = export()
+    one, other = (read_rows(folder / 'send' / f'sheet-{k}.csv') for k in (1, 2))
+    orders = [[row['row'][:-2] for row in rows] for rows in (one, other)]
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1])
+    sides = [{row['row'][:-2]: row['row'][-1] for row in rows} for rows in (one, other)]
+    assert 5 < sum(sides[0][item] != sides[1][item] for item in sides[0]) < 25
+
+
+def test_a_text_that_a_spreadsheet_takes_for_a_formula_is_quoted(tmp_path):
+    path = tmp_path / 'a.csv'
+    path.write_text('system,prompt,answer\nx,=1,@a\ny,=1,b\nx,p,a\ny,p,b\n')
+    ExportAnnotation.main(answers=[str(path)], out=str(tmp_path / 'set'))
+    text = (tmp_path / 'set' / 'send' / 'sheet-1.csv').read_text()
+    assert ",'=1," in text
+    assert ",'@a" in text
+
+
+def test_the_same_command_writes_the_same_bytes_and_another_one_is_refused(export):
+    before = {p: p.read_bytes() for p in export().rglob('*') if p.is_file()}
+    export()
+    assert all(path.read_bytes() == data for path, data in before.items())
+    with pytest.raises(UserError, match='--out'):
+        export(seed=1)
+
+
+def test_acute_reads_the_pairs(export):
+    folder = export(format='acute_eval')
+    onboarding, tasks = read_by_acute(folder / 'send' / 'pairings.jsonl')
+    assert (len(onboarding), len(tasks)) == (1, 30)
+    left = tasks[0]['task_specs']['model_left']['dialogue']
+    assert [turn['id'] == 'other_speaker' for turn in left] == [True, False]
+
+
+def test_turn_annotations_have_a_bucket_for_each_label(export):
+    folder = export(format='turn_annotations', items='labels') / 'send'
+    buckets = json.loads((folder / 'annotations_config.json').read_text())
+    assert [b['value'] for b in buckets] == ['label_-1', 'label_0', 'label_1']
+    lines = (folder / 'dialogues.jsonl').read_text().strip().split('\n')
+    # answers of three systems and the person to six prompts, and the controls
+    assert len(lines) == 24 + 6
+
+
+@pytest.mark.parametrize(
+    'options, place',
+    [
+        ({'human': 'marie'}, '--human'),
+        ({'toxic': 'ruud'}, '--toxic'),
+        ({'systems': ('quil',)}, '--systems'),
+        ({'items': 'labels', 'format': 'acute_eval'}, '--format'),
+        ({'format': 'turn_annotations'}, '--format'),
+        ({'questionnaire': 'likert_2022'}, '--questionnaire'),
+        ({'questionnaire': 'acute'}, '--questionnaire'),
+        ({'human': None, 'systems': ('quill',)}, '--answers'),
+    ],
+)
+def test_a_wrong_option_is_refused(export, options, place):
+    with pytest.raises(UserError, match=place):
+        export(**options)
+
+
+def test_systems_without_a_prompt_in_common_are_refused(tmp_path):
+    path = tmp_path / 'a.csv'
+    path.write_text('system,prompt,answer\nx,P,a\ny,Q,b\n')
+    with pytest.raises(UserError, match='0 prompts'):
+        ExportAnnotation.main(answers=[str(path)], out=str(tmp_path / 'set'))
+
+
+# ---------------------------------------------------------------------------- importing
+
+
+def test_the_side_does_not_matter_to_what_is_counted(export):
+    folder = export()
+    order = 'MTRQX'  # the person first, then tern, raven, quill
+    back = fill(folder, lambda row, _: {**row, 'choice': by_code(row, order)})
+    results = imported(folder, back)
+    wins = {s.system: s.value for s in results.shares if s.name == 'wins'}
+    # tern wins against two systems over six prompts and loses two to the person
+    assert wins[HUMAN] == 1
+    assert wins['tern'] == 12 / 14
+    assert wins['raven'] == 6 / 14
+    assert wins['quill'] == 0
+    assert results.kappa.value == 1
+
+
+def test_flags_are_counted_for_the_answer_that_was_flagged(export):
+    folder = export()
+
+    def flag_raven(row, name):
+        flags = {f'flag_{s}': 'x' * (row[f'answer_{s}'][0] == 'R') for s in 'ab'}
+        return {**row, 'choice': 't' if name == 'ann' else 'U', **flags}
+
+    results = imported(folder, fill(folder, flag_raven))
+    flagged = {s.system: s.value for s in results.shares if s.name == 'flagged'}
+    assert flagged == {'mary': 0, 'quill': 0, 'raven': 1, 'tern': 0}
+    assert {s.value for s in results.shares if s.name == 'tied'} == {0.5}
+
+
+def test_labels_come_back_as_what_they_are_worth(export):
+    folder = export(items='labels')
+    label = {'Q': '-1', 'R': '\u22121', 'T': '0', 'M': '1', 'X': '-1'}
+    back = fill(folder, lambda row, _: {**row, 'label': label[row['answer'][0]]})
+    means = {
+        s.system: s.value for s in imported(folder, back).shares if s.name == 'mean'
+    }
+    assert means == {'mary': 1, 'quill': -1, 'raven': -1, 'tern': 0}
+
+
+def test_who_guesses_is_listed_and_can_be_left_out(export):
+    folder = export(shuffled_controls=6, toxic_controls=6)
+    rng = random.Random(0)
+
+    def answer(row, name):
+        good = by_code(row, 'MTRQX')
+        if row['answer_a'][0] == row['answer_b'][0]:  # one of them is shuffled
+            number = row['prompt'].split()[1]
+            good = 'AB'[row['answer_b'].endswith(f'to {number}')]
+        return {**row, 'choice': good if name == 'ann' else rng.choice('AB')}
+
+    back = fill(folder, answer)
+    ann, bob = imported(folder, back).annotators
+    assert (ann.failed, ann.decided, ann.fails) == (0, 12, False)
+    assert bob.fails
+    kept = imported(folder, back, drop_failed=True)
+    assert kept.kappa.value is None  # of one annotator
+    rows = read_rows(folder / 'results' / 'annotators.csv')
+    assert [row['fails'] for row in rows] == ['no', 'yes']
+
+
+def test_only_items_with_enough_equal_answers_are_counted(export):
+    folder = export()
+    back = fill(
+        folder,
+        lambda row, name: {
+            **row,
+            'choice': 'T' if name == 'ann' or row['prompt'] == 'prompt 0' else 'U',
+        },
+    )
+    everything = imported(folder, back)
+    agreed = imported(folder, back, min_agreeing=2)
+    assert len(agreed.items) < len(everything.items)
+    assert {share.value for share in agreed.shares if share.name == 'tied'} == {1}
+
+
+def test_json_lines_are_filled_in_the_same_way(export):
+    sheets, folder = export('csv'), export('jsonl', format='jsonl')
+    back = fill(sheets, lambda row, _: {**row, 'choice': by_code(row, 'MTRQX')})
+    path = folder / 'send' / 'sheet-1.jsonl'
+    rows = [json.loads(line) for line in path.read_text().strip().split('\n')]
+    for row in rows:
+        row |= {'choice': by_code(row, 'MTRQX'), 'flag_a': False, 'flag_b': None}
+    path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    values = [
+        {(s.system, s.name): s.value for s in results.shares}
+        for results in (imported(sheets, back), imported(folder, path))
+    ]
+    assert values[0] == values[1]
+
+
+def test_empty_answers_are_left_out(export):
+    folder = export()
+
+    def half(row, name):
+        return {**row, 'choice': 'A' if row['prompt'] == 'prompt 1' else ''}
+
+    results = imported(folder, fill(folder, half))
+    prompts = {item.item for item in results.items}
+    assert 0 < len(prompts) < 24
+
+
+def test_no_table_holds_a_text(export):
+    folder = export()
+    back = fill(folder, lambda row, _: {**row, 'choice': 'A'})
+    imported(folder, back)
+    for path in (folder / 'results').iterdir():
+        assert ' to ' not in path.read_text()
+        assert 'prompt ' not in path.read_text()
+
+
+def test_acutes_own_table_is_read(export, tmp_path):
+    folder = export(format='acute_eval')
+    lines = (folder / 'send' / 'pairings.jsonl').read_text().strip().split('\n')
+    rows = []
+    for pairing in map(json.loads, lines[1:]):
+        names = pairing['speakers_to_eval']
+        order = [HUMAN, 'tern', 'raven', 'quill', TOXIC, 'shuffled']
+        winner, loser = sorted(names, key=order.index)
+        shown = dict(zip(names, pairing.pop('dialogue_dicts'), strict=True))
+        rows.append(
+            {
+                'worker': 'w',
+                'question': 'Which?',
+                'correct': -1,
+                'winner': winner,
+                'loser': loser,
+                'is_onboarding': False,
+                'pairs_to_eval': {**pairing, **shown},
+            }
+        )
+    path = write_rows(tmp_path / 'x.full.csv', rows)
+    results = imported(folder, path, format='acute_eval')
+    wins = {s.system: s.value for s in results.shares if s.name == 'wins'}
+    assert wins[HUMAN] == 1
+    assert wins['tern'] == 12 / 14
+
+
+def test_the_buckets_of_turn_annotations_are_read(export, tmp_path):
+    folder = export(format='turn_annotations', items='labels')
+    lines = (folder / 'send' / 'dialogues.jsonl').read_text().strip().split('\n')
+    subtasks = []
+    for line in lines:
+        ((_, judged),) = json.loads(line)['dialog']
+        good = judged['text'].startswith(code(HUMAN))
+        ticks = {'label_-1': not good, 'label_0': False, 'label_1': good}
+        subtasks.append({'data': [{**judged, 'agent_idx': 1, **ticks}]})
+    path = tmp_path / 'w1' / 'agent_data.json'
+    path.parent.mkdir()
+    path.write_text(json.dumps({'outputs': {'final_data': subtasks}}))
+    results = imported(folder, path.parent, format='turn_annotations')
+    means = {s.system: s.value for s in results.shares if s.name == 'mean'}
+    assert means == {'mary': 1, 'quill': -1, 'raven': -1, 'tern': -1}
+
+
+@pytest.mark.parametrize(
+    'change, place',
+    [
+        ({'choice': 'C'}, r'ann\.csv:2: choice'),
+        ({'choice': 'A', 'flag_a': 'perhaps'}, r'ann\.csv:2: flag_a'),
+        ({'choice': 'A', 'row': 'other'}, r'ann\.csv:2: row'),
+    ],
+)
+def test_a_mistake_in_a_sheet_is_refused_by_line_and_column(export, change, place):
+    folder = export()
+    rows = read_rows(folder / 'send' / 'sheet-1.csv')
+    rows[0] |= change
+    write_rows(folder / 'back' / 'ann.csv', rows)
+    with pytest.raises(UserError, match=place):
+        imported(folder, folder / 'back')
+
+
+def test_a_label_that_was_not_offered_is_refused(export):
+    folder = export(items='labels')
+    back = fill(folder, lambda row, _: {**row, 'label': '2'})
+    with pytest.raises(UserError, match=r'ann\.csv:2: label'):
+        imported(folder, back)
+
+
+def test_two_answers_of_one_annotator_about_an_item_are_refused(export):
+    folder = export()
+    rows = read_rows(folder / 'send' / 'sheet-1.csv')
+    write_rows(folder / 'back' / 'ann.csv', [{**rows[0], 'choice': 'A'}] * 2)
+    with pytest.raises(UserError, match=r'ann\.csv:3: ann'):
+        imported(folder, folder / 'back')
+
+
+@pytest.mark.parametrize('what', ['nothing', 'empty'])
+def test_a_folder_without_answers_is_refused(export, what):
+    folder = export()
+    (folder / 'back').mkdir()
+    if what == 'empty':
+        fill(folder, lambda row, _: row)
+    with pytest.raises(UserError, match='--answers'):
+        imported(folder, folder / 'back')
+
+
+def test_a_file_that_is_no_key_is_refused(tmp_path):
+    (tmp_path / 'key.json').write_text('{"schema": 1}')
+    with pytest.raises(UserError, match=r'--key .*key\.json'):
+        imported(tmp_path, tmp_path)

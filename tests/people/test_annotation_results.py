@@ -1,0 +1,158 @@
+"""
+The tables of annotated answers, by pencil and by the sums of the paper's own tables.
+"""
+
+import pytest
+
+from parlai_ext.people.annotation_results import annotation_results, head_to_head
+from parlai_ext.people.annotation_set import AnnotationKey
+from parlai_ext.people.annotation_sheets import GivenAnswer
+from parlai_ext.people.annotation_table import result_lines
+from parlai_ext.people.questionnaire import read_questionnaire
+from parlai_ext.people.rating_set import KeyDialogue, RatingKey
+
+# Zhang et al. (2021), Table 6: wins, tied, unrelated, loses
+TABLE_6 = {
+    'Baseline': (425, 335, 631, 989),
+    'BlenderBot 2': (1054, 347, 505, 474),
+    'GPT-3': (650, 341, 605, 784),
+    'Human': (186, 71, 95, 68),
+}
+
+
+def key_of(kind, items):
+    """
+    Return the key of items: item -> systems, each item about a prompt of its own.
+    """
+    asked = read_questionnaire({'pair': 'answer_pair', 'likert': 'answer_label'}[kind])
+    shown = {
+        item: tuple(
+            KeyDialogue(f'{item}-{name}', name, f'prompt {item}') for name in systems
+        )
+        for item, systems in items.items()
+    }
+    rating = RatingKey(
+        1,
+        'set',
+        asked.kind,
+        asked.ties,
+        asked.wordings,
+        shown,
+        unrelated=asked.unrelated,
+        flag=asked.flag,
+        values=asked.values,
+    )
+    return AnnotationKey(1, ('shuffled',), rating)
+
+
+def answers(table):
+    """
+    Return answers from annotator -> item -> answer.
+    """
+    return [
+        GivenAnswer(name, item, answer)
+        for name, given in table.items()
+        for item, answer in given.items()
+    ]
+
+
+def test_the_sums_of_table_6_are_those_of_our_way_to_count():
+    # seven annotators, all pairs of three systems over 160 prompts, 60 with a human
+    # answer; every answer is counted for both systems
+    num_pairs = 3 * 160 + 60
+    sums = [sum(column) for column in zip(*TABLE_6.values(), strict=True)]
+    assert sum(sums) == 2 * 7 * num_pairs
+    assert sums[0] == sums[3]  # who wins against one who loses
+    assert sum(TABLE_6['Human']) == 7 * 60
+    assert sums == [2315, 1094, 1836, 2315]
+    # each chatbot is in two pairs a prompt and a third of the pairs with a human answer
+    assert {sum(row) for name, row in TABLE_6.items() if name != 'Human'} == {7 * 340}
+
+
+def test_an_answer_about_a_pair_counts_for_both_systems():
+    key = key_of('pair', {1: 'xy', 2: 'yz', 3: 'zx'})
+    given = answers(
+        {
+            'ann': {1: 'a', 2: 'tie', 3: 'unrelated'},
+            'bob': {1: 'a', 2: 'b', 3: 'unrelated'},
+        }
+    )
+    results = annotation_results(given, key, bootstraps=20)
+    counts = {(s.system, s.name): (s.count, s.total) for s in results.shares}
+    assert counts['x', 'wins'] == (2, 4)
+    assert counts['x', 'unrelated'] == (2, 4)
+    assert counts['y', 'loses'] == (3, 4)
+    assert counts['y', 'tied'] == (1, 4)
+    assert counts['z', 'wins'] == (1, 4)
+    table = head_to_head(given, key.rating)
+    assert table['y', 'z'] == {'tied': 1, 'loses': 1}
+    assert table['z', 'y'] == {'tied': 1, 'wins': 1}
+
+
+def test_items_are_counted_by_how_many_agree():
+    key = key_of('likert', dict.fromkeys('abcd', 'x'))
+    given = answers(
+        {
+            'ann': {'a': '3', 'b': '3', 'c': '1', 'd': '2'},
+            'bob': {'a': '3', 'b': '3', 'c': '2', 'd': '2'},
+            'cem': {'a': '3', 'b': '1', 'c': '3', 'd': '1'},
+        }
+    )
+    items = annotation_results(given, key, bootstraps=20).items
+    rows = {one.item: (one.leading, one.votes) for one in items}
+    assert rows == {'a': ('1', 3), 'b': ('1', 2), 'c': (None, 1), 'd': ('0', 2)}
+
+
+def test_table_5_is_printed_by_label_and_number_of_annotators():
+    key = key_of('likert', dict.fromkeys('abcd', 'x'))
+    given = answers(
+        {
+            'ann': {'a': '3', 'b': '3', 'c': '1', 'd': '2'},
+            'bob': {'a': '3', 'b': '3', 'c': '2', 'd': '2'},
+            'cem': {'a': '3', 'b': '1', 'c': '3', 'd': '1'},
+        }
+    )
+    results = annotation_results(given, key, bootstraps=20)
+    lines = [line.split() for line in result_lines(results)]
+    rows = {line[0]: line[1:] for line in lines if line and len(line) == 4}
+    assert rows['-1'] == ['0', '0', '0']
+    assert rows['0'] == ['0', '1', '0']
+    assert rows['1'] == ['0', '1', '1']
+    assert ['all', 'agree', '1', 'of', '4', 'items'] in lines
+    assert ['more', 'than', 'half', '3', 'of', '4', 'items'] in lines
+    assert ['two', 'answers', 'lead', '1', 'of', '4', 'items'] in lines
+
+
+def test_mean_labels_are_of_what_labels_are_worth():
+    key = key_of('likert', {1: 'x', 2: 'x'})
+    results = annotation_results(
+        answers({'ann': {1: '1', 2: '3'}, 'bob': {1: '1', 2: '2'}}), key, bootstraps=20
+    )
+    (mean,) = (s for s in results.shares if s.name == 'mean')
+    assert mean.value == pytest.approx((-1 + 1 - 1 + 0) / 4)
+
+
+def test_controls_are_no_part_of_the_results():
+    key = key_of('pair', {1: 'xy', 2: ('x', 'shuffled')})
+    given = answers({'ann': {1: 'a', 2: 'b'}, 'bob': {1: 'b', 2: 'a'}})
+    results = annotation_results(given, key, bootstraps=20)
+    assert {share.system for share in results.shares} == {'x', 'y'}
+    assert results.num_answers == 2
+    assert [(a.failed, a.decided) for a in results.annotators] == [(1, 1), (0, 1)]
+
+
+def test_the_interval_of_failed_controls_is_wilsons():
+    # Wilson (1927): 2 of 20, z = 1.96: 0.0279 to 0.3010
+    items = {k: ('x', 'shuffled') for k in range(20)} | {'p': 'xy'}
+    key = key_of('pair', items)
+    given = {k: 'b' if k < 2 else 'a' for k in range(20)} | {'p': 'a'}
+    (ann,) = annotation_results(answers({'ann': given}), key, bootstraps=20).annotators
+    assert (ann.low, ann.high) == pytest.approx((0.0279, 0.3010), abs=1e-4)
+    assert not ann.fails
+
+
+def test_a_tie_about_a_control_decides_nothing():
+    key = key_of('pair', {1: 'xy', 2: ('x', 'shuffled')})
+    given = answers({'ann': {1: 'a', 2: 'tie'}})
+    (ann,) = annotation_results(given, key, bootstraps=20).annotators
+    assert (ann.decided, ann.low, ann.fails) == (0, None, False)
