@@ -8,8 +8,11 @@ import random
 import pytest
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.export_annotation import ExportAnnotation
+from parlai_ext.commands.import_annotation import ImportAnnotation
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
+from tests.support.annotated_answers import answers_file
 from tests.support.browser import BROWSER, MISSING, Browser
 from tests.support.rated_run import rated_run
 from tests.support.report_example import example_run
@@ -185,6 +188,59 @@ def test_nothing_that_a_system_said_runs(tmp_path, no_power_cuts):
         assert HOSTILE in browser.evaluate(STATE)['texts'][0]
         assert browser.evaluate("document.querySelectorAll('img').length") == 0
         assert title.startswith('Rating')
+
+
+@pytest.fixture
+def annotation_page(tmp_path, no_power_cuts):
+    ExportAnnotation.main(
+        answers=[str(answers_file(tmp_path))],
+        out=str(tmp_path / 'set'),
+        format='page',
+        num_prompts=2,
+        toxic='rude',
+        toxic_controls=2,
+        shuffled_controls=0,
+    )
+    return tmp_path / 'set' / 'send' / 'annotate.html'
+
+
+def test_offensive_texts_are_shown_after_a_key_and_not_answered_before(
+    annotation_page, tmp_path
+):
+    with Browser(tmp_path / 'profile') as browser:
+        begin(browser, annotation_page, 'Ann')
+        assert 'Warning' in annotation_page.read_text()
+        assert browser.evaluate(STATE)['texts'] == []
+        browser.press('a')  # nothing is shown yet, so this answers nothing
+        assert browser.evaluate(STATE)['progress'].startswith('1 of')
+        browser.press('s')
+        assert len(browser.evaluate(STATE)['texts']) == 2
+        browser.press('a')
+        assert browser.evaluate(STATE)['progress'].startswith('2 of')
+        assert browser.evaluate(STATE)['texts'] == []  # the next one is hidden
+
+
+def test_an_annotation_page_from_export_to_table(annotation_page, tmp_path):
+    with Browser(tmp_path / 'profile') as browser:
+        begin(browser, annotation_page, 'Ann')
+        count = int(browser.evaluate(STATE)['progress'].split()[2])
+        for place in range(count):
+            browser.press('s')
+            first = [texts[1][0] for texts in browser.evaluate(STATE)['texts']]
+            for key, letter in zip('fj', first, strict=True):
+                if letter == 'R':  # raven's answers are flagged
+                    browser.press(key)
+            browser.press('tu'[place % 2])
+        path = browser.save('#finish')
+    results = ImportAnnotation.main(
+        key=str(tmp_path / 'set'), answers=[str(path)], bootstraps=20
+    )
+    # four judged systems, all six pairs over two prompts, and two controls
+    assert (count, results.num_answers) == (14, 12)
+    flagged = {s.system: s.value for s in results.shares if s.name == 'flagged'}
+    assert flagged == {'mary': 0, 'quill': 0, 'raven': 1, 'tern': 0}
+    said = {i.leading for i in results.items}
+    assert said == {'tie', 'unrelated'}
 
 
 @pytest.mark.slow
