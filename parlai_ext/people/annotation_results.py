@@ -100,12 +100,15 @@ class AnnotationResults:
     All that is reported of an annotation set.
 
     :param answer_names: the answers in the order of tables.
+    :param num_answers, num_annotators: that the results are of; controls do not count.
+    :param annotators: all of them, also those who were left out.
     :param head_to_head: (system, opponent) -> how often each outcome was.
     """
 
     kind: str
     answer_names: tuple[str, ...]
     num_answers: int
+    num_annotators: int
     annotators: tuple[AnnotatorControls, ...]
     shares: tuple[Share, ...]
     items: tuple[ItemAgreement, ...]
@@ -156,6 +159,7 @@ def annotation_results(
         rating.kind,
         tuple(answer_name(rating, name) for name in all_answers(rating)),
         len(answers),
+        len({answer.annotator for answer in answers}),
         annotators,
         tuple(_shares(answers, rating, bootstraps, seed)),
         tuple(items),

@@ -38,7 +38,7 @@ def result_lines(results: AnnotationResults) -> Iterator[str]:
     """
     what = 'pairs' if results.kind == PAIR else 'single answers'
     yield (
-        f'{results.num_answers} answers of {len(results.annotators)} annotators about '
+        f'{results.num_answers} answers of {results.num_annotators} annotators about '
         f'{len(results.items)} {what}'
     )
     yield from _share_lines(results)
@@ -57,7 +57,7 @@ def _share_lines(results: AnnotationResults) -> Iterator[str]:
     yield pad_cell('', NAME_WIDTH) + ''.join(f'{name:>{width}}' for name in names)
     for shares in _by_system(results):
         cells = ''.join(f'{_count(share):>{width}}' for share in shares)
-        yield pad_cell(shares[0].system, NAME_WIDTH) + cells
+        yield (pad_cell(shares[0].system, NAME_WIDTH) + cells).rstrip()
         cells = ''.join(f'{_value(share):>{width}}' for share in shares)
         yield pad_cell('', NAME_WIDTH) + cells
         cells = ''.join(f'{_interval(share):>{width}}' for share in shares)
@@ -143,7 +143,7 @@ def _annotator_lines(annotators: Sequence[AnnotatorControls]) -> Iterator[str]:
             ends = f'{100 * (one.low or 0):.0f} to {100 * (one.high or 0):.0f} %'
             words = f'{one.failed} of {one.decided}, {share}, interval {ends}'
         if one.fails:
-            words += f': no better than guessing ({percent(one.chance)})'
+            words += f', as by guessing ({percent(one.chance)})'
         yield f'{pad_cell(one.annotator, NAME_WIDTH)}{one.num_answers:>8}  {words}'
 
 
