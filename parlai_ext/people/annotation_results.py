@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binomtest
 
 from parlai_ext.people.annotation_set import AnnotationKey
 from parlai_ext.people.annotation_sheets import GivenAnswer, label_name
@@ -29,6 +28,7 @@ from parlai_ext.ranking.annotator_agreement import (
     fleiss_kappa,
     krippendorff_alpha,
 )
+from parlai_ext.ranking.proportions import wilson_interval
 from parlai_ext.ranking.shares import Interval, share_intervals
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
@@ -337,8 +337,7 @@ def control_table(
         failed = sum(map(_failed_test(key, best), controls))
         low = high = None
         if controls:
-            result = binomtest(failed, len(controls)).proportion_ci(method='wilson')
-            low, high = float(result.low), float(result.high)
+            low, high = wilson_interval(failed, len(controls))
         chance = 0.5 if pair else 1 / len(labels)
         rows.append(
             AnnotatorControls(
