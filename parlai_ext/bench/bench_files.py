@@ -21,6 +21,7 @@ from parlai_ext.bench.agreement_rows import (
 )
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import to_json
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
 from parlai_ext.files.csv_file import spreadsheet_csv
@@ -39,6 +40,8 @@ ABOUT_ROW = (
 class ScorerAbout:
     """
     A scorer of a bench: what it is, and why it could not be built, if so.
+
+    :param models: kind, name and commit (of a hub) of each model, as in `JudgeModel`.
     """
 
     label: str
@@ -49,6 +52,7 @@ class ScorerAbout:
     is_trivial: bool
     fitted_on: tuple[str, ...] = ()
     failure: str | None = None
+    models: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def from_result(cls, result: ScorerResult) -> ScorerAbout:
@@ -65,6 +69,7 @@ class ScorerAbout:
             variant.is_trivial,
             variant.fitted_on,
             result.failure,
+            tuple(to_json(model) for model in result.models),
         )
 
 

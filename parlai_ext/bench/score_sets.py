@@ -21,7 +21,7 @@ from parlai_ext.bench.plan import BenchPlan, SetChoice, Variant
 from parlai_ext.bench.stored_scores import StoredScore, StoredScores, item_id
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core.nouns import JudgeModel, content_id
 from parlai_ext.core.options import option_values
 from parlai_ext.core.progress import Bar, PartProgress, bar_of
 from parlai_ext.core.watch import Watch
@@ -61,15 +61,16 @@ class SetScores:
 @dataclass
 class ScorerResult:
     """
-    What became of one scorer: its signature and dimensions, and scores or a reason by
-    set. `failure` says why it could not be built at all; `broke` is true if its code
-    failed in a way that its author did not foresee.
+    What became of one scorer: its signature, dimensions and models, and scores or a
+    reason by set. `failure` says why it could not be built at all; `broke` is true if
+    its code failed in a way that its author did not foresee.
     """
 
     variant: Variant
     signature: str | None = None
     dimensions: tuple[str, ...] = ()
     level: str = 'turn'
+    models: tuple[JudgeModel, ...] = ()
     failure: str | None = None
     broke: bool = False
     sets: dict[str, SetScores | str] = field(default_factory=dict)
@@ -170,6 +171,7 @@ class _ScorerWork:
             result.signature = scorer.signature
             result.dimensions = self._dimensions(scorer)
             result.level = scorer.level
+            result.models = tuple(scorer.models_used())
         except Exception as error:  # which foreign code may raise
             result.failure, result.broke = _reason(error)
             result.sets = dict.fromkeys(sets, result.failure)

@@ -239,13 +239,15 @@ class Likelihood(typing.Protocol):
 @dataclass(frozen=True)
 class JudgeModel:
     """
-    A model that a scorer asks: its kind and name, and how many weights it has (`None`
-    where that is not known, as of a model behind an endpoint).
+    A model that a scorer asks: its kind and name, how many weights it has (`None` where
+    that is not known, as of a model behind an endpoint), and the commit of its files
+    (`None` where they are from no hub).
     """
 
     kind: str
     name: str
     num_parameters: int | None = None
+    commit: str | None = None
 
 
 def to_json(record: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
 
 CONTEXT = 256  # tokens of a context, for how many go through a model together
 PLACES = ('model', 'hf_model', 'hf_revision', 'hf_device')
-EXAMPLES = 'a folder or hf:REPOSITORY would do'
+EXAMPLES = 'a folder or hf:REPOSITORY[@REVISION] would do'
 _LOADED: dict[tuple[str, str, Machine], Any] = {}
 
 
@@ -93,6 +93,19 @@ class ModelHandle:
         Return vectors of words.
         """
         return self._loaded('word_vectors', name, self._load_word_vectors)
+
+    def commit(self, name: str) -> str | None:
+        """
+        Return the commit of the files of a model that was loaded from the hub; `None`
+        for any other.
+        """
+        from parlai_ext.models.judge_names import judge_system
+        from parlai_ext.systems.families import family_of
+        from parlai_ext.systems.family_hugging_face import HubFamily
+
+        opt = judge_system(name).opt
+        family = family_of(opt)
+        return family.commit(opt) if isinstance(family, HubFamily) else None
 
     def _loaded(self, kind: str, name: str, load: Callable[[str], Any]) -> Any:
         key = (kind, name, self.machine)

@@ -143,7 +143,10 @@ def judge_text(card: JudgeCard) -> str:
     """
     if not card.models:
         return f'{card.scorer}, without a model'
-    models = [f'{model_text(model)} ({size_text(model)})' for model in card.models]
+    models = [
+        f'{model_text(model)} ({size_text(model)}{commit_text(model)})'
+        for model in card.models
+    ]
     return f'{card.scorer} with {join_names(models)}'
 
 
@@ -168,6 +171,13 @@ def size_text(model: CardModel) -> str:
         if n >= unit:
             return f'{n / unit:.3g} {word} parameters'
     return f'{n} parameters'
+
+
+def commit_text(model: CardModel) -> str:
+    """
+    Return ``, commit …`` of a model from a hub, else ''.
+    """
+    return '' if model.commit is None else f', commit {model.commit[:10]}'
 
 
 def reads_text(model: CardModel) -> str:

@@ -22,13 +22,15 @@ class CardModel:
     A model of a judge. `reads` are the settings of its input and its numbers, such as
     the template, the truncation and the precision, as they stand in the signature.
 
-    `name` and `num_parameters` are `None` where they were not recorded.
+    `name` and `num_parameters` are `None` where they were not recorded, `commit` where
+    the model's files are from no hub.
     """
 
     kind: str
     name: str | None
     num_parameters: int | None
     reads: Mapping[str, str]
+    commit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ def judge_card(signature: str, about: Mapping[str, Any]) -> JudgeCard:
                 known.get('name'),
                 known.get('num_parameters'),
                 {k: v for k, v in _fields(text).items() if k not in LEFT_OUT},
+                known.get('commit'),
             )
             for (kind, text), known in zip(signed, recorded, strict=True)
         ),

@@ -671,6 +671,7 @@ class Scorer:
                 kind,
                 name,
                 getattr(self.models.loaded[kind, name], 'num_parameters', None),
+                self.models.commit(name),
             )
             for kind, name in asked
         ]
@@ -740,6 +741,13 @@ class AskedModels:
         self.source = models
         self.loaded: dict[tuple[str, str], Any] = {}
         self.complete = False
+
+    def commit(self, name: str) -> str | None:
+        """
+        Return the commit of a loaded model's files; `None` where they are from no hub.
+        """
+        commit = getattr(self.source, 'commit', None)  # a stand-in may have none
+        return None if commit is None else commit(name)
 
     def likelihood(self, name: str) -> Likelihood:
         """

@@ -26,7 +26,7 @@ class BleurtOptions:
     regressor: str = option(
         MODEL,
         help='the checkpoint, in the format of bleurt-pytorch or as a sequence '
-        'classifier with one output: a folder, or hf:REPOSITORY',
+        'classifier with one output: a folder, or hf:REPOSITORY[@REVISION]',
         metavar='MODEL',
         model='regressor',
         path=True,

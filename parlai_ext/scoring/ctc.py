@@ -59,7 +59,7 @@ def _aligner_option(checkpoint: str) -> Any:
     return option(
         None,
         help=f"the authors' {checkpoint}, or another token classifier of two labels: "
-        'a folder, or hf:REPOSITORY',
+        'a folder, or hf:REPOSITORY[@REVISION]',
         metavar='MODEL',
         model='token_classifier',
         path=True,

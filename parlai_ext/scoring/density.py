@@ -54,7 +54,7 @@ class DensityOptions:
 
     encoder: str | None = option(
         None,
-        help='the response selector: a folder, or hf:REPOSITORY',
+        help='the response selector: a folder, or hf:REPOSITORY[@REVISION]',
         metavar='MODEL',
         model='pair_encoder',
         path=True,

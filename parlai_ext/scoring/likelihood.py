@@ -33,7 +33,8 @@ def judge_option(
     """
     return option(
         default,
-        help=f'{what}: a catalogue name, a model file, zoo:…, or hf:REPOSITORY',
+        help=f'{what}: a catalogue name, a model file, zoo:…, or '
+        'hf:REPOSITORY[@REVISION]',
         flag='--judge-model-file',
         metavar='MODEL',
         model='likelihood',

@@ -33,7 +33,8 @@ def encoder_option() -> Any:
     """
     return option(
         ENCODER,
-        help='the sentence encoder: a catalogue name, a folder, or hf:REPOSITORY',
+        help='the sentence encoder: a catalogue name, a folder, or '
+        'hf:REPOSITORY[@REVISION]',
         metavar='MODEL',
         model='embedder',
         path=True,

@@ -52,7 +52,7 @@ NO_TOKEN = 'there is no token to be hidden'
 def _model_option(default: str, what: str, kind: str) -> Any:
     return option(
         default,
-        help=f'{what}: a folder, or hf:REPOSITORY',
+        help=f'{what}: a folder, or hf:REPOSITORY[@REVISION]',
         metavar='MODEL',
         model=kind,
         path=True,

@@ -60,10 +60,7 @@ class HubFamily(Family):
         Return the commit of a system's files in the hub's cache; `None` for a folder,
         a model of the catalogue, and files that are not there.
         """
-        weights = self.cached_weights(opt)
-        if weights is None or weights.parents[1].name != 'snapshots':
-            return None
-        return weights.parent.name
+        return hub.snapshot_commit(self.cached_weights(opt))
 
     def cached_weights(
         self, opt: Mapping[str, Any], datapath: str | None = None

@@ -110,6 +110,15 @@ def cached_weights(
     return None
 
 
+def snapshot_commit(weights: Path | None) -> str | None:
+    """
+    Return the commit of weights in the hub's cache; `None` for those of a folder.
+    """
+    if weights is None or weights.parents[1].name != 'snapshots':
+        return None
+    return weights.parent.name
+
+
 def weight_files(weights: Path) -> list[Path]:
     """
     Return the files that hold the weights: those that an index names, and the index.

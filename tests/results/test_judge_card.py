@@ -19,6 +19,12 @@ def test_size_and_name_are_those_recorded_and_input_is_what_was_signed():
     assert card.models == (CardModel('likelihood', 'zoo:m/model', 5, READS),)
 
 
+def test_a_model_from_a_hub_has_its_commit():
+    recorded = {'name': 'hf:a/b', 'num_parameters': 5, 'commit': 'c' * 40}
+    [model] = judge_card(SIGNATURE, {'models': [recorded]}).models
+    assert model.commit == 'c' * 40
+
+
 def test_scores_of_early_versions_tell_no_size():
     card = judge_card(SIGNATURE, {'config': {'judge_model_file': 'zoo:m/model'}})
     assert card.models == (CardModel('likelihood', 'zoo:m/model', None, READS),)
