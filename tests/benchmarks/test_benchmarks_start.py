@@ -17,6 +17,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize('name', first_lines())
 def test_every_benchmark_shows_how_it_is_started(name, monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', [name, '--help'])
+    # as in a new process: other tests import some of them
+    for module in (f'benchmarks.{name}', f'benchmarks.{name}.__main__'):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(SystemExit) as exit:
         runpy.run_module(f'benchmarks.{name}', run_name='__main__', alter_sys=True)
     assert exit.value.code == 0
