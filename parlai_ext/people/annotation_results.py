@@ -137,7 +137,7 @@ def annotation_results(
     annotators = control_table(answers, key)
     notes = []
     if drop_failed and (bad := {one.annotator for one in annotators if one.fails}):
-        notes.append(f'{len(bad)} annotators are left out by their control items')
+        notes.append(f'left out by their control items: {len(bad)} of the annotators')
         answers = [answer for answer in answers if answer.annotator not in bad]
     answers = [a for a in answers if not _is_control(rating.items[a.item], key)]
     items = item_agreements(answers, rating)
