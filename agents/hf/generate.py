@@ -121,10 +121,6 @@ def load_model(options: ModelOptions, datapath: str | None = None) -> LoadedMode
     device = chosen_device(options)
     arguments = loading_arguments(options, device)
     repo = hub.checked_repository(options.model)
-    if (Path(repo) / 'adapter_config.json').is_file():
-        raise UserError(
-            f'hf_model: {repo} is an adapter; its base model, merged with it, would do'
-        )
     try:
         weights = hub.fetch_weights(repo, options.revision or None, datapath)
     except UserError as error:

@@ -5,21 +5,21 @@ Write a ParlAI model as safetensors, a format that no reader has to trust.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from filecmp import cmp
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError, printable
-
-if TYPE_CHECKING:
-    pass
+from parlai_ext.store.atomic import LEFTOVER
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody
@@ -64,7 +64,7 @@ class ConvertModel(Command):
 
         datapath = self.opt['datapath']
         source = existing_model(self.opt['model_file'], datapath)
-        output = free_path(self.opt['output'])
+        output = output_path(self.opt['output'])
         option = '--trust-model-code'
         named = self.opt['trust_model_code'] or ()
         trusted = [str(existing_model(path, datapath, option)) for path in named]
@@ -99,11 +99,11 @@ def existing_model(
     return file
 
 
-def free_path(path: str | None) -> Path:
+def output_path(path: str | None) -> Path:
     """
     Return the path of the new model file.
 
-    :raises UserError: when it exists, or is no path for a safetensors file.
+    :raises UserError: when it is no path for a safetensors file.
     """
     if not path or not path.endswith(SUFFIX):
         given = f', not {path}' if path else ''
@@ -111,9 +111,6 @@ def free_path(path: str | None) -> Path:
     parent = Path(path).absolute().parent
     if not parent.is_dir():
         raise UserError(f'--output: there is no folder {parent}')
-    occupied = [p for p in (path, f'{path}.opt', f'{path}.dict') if os.path.lexists(p)]
-    if occupied:
-        raise UserError(f'--output: {occupied[0]} exists; it is not overwritten')
     return Path(path)
 
 
@@ -125,18 +122,19 @@ def convert(
 ) -> Converted:
     """
     Write ``output`` and its companions, all or none of them.
+
+    The same model gives the same bytes. So a file that is there already, with these
+    bytes, is left where it is: a conversion that was killed can be run again.
     """
-    from parlai_ext.systems.safe.load import read_opt, read_states
+    from parlai_ext.systems.safe.load import check_model_files, read_opt, read_states
     from parlai_ext.systems.safe.safetensors_file import same_bits, write_states
 
-    states = read_states(source, trusted)
     roster_opt = {'datapath': datapath} if datapath else {}
+    check_model_files(source, trusted, roster_opt)
+    states = read_states(source, trusted)
     has_opt = Path(f'{source}.opt').is_file()
     opt = read_opt(f'{source}.opt', trusted, roster_opt) if has_opt else None
-    scratch = Path(
-        tempfile.mkdtemp(prefix=f'.{output.name}.', dir=output.absolute().parent)
-    )
-    try:
+    with scratch_folder(output) as scratch:
         dropped = write_states(states, scratch / output.name)
         # safetensors would let nobody else read it
         shutil.copymode(source, scratch / output.name)
@@ -149,13 +147,11 @@ def convert(
             moved = moved_options(opt, source, output, set(copied))
             try:
                 text = json.dumps(moved, indent=4) + '\n'  # as ParlAI writes them
-            except (TypeError, ValueError) as e:
+            except (TypeError, ValueError, RecursionError) as e:
                 problem = 'options that JSON cannot hold'
                 raise UserError(f'{source}.opt: {problem}: {e}') from None
             (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
         names = publish(scratch, output)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return Converted(
         output,
         tuple(name for name in names if name != output.name),
@@ -211,27 +207,64 @@ def moved_options(
     return kept
 
 
+@contextmanager
+def scratch_folder(output: Path) -> Iterator[Path]:
+    """
+    Make an empty folder beside the new model, which is gone afterwards. What a
+    conversion that was killed left in it is removed first.
+
+    :raises UserError: while another process has it.
+    """
+    folder = output.absolute().parent / f'.{output.name}{LEFTOVER}'
+    folder.mkdir(exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f'--output: another process is writing {output}') from None
+        for path in folder.iterdir():
+            path.unlink()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
 def publish(scratch: Path, output: Path) -> list[str]:
     """
     Move the finished files to their names, the weights last. Return the names.
+
+    :raises UserError: when another file has one of the names; then none is moved.
     """
     names = sorted(p.name for p in scratch.iterdir())
     names.sort(key=lambda name: name == output.name)
+    new_names = []
+    # ParlAI would read these two beside the model, whatever else it has
+    for name in dict.fromkeys([*names, f'{output.name}.opt', f'{output.name}.dict']):
+        target = output.parent / name
+        if not os.path.lexists(target):
+            new_names += [name] if name in names else []
+        elif not (name in names and _is_same_file(scratch / name, target)):
+            raise UserError(f'--output: {target} exists; it is not overwritten')
     published: list[Path] = []
     try:
-        for name in names:
-            target = output.parent / name
+        for name in new_names:
             with open(scratch / name, 'rb') as file:
                 os.fsync(file.fileno())
-            if os.path.lexists(target):
-                raise UserError(f'--output: {target} exists; it is not overwritten')
-            os.rename(scratch / name, target)
-            published.append(target)
+            os.rename(scratch / name, output.parent / name)
+            published.append(output.parent / name)
     except BaseException:
         for target in published:
             target.unlink(missing_ok=True)
         raise
     return names
+
+
+def _is_same_file(written: Path, present: Path) -> bool:
+    return present.is_file() and cmp(written, present, shallow=False)
 
 
 def result_lines(result: Converted) -> list[str]:

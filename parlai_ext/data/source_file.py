@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.files.text_file import utf8_bytes
+from parlai_ext.files.text_file import read_bytes, utf8_bytes
 
 BOM = b'\xef\xbb\xbf'
 NOT_UTF8 = 'not UTF-8 text'
@@ -107,9 +107,9 @@ class SourceFile:
         Read a file. Only the line feed ends a line; a byte order mark and the carriage
         return before a line feed are dropped.
 
-        :raises UserError: for UTF-16 that cannot be read.
+        :raises UserError: for UTF-16 that cannot be read, and for what is no file.
         """
-        data = utf8_bytes(path.read_bytes(), path).removeprefix(BOM)
+        data = utf8_bytes(read_bytes(path), path).removeprefix(BOM)
         text = data.decode('utf-8', 'surrogateescape')
         lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
         return cls(str(path), path.stem, lines, columns or {})

@@ -26,8 +26,10 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import read_corpus
 from parlai_ext.files.csv_file import named_cells
+from parlai_ext.files.text_file import check_text_file
 
 FIELDS = ' +++$+++ '  # parts of a line of Cornell's files
+LONGEST_LINE = 10**8  # characters
 MODERATOR = {'offensive_score': 'azure_score', 'profanity_terms': 'azure_terms'}
 
 
@@ -221,8 +223,13 @@ def text_lines(
     """
     number = 0
     try:
+        check_text_file(path)
         with open(path, encoding=encoding, newline='\n') as file:
-            for number, line in enumerate(file, 1):
+            lines = iter(lambda: file.readline(LONGEST_LINE + 1), '')
+            for number, line in enumerate(lines, 1):
+                if len(line) > LONGEST_LINE:
+                    problem = f'a line of more than {LONGEST_LINE:,} characters'
+                    raise UserError(f'{path}:{number}: {problem}')
                 text = line.removesuffix('\n').removesuffix('\r')
                 if empty or text.strip():
                     yield number, text

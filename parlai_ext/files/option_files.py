@@ -13,12 +13,16 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.roster_file import INDEX_OPTIONS
+from parlai_ext.files.text_file import check_text_file
 
 
 def sha256(path: Path) -> str:
     """
     Return the SHA-256 of a file, which is read once while its size and date stay.
+
+    :raises UserError: for a pipe or a device.
     """
+    check_text_file(path)
     stat = path.stat()
     return _sha256(str(path), stat.st_mtime_ns, stat.st_size)
 

@@ -5,11 +5,39 @@ A user's text file, read as UTF-8, or as UTF-16 where it says so.
 from __future__ import annotations
 
 import codecs
+import stat
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+LARGEST_TEXT = 4 * 2**30  # bytes of a text file that is read whole
+
+
+def check_text_file(path: str | Path, called: str = '') -> int:
+    """
+    Return the size of a file in bytes, if it is a file (or a folder, which no reader
+    opens): the text of a pipe or a device may never come, or never end.
+
+    :raises OSError: when there is none.
+    :raises UserError: for a pipe, a device or a socket.
+    """
+    status = Path(path).stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise UserError(f'{called}{path}: a pipe or a device; a file is expected')
+    return status.st_size
+
+
+def read_bytes(path: str | Path, called: str = '') -> bytes:
+    """
+    Return the content of a text file.
+
+    :raises OSError: when it cannot be read.
+    :raises UserError: for what is no file, or larger than `LARGEST_TEXT`.
+    """
+    if check_text_file(path, called) > LARGEST_TEXT:
+        raise UserError(f'{called}{path}: more than {LARGEST_TEXT:,} bytes')
+    return Path(path).read_bytes()
 
 
 def utf8_bytes(data: bytes, path: str | Path) -> bytes:
@@ -39,10 +67,11 @@ def read_utf8(path: str | Path, called: str = '') -> str:
     Return the text of a file in UTF-8 or UTF-16, a byte order mark left out.
 
     :param called: what messages say before its path.
-    :raises UserError: names the file, and the first line that is not UTF-8.
+    :raises UserError: names the file, and the first line that is not UTF-8; so for what
+        `read_bytes` refuses.
     """
     try:
-        return utf8_bytes(Path(path).read_bytes(), path).decode('utf-8-sig')
+        return utf8_bytes(read_bytes(path, called), path).decode('utf-8-sig')
     except OSError as e:
         raise UserError(f'{called}{path}: {e.strerror}') from None
     except UnicodeDecodeError as e:

@@ -19,6 +19,10 @@ from parlai_ext.systems.catalogue.fetch_model import (
     model_folder,
 )
 from parlai_ext.systems.remote.event_loop import certificates
+from parlai_ext.systems.safe.model_folder import (
+    check_file_of_folder,
+    check_model_folder,
+)
 
 AGENT = 'ext:hf'
 # the first that is there holds the weights; an index names the files that do
@@ -91,6 +95,8 @@ def cached_weights(
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
+    if Path(repo).is_dir():
+        check_model_folder(Path(repo))
     for name in WEIGHTS:
         path = Path(repo) / name
         if not path.is_file():
@@ -105,6 +111,7 @@ def cached_weights(
             if not isinstance(cached, str):
                 continue
             path = Path(cached)
+            check_model_folder(path.parent)
         if all(file.is_file() for file in weight_files(path)):
             return path
     return None
@@ -123,15 +130,18 @@ def weight_files(weights: Path) -> list[Path]:
     """
     Return the files that hold the weights: those that an index names, and the index.
 
-    :raises UserError: for an index that cannot be read.
+    :raises UserError: for an index that cannot be read, or names a file elsewhere.
     """
     if weights.suffix != '.json':
         return [weights]
     try:
         named = json.loads(weights.read_text(encoding='utf-8'))['weight_map'].values()
-        return [weights, *(weights.parent / name for name in sorted(set(named)))]
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        files = [weights.parent / name for name in sorted(set(named))]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise UserError(f'hf_model: {weights} is no index of weights: {e}') from None
+    for file in files:
+        check_file_of_folder(file, weights.parent)
+    return [weights, *files]
 
 
 def fetch_weights(

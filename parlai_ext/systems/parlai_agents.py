@@ -27,7 +27,7 @@ from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.misfit import why_unfit
 from parlai_ext.systems.needed_files import needed_tokenizer
 from parlai_ext.systems.players import Player, in_words
-from parlai_ext.systems.safe.load import BadModelFile, guarded
+from parlai_ext.systems.safe.load import BadModelFile, check_model_files, guarded
 from parlai_ext.systems.system_options import effective_options, given_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
@@ -186,6 +186,7 @@ def _local_model_file(system: System, path: str, datapath: str | None) -> str:
     if not file.is_file():
         where = f' ({path})' if is_zoo_path(path) else ''
         raise _option_error(system)('model_file', f'there is no file {file}{where}')
+    check_model_files(file)
     return str(file)
 
 

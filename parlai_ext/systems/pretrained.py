@@ -25,6 +25,7 @@ from transformers import (
 from parlai_ext.compat.libraries import without_bars
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_truth
+from parlai_ext.systems.safe.load import guarded
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
@@ -85,7 +86,7 @@ def read(
     :raises UserError: ``option: what is wrong; what would be right``.
     """
     arguments = {'local_files_only': True, 'trust_remote_code': trust}
-    with quiet():
+    with quiet(), guarded():
         config = _read_part('config', folder, AutoConfig, allowed, **arguments)
         if not trust and (kernel := _hub_kernel(config)):
             raise UserError(

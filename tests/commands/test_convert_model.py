@@ -2,11 +2,14 @@
 A model as safetensors: the same model, from data that runs nothing.
 """
 
+import itertools
 import json
 import os
 import shutil
 import struct
+import sys
 from collections import OrderedDict
+from pathlib import Path
 
 import pytest
 import safetensors.torch
@@ -15,7 +18,7 @@ from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.commands import plugin
-from parlai_ext.commands.convert_model import ConvertModel
+from parlai_ext.commands.convert_model import ConvertModel, convert, scratch_folder
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
@@ -278,3 +281,80 @@ def test_damaged_safetensors_is_one_line(tmp_path):
     with pytest.raises(UserError, match='it cannot be read') as caught:
         read_states(path)
     assert '\n' not in str(caught.value)
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    # of two orders safetensors takes either: eight alike by chance once in 128 times
+    states = {'model': {'w': torch.ones(2)}, 'longest_label': 3}
+    paths = [tmp_path / f'{i}.safetensors' for i in range(8)]
+    for path in paths:
+        write_states(states, path)
+    assert len({path.read_bytes() for path in paths}) == 1
+    assert safetensors.safe_open(paths[0], 'pt').metadata()['format'] == 'pt'
+
+
+def killed_conversion(source, output, step):
+    """
+    Convert in a process that ends at once before the step-th change of the file system;
+    return whether it came to its end.
+    """
+    process = os.fork()
+    if process:
+        return os.waitpid(process, 0)[1] == 0
+    steps = itertools.count()
+
+    def die(event, args):
+        changes = event in ('os.rename', 'os.remove', 'os.rmdir', 'os.mkdir')
+        writes = event == 'open' and isinstance(args[1], str) and 'w' in args[1]
+        if (changes or writes) and next(steps) == step:
+            os._exit(9)
+
+    sys.addaudithook(die)
+    try:
+        convert(source, output)
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def test_a_conversion_killed_at_any_step_is_run_again(tmp_path, no_power_cuts):
+    source, new = tmp_path / 'm', tmp_path / 'new'
+    torch.save({'model': {'w': torch.ones(2)}}, source)
+    Path(f'{source}.opt').write_text('{"model": "seq2seq"}')
+    Path(f'{source}.dict').write_text('tea\t1\n')
+    new.mkdir()
+    output = new / 'm.safetensors'
+    convert(source, output)
+    whole = {path.name: path.read_bytes() for path in new.iterdir()}
+    places_seen = set()
+    for step in itertools.count():
+        for path in new.iterdir():
+            path.unlink()
+        ended = killed_conversion(source, output, step)
+        places_seen.add(tuple(sorted(p.name for p in new.iterdir() if p.is_file())))
+        convert(source, output)
+        assert {path.name: path.read_bytes() for path in new.iterdir()} == whole
+        if ended:
+            break
+    assert len(places_seen) == len(whole) + 1  # none, one, two, … of the files
+
+
+def test_two_conversions_into_one_file_do_not_mix(tmp_path):
+    source = Path(make_generator(tmp_path))
+    output = tmp_path / 'm.safetensors'
+    with scratch_folder(output), pytest.raises(UserError, match='another process'):
+        convert(source, output)
+    convert(source, output)
+
+
+def test_a_conversion_copies_no_linked_file_without_options_either(tmp_path):
+    (tmp_path / 'home').mkdir()
+    source = Path(make_generator(tmp_path / 'home'))
+    secret = tmp_path / 'private' / 'words'
+    secret.parent.mkdir()
+    Path(f'{source}.dict').rename(secret)
+    Path(f'{source}.dict').symlink_to(secret)
+    Path(f'{source}.opt').unlink()
+    with pytest.raises(UserError, match=r'tiny\.dict is a link to a file'):
+        convert(source, tmp_path / 'm.safetensors')
+    assert not (tmp_path / 'm.safetensors.dict').exists()

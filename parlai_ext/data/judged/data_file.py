@@ -13,7 +13,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.judged_set import Annotation
-from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.text_file import read_bytes, read_utf8
 
 Annotations = dict[str, tuple[Annotation, ...]]
 
@@ -61,7 +61,7 @@ class DataFile:
         :raises UserError: for a file that cannot be read, with the official one.
         """
         try:
-            return Path(self.path).read_bytes()
+            return read_bytes(self.path, 'judged set ')
         except OSError as e:
             raise UserError(f'{self}: {e.strerror}; it is {self.official}') from None
 

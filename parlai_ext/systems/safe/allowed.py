@@ -49,9 +49,19 @@ def is_storage(value: Any) -> bool:
     return isinstance(value, torch.storage.TypedStorage | torch.UntypedStorage)
 
 
-def _tensor(storage: Any, offset: int, size: Any, stride: Any) -> torch.Tensor:
+def check_size(storage: Any, size: Any) -> None:
+    """
+    Refuse a tensor of more numbers than its memory holds: of one number, at a stride of
+    0, whoever copies it would make terabytes.
+    """
     if not is_storage(storage):
         raise TypeError('a tensor without storage')
+    if prod(size) > storage.nbytes():  # a number takes a byte at least
+        raise ValueError('a tensor of more numbers than are stored')
+
+
+def _tensor(storage: Any, offset: int, size: Any, stride: Any) -> torch.Tensor:
+    check_size(storage, size)
     tensor: torch.Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
     return tensor
 
@@ -80,8 +90,7 @@ def _tensor_v3(
     metadata: Any = None,
 ) -> torch.Tensor:
     refuse_hooks(hooks, metadata)
-    if not is_storage(storage):
-        raise TypeError('a tensor without storage')
+    check_size(storage, size)
     tensor: torch.Tensor = torch._utils._rebuild_tensor_v3(
         storage, offset, size, stride, requires_grad, OrderedDict(), dtype
     )
@@ -122,6 +131,8 @@ def _with_plain_arguments(kind: Callable[..., Any]) -> Callable[..., Any]:
     def make(*args: Any) -> Any:
         if not all(type(arg) in PLAIN | CONTAINERS for arg in args):
             raise TypeError('an argument that is not plain')
+        if kind in (bytes, bytearray) and any(type(arg) is int for arg in args):
+            raise ValueError('bytes of which only the number is given')
         return kind(*args)
 
     return make

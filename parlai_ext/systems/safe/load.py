@@ -29,7 +29,11 @@ import torch
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.safe import read, safetensors_file
-from parlai_ext.systems.safe.model_options import check_options, options_for_talking
+from parlai_ext.systems.safe.model_options import (
+    check_files_beside,
+    check_options,
+    options_for_talking,
+)
 from parlai_ext.systems.safe.read import ORIGINALS
 from parlai_ext.systems.safe.unpickle import (
     BadModelFile,
@@ -89,11 +93,7 @@ def guarded(
         agent that the model's own `.opt` may not.
     :raises Refused: naming file and global; also where ParlAI would have hidden it.
     """
-    outer = _current_guard.get()
-    guard = _Guard(
-        outer.trusted if trusted is None else frozenset(map(os.path.realpath, trusted)),
-        outer.roster_opt if roster_opt is None else roster_opt,
-    )
+    guard = _guard_with(trusted, roster_opt)
     _enter()
     token = _current_guard.set(guard)
     try:
@@ -242,6 +242,35 @@ def _agents_only(original: Callable[[str], Any]) -> Callable[[str], Any]:
     return load_agent_module
 
 
+def check_model_files(
+    path: str | Path,
+    trusted: Collection[str] | None = None,
+    roster_opt: Mapping[str, Any] | None = None,
+) -> None:
+    """
+    Refuse links to files elsewhere, pipes and devices beside a model that is not
+    trusted; the parameters are those of `read_opt`.
+
+    :raises Refused: naming the file.
+    """
+    guard = _guard_with(trusted, roster_opt)
+    if not guard.trusts(path):
+        check_files_beside(str(path), guard.roster_opt)
+
+
+def _guard_with(
+    trusted: Collection[str] | None, roster_opt: Mapping[str, Any] | None
+) -> _Guard:
+    """
+    Return the guard around, with what is given in the place of its own.
+    """
+    outer = _current_guard.get()
+    return _Guard(
+        outer.trusted if trusted is None else frozenset(map(os.path.realpath, trusted)),
+        outer.roster_opt if roster_opt is None else roster_opt,
+    )
+
+
 def read_opt(
     path: str | Path,
     trusted: Collection[str] | None = None,
@@ -254,14 +283,12 @@ def read_opt(
     :param roster_opt: the roster's entry; by default that of the guard around.
     :raises UserError: when it is neither, or more than data.
     """
-    guard = _current_guard.get()
-    if trusted is not None:
-        guard = _Guard(frozenset(map(os.path.realpath, trusted)), guard.roster_opt)
+    guard = _guard_with(trusted, roster_opt)
     trusts = guard.trusts(path)
+    check_model_files(path, guard.trusted, guard.roster_opt)
     opt = read.read_options(str(path), trusts)
     if not trusts:
-        known = guard.roster_opt if roster_opt is None else roster_opt
-        check_options(str(path), opt, known)
+        check_options(str(path), opt, guard.roster_opt)
     cleaned = parlai.core.opt.__AUTOCLEAN_KEYS__
     return {key: value for key, value in opt.items() if key not in cleaned}
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ import parlai.core.opt
 from parlai.core.loader import AGENT_REGISTRY, REGISTERED_REPOS
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
+from parlai_ext.core.errors import printable
 from parlai_ext.systems.fetch.data_folder import data_folder
+from parlai_ext.systems.safe.model_folder import nested_values
 from parlai_ext.systems.safe.unpickle import Refused
 
 Options = Mapping[str, Any]
@@ -62,14 +64,14 @@ TRAINING_OPTIONS = re.compile(
 def check_options(path: str, opt: Options, roster_opt: Options) -> None:
     """
     Refuse a model's stored options if they would run code, ask a server or read files
-    that a model must not name; so, too, links beside the model that lead elsewhere.
+    that a model must not name.
 
     :param path: the model file or its ``.opt``.
     :param opt: the options stored with the model.
     :param roster_opt: the roster's entry, which the user wrote: it may name them.
-    :raises Refused: naming the agent, the option or the link.
+    :raises Refused: naming the agent or the option.
     """
-    for key, value in _values(opt):
+    for key, value in nested_values(opt):
         if key == 'model' and value and value != roster_opt.get('model'):
             if not is_our_agent(str(value)):
                 hint = f'if you know it: `model: {value}` in the roster entry'
@@ -77,22 +79,38 @@ def check_options(path: str, opt: Options, roster_opt: Options) -> None:
         elif key not in roster_opt and _is_for_the_roster(key, value):
             hint = f'if you mean it: `{key}: …` in the roster entry'
             raise Refused(path, f'with {key}, which a roster alone may set,', hint)
-    folders = _model_folders(path, roster_opt)
     model = Path(path.removesuffix('.opt'))
-    for file in model.parent.glob(f'{glob.escape(model.name)}.*'):
-        beside = f'{os.path.realpath(model)}{file.name.removeprefix(model.name)}'
-        if os.path.realpath(file) != beside and is_elsewhere(str(file), folders):
-            what = f'{_printable(str(file))} is a link to a file that is not beside it'
-            raise Refused(path, 'a link', 'put a copy there', False, what)
+    folders = _model_folders(path, roster_opt)
     cleaned = {*parlai.core.opt.__AUTOCLEAN_KEYS__, 'model_file', *TASK_OPTIONS}
     if Path(f'{model}.dict').is_file():
         cleaned.add('dict_file')  # see `options_for_talking`
-    for key, value in _values({k: v for k, v in opt.items() if k not in cleaned}):
+    for key, value in nested_values({k: v for k, v in opt.items() if k not in cleaned}):
         if key not in roster_opt and _names_file_elsewhere(key, value, folders):
-            value = _printable(os.fsdecode(value))
+            value = printable(os.fsdecode(value))[:200]
             hint = f'if you mean it: `{key}: {value}` in the roster entry'
-            what = f'its own {key} is {value}, which is not beside the model'
+            what = f'its own {key} is {value}, which is no file beside the model'
             raise Refused(path, f'with {key}', hint, sentence=what)
+
+
+def check_files_beside(path: str, roster_opt: Options) -> None:
+    """
+    Refuse files beside a model (``model.dict``) that are links to files elsewhere, or
+    pipes and devices.
+
+    :param path: the model file or its ``.opt``.
+    :raises Refused: naming the file.
+    """
+    model = Path(path.removesuffix('.opt'))
+    folders = _model_folders(path, roster_opt)
+    for file in model.parent.glob(f'{glob.escape(model.name)}.*'):
+        beside = f'{os.path.realpath(model)}{file.name.removeprefix(model.name)}'
+        shown = printable(str(file))
+        if os.path.realpath(file) != beside and is_elsewhere(str(file), folders):
+            what = f'{shown} is a link to a file that is not beside it'
+            raise Refused(path, 'a link', 'put a copy there', False, what)
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            what = f'{shown} is a pipe or a device'
+            raise Refused(path, 'a pipe', 'put a file there', False, what)
 
 
 def _is_for_the_roster(key: str, value: Any) -> bool:
@@ -111,10 +129,6 @@ def _names_file_elsewhere(key: str, value: Any, folders: list[Path]) -> bool:
     text = os.fsdecode(value)
     is_path = ('/' in text or '.' in text) and not os.path.isdir(text)
     return is_path or FILE_OPTIONS.search(key) is not None
-
-
-def _printable(text: str) -> str:
-    return (text if text.isprintable() else repr(text))[:200]
 
 
 def options_for_talking(path: str, opt: Options, roster_opt: Options) -> dict[str, Any]:
@@ -141,7 +155,8 @@ def _model_folders(path: str, roster_opt: Options) -> list[Path]:
 
 def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
     """
-    True if a value names a file that exists, but in none of the folders.
+    True if a value names a file that exists, but in none of the folders, or a pipe or a
+    device anywhere.
 
     Links are followed. Hidden files of a folder are elsewhere: the folder may be
     somebody's home.
@@ -150,8 +165,12 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
         return False
     try:
         real = Path(os.path.realpath(os.fsdecode(value)))
-        if not real.exists() and not Path(f'{real}.opt').exists():
-            return False
+        if not real.exists():
+            real = Path(f'{real}.opt')
+            if not real.exists():
+                return False
+        if not (real.is_file() or real.is_dir()):
+            return True
     except (OSError, ValueError):  # too long, or a NUL: nothing opens that
         return False
     for folder in map(os.path.realpath, folders):
@@ -159,25 +178,6 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
         if inside is not False and not any(part.startswith('.') for part in inside):
             return False
     return True
-
-
-def _values(opt: Options) -> Iterator[tuple[str, Any]]:
-    """
-    Yield each value of options and of what is nested in them, which may be a circle in
-    a pickle, with the key that it stands under.
-    """
-    left: list[tuple[str, Any]] = [('', opt)]
-    seen = set()
-    while left:
-        key, value = left.pop()
-        if not isinstance(value, Mapping | list | tuple | set):
-            yield key, value
-        elif id(value) not in seen:
-            seen.add(id(value))
-            if isinstance(value, Mapping):
-                left += ((str(k), inner) for k, inner in value.items())
-            else:
-                left += ((key, inner) for inner in value)
 
 
 def is_our_agent(agent: str) -> bool:

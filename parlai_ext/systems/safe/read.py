@@ -28,6 +28,7 @@ from parlai_ext.systems.safe.unpickle import (
     pickle_module,
 )
 
+MOST_UNPACKED = 100  # times the size of a file of arrays, which may be compressed
 # the functions that a guard replaces, for files that are trusted
 ORIGINALS = SimpleNamespace(
     torch_load=torch.load,
@@ -75,8 +76,9 @@ def read_tensors(
     with _errors_named(path):
         if safetensors_file.is_safetensors(f):
             return safetensors_file.read_states(f, map_location)
-        if not mmap:  # by which torch reads zips only
+        if not mmap:  # by which torch reads zips only, and nothing that is compressed
             _refuse_tar(f, path)
+            _check_zip(f, path, most=1)
         return ORIGINALS.torch_load(f, map_location, pickle_module(path), **options)
 
 
@@ -96,6 +98,27 @@ def _refuse_tar(file: IO[bytes], path: str) -> None:
         file.seek(start)
     what = 'it is a tar (torch 0.1), whose links and devices torch would unpack'
     raise Refused(path, 'a tar', sentence=what)
+
+
+def _check_zip(file: IO[bytes], path: str, most: int) -> None:
+    """
+    Refuse a zip that is far larger when it is unpacked.
+
+    :param most: how many times as large as the file its content may be. torch
+        compresses nothing.
+    """
+    start = file.tell()
+    try:
+        if file.read(4) == b'PK\x03\x04':  # by which torch, too, knows a zip
+            size = file.seek(0, os.SEEK_END) - start
+            file.seek(start)
+            with zipfile.ZipFile(file) as zipped:
+                unpacked = sum(info.file_size for info in zipped.infolist())
+            if unpacked > most * size:
+                what = f'its {size:,} bytes unpack to {unpacked:,}'
+                raise Refused(path, 'a bomb', sentence=what)
+    finally:
+        file.seek(start)
 
 
 def read_pickle(file: IO[bytes], **options: Any) -> Any:
@@ -140,6 +163,7 @@ def read_arrays(f: Any) -> Any:
     f.seek(start)
     with _errors_named(path):
         if magic.startswith(b'PK'):
+            _check_zip(f, path, MOST_UNPACKED)
             with zipfile.ZipFile(f) as zipped:
                 names = zipped.namelist()
                 members = {n.removesuffix('.npy'): zipped.read(n) for n in names}

@@ -18,6 +18,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.systems.safe.allowed import FILLERS, AllowedCall, allowed_global
 
 UNNAMED = '<in memory>'
+DEEPEST = 100  # tuples in tuples: to hash more would overrun the interpreter's stack
 DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
 _InPython: Any = vars(pickle)['_Unpickler']
 
@@ -112,6 +113,8 @@ class SafeUnpickler(_InPython):
 
     def __init__(self, file: IO[bytes], *args: Any, **kwargs: Any):
         self.path = self.path or path_of(file)
+        # tuples with tuples in them by id, with their depth; held, so that ids stay
+        self.depths: dict[int, tuple[Any, int]] = {}
         super().__init__(file, *args, **kwargs)
 
     def refusal(self, what: str) -> Refused:
@@ -173,6 +176,35 @@ class SafeUnpickler(_InPython):
     def load_binpersid(self) -> None:
         self.append(self._persistent(self.stack.pop()))
 
+    def _check_depth(self) -> None:
+        """
+        Refuse a tuple, just made, with too many tuples in one another.
+        """
+        made = self.stack[-1]
+        inside = [part for part in made if type(part) is tuple]
+        if not inside:
+            return
+        depth = 1 + max(self.depths.get(id(part), (part, 1))[1] for part in inside)
+        self.depths[id(made)] = made, depth
+        if depth > DEEPEST:
+            raise BadModelFile(str(self.path), 'it cannot be read: nested too deeply')
+
+    def load_tuple(self) -> None:
+        super().load_tuple()
+        self._check_depth()
+
+    def load_tuple1(self) -> None:
+        super().load_tuple1()
+        self._check_depth()
+
+    def load_tuple2(self) -> None:
+        super().load_tuple2()
+        self._check_depth()
+
+    def load_tuple3(self) -> None:
+        super().load_tuple3()
+        self._check_depth()
+
     def _check_target(self, kinds: set[type], n_from_top: int) -> None:
         stack = self.metastack[-1] if n_from_top == 0 else self.stack
         target = stack[-max(n_from_top, 1)]
@@ -208,6 +240,10 @@ class SafeUnpickler(_InPython):
         pickle.BUILD: load_build,
         pickle.PERSID: load_persid,
         pickle.BINPERSID: load_binpersid,
+        pickle.TUPLE: load_tuple,
+        pickle.TUPLE1: load_tuple1,
+        pickle.TUPLE2: load_tuple2,
+        pickle.TUPLE3: load_tuple3,
         pickle.APPEND: load_append,
         pickle.APPENDS: load_appends,
         pickle.SETITEM: load_setitem,

@@ -1,0 +1,55 @@
+"""
+A user's text file is a file: what may never come, or never end, is one line.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data import turn_pairs
+from parlai_ext.data.source_file import SourceFile
+from parlai_ext.files import text_file
+from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.json_file import read_json
+from parlai_ext.files.option_files import sha256
+from parlai_ext.files.yaml_file import read_file
+
+READERS = {
+    'csv': lambda path: list(read_csv(path, ['a'])),
+    'json': lambda path: read_json(path, dict),
+    'yaml': read_file,
+    'dialogues': SourceFile.from_path,
+    'pairs': lambda path: list(turn_pairs.text_lines(path)),
+    'hash': sha256,
+}
+
+
+@pytest.mark.parametrize('reader', READERS.values(), ids=READERS)
+@pytest.mark.parametrize('kind', ['device', 'pipe'])
+def test_a_pipe_or_a_device_is_one_line(kind, reader, tmp_path):
+    path = Path('/dev/zero')
+    if kind == 'pipe':
+        path = tmp_path / 'pipe'
+        os.mkfifo(path)
+    with pytest.raises(UserError, match=f'^{path}: a pipe or a device'):
+        reader(path)
+
+
+def test_a_text_that_no_memory_holds_is_one_line(tmp_path):
+    path = tmp_path / 'sparse.csv'
+    with open(path, 'wb') as file:
+        file.truncate(text_file.LARGEST_TEXT + 1)
+    with pytest.raises(UserError, match=f'^{path}: more than 4,294,967,296 bytes'):
+        list(read_csv(path, ['a']))
+
+
+def test_a_line_without_end_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(turn_pairs, 'LONGEST_LINE', 10)
+    path = tmp_path / 'x.txt'
+    path.write_text('a\n012345678\n')
+    assert [number for number, _ in turn_pairs.text_lines(path)] == [1, 2]
+    path.write_text('a\n0123456789\n')
+    with pytest.raises(UserError, match=f'{path}:2: a line of more than 10'):
+        list(turn_pairs.text_lines(path))

@@ -1,0 +1,166 @@
+"""
+A folder of a Hugging Face model brings no file from elsewhere, as a system, a judge or
+an encoder.
+"""
+
+import json
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+
+from parlai_ext.commands import plugin
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.models.parlai_likelihood import load_judge
+from parlai_ext.systems import hub
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support.family_hf import TEMPLATE, make_model
+
+
+@pytest.fixture(scope='module')
+def made(tmp_path_factory):
+    plugin.register()
+    return Path(make_model(tmp_path_factory.mktemp('made'), 'llama', template=TEMPLATE))
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    copied = tmp_path / 'home' / 'model'
+    shutil.copytree(made, copied)
+    return copied
+
+
+def as_system(folder):
+    load_system(System('x', {'model': 'ext:hf', 'hf_model': str(folder)}))
+
+
+def as_judge(folder):
+    load_judge(str(folder))
+
+
+def as_encoder(folder):
+    ModelHandle().embedder(str(folder))
+
+
+def linked(folder, name):
+    """
+    Make a file of the folder a link to its copy elsewhere.
+    """
+    moved = folder.parents[1] / name
+    (folder / name).rename(moved)
+    (folder / name).symlink_to(moved)
+
+
+def in_index(folder, name):
+    """
+    Put the weights elsewhere, and an index that names them there.
+    """
+    weights = folder / 'model.safetensors'
+    names = list(safetensors.torch.load_file(weights))
+    weights.rename(folder / name)
+    index = {'metadata': {}, 'weight_map': dict.fromkeys(names, name)}
+    (folder / 'model.safetensors.index.json').write_text(json.dumps(index))
+
+
+def template_elsewhere(folder):
+    linked(folder, 'chat_template.jinja')
+    return 'chat_template.jinja leads out of the folder'
+
+
+def tokenizer_elsewhere(folder):
+    linked(folder, 'tokenizer.json')
+    return 'tokenizer.json leads out of the folder'
+
+
+def weights_above(folder):
+    in_index(folder, '../../outside.safetensors')
+    return 'outside.safetensors leads out of the folder'
+
+
+def weights_of_the_machine(folder):
+    in_index(folder, 'inside.safetensors')
+    index = folder / 'model.safetensors.index.json'
+    index.write_text(index.read_text().replace('inside.safetensors', '/etc/passwd'))
+    return '/etc/passwd leads out of the folder'
+
+
+def adapter(folder):
+    (folder / 'adapter_config.json').write_text('{"peft_type": "LORA"}')
+    return f'{folder} is an adapter'
+
+
+def pipe(folder):
+    os.mkfifo(folder / 'vocab.txt')
+    return 'vocab.txt is a pipe or a device'
+
+
+def named_file(folder):
+    secret = folder.parents[1] / 'words.txt'
+    secret.write_text('the lock opens with nine')
+    path = folder / 'tokenizer_config.json'
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps({**settings, 'vocab_file': str(secret)}))
+    return f'vocab_file in {path} is {secret}, a file elsewhere'
+
+
+@pytest.mark.parametrize('load', [as_system, as_judge, as_encoder])
+@pytest.mark.parametrize(
+    'harm',
+    [
+        template_elsewhere,
+        tokenizer_elsewhere,
+        weights_above,
+        weights_of_the_machine,
+        adapter,
+        pipe,
+        named_file,
+    ],
+)
+def test_a_file_elsewhere_is_one_line_whoever_reads_it(harm, load, folder):
+    words = harm(folder)
+    with pytest.raises(UserError) as caught:
+        load(folder)
+    line = str(caught.value)
+    assert 'hf_model: ' in line and words in line and '\n' not in line
+
+
+def test_a_tar_as_the_weights_of_a_judge_changes_no_file(folder):
+    (folder / 'model.safetensors').unlink()
+    diary = folder.parents[1] / 'diary'
+    diary.touch(0o600)
+    member = tarfile.TarInfo('storages')
+    member.type, member.linkname, member.mode = tarfile.LNKTYPE, str(diary), 0o777
+    with tarfile.open(folder / 'pytorch_model.bin', 'w:') as tar:
+        tar.addfile(member)
+    for load in (as_system, as_judge):
+        with pytest.raises(UserError, match='refused: it is a tar'):
+            load(folder)
+    assert diary.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_index_may_name_files_of_the_folder(folder):
+    in_index(folder, 'part.safetensors')
+    as_system(folder)
+
+
+def test_a_folder_that_is_itself_a_link_is_read(folder, tmp_path):
+    (tmp_path / 'link').symlink_to(folder)
+    assert hub.cached_weights(str(tmp_path / 'link'))
+
+
+def test_links_within_the_hubs_cache_are_read(folder, tmp_path):
+    blobs = tmp_path / 'models--a--b' / 'blobs'
+    snapshot = tmp_path / 'models--a--b' / 'snapshots' / '1'
+    shutil.move(folder, blobs)
+    snapshot.mkdir(parents=True)
+    for file in blobs.iterdir():
+        (snapshot / file.name).symlink_to(f'../../blobs/{file.name}')
+    assert hub.cached_weights(str(snapshot)) == snapshot / 'model.safetensors'
+    (snapshot / 'vocab.txt').symlink_to('/etc/passwd')
+    with pytest.raises(UserError, match=r'vocab\.txt leads out of the folder'):
+        hub.cached_weights(str(snapshot))
