@@ -114,7 +114,7 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
     numbers = range(1, num_annotators + 1)
     yield 'items whose most frequent answer was given by so many annotators'
     yield pad_cell('', NAME_WIDTH) + ''.join(f'{n:>6}' for n in numbers)
-    rows = {name: (name,) for name in results.answer_names}
+    rows: dict[str, tuple[str, ...]] = {name: (name,) for name in results.answer_names}
     if results.kind == PAIR:
         others = [name for name in results.answer_names if name not in SIDES]
         rows = {'one system': SIDES, **{name: (name,) for name in others}}

@@ -114,6 +114,33 @@ def test_a_tie_is_half_a_win_for_both(run, answers):
     assert [s.score for s in ranking.standings] == pytest.approx([0.5] * 3)
 
 
+def test_flags_are_a_dimension_of_which_fewer_are_better(run, answers):
+    key = collect_answers(run, answers, 0, questionnaire='answer_pair')
+    rows = []
+    for item, shown in key['items'].items():
+        flags = [s for s, d in zip('ab', shown, strict=True) if d['system'] == 'raven']
+        row = {'item': item, 'dimension': 'Answer', 'answer': 'unrelated'}
+        rows.append({**row, 'flags': flags})
+    answers_file(answers, key, 'Ann', STRENGTHS, answers=rows)
+    flagged, preferred = import_all(run, answers)
+    shares = {s.system: s.score for s in flagged.standings}
+    assert (flagged.dimension, flagged.higher_is_better) == ('Flagged', False)
+    assert shares == {'quill': 0, 'raven': 1, 'tern': 0}
+    # neither is a tie for the ranking
+    assert [s.score for s in preferred.standings] == pytest.approx([0.5] * 3)
+
+
+def test_labels_are_worth_what_the_questionnaire_says(run, answers):
+    key = collect_answers(run, answers, 0, questionnaire='answer_label', num_items=3)
+    rows = [
+        {'item': i, 'dimension': 'Answer', 'answer': number}
+        for i, number in zip(key['items'], '123', strict=True)
+    ]
+    answers_file(answers, key, 'Ann', STRENGTHS, answers=rows)
+    (ranking,) = import_all(run, answers)
+    assert sorted(s.score for s in ranking.standings) == [-1, 0, 1]
+
+
 def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys):
     key = collect_answers(
         run, answers, 0, questionnaire='likert_2022', ask=('Overall',), num_items=3

@@ -44,6 +44,20 @@ def test_the_papers_study_has_five_answers_to_four_questions():
             'kind: likert\nlabels: [a, b]\nquestions: {Good: {text: How, first: x}}',
             'questions.Good.first',
         ),
+        (PAIR + '    second: y\nvalues: [1, 2]', 'values'),
+        (PAIR + '    second: y\ntie: equal', 'tie'),
+        (
+            'kind: likert\nlabels: [a, b]\nunrelated: x\nquestions: {}',
+            'unrelated',
+        ),
+        (
+            'kind: likert\nlabels: [a, b]\nvalues: [1]\nquestions: {A: {text: x}}',
+            'values',
+        ),
+        (
+            'kind: likert\nlabels: [a, b]\nvalues: [1, x]\nquestions: {A: {text: x}}',
+            r'values\[1\]',
+        ),
     ],
 )
 def test_a_mistake_is_refused_by_its_key(tmp_path, text, place):
