@@ -61,7 +61,10 @@ class ExportAnnotationOptions:
         help='what is asked (answer_pair, answer_label)',
     )
     num_sheets: int = option(
-        7, low=1, metavar='N', help='sheets, each with an order and sides of its own'
+        7,
+        low=1,
+        metavar='N',
+        help='sheets, each with an order and sides of its own (7)',
     )
 
 

@@ -257,6 +257,8 @@ def _share_table(
     """
     Return a share for each system and name, with its interval.
     """
+    if not said:
+        return []
     systems = sorted({system for _, system, _ in said})
     annotator = _places(answer.annotator for answer, _, _ in said)
     prompt = _places(key.items[answer.item][0].opener_id for answer, _, _ in said)

@@ -38,6 +38,7 @@ LETTERS = {TIED: 'T', UNRELATED: 'U'}
 MARKED = ('x', '1', 'yes', 'true', 'y', '1.0')
 NOT_MARKED = ('', '0', 'no', 'false', 'n', '0.0')
 GUIDELINES = 'GUIDELINES.txt'
+BYTE_ORDER_MARK = '\ufeff'  # spreadsheets take a file without it for another encoding
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ def sheet_files(
         rng = random.Random(f'{seed} {number}')
         rows = list(_sheet_rows(annotations, rng))
         if ending == 'csv':
-            text = spreadsheet_csv([list(rows[0]), *(row.values() for row in rows)])
+            table = [list(rows[0]), *(row.values() for row in rows)]
+            text = BYTE_ORDER_MARK + spreadsheet_csv(table)
         else:
             text = ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in rows)
         files[f'sheet-{number}.{ending}'] = text

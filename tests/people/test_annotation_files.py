@@ -36,7 +36,7 @@ def export(tmp_path):
 
 
 def read_rows(path):
-    with path.open(newline='', encoding='utf-8') as lines:
+    with path.open(newline='', encoding='utf-8-sig') as lines:
         return list(csv.DictReader(lines))
 
 
@@ -377,6 +377,13 @@ def test_a_folder_without_answers_is_refused(export, what):
         fill(folder, lambda row, _: row)
     with pytest.raises(UserError, match='--answers'):
         imported(folder, folder / 'back')
+
+
+def test_a_subset_without_items_is_refused(export):
+    folder = export()
+    back = fill(folder, lambda row, _: {**row, 'choice': 'A'})
+    with pytest.raises(UserError, match='3 equal answers'):
+        imported(folder, back, min_agreeing=3)
 
 
 def test_a_file_that_is_no_key_is_refused(tmp_path):
