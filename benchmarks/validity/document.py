@@ -57,7 +57,7 @@ def document(
         *_trust(facts, fitted),
         *_level_tables(bench, ceilings),
         *_check_table(checks),
-        *_published(bench),
+        *published_lines(bench),
         *_dstc10(bench),
         *_clusters(comparison),
         *_signatures(bench),
@@ -228,11 +228,12 @@ def _check_table(checks: Checks) -> Iterator[str]:
         )
 
 
-def _published(bench: Bench) -> Iterator[str]:
+def published_lines(bench: Bench) -> Iterator[str]:
     """
     Yield published figures, at the sets of the bench.
     """
-    figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    published = read_file(zoo_configs.path('published', 'figures')).data
+    figures = published['figures']
     names = [one.name for one in bench.sets]
     used = [n for n in names if any(n in figure['spearman'] for figure in figures)]
     yield ''
@@ -246,6 +247,10 @@ def _published(bench: Bench) -> Iterator[str]:
         cells = [number(figure['spearman'].get(name)) for name in used]
         about = f'{figure["scorer"]} | {figure["level"]}'
         yield f'| {about} | {" | ".join(cells)} | {figure["source"]} |'
+    yield ''
+    for one in published['elsewhere']:
+        value = f'{one["about"]} is {number(one["spearman"], 3)}'
+        yield f'{one["scorer"]}: {value} ({one["source"]}).'
 
 
 def _dstc10(bench: Bench) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.validity.__main__ import labelled_variant, spoilt_check
+from benchmarks.validity.document import published_lines
 from benchmarks.validity.sets import (
     SPOILT,
     chatmatch_games,
@@ -14,7 +15,7 @@ from benchmarks.validity.sets import (
 )
 from benchmarks.validity.trust import TrustFacts, trust_sentence
 from parlai_ext.bench.agreement_rows import AgreementRow
-from parlai_ext.bench.bench_files import ScorerAbout
+from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
 from parlai_ext.bench.plan import Variant, bench_plan
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
@@ -125,6 +126,16 @@ def test_the_shipped_bench_file_can_be_read():
     assert {'FED, chat', 'ChatMatch', 'BERTScore'} <= set(labels)
     named = {name for one in plan.variants for name in one.sets}
     assert named <= {choice.name for choice in plan.sets}
+
+
+def test_published_figures_stand_beside_ours():
+    about = ('fed_turn', '', '', '', 'turn', 'dialogue', 'Overall', ('Overall',))
+    bench = Bench((SCORER,), (SetAbout(*about, 375, 60, 20, 3),), (), 0, 10)
+    text = '\n'.join(published_lines(bench))
+    # PairEval's Table 1, DialEvalMetrics' FED, and the overview of DSTC12's Track 1
+    assert '| PairEval, Llama-2-7b-chat | turn | 0.52 |' in text
+    assert '| FED, DialoGPT-large | turn | 0.10 | DialEvalMetrics' in text
+    assert 'DSTC12' in text and ' 0.168 ' in text
 
 
 def test_a_label_may_be_given_to_a_scorer():
