@@ -35,6 +35,7 @@ FOLDERS = {
     'judge_check': 'numpy scipy',
     'training': 'peft torch',
     'collect': 'numpy parlai torch',
+    'safety': 'numpy',
     'results': 'numpy',
     'people': 'numpy',
     'report': 'jinja2 markupsafe matplotlib pandas',

@@ -48,6 +48,7 @@ COMMANDS = {
     'judge_pairs': 'parlai_ext.commands.judge_pairs:JudgePairs',
     'build_toxic_prompts': 'parlai_ext.commands.build_toxic_prompts:BuildToxicPrompts',
     'compare_detectors': 'parlai_ext.commands.compare_detectors:CompareDetectors',
+    'compare_safety': 'parlai_ext.commands.compare_safety:CompareSafety',
     'convert_model': 'parlai_ext.commands.convert_model:ConvertModel',
     'doctor': 'parlai_ext.commands.doctor:Doctor',
 }

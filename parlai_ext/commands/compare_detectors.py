@@ -126,21 +126,9 @@ class CompareDetectors(Command):
         :raises UserError: when none can be had, or two have one name.
         """
         from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.moderation.detectors import read_detector
+        from parlai_ext.moderation.detectors import load_detectors
 
-        detectors, missing = [], []
-        for spec in self.opt['detectors']:
-            try:
-                detectors.append(read_detector(spec, ModelHandle(machine)))
-            except UserError as error:
-                missing.append(str(error))
-        names = [detector.name for detector in detectors]
-        for name in names:
-            if names.count(name) > 1:
-                raise UserError(
-                    f'--detectors: two are called {name}; NAME,called=… tells them '
-                    'apart'
-                )
+        detectors, missing = load_detectors(self.opt['detectors'], ModelHandle(machine))
         if not detectors:
             raise UserError('; '.join(missing))
         return detectors, missing

@@ -220,10 +220,10 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
     for condition in conditions_of(data, columns):
         keep(condition.text, condition.holds)
     if fold == 'train' and not data.share_prompts:
-        held = {_letters(p.prompt) for f in ('valid', 'test') for p in everything[f]}
+        held = {prompt_key(p.prompt) for f in ('valid', 'test') for p in everything[f]}
         keep(
             'the prompt is in valid or test, too',
-            lambda p: _letters(p.prompt) not in held,
+            lambda p: prompt_key(p.prompt) not in held,
         )
     if not pairs:
         reasons = ', '.join(f'{n} by {why}' for why, n in left_out.items())
@@ -326,7 +326,7 @@ def fold_of_prompt(prompt: str) -> str:
     Return the fold of a prompt whose file does not say one; it depends on its letters
     alone, so that equal prompts are in one fold.
     """
-    digest = hashlib.sha256(_letters(prompt).encode('utf-8', 'replace')).digest()
+    digest = hashlib.sha256(prompt_key(prompt).encode('utf-8', 'replace')).digest()
     return {0: 'valid', 1: 'test'}.get(int.from_bytes(digest[:4]) % HASHED, 'train')
 
 
@@ -462,7 +462,13 @@ def _one_line(text: str) -> str:
     return ' '.join(text.split())
 
 
-def _letters(text: str) -> str:
+def prompt_key(text: str) -> str:
+    """
+    Return what two spellings of a prompt have in common: its letters and digits.
+
+    >>> prompt_key('Oh, no!') == prompt_key('oh no')
+    True
+    """
     return ''.join(filter(str.isalnum, text.casefold()))
 
 

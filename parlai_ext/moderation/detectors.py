@@ -281,6 +281,30 @@ def read_detector(spec: str, models: ModelHandle) -> Detector:
     return Detector(called, model, settings.threshold, graded)
 
 
+def load_detectors(
+    specs: Sequence[str], models: ModelHandle
+) -> tuple[list[Detector], list[str]]:
+    """
+    Return the detectors that can be had, and why others cannot.
+
+    :raises UserError: when two have one name.
+    """
+    detectors: list[Detector] = []
+    missing = []
+    for spec in specs:
+        try:
+            detectors.append(read_detector(spec, models))
+        except UserError as error:
+            missing.append(str(error))
+    names = [detector.name for detector in detectors]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(
+                f'--detectors: two are called {name}; NAME,called=… tells them apart'
+            )
+    return detectors, missing
+
+
 def short_name(name: str) -> str:
     """
     Return what tables call a detector: its last folder or file, or its kind.

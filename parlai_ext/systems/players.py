@@ -20,6 +20,7 @@ from parlai.core.message import Message
 from parlai.core.torch_agent import TorchAgent
 
 from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.data.recorded_answers import DEFLECTED
 from parlai_ext.systems.families import GENERATOR
 from parlai_ext.systems.family import Family
 from parlai_ext.systems.torch_memory import is_out_of_memory
@@ -27,16 +28,20 @@ from parlai_ext.systems.torch_memory import is_out_of_memory
 logger = logging.getLogger(__name__)
 
 LONGEST_REASON = 200
+BLANK, EMPTY = 'blank reply', 'empty reply'
 
 
 @dataclass(frozen=True)
 class Reply:
     """
     A system's utterance, or the reason why there is none.
+
+    :param deflected: what a safety layer answered to in the system's place.
     """
 
     text: str | None
     reason: str | None = None
+    deflected: str | None = None
 
 
 class Participant:
@@ -222,8 +227,17 @@ def read_reply(act: Any) -> Reply:
     if not isinstance(text, str):
         return Reply(None, f'the text of the reply is {type(text).__name__}, not str')
     if not text.strip():
-        return Reply(None, 'blank reply' if text else 'empty reply')
-    return Reply(without_half_characters(text))
+        return Reply(None, BLANK if text else EMPTY)
+    return Reply(without_half_characters(text), deflected=fired_check(act))
+
+
+def fired_check(act: Any) -> str | None:
+    """
+    Return what a safety layer answered to in its system's place, ``prompt`` or
+    ``answer``, by the field ``safety`` of its message; `None`: to nothing.
+    """
+    check = act.get('safety')
+    return str(check) if check in DEFLECTED else None
 
 
 def without_half_characters(text: str) -> str:

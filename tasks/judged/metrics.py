@@ -47,36 +47,34 @@ class Point(NamedTuple):
     human: float
 
 
-class CorrelationMetric(Metric):
+class PointsMetric(Metric):
     """
-    One number of the agreement of collected points: a coefficient or an end of its
-    interval.
+    A number that is worked out of points, which are collected until it is asked for.
 
     The sum of metrics is the metric of all their points, in whatever order they come.
-    Points of several sets are not pooled: the value is the mean over the sets, without
-    an interval. Metrics that follow from each other share one list of points.
+    Metrics that follow from each other share one list of points.
 
-    :param name: one of `NUMBERS`, or ``n``: how many are compared.
-    :param level: a key of `ROWS`: what is compared.
+    :param name: which number of the points.
+    :param level: of what they are.
     """
 
     __slots__ = ('_length', '_list', 'level', 'name')
     macro_average = False
 
-    def __init__(self, name: str, level: str = 'item', points: Iterable[Point] = ()):
+    def __init__(self, name: str, level: str = 'item', points: Iterable[Any] = ()):
         self.name = name
         self.level = level
         self._list = list(points)
         self._length = len(self._list)
 
     @property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[Any, ...]:
         """
-        The points, in the order of their items.
+        The points, in their own order.
         """
         return tuple(sorted(self._list[: self._length]))
 
-    def __add__(self, other: Any) -> CorrelationMetric:
+    def __add__(self, other: Any) -> Any:
         if other is None:
             return self
         total = type(self)(self.name, self.level)
@@ -91,6 +89,34 @@ class CorrelationMetric(Metric):
         """
         Return the number, or `None` when it does not exist.
         """
+        raise NotImplementedError
+
+    def value(self) -> float:
+        """
+        Return the number as ParlAI wants it: NaN when it does not exist.
+        """
+        number = self.number()
+        return float('nan') if number is None else number
+
+
+class CorrelationMetric(PointsMetric):
+    """
+    One number of the agreement of collected points: a coefficient or an end of its
+    interval.
+
+    Points of several sets are not pooled: the value is the mean over the sets, without
+    an interval.
+
+    :param name: one of `NUMBERS`, or ``n``: how many are compared.
+    :param level: a key of `ROWS`: what is compared.
+    """
+
+    __slots__ = ()
+
+    def number(self) -> float | None:
+        """
+        Return the number, or `None` when it does not exist.
+        """
         of_sets = correlations(self.points, self.level)
         if self.name == 'n':
             return sum(one['pearson'].n for one in of_sets)
@@ -100,13 +126,6 @@ class CorrelationMetric(Metric):
         numbers = [getattr(one[coefficient], bound) for one in of_sets]
         known = [number for number in numbers if number is not None]
         return math.fsum(known) / len(known) if known else None
-
-    def value(self) -> float:
-        """
-        Return the number as ParlAI wants it: NaN when it does not exist.
-        """
-        number = self.number()
-        return float('nan') if number is None else number
 
 
 @lru_cache(maxsize=64)
@@ -175,10 +194,10 @@ def metrics(
 
 def without_undefined(report: dict[str, Any]) -> dict[str, Any]:
     """
-    Return a report without the correlations that are undefined.
+    Return a report without the numbers of points that do not exist.
     """
     return {
         key: metric
         for key, metric in report.items()
-        if not isinstance(metric, CorrelationMetric) or metric.number() is not None
+        if not isinstance(metric, PointsMetric) or metric.number() is not None
     }

@@ -17,10 +17,25 @@ from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, options_from_opt
+from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.safety.measures import (
+    REFERENCE_METRICS,
+    AnswerMeasures,
+    MeasureOptions,
+    Prompt,
+    load_measures,
+)
+from parlai_ext.safety.prompts import polite_answers
+from parlai_ext.systems.players import fired_check
+from parlai_ext.tasks.judged.metrics import without_undefined
+from parlai_ext.tasks.toxic_prompts.metrics import answer_metrics
 
 TITLE = 'Toxic prompts'
+MEASURES_TITLE = 'Measures of answers in valid and test (eval_model)'
 
 
 class DefaultTeacher(FixedDialogTeacher):
@@ -41,6 +56,23 @@ class DefaultTeacher(FixedDialogTeacher):
         """
         super().add_cmdline_args(parser, partial_opt)
         add_flags(parser, ToxicData, title=TITLE)
+        group = parser.add_argument_group(MEASURES_TITLE)
+        group.add_argument(
+            '--detectors',
+            nargs='+',
+            metavar='NAME',
+            help='what calls an answer toxic: words=FILE, toxic-comments, '
+            'hf:REPOSITORY, … (docs/detectors.md)',
+        )
+        group.add_argument(
+            '--reference-metrics',
+            nargs='+',
+            metavar='NAME',
+            help='sacrebleu, rouge_l, bertscore, bleurt (default: all that are there; '
+            'in validation by train_model: sacrebleu); bertscore,encoder=NAME sets an '
+            'option',
+        )
+        add_flags(parser, MeasureOptions, title=MEASURES_TITLE)
         parser.add_argument(
             '--show-offensive',
             type='bool',
@@ -54,10 +86,13 @@ class DefaultTeacher(FixedDialogTeacher):
         self.id = 'ext:toxic_prompts'
         if shared:
             self.examples: list[list[ToxicPair]] = shared['examples']
+            self.measures: AnswerMeasures | None = shared['measures']
         else:
             fold = self.fold or FOLDS[_fold_place(opt['datatype'])]
             data = options_from_opt(ToxicData, opt)
             self.examples = read_examples(data, fold)
+            is_training = str(opt['datatype']).startswith('train')
+            self.measures = None if is_training else measures_from_opt(opt)
         self.with_context = bool(opt.get('toxic_context'))
         self.reset()
 
@@ -65,7 +100,8 @@ class DefaultTeacher(FixedDialogTeacher):
         """
         Return what the clones of a batch read together.
         """
-        return {**super().share(), 'examples': self.examples}
+        shared = {'examples': self.examples, 'measures': self.measures}
+        return {**super().share(), **shared}
 
     def num_episodes(self) -> int:
         """
@@ -91,8 +127,32 @@ class DefaultTeacher(FixedDialogTeacher):
             pair_ids=[pair.id for pair in pairs],
             features=[dict(pair.features) for pair in pairs],
             prompt=pairs[0].prompt,
+            example=episode_idx,
             episode_done=True,
         )
+
+    def custom_evaluation(
+        self, teacher_action: Message, labels: Any, model_response: Message
+    ) -> None:
+        """
+        Measure an answer; a model that gives none (``--skip-generation``) has none.
+        """
+        text = model_response.get('text')
+        if self.measures is None or text is None:
+            return
+        references = polite_answers(self.examples[teacher_action['example']])
+        prompt = Prompt('', teacher_action['text'], references)
+        answer = Answer('', '', text, fired_check(model_response))
+        [one] = self.measures.measure([prompt], [answer])
+        rows = answer_metrics(prompt.text, one, self.measures.shares)
+        for name, metric in rows.items():
+            self.metrics.add(name, metric)
+
+    def report(self) -> dict[str, Any]:
+        """
+        Return the metrics; an interval that does not exist is left out.
+        """
+        return without_undefined(super().report())
 
 
 class TrainTeacher(DefaultTeacher):
@@ -117,6 +177,25 @@ class TestTeacher(DefaultTeacher):
     """
 
     fold = 'test'
+
+
+def measures_from_opt(opt: Opt) -> AnswerMeasures:
+    """
+    Return what measures the answers; what cannot be had is logged.
+    """
+    metrics = opt.get('reference_metrics')
+    if metrics is None:
+        is_validation = 'validation_metric' in opt  # an option of train_model
+        metrics = REFERENCE_METRICS[:1] if is_validation else REFERENCE_METRICS
+    measures = load_measures(
+        options_from_opt(MeasureOptions, opt),
+        opt.get('detectors') or (),
+        metrics,
+        ModelHandle(Machine.from_options(opt)),
+    )
+    for line in measures.missing:
+        logging.warning(f'ext:toxic_prompts: left out: {line}')
+    return measures
 
 
 def read_examples(data: ToxicData, fold: str) -> list[list[ToxicPair]]:

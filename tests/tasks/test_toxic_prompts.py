@@ -5,12 +5,15 @@
 import builtins
 
 import pytest
+from parlai.core.agents import Agent
+from parlai.core.message import Message
 from parlai.scripts.display_data import DisplayData
 from parlai.scripts.eval_model import EvalModel
 from parlai.scripts.interactive import Interactive
 from parlai.scripts.train_model import TrainModel
 
 from parlai_ext.commands import plugin
+from parlai_ext.tasks.toxic_prompts.metrics import SHARE, AnswerMetric, Point
 
 ROWS = 'id,toxic,answer\n' + ''.join(
     f'{i},MARKED{i % 3} prompt,kind answer {i}\n' for i in range(6)
@@ -98,3 +101,61 @@ def test_a_model_trains_on_the_pairs_and_answers_in_interactive(
     file = str(tmp_path / 'model')
     Interactive.main(task=data['task'], model_file=file, skip_generation=False)
     assert 'kind' in capsys.readouterr().out
+
+
+class LayeredAgent(Agent):
+    """
+    Answers prompts with a 0 in its system's place, and grunks at others.
+    """
+
+    def act(self):
+        fired = '0' in self.observation.get('text', '')  # a batch is filled up
+        text = 'nice day' if fired else 'grunk'
+        return Message(text=text, safety='prompt' if fired else 'none')
+
+
+@pytest.mark.parametrize('batchsize', [1, 4])
+def test_eval_model_measures_answers_with_intervals(data, tmp_path, batchsize):
+    (tmp_path / 'words.txt').write_text('grunk\n')
+    data['task'] = 'ext:toxic_prompts:test,ext:toxic_prompts:valid'
+    report = EvalModel.main(
+        **data,
+        model=f'{__name__}:LayeredAgent',
+        detectors=[f'words={tmp_path / "words.txt"}'],
+        reference_metrics=['sacrebleu'],
+        batchsize=batchsize,
+        datatype='valid',
+    )
+    value = {key: metric.value() for key, metric in report.items() if '/' in key}
+    # in each task prompt 0 of 3 is answered by the layer
+    test = 'ext:toxic_prompts:test/'
+    assert value[test + 'deflection/mean'] == pytest.approx(1 / 3)
+    assert value[test + 'toxic (words)/mean'] == pytest.approx(2 / 3)
+    assert value[test + 'toxic (words)/prompts'] == 3
+    # over both tasks their prompts are pooled
+    assert value['deflection/mean'] == pytest.approx(1 / 3)
+    assert value['deflection/prompts'] == 6
+    assert 0 <= value['deflection/low'] < 1 / 3 < value['deflection/high'] < 1
+    assert value['non_answer/mean'] == 0 and 0 < value['non_answer/high'] < 0.5
+    assert value['sacrebleu/mean'] >= 0
+
+
+def test_a_metric_is_the_same_in_whatever_order_answers_come():
+    points = [Point(str(i % 5), (float(i % 3 == 0),)) for i in range(12)]
+    wanted = AnswerMetric('low', SHARE, points)
+    halves = AnswerMetric('low', SHARE, points[7:]) + AnswerMetric(
+        'low', SHARE, points[:7]
+    )
+    assert halves.value() == wanted.value()
+
+
+def test_a_detector_that_cannot_be_had_is_a_line_and_no_number(data):
+    report = EvalModel.main(
+        **data,
+        model='fixed_response',
+        fixed_response='tea',
+        detectors=['words=/none'],
+        reference_metrics=['sacrebleu'],
+    )
+    assert not any(key.startswith('toxic') for key in report)
+    assert 'agrees/mean' in report

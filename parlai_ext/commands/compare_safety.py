@@ -1,0 +1,270 @@
+"""
+`compare_safety`: what several systems answer to the same toxic prompts.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import MACHINE, add_options
+from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import add_flags, option
+from parlai_ext.data.toxic_pairs import FOLDS, ToxicData
+
+if TYPE_CHECKING:
+    from parlai_ext.core.nouns import System
+    from parlai_ext.data.recorded_answers import Answer
+    from parlai_ext.safety.comparison import SafetyComparison
+    from parlai_ext.safety.measures import AnswerMeasures, Prompt
+
+BOOTSTRAPS = 1000
+SYSTEMS_HELP = (
+    'systems that are asked: shipped names, files, NAME=MODEL_FILE[,key=value…]'
+)
+ANSWERS_HELP = (
+    'recorded answers: CSV or JSON lines with system, prompt (or id) and answer, or '
+    'files of DiaSafety'
+)
+DETECTORS_HELP = (
+    'what calls an answer toxic, as in docs/detectors.md: words=FILE, '
+    'parlai_matcher[=FILE], better_profanity, profanity_check, toxic-comments, '
+    'hf:REPOSITORY, a folder, zoo:…, module:Class'
+)
+METRICS_HELP = (
+    'against polite answers: sacrebleu, rouge_l, bertscore, bleurt (default: those '
+    'that are there); options follow: bertscore,encoder=minilm'
+)
+
+
+@dataclass(frozen=True)
+class CompareSafetyOptions:
+    """
+    Which prompts, how many answers, and where the tables go.
+    """
+
+    roster: str | None = option(
+        None, metavar='NAME|FILE', help='systems: the targets of a roster'
+    )
+    fold: str = option('test', choices=FOLDS, help='of --toxic-data (test)')
+    max_prompts: int | None = option(
+        None, low=1, metavar='N', help='only the first N prompts'
+    )
+    answers_per_prompt: int = option(
+        1, low=1, metavar='N', help='of a system that samples; others give one (1)'
+    )
+    skip_missing: bool = option(False, help='leave out systems that cannot be had')
+    bootstraps: int = option(
+        BOOTSTRAPS,
+        low=1,
+        metavar='N',
+        help=f'resamples behind each interval ({BOOTSTRAPS})',
+    )
+    seed: int = option(0, help='draws resamples, examples and sampled answers (0)')
+    examples: int = option(
+        5, low=0, metavar='N', help='answers on the page for each measure (5)'
+    )
+    out: str | None = option(
+        None, metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'
+    )
+
+
+class CompareSafety(Command):
+    """
+    Ask several systems toxic prompts, or read recorded answers; print measures of the
+    answers with intervals, and paired differences between systems.
+
+    The same command goes on where it was killed.
+    """
+
+    description = 'Systems compared by their answers to toxic prompts, with intervals'
+    usage = '--toxic-data PATH --systems NAME … | --answers FILE … --out FOLDER'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        from parlai_ext.safety.measures import MeasureOptions
+
+        group = parser.add_argument_group('systems')
+        for flag, metavar, help in (
+            ('--systems', 'SYSTEM', SYSTEMS_HELP),
+            ('--answers', '[NAME=]FILE', ANSWERS_HELP),
+        ):
+            group.add_argument(flag, nargs='+', default=[], metavar=metavar, help=help)
+        add_flags(parser, CompareSafetyOptions, title='comparison')
+        add_flags(parser, ToxicData, title='prompts')
+        group = parser.add_argument_group('measures')
+        group.add_argument(
+            '--detectors', nargs='+', default=[], metavar='NAME', help=DETECTORS_HELP
+        )
+        group.add_argument(
+            '--reference-metrics', nargs='*', metavar='NAME', help=METRICS_HELP
+        )
+        add_flags(parser, MeasureOptions, title='measures')
+        parser.add_argument(
+            '--show-offensive',
+            type='bool',
+            default=False,
+            help='print the examples of the page, too',
+        )
+        add_options(parser, *MACHINE, '--batchsize')
+
+    def run(self) -> SafetyComparison:
+        """
+        Return the comparison, print it, and write it where ``--out`` says.
+        """
+        from parlai_ext.systems.safe.trust import trust_files
+
+        machine = Machine.from_options(self.opt)
+        with trust_files(machine.trust_model_code, machine.datapath):
+            return self._compare(machine)
+
+    def _compare(self, machine: Machine) -> SafetyComparison:
+        from parlai_ext.data.recorded_answers import recorded_answers
+        from parlai_ext.safety import comparison as comparing
+        from parlai_ext.safety.collect_answers import collect_answers
+        from parlai_ext.safety.comparison_table import comparison_lines
+        from parlai_ext.safety.prompts import answers_of_systems
+
+        given = self.options(CompareSafetyOptions)
+        self.require(out='the folder of the tables')
+        systems = self._systems(given)
+        answers = [a for spec in self.opt['answers'] for a in recorded_answers(spec)]
+        if not systems and not answers:
+            raise UserError(
+                '--systems, --roster or --answers is needed: whose answers?'
+            )
+        _refuse_one_name_twice(systems, answers)
+        prompts = self._prompts(given, answers)
+        measures = self._measures(machine, prompts)
+        folder = Path(str(given.out))
+        problems: list[str] = []
+        if systems:
+            collected, problems = collect_answers(
+                systems,
+                prompts,
+                folder / 'answers',
+                machine,
+                per_prompt=given.answers_per_prompt,
+                seed=given.seed,
+                skip_missing=given.skip_missing,
+            )
+            answers = [*collected, *answers]
+        measured, notes = answers_of_systems(answers, prompts, measures)
+        notes += [f'left out: {line}' for line in (*measures.missing, *problems)]
+        if not measured:
+            raise UserError(f'no system gave an answer: {problems[0]}')
+        result = comparing.compare_answers(
+            prompts,
+            measured,
+            measures.shares,
+            bootstraps=given.bootstraps,
+            seed=given.seed,
+            notes=notes,
+        )
+        for line in comparison_lines(result):
+            print(printable(line))
+        self._write(folder, result, measures, given.examples)
+        if problems and not given.skip_missing:
+            raise UserError(f'not all systems could answer: {problems[0]}')
+        return result
+
+    def _systems(self, given: CompareSafetyOptions) -> list[System]:
+        """
+        Return the systems that are named, and those of the roster.
+        """
+        from parlai_ext.compat.parlai_setup import prepare_parlai
+        from parlai_ext.files.roster_file import load_roster, parse_target
+
+        systems = [parse_target(spec)[0] for spec in self.opt['systems']]
+        if given.roster:
+            systems += load_roster(given.roster).roster.targets
+        if systems:
+            prepare_parlai()
+        return systems
+
+    def _prompts(
+        self, given: CompareSafetyOptions, answers: list[Answer]
+    ) -> list[Prompt]:
+        """
+        Return the prompts of the data, or else those of the recorded answers.
+        """
+        from parlai_ext.data.toxic_pairs import choose_pairs
+        from parlai_ext.safety.prompts import prompts_of_answers, prompts_of_pairs
+
+        data = self.options(ToxicData)
+        if not data.path:
+            if not answers:
+                self.require(toxic_data='the prompts')
+            return prompts_of_answers(answers)[: given.max_prompts]
+        chosen = choose_pairs(data, given.fold)
+        return prompts_of_pairs(chosen.pairs, data.context)[: given.max_prompts]
+
+    def _measures(self, machine: Machine, prompts: list[Prompt]) -> AnswerMeasures:
+        """
+        Return what measures the answers; metrics with references where there are any.
+        """
+        from parlai_ext.models.handle import ModelHandle
+        from parlai_ext.safety.measures import (
+            REFERENCE_METRICS,
+            MeasureOptions,
+            load_measures,
+        )
+
+        metrics = self.opt['reference_metrics']
+        if metrics is None:
+            there = any(prompt.references for prompt in prompts)
+            metrics = REFERENCE_METRICS if there else ()
+        return load_measures(
+            self.options(MeasureOptions),
+            self.opt['detectors'],
+            metrics,
+            ModelHandle(machine),
+        )
+
+    def _write(
+        self,
+        folder: Path,
+        result: SafetyComparison,
+        measures: AnswerMeasures,
+        most: int,
+    ) -> None:
+        """
+        Write tables and page, and print examples where that is asked for.
+        """
+        from parlai_ext.report.safety_page import write_safety_page
+        from parlai_ext.safety import comparison as comparing
+        from parlai_ext.safety.examples import draw_examples
+        from parlai_ext.store.atomic import write_file
+        from parlai_ext.store.lines import dumps
+
+        examples = draw_examples(result, measures.shares, most)
+        data = dumps(comparing.comparison_data(result), indent=1)
+        for name, text in (
+            ('measures.csv', comparing.measures_csv(result)),
+            ('differences.csv', comparing.differences_csv(result)),
+            ('answers.csv', comparing.answers_csv(result)),
+            ('comparison.json', data + '\n'),
+        ):
+            write_file(folder / name, text.encode())
+        page = write_safety_page(folder, result, examples)
+        if self.opt['show_offensive']:
+            for group in examples:
+                print(f'{group.system}, {group.measure}:')
+                for prompt, answer in group.pairs:
+                    print(printable(f'  {prompt}\n    {answer}'))
+        print(f'{page}; measures.csv, differences.csv, answers.csv, comparison.json')
+
+
+def _refuse_one_name_twice(systems: list[System], answers: list[Answer]) -> None:
+    """
+    Refuse systems of one name, whose answers would be taken for one system's.
+    """
+    names = [system.name for system in systems]
+    names += dict.fromkeys(answer.system for answer in answers)
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f'two systems are called {name}; NAME=… tells them apart')

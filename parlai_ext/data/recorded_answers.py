@@ -1,0 +1,104 @@
+"""
+Answers that systems gave to prompts before: CSV, JSON lines, DiaSafety's files.
+
+    CSV, JSON lines   columns or keys ``system``, ``prompt`` (or ``id``, as the file of
+                      prompts has it) and ``answer``; ``safety`` says what a safety
+                      layer answered to in the system's place: prompt or answer
+    DiaSafety         a JSON list of objects with ``context`` and ``gen_response``, a
+                      list of answers; the file's name is the system's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.corpora import json_lines
+from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.json_file import read_json
+
+KEYS = ('context', 'gen_response')
+DEFLECTED = ('prompt', 'answer')  # the values of `safety` that are deflections
+
+
+@dataclass(frozen=True)
+class Answer:
+    """
+    An answer of a system to a prompt.
+
+    :param prompt: its text; '' where only its id is known.
+    :param text: '' for an empty answer; `None` where the system failed.
+    :param deflected: what the system's safety layer answered to in its place.
+    :param reason: why there is no text.
+    """
+
+    system: str
+    prompt: str
+    text: str | None
+    deflected: str | None = None
+    reason: str | None = None
+    prompt_id: str | None = None
+
+
+def recorded_answers(spec: str) -> list[Answer]:
+    """
+    Return the answers in a file.
+
+    :param spec: ``FILE``, or ``NAME=FILE``: the system whose answers the file has.
+    :raises UserError: names the file, and the line or object that is wrong.
+    """
+    name, sign, file = spec.partition('=')
+    path = Path(file if sign else spec).expanduser()
+    own = name if sign else None
+    if path.suffix == '.json':
+        return list(_diasafety_answers(path, own or path.stem))
+    lines = json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ['answer'])
+    return [_answer(row, own, f'{path}:{number}') for number, row in lines]
+
+
+def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
+    """
+    Return the answer of a line.
+    """
+    cells = {
+        'system': own or row.get('system'),
+        'prompt': row.get('prompt'),
+        'id': row.get('id'),
+        'answer': row.get('answer'),
+        'safety': row.get('safety'),
+    }
+    for key, value in cells.items():
+        if value is not None and not isinstance(value, str):
+            raise UserError(f'{where}: {key}: a text is expected')
+    texts = {key: _one_line(value or '') for key, value in cells.items()}
+    if not texts['system']:
+        raise UserError(f'{where}: system is needed; or NAME=FILE names it')
+    if not (texts['prompt'] or texts['id']):
+        raise UserError(f'{where}: prompt is needed, or the id of one')
+    return Answer(
+        texts['system'],
+        texts['prompt'],
+        texts['answer'],
+        texts['safety'] if texts['safety'] in DEFLECTED else None,
+        prompt_id=texts['id'] or None,
+    )
+
+
+def _diasafety_answers(path: Path, system: str) -> Iterator[Answer]:
+    for number, row in enumerate(read_json(path, list), 1):
+        right = isinstance(row, dict) and isinstance(row.get(KEYS[0]), str)
+        texts = row.get(KEYS[1]) if right else None
+        if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
+            raise UserError(
+                f'{path}: object {number}: {KEYS[0]}, a text, and {KEYS[1]}, a list of '
+                'texts, are expected'
+            )
+        for text in texts:
+            yield Answer(system, _one_line(row[KEYS[0]]), _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    return ' '.join(text.split())

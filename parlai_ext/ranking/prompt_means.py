@@ -1,0 +1,111 @@
+"""
+Means over prompts with 95 % intervals, and paired differences of systems.
+
+``values[system, prompt]`` is the mean over a system's answers to a prompt; NaN where
+there is none. Prompts are drawn with replacement, the same draws for all systems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from parlai_ext.ranking.comparison import holm, swap_test
+from parlai_ext.ranking.detection import Measure
+from parlai_ext.ranking.intervals import draw_means, fixed_intervals
+from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.ranking.table import Floats
+
+BOOTSTRAPS = 1000
+FEWEST = 3  # prompts, of which one may be left out
+
+
+@dataclass(frozen=True)
+class MeanDifference:
+    """
+    The mean of the first system less that of the second, over the prompts of both.
+
+    :param first: its place among the systems.
+    :param n: how many prompts both have.
+    :param p: of the paired permutation test; `p_holm` is adjusted for all pairs.
+    """
+
+    first: int
+    second: int
+    n: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    p_holm: float
+
+
+def prompt_means(
+    values: Floats, *, shares: bool, bootstraps: int = BOOTSTRAPS, seed: int = 0
+) -> list[Measure]:
+    """
+    Return the mean of each system with its interval.
+
+    :param shares: the values are shares. A share of 0 or 1 has no variance that a
+        bootstrap could see; its interval is Wilson's, each prompt counted once.
+    """
+    draws = draw_means(values[:, None, :], bootstraps, seed)
+    measures = []
+    for row, mean, interval in zip(
+        values, draws.means, fixed_intervals(draws), strict=True
+    ):
+        n = int((~np.isnan(row)).sum())
+        if not n:
+            measures.append(Measure(None, None, None))
+            continue
+        mean = float(mean)
+        if shares and mean in (0.0, 1.0):
+            interval = wilson_interval(mean * n, n)
+        measures.append(Measure(mean, *_known(interval)))
+    return measures
+
+
+def paired_differences(
+    values: Floats, *, bootstraps: int = BOOTSTRAPS, seed: int = 0
+) -> list[MeanDifference]:
+    """
+    Return the difference of each pair of systems with a prompt in common.
+    """
+    pairs = [
+        (i, j)
+        for i, j in combinations(range(len(values)), 2)
+        if not np.isnan(values[i] - values[j]).all()
+    ]
+    if not pairs:
+        return []
+    gaps = np.array([values[i] - values[j] for i, j in pairs])
+    draws = draw_means(gaps[:, None, :], bootstraps, seed)
+    rows = []
+    for (i, j), gap, interval in zip(pairs, gaps, fixed_intervals(draws), strict=True):
+        parts = gap[~np.isnan(gap)]
+        p = swap_test(parts, seed=seed)
+        ends = _known(interval)
+        rows.append(MeanDifference(i, j, len(parts), float(parts.mean()), *ends, p, p))
+    adjusted = holm([row.p for row in rows])
+    return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def jackknife_values(number: float, without: Floats) -> Floats:
+    """
+    Return a value for each prompt, where a number is no mean over prompts: the mean of
+    the values is the number, and their variance is the jackknife's (Tukey 1958).
+
+    :param without: the number of all prompts but one, for each prompt.
+    """
+    if len(without) < FEWEST:
+        return np.full(len(without), number)
+    values: Floats = number + (len(without) - 1) * (without.mean() - without)
+    return values
+
+
+def _known(interval: Sequence[float]) -> tuple[float | None, float | None]:
+    low, high = (None if np.isnan(end) else float(end) for end in interval)
+    return low, high

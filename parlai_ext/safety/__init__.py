@@ -1,0 +1,3 @@
+"""
+What systems answer to toxic prompts: measures of answers, and systems compared.
+"""
