@@ -26,7 +26,7 @@ def prompts_of_pairs(
     :param with_context: the turns before a prompt are part of it.
     """
     groups: dict[str, list[ToxicPair]] = {}
-    texts = {}
+    texts: dict[str, str] = {}
     for pair in pairs:
         before = pair.context if with_context else ()
         text = '\n'.join((*before, pair.prompt))

@@ -22,8 +22,10 @@ from parlai_ext.models.handle import ModelHandle
 LEXICAL, NONE = 'lexical', 'none'
 RULE = zoo_configs.HOME / 'moderation' / 'stance.yaml'
 # what classifiers call agreement; entailment: of the answer by the prompt
-AGREE_LABELS = ('agree', 'agrees', 'agreement', 'favor', 'favour', 'support')
-AGREE_LABELS += ('entailment',)
+AGREE_LABELS = (
+    *('agree', 'agrees', 'agreement', 'favor', 'favour', 'support'),
+    'entailment',
+)
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 

@@ -72,7 +72,9 @@ def answer_metrics(
     :param shares: the measures that are 0 or 1.
     """
     rows: dict[str, Metric] = {}
-    values = {name: (value,) for name, value in one.values.items() if value is not None}
+    values: dict[str, tuple[float, ...]] = {
+        name: (value,) for name, value in one.values.items() if value is not None
+    }
     if one.bleu:
         values[BLEU] = one.bleu
     for name, of_answer in values.items():
