@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from benchmarks.validity.sets import (
 )
 from benchmarks.validity.trust import trust_facts
 from parlai_ext import zoo_configs
-from parlai_ext.bench.bench_files import Bench
+from parlai_ext.bench.bench_files import Bench, ScorerAbout
 from parlai_ext.bench.bench_table import bench_lines
 from parlai_ext.bench.compare import compare_bench
 from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
@@ -201,30 +201,43 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
 
 def stored_text(bench: Bench) -> str:
     """
-    Return the file of stored agreement: the main rows of scorers with a signature that
-    no other row has, such as one for another dimension.
+    Return the file of stored agreement: the main rows of scorers with a signature.
+    Several dimensions of one scorer are one entry, each row with its dimension.
+    """
+    shared = Counter(scorer.signature for scorer in bench.scorers)
+    stored: dict[str, tuple[str, list[MeasuredAgreement]]] = {}
+    for scorer in bench.scorers:
+        rows = list(_stored_rows(bench, scorer))
+        if not (scorer.signature and rows):
+            continue
+        if shared[scorer.signature] > 1:
+            rows = [replace(row, dimension=scorer.dimensions[0]) for row in rows]
+        stored.setdefault(scorer.signature, (scorer.label, []))[1].extend(rows)
+    return agreement_text(
+        'Spearman with people, from the bench validity',
+        [(label, signature, rows) for signature, (label, rows) in stored.items()],
+    )
+
+
+def _stored_rows(bench: Bench, scorer: ScorerAbout) -> Iterator[MeasuredAgreement]:
+    """
+    Yield the main rows of a scorer that have a coefficient.
     """
     about = {one.name: one for one in bench.sets}
-    signatures = Counter(scorer.signature for scorer in bench.scorers)
-    scorers: list[tuple[str, str, Sequence[MeasuredAgreement]]] = []
-    for scorer in bench.scorers:
-        rows = []
-        for row in bench.rows:
-            if row.scorer != scorer.label or not (row.is_main and row.is_overall):
-                continue
-            spearman = row.correlations.get('spearman')
-            if spearman is None or spearman.value is None:
-                continue
-            of = about[row.set_name].n_items
-            if row.level == 'system':
-                of = about[row.set_name].n_systems
-            fitted = row.set_name in scorer.fitted_on
-            about_row = (row.set_name, row.level, row.quality, row.n, of)
-            bounds = (spearman.value, spearman.low, spearman.high)
-            rows.append(MeasuredAgreement(*about_row, *bounds, fitted))
-        if scorer.signature and rows and signatures[scorer.signature] == 1:
-            scorers.append((scorer.label, scorer.signature, rows))
-    return agreement_text('Spearman with people, from the bench validity', scorers)
+    for row in bench.rows:
+        if row.scorer != scorer.label or not (row.is_main and row.is_overall):
+            continue
+        spearman = row.correlations.get('spearman')
+        if spearman is None or spearman.value is None:
+            continue
+        of = about[row.set_name].n_items
+        if row.level == 'system':
+            of = about[row.set_name].n_systems
+        yield MeasuredAgreement(
+            *(row.set_name, row.level, row.quality, row.n, of),
+            *(spearman.value, spearman.low, spearman.high),
+            row.set_name in scorer.fitted_on,
+        )
 
 
 if __name__ == '__main__':

@@ -15,17 +15,22 @@ from pathlib import Path
 from parlai_ext import zoo_configs
 from parlai_ext.files.yaml_file import Document, read_file
 
-ROW_KEYS = ('set', 'level', 'quality', 'n', 'of', 'spearman', 'low', 'high', 'fitted')
+ROW_KEYS = (
+    *('set', 'level', 'quality', 'n', 'of', 'spearman', 'low', 'high', 'fitted'),
+    'dimension',
+)
 
 
 @dataclass(frozen=True)
 class MeasuredAgreement:
     """
-    Spearman of a scorer's main score with people on one judged set.
+    Spearman of a scorer's main score, or of its score in one dimension, with people on
+    one judged set.
 
     :param level: ``turn``, ``dialogue`` or ``system``.
     :param n: points; `of` is how many items the whole set has.
     :param fitted: something in the scorer was fitted on this set.
+    :param dimension: `None` for the main score.
     """
 
     set: str
@@ -37,6 +42,7 @@ class MeasuredAgreement:
     low: float | None = None
     high: float | None = None
     fitted: bool = False
+    dimension: str | None = None
 
 
 def measured_agreement(signature: str) -> tuple[MeasuredAgreement, ...]:

@@ -7,6 +7,7 @@ A judge that fails its check takes the headline away: no system comes first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -223,9 +224,12 @@ def agreement_on_sets(signature: str) -> str | None:
     """
     rows = measured_agreement(signature.removesuffix(GIVEN_JUDGED))
     texts = []
-    for level, what in LEVELS.items():
+    dimensions = dict.fromkeys(row.dimension for row in rows)
+    for dimension, (level, what) in product(dimensions, LEVELS.items()):
         values = sorted(
-            row.spearman for row in rows if row.level == level and not row.fitted
+            row.spearman
+            for row in rows
+            if (row.dimension, row.level) == (dimension, level) and not row.fitted
         )
         if values:
             span = number(values[0])
@@ -234,7 +238,8 @@ def agreement_on_sets(signature: str) -> str | None:
                     f'{span} to {number(values[-1])}, median {number(median(values))}'
                 )
             sets = f'{len(values)} set' + ('s' if len(values) > 1 else '')
-            texts.append(f'{what}: {span} ({sets})')
+            name = '' if dimension is None else f'{dimension} '
+            texts.append(f'{name}{what}: {span} ({sets})')
     if not texts:
         return None
     return f'Spearman on judged sets, {"; ".join(texts)}: docs/validity.md'

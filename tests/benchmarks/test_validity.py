@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.validity.__main__ import labelled_variant, spoilt_check
+from benchmarks.validity.__main__ import labelled_variant, spoilt_check, stored_text
 from benchmarks.validity.document import published_lines
 from benchmarks.validity.sets import (
     SPOILT,
@@ -19,6 +19,7 @@ from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
 from parlai_ext.bench.plan import Variant, bench_plan
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
+from parlai_ext.files.agreement_file import read_agreement
 from parlai_ext.judge_check.marks import dimension_check
 from parlai_ext.judge_check.record import FAIL, PASS
 from parlai_ext.ranking.agreement import Correlation
@@ -126,6 +127,21 @@ def test_the_shipped_bench_file_can_be_read():
     assert {'FED, chat', 'ChatMatch', 'BERTScore'} <= set(labels)
     named = {name for one in plan.variants for name in one.sets}
     assert named <= {choice.name for choice in plan.sets}
+
+
+def test_dimensions_of_one_scorer_are_stored_under_its_signature(tmp_path):
+    scorers = tuple(
+        replace(SCORER, label=f'mine, {name}', dimensions=(name,))
+        for name in ('Fluency', 'Diversity')
+    )
+    about = ('a set', '', '', '', 'turn', 'dialogue', 'Overall', ('Overall',))
+    rows = tuple(replace(row(0.5, 0.1), scorer=one.label) for one in scorers)
+    bench = Bench(scorers, (SetAbout(*about, 375, 60, 20, 3),), rows, 0, 10)
+    path = tmp_path / 'stored.yaml'
+    path.write_text(stored_text(bench), encoding='utf-8')
+    [(signature, stored)] = read_agreement(path).items()
+    assert signature == SCORER.signature
+    assert [one.dimension for one in stored] == ['Fluency', 'Diversity']
 
 
 def test_published_figures_stand_beside_ours():

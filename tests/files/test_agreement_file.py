@@ -20,6 +20,7 @@ ROWS = (
     MeasuredAgreement('esl', 'turn', 'appropriateness', 90, 90, 0.1),
     MeasuredAgreement('usr_topical', 'turn', 'Overall', 9, 9, 0.9, fitted=True),
     MeasuredAgreement('dstc9', 'system', 'no word: in it', 11, 11, -0.25),
+    MeasuredAgreement('esl', 'turn', 'Overall', 9, 9, 0.7, dimension='Fluency'),
 )
 
 
@@ -49,6 +50,7 @@ def test_a_card_shows_the_sets_on_which_nothing_was_fitted(home):
     text = agreement_on_sets(SIGNATURE)
     assert 'over turns: 0.10 to 0.30, median 0.20 (2 sets)' in text
     assert 'over systems: −0.25 (1 set)' in text
+    assert 'Fluency over turns: 0.70 (1 set)' in text  # of no main score
 
 
 def test_given_utterances_do_not_change_the_judge(home):
