@@ -7,13 +7,26 @@ model without ParlAI, and reports a missing or too-new package in one line.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 
-from parlai_ext.commands.command import fail, print_anywhere, run_directly
+from parlai_ext.commands.signals import end_as_usual, end_in_one_line
+
+if __name__ == '__main__':  # before the other imports, which take their time
+    end_in_one_line()
+
+from parlai_ext.commands.command import (
+    COMMANDS,
+    fail,
+    print_anywhere,
+    require_current_folder,
+    run_directly,
+)
 from parlai_ext.commands.installation import findings
+from parlai_ext.core.errors import UserError
 
 WITHOUT_PARLAI = ('rank_systems', 'report_run', 'doctor')
 
@@ -24,6 +37,12 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     args = list(sys.argv[1:] if args is None else args)
     print_anywhere()
+    try:
+        require_current_folder()
+    except UserError as error:
+        fail(str(error))
+    if not args or args[0] not in COMMANDS:
+        end_as_usual()  # ParlAI's train_model saves its model at Ctrl-C
     if args and args[0] in WITHOUT_PARLAI:
         try:
             run_directly(args[0], args[1:])
@@ -68,8 +87,9 @@ def ignore_current_folder() -> None:
     run. With PYTHONPATH=. they still do.
     """
     safe = getattr(sys.flags, 'safe_path', False)  # since Python 3.11
-    if not safe and sys.path and os.path.realpath(sys.path[0]) == os.getcwd():
-        del sys.path[0]
+    with contextlib.suppress(OSError):  # the current folder may be gone
+        if not safe and sys.path and os.path.realpath(sys.path[0]) == os.getcwd():
+            del sys.path[0]
 
 
 if __name__ == '__main__':

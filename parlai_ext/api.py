@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.json_text import half_character
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue, Utterance
 
@@ -509,6 +510,8 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
             f'{where}: a text, (speaker, text) or a mapping with `text` is expected, '
             f'not {turn!r}'
         )
+    if half_character(turn['text']):
+        raise UserError(f'{where}: half a character in {ascii(turn["text"][:40])}')
     named = turn.get('speaker', speaker)
     return Utterance(str(named), turn['text'], bool(turn.get('given', False)))
 

@@ -18,6 +18,7 @@ from parlai.core.params import ParlaiParser
 from parlai.utils import logging
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import whole_characters
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import SWITCH, Extend, add_flags, options_from_opt
 from parlai_ext.data.judged.judged_set import JudgedItem
@@ -199,8 +200,9 @@ class ScorerAgent(Agent):
 def scoring_items(seen: Mapping[str, Any], scorer: Scorer) -> list[ScoringItem]:
     """
     Return the items that a message asks to judge: one, or for a scorer of turns the
-    turns of a judged dialogue.
+    turns of a judged dialogue. Half characters become U+FFFD.
     """
+    seen = whole_characters(seen)
     if not seen.get('dialogue'):
         judged = seen.get('num_items')  # a turn of a judged set
         return [scoring_item(seen, level_of_turns(scorer) if judged else scorer.level)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from parlai_ext.bench.agreement_rows import (
 )
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import to_json
+from parlai_ext.core.records import record_from_json
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
 from parlai_ext.files.csv_file import spreadsheet_csv
@@ -29,6 +31,7 @@ from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.store.atomic import write_file
 
 SCHEMA = 2
+Coefficients = tuple[float | None, ...]
 BENCH, TABLE, POINTS = 'bench.json', 'agreement.csv', 'points'
 ABOUT_ROW = (
     *('scorer', 'set_name', 'level', 'dimension', 'quality'),
@@ -183,7 +186,7 @@ def read_bench(folder: Path) -> Bench:
     """
     path = folder / BENCH
     try:
-        data = json.loads(path.read_text(encoding='utf-8'))
+        data = parse_own_json(path.read_bytes())
     except OSError:
         raise UserError(
             f'{path}: there is no bench; parlai run_bench --out {folder} makes one'
@@ -192,30 +195,25 @@ def read_bench(folder: Path) -> Bench:
         raise UserError(f'{path}: not valid JSON: {error}') from None
     if not isinstance(data, dict) or data.get('schema') != SCHEMA:
         raise UserError(f'{path}: no bench of this version; run it again')
-    return Bench(
-        tuple(ScorerAbout(**_tuples(one)) for one in data['scorers']),
-        tuple(SetAbout(**_tuples(one)) for one in data['sets']),
-        tuple(_row(one) for one in data['rows']),
-        data['seed'],
-        data['bootstraps'],
-        data['description'],
-        data['missing'],
-        data['reasons'],
-    )
-
-
-def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    try:
+        rows = tuple(_row(one) for one in data.pop('rows'))
+        bench: Bench = record_from_json(Bench, {**data, 'rows': []})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f'{path}: damaged ({error}); run the bench again') from None
+    return replace(bench, rows=rows)
 
 
 def _row(data: Mapping[str, Any]) -> AgreementRow:
-    correlations = {
-        name: Correlation(data[name][0], data['n'], None, *data[name][1:])
-        for name in COEFFICIENTS
-        if name in data
-    }
-    about = {key: data[key] for key in ABOUT_ROW}
-    return AgreementRow(**about, correlations=correlations)
+    """
+    Return a row of the file, in which a coefficient is a list: value, low, high.
+    """
+    about: AgreementRow = record_from_json(AgreementRow, {**data, 'correlations': {}})
+    correlations = {}
+    for name in COEFFICIENTS:
+        if name in data:
+            value, low, high = record_from_json(Coefficients, data[name], name)
+            correlations[name] = Correlation(value, about.n, None, low, high)
+    return replace(about, correlations=correlations)
 
 
 def agreement_csv(rows: Sequence[AgreementRow]) -> str:
@@ -320,11 +318,26 @@ def read_points(folder: Path, set_name: str) -> SetPoints:
     """
     path = folder / POINTS / f'{set_name}.json'
     try:
-        return SetPoints(**json.loads(path.read_text(encoding='utf-8')))
-    except (OSError, ValueError, TypeError) as error:
+        points: SetPoints = record_from_json(
+            SetPoints, parse_own_json(path.read_bytes())
+        )
+        _check_lengths(points)
+    except (OSError, ValueError) as error:
         raise UserError(
             f'{path}: cannot be read ({error}); run the bench again'
         ) from None
+    return points
+
+
+def _check_lengths(points: SetPoints) -> None:
+    """
+    Raise `ValueError` unless all lists have an entry for each item.
+    """
+    lists = [points.groups, points.systems]
+    for by_name in (points.human, points.annotators, points.scores):
+        lists += by_name.values()
+    if len({len(values) for values in lists}) > 1:
+        raise ValueError('lists of different lengths')
 
 
 def write_bench(folder: Path, bench: Bench, points: Sequence[SetPoints]) -> None:

@@ -126,9 +126,12 @@ class StoredScores:
         for line in data.split(b'\n')[:-1]:
             try:
                 record = decode(line)
-            except ValueError:
+                scores = {
+                    one: StoredScore(*row)
+                    for one, row in record.get('scores', {}).items()
+                }
+            except (ValueError, TypeError, AttributeError):
                 break
-            for one, row in record.get('scores', {}).items():
-                self.scores[one] = StoredScore(*row)
+            self.scores |= scores
             end += len(line) + 1
         return end

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from parlai_ext.core.display import data_size, duration, money
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_file
@@ -335,7 +336,7 @@ def _read_record(kind: type[Record], path: Path) -> Record | None:
     Return the record in a file, `None` when the file is not there.
     """
     try:
-        record: Record = record_from_json(kind, json.loads(path.read_bytes()))
+        record: Record = record_from_json(kind, parse_own_json(path.read_bytes()))
     except FileNotFoundError:
         return None
     except ValueError as error:

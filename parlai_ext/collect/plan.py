@@ -229,6 +229,20 @@ def protocol_of_options(options: PlanOptions) -> Protocol:
     return _protocol(options, _old_manifest(options.run_dir) or {}).protocol
 
 
+def refuse_missing_openers(options: PlanOptions) -> None:
+    """
+    Refuse more dialogues than there are openers, where these are in a file, shipped,
+    generated or typed. Tasks whose data may have to be downloaded are not touched.
+    """
+    from parlai_ext.systems.openers import NO_DOWNLOAD, load_openers
+
+    requested = _protocol(options, _old_manifest(options.run_dir) or {})
+    task, file = requested.protocol.openers, requested.openers_file
+    if file or task.startswith(NO_DOWNLOAD):
+        openers = load_openers(task, file)
+        sample_openers(openers, requested.protocol.num_dialogues, 0)
+
+
 def _merge_targets(
     before: Sequence[System], asked: Sequence[System], more: Sequence[System]
 ) -> tuple[System, ...]:

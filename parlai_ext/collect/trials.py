@@ -19,7 +19,11 @@ from parlai_ext.collect.forecast import (
     setting_texts,
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
-from parlai_ext.collect.plan import plan_to_try, protocol_of_options
+from parlai_ext.collect.plan import (
+    plan_to_try,
+    protocol_of_options,
+    refuse_missing_openers,
+)
 from parlai_ext.collect.resolved import systems_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
@@ -104,7 +108,7 @@ def try_before_run(
 
 def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRun:
     """
-    Return what the run has to do, without loading a model or reading openers.
+    Return what the run has to do, without loading a model or a task's data.
 
     :param judge: the scorer's model has to be here too.
     :raises UserError: when the run folder holds a run with other settings.
@@ -113,6 +117,7 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
 
     protocol, run_dir = protocol_of_options(options), options.run_dir
     _refuse_other_settings(protocol, run_dir)
+    refuse_missing_openers(options)
     systems, named = systems_of(protocol), bool(options.config)
     models = model_systems(protocol.scorer, named_by_user=named) if judge else []
     status = [resolve(system, datapath) for system in (*systems, *models)]

@@ -13,12 +13,16 @@ import io
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, TypeVar
 
+from parlai_ext.commands.signals import (
+    LINE,
+    Interrupted,
+    exit_code,
+    signals_as_interrupt,
+)
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.options import flag_values, read_options, read_truth
 
@@ -148,13 +152,15 @@ class Command:
         Run for the command line: a user's mistake is one line and exit code 1.
         """
         try:
-            with sigterm_as_interrupt():
+            with signals_as_interrupt():
+                require_current_folder()
                 return cls(opt).run()
         except BrokenPipeError:  # `… | head` has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(141) from None
-        except KeyboardInterrupt:
-            fail('interrupted; the same command again goes on from here', 130)
+        except KeyboardInterrupt as error:
+            number = error.number if isinstance(error, Interrupted) else signal.SIGINT
+            fail(LINE, exit_code(number))
         except UserError as e:
             fail(str(e), e.exit_code)
         except OSError as e:
@@ -163,23 +169,16 @@ class Command:
             fail(f'{e.strerror}: {e.filename or opt.get("run_dir")}')
 
 
-@contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
+def require_current_folder() -> None:
     """
-    Let SIGTERM, which schedulers send, do what Ctrl-C does.
+    Refuse to work in a folder that was deleted: no path could be told.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
-        return
-
-    def interrupt(signum: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        os.getcwd()
+    except OSError:
+        raise UserError(
+            'the current folder does not exist any more; cd to another one'
+        ) from None
 
 
 def fail(line: str, code: int = 1) -> NoReturn:

@@ -27,6 +27,7 @@ from parlai_ext.commands.command import (
     find_command,
     print_anywhere,
 )
+from parlai_ext.commands.signals import end_in_one_line
 from parlai_ext.compat.parlai_setup import PREFIX, prepare_parlai
 from parlai_ext.core.errors import UserError, printable
 
@@ -40,6 +41,8 @@ def register() -> None:
 
     Further calls do nothing.
     """
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+        end_in_one_line()
     prepare_parlai()
     register_commands()
     ParlaiParser.error = short_error(ParlaiParser.error)

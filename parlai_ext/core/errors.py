@@ -39,9 +39,9 @@ def printable(text: str) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """
     Return 'did you mean …?' with the most similar of the known words, or the list of
-    them.
+    them; the word itself is no hint.
     """
-    names = sorted(known)
+    names = sorted(set(known) - {word})
     folded = {name.lower(): name for name in names}
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     if close:

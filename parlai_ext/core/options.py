@@ -128,7 +128,8 @@ class Option:
         if self.info.choices is not None and value not in self.info.choices:
             return f'{value!r}; {nearest(str(value), map(str, self.info.choices))}'
         if isinstance(value, int | float) and not self._in_range(value):
-            return f'{value:g}: {self._range()} is expected'
+            shown = _shown(value) if isinstance(value, int) else f'{value:g}'
+            return f'{shown}: {self._range()} is expected'
         return None
 
     def from_text(self, text: str) -> Any:
@@ -158,7 +159,9 @@ class Option:
         low = -math.inf if self.info.low is None else self.info.low
         high = math.inf if self.info.high is None else self.info.high
         above = -math.inf if self.info.above is None else self.info.above
-        return math.isfinite(value) and low <= value <= high and value > above
+        # a whole number may be too large for a float, and is compared as it is
+        finite = isinstance(value, int) or math.isfinite(value)
+        return finite and low <= value <= high and value > above
 
     def _range(self) -> str:
         parts = [KINDS[self.type]]
@@ -417,7 +420,7 @@ def json_object(text: str) -> dict[str, Any]:
     for read in (json.loads, ast.literal_eval):
         try:
             value = read(text)
-        except (ValueError, SyntaxError, TypeError, MemoryError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
         if isinstance(value, dict):
             return value

@@ -16,6 +16,9 @@ from parlai_ext.core.pairings import SCHEMES, schemes_help
 
 # options of the command line that replace a key of `scorer:`
 SCORER_OVERRIDES = ('judge_model_file', 'followups')
+# no collection of openers has more, and more is a slip of the keyboard
+MOST_DIALOGUES = 10_000_000
+MOST_TURNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,14 @@ class ProtocolOptions:
         'ext:empathetic_openers',
         help='task that gives the opening utterances, or say:TEXT for one utterance',
     )
-    num_dialogues: int = option(600, low=1, help='dialogues of each pairing')
+    num_dialogues: int = option(
+        600, low=1, high=MOST_DIALOGUES, help='dialogues of each pairing'
+    )
     num_turns: int = option(
-        12, low=3, help='utterances of a dialogue, the given ones included'
+        12,
+        low=3,
+        high=MOST_TURNS,
+        help='utterances of a dialogue, the given ones included',
     )
     score: str = option(
         'target',

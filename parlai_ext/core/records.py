@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
@@ -48,7 +48,8 @@ def record_to_json(record: Any) -> Any:
 def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
     """
     Return JSON data as ``kind``: a dataclass, ``Mapping[str, …]``, ``tuple[…, ...]``,
-    ``… | None``, text or number. Keys that the dataclass does not know are ignored.
+    ``Sequence[…]``, ``… | None``, text, number or ``Any``. Keys that the dataclass does
+    not know are ignored.
 
     :param where: the place of the data in its file, for the message.
     :raises WrongType: at the first value that does not fit.
@@ -61,17 +62,19 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
             argument for argument in arguments if argument is not types.NoneType
         )
         return None if data is None else record_from_json(inner, data, where)
-    if origin is tuple:
-        items = _expect(data, (list,), 'a list', where)
-        return tuple(
+    if origin in (tuple, list, Sequence):
+        items = [
             record_from_json(arguments[0], item, f'{where}[{i}]')
-            for i, item in enumerate(items)
-        )
+            for i, item in enumerate(_expect(data, (list,), 'a list', where))
+        ]
+        return tuple(items) if origin is tuple else items
     if origin is not None:
         return {
             key: record_from_json(arguments[1], value, _inner(where, key))
             for key, value in _expect(data, (dict,), 'a mapping', where).items()
         }
+    if kind is Any:
+        return data
     accepted, words = SCALARS[kind]
     if isinstance(data, bool) and kind is not bool:
         raise WrongType(f'{where}: {words} expected, not {data!r}')

@@ -12,7 +12,6 @@ Dialogue corpora as their authors publish them, read as lists of utterances.
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.text_file import read_utf8
 
 Turns = tuple[str, ...]
@@ -186,9 +186,9 @@ def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except ValueError:
-            raise UserError(f'{path}:{number}: not JSON') from None
+            row = parse_json(line)
+        except ValueError as error:
+            raise UserError(f'{path}:{number}: not JSON: {error}') from None
         if not isinstance(row, dict):
             raise UserError(f'{path}:{number}: a JSON object is expected')
         yield number, row

@@ -16,12 +16,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.core.json_text import half_character
 from parlai_ext.files.text_file import read_bytes, utf8_bytes
 
 BOM = b'\xef\xbb\xbf'
 NOT_UTF8 = 'not UTF-8 text'
 SURROGATE = re.compile('[\udc80-\udcff]')
-HALF = re.compile('[\ud800-\udfff]')  # which JSON can write and no judge can read
 RECORDS_TO_TRY = 20  # from which the format of a file is told
 
 
@@ -278,7 +278,7 @@ def text_value(record: Any, key: str, where: str) -> str:
     if not isinstance(value, str):
         problem = 'is missing' if value is None else f'is a text, not {brief(value)}'
         raise BadRecord(f'{where}: {key!r} {problem}')
-    if not value.isascii() and HALF.search(value):
+    if half_character(value):
         raise BadRecord(f'{where}: {key!r} holds half a character ({brief(value)})')
     return value
 
@@ -308,4 +308,6 @@ def id_value(record: Mapping[str, Any], key: str = 'dialogue_id') -> str | None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int) or value == '':
         raise BadRecord(f'{key!r} is a text or a number, not {brief(value)}')
+    if half_character(str(value)):
+        raise BadRecord(f'{key!r} holds half a character ({brief(value)})')
     return str(value)

@@ -17,13 +17,13 @@ and DailyDialog's, which are small.
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.data.corpora import read_corpus
 from parlai_ext.files.csv_file import named_cells
 from parlai_ext.files.text_file import check_text_file
@@ -171,7 +171,7 @@ def reddit(source: PairSource) -> Iterator[TurnPair]:
     for path in files:
         for number, line in text_lines(path):
             try:
-                row = json.loads(line)
+                row = parse_json(line)
                 turns = row.get('turns', row.get('dialogue'))
                 names = [str(turn) for turn in turns]
             except (ValueError, AttributeError, TypeError):

@@ -7,7 +7,6 @@ is one judgement; a file of system means has one row for each system and dimensi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.csv_file import read_csv
 
 NEEDED = ('system', 'dimension', 'value')
+LARGEST = 1e15  # a rating beyond it is a slip, and sums of squares have no end
 COLUMNS = (*NEEDED, 'rater', 'dialogue_id')
 
 
@@ -54,8 +54,8 @@ def _judgement(row: Mapping[str, str], where: str) -> HumanJudgement:
     value = number(row['value'])
     if value is None:
         raise UserError(
-            f'{where}: column value: a number such as 3.5 is expected, '
-            f'not {row["value"]!r}'
+            f'{where}: column value: a number such as 3.5 is expected, and at most '
+            f'{LARGEST:g}, not {row["value"]!r}'
         )
     return HumanJudgement(
         row['system'],
@@ -68,10 +68,11 @@ def _judgement(row: Mapping[str, str], where: str) -> HumanJudgement:
 
 def number(cell: str) -> float | None:
     """
-    Return a finite number; `None` for all else, 1_000 and decimal commas included.
+    Return a number up to `LARGEST`; `None` for all else, 1_000 and decimal commas
+    included.
     """
     try:
         value = float(cell.replace('_', 'x'))
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    return value if abs(value) <= LARGEST else None

@@ -80,11 +80,15 @@ def missing_file(path: str) -> str:
         inside = wanted / 'model'
         hint = f'; did you mean {str(inside)!r}?' if inside.is_file() else ''
         return f'{path} is a folder, not a file{hint}'
+    if os.path.lexists(path):
+        kind = 'a link to nothing' if os.path.islink(path) else 'no regular file'
+        return f'{path} is {kind}'
     parent = wanted.parent
     if not parent.is_dir():
         while not parent.is_dir():
             wanted, parent = parent, parent.parent
-        return f'there is no file {path}: no folder {wanted}{_hint(wanted)}'
+        problem = f'{wanted} is no folder' if wanted.exists() else f'no folder {wanted}'
+        return f'there is no file {path}: {problem}{_hint(wanted)}'
     return f'there is no file {path}{_hint(wanted)}'
 
 
@@ -93,8 +97,8 @@ def _hint(wanted: Path) -> str:
     Return a hint at the most similar file name in the same folder.
     """
     try:
-        names = os.listdir(wanted.parent)
+        names = {*os.listdir(wanted.parent)} - {wanted.name}
     except OSError:
         return ''
-    close = difflib.get_close_matches(wanted.name, names, n=1)
+    close = difflib.get_close_matches(wanted.name, sorted(names), n=1)
     return f'; did you mean {str(wanted.with_name(close[0]))!r}?' if close else ''

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.json_text import half_character
 from parlai_ext.core.options import read_options, type_problem
 from parlai_ext.files.text_file import read_utf8
 
@@ -26,22 +27,31 @@ Key = str | int
 T = TypeVar('T')
 
 
+# what a word without quotes means: as in YAML 1.2 (core schema, 10.3.2), by which 1:30,
+# 010, 1_000 and dates are text. PyYAML reads YAML 1.1, in which 1:30 means 90.
+MEANINGS = {
+    'null': r'~|null|Null|NULL|',
+    'bool': r'true|True|TRUE|false|False|FALSE',
+    'int': r'[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+',
+    'float': r'[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?'
+    r'|[-+]?[0-9]+[eE][-+]?[0-9]+|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)',
+    'merge': '<<',
+}
+# truth values of YAML 1.1 and texts of YAML 1.2
+TRUTH_OR_TEXT = re.compile('yes|no|on|off', re.IGNORECASE)
+
+
 class _Loader(yaml.SafeLoader):
     """
-    PyYAML's safe loader, in which dates are text and ``1e-4`` is a number.
+    PyYAML's safe loader, in which words mean what `MEANINGS` says.
     """
 
     yaml_implicit_resolvers = {
-        first: [(tag, rule) for tag, rule in rules if not tag.endswith(':timestamp')]
-        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        None: [
+            (f'tag:yaml.org,2002:{kind}', re.compile(f'^(?:{rule})$'))
+            for kind, rule in MEANINGS.items()
+        ]
     }
-
-
-_Loader.add_implicit_resolver(
-    'tag:yaml.org,2002:float',
-    re.compile(r'^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$'),
-    list('-+0123456789'),
-)
 
 
 @dataclass(frozen=True)
@@ -171,7 +181,23 @@ class _Builder:
             return self._mapping(node, where)
         if isinstance(node, yaml.SequenceNode):
             return [self.build(n, (*where, i)) for i, n in enumerate(node.value)]
-        return self.scalars.construct_object(node)
+        return self._scalar(node, where)
+
+    def _scalar(self, node: yaml.ScalarNode, where: tuple[Key, ...]) -> Any:
+        """
+        Return a text, number or truth value that every reader of YAML sees alike.
+        """
+        if node.style is None and TRUTH_OR_TEXT.fullmatch(node.value):
+            truth = 'true' if node.value.lower() in ('yes', 'on') else 'false'
+            problem = f'{node.value} is ambiguous: write {truth}, or put it in quotes'
+            raise self.wrong(node, where, problem)
+        value = self.scalars.construct_object(node)
+        if isinstance(value, float) and not math.isfinite(value):
+            problem = f'a finite number is expected, not {node.value}'
+            raise self.wrong(node, where, problem)
+        if isinstance(value, str) and half_character(value):
+            raise self.wrong(node, where, f'half a character: {ascii(value[:40])}')
+        return value
 
     def _mapping(
         self, node: yaml.MappingNode, where: tuple[Key, ...]
@@ -183,7 +209,8 @@ class _Builder:
         mapping: dict[str, Any] = {}
         for key_node, value in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-            if key_node.tag != 'tag:yaml.org,2002:str' or not isinstance(key, str):
+            is_text = key_node.tag == 'tag:yaml.org,2002:str' and isinstance(key, str)
+            if not is_text or (key_node.style is None and TRUTH_OR_TEXT.fullmatch(key)):
                 problem = f'a key must be text: put {key!r} in quotes'
                 raise self.wrong(key_node, where, problem)
             if key in mapping:

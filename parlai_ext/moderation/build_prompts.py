@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.progress import bar_of
+from parlai_ext.core.records import record_from_json
 from parlai_ext.data.toxic_pairs import FOLDS, MISSING, fold_of_prompt
 from parlai_ext.data.turn_pairs import TurnPair, csv_rows
 from parlai_ext.files.csv_file import csv_text
@@ -187,8 +189,10 @@ def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
     if not path.is_file():
         return BuildState(settings)
     try:
-        state = BuildState(**json.loads(path.read_bytes()))
-    except (ValueError, TypeError):
+        state: BuildState = record_from_json(
+            BuildState, parse_own_json(path.read_bytes())
+        )
+    except ValueError:
         raise UserError(f'{path}: damaged; another --out, or remove it') from None
     changed = [k for k, v in settings.items() if state.settings.get(k) != v]
     if changed:

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
@@ -20,10 +21,17 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     content_id,
 )
+from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.core.schedule import ShardKey, shards
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder, remove_leftovers, write_file
-from parlai_ext.store.lines import damage_error, decode_shard, dumps, encode_shard
+from parlai_ext.store.lines import (
+    damage_error,
+    decode_shard,
+    dumps,
+    encode_shard,
+    read_records,
+)
 from parlai_ext.store.partial import PartialScores
 from parlai_ext.store.shards import (
     dialogue_from_record,
@@ -84,7 +92,11 @@ class RunFolder:
 
         :raises UserError: when there is none, or its manifest is damaged.
         """
-        return cls(Path(root), manifests.load(Path(root)))
+        manifest = manifests.load(Path(root))
+        try:
+            return cls(Path(root), manifest)
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise manifests.damaged(Path(root) / manifests.NAME) from None
 
     @classmethod
     def existing_or_none(cls, root: str | Path | None) -> RunFolder | None:
@@ -143,9 +155,10 @@ class RunFolder:
         """
         path = self._shard(pairing_id, index)
         records = decode_shard(_read_bytes(path, 'collect it'), index, path)
-        if any(record['pairing_id'] != pairing_id for record in records):
+        dialogues = read_records(dialogue_from_record, records, path, 'dialogue')
+        if any(dialogue.pairing_id != pairing_id for dialogue in dialogues):
             raise damage_error(path, 'line 1 is of another pairing')
-        return [dialogue_from_record(record) for record in records]
+        return dialogues
 
     def dialogue_shards(self) -> list[ShardKey]:
         """
@@ -196,16 +209,21 @@ class RunFolder:
         """
         self._write(name, text)
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> dict[str, Any]:
         """
-        Read a file that `write_json` wrote.
+        Return the mapping in a file that `write_json` wrote.
+
+        :raises UserError: names the file that is missing, or holds something else.
         """
         try:
-            return json.loads(self._inside(name).read_bytes())
+            data = parse_own_json(self._inside(name).read_bytes())
         except FileNotFoundError:
             raise UserError(f'{self.root / name} is missing') from None
         except ValueError:
-            raise UserError(f'{self.root / name} is damaged; delete it') from None
+            data = None
+        if not isinstance(data, dict):
+            raise UserError(f'{self.root / name} is damaged; delete it')
+        return data
 
     def remove(self, name: str) -> None:
         """
@@ -299,6 +317,20 @@ class RunFolder:
             raise ValueError(f'dialogues over other openers for {where}')
 
 
+@dataclass(frozen=True)
+class _ScorerFile:
+    """
+    What `SCORER_FILE` holds, if it holds it.
+    """
+
+    signature: str = ''
+    dimensions: tuple[str, ...] = ()
+    evidence_labels: tuple[str, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    ranking: Mapping[str, Any] = field(default_factory=dict)
+    models: tuple[Mapping[str, Any], ...] = ()
+
+
 class ScoreStore:
     """
     The scores of one scorer: ``RUN/scores/<hash of the scorer's signature>``.
@@ -340,6 +372,7 @@ class ScoreStore:
         """
         path = self.path(pairing_id, index)
         records = decode_shard(_read_bytes(path, 'have it scored'), index, path)
+        scored = read_records(scored_from_record, records, path, 'score')
         source = self.run.dialogues_checksum(pairing_id, index)
         if any(record['dialogues'] != source for record in records):
             self.run.read_dialogues(pairing_id, index)  # which may be damaged
@@ -347,7 +380,7 @@ class ScoreStore:
                 f'{path}: these are scores of other dialogues than the run has now; '
                 'delete this file and run again to have it redone'
             )
-        return [scored_from_record(record) for record in records]
+        return scored
 
     def by_dialogue(self, pairing_id: str, index: int) -> dict[str, ScoredDialogue]:
         """
@@ -364,8 +397,15 @@ class ScoreStore:
         """
         Return the record of the scorer that `write_about` wrote; empty without one.
         """
-        exists = (self.root / SCORER_FILE).exists()
-        return dict(self.run.read_json(self._name)) if exists else {}
+        path = self.root / SCORER_FILE
+        if not path.exists():
+            return {}
+        data = self.run.read_json(self._name)
+        try:
+            record_from_json(_ScorerFile, data)
+        except WrongType as error:
+            raise UserError(f'{path} is damaged: {error}; delete it') from None
+        return data
 
     def write_about(self, data: Mapping[str, Any]) -> None:
         """

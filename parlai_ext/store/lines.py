@@ -13,12 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError
 
+T = TypeVar('T')
 _UNSAFE = re.compile('[\x7f-\x9f\u2028\u2029\ud800-\udfff]')
 _HEAD = re.compile(r'\{"checksum": "([0-9a-f]{16})", ')
 
@@ -59,7 +60,10 @@ def decode(line: bytes) -> dict[str, Any]:
     :raises ValueError: if the line is not exactly as `encode` wrote it.
     """
     text = line.decode()
-    record = json.loads(text)
+    try:
+        record = json.loads(text)
+    except RecursionError:
+        raise ValueError('nested too deeply') from None
     if not isinstance(record, dict):
         raise ValueError('not a record')
     if not _intact(text) and encode(record) != text:
@@ -116,11 +120,12 @@ def decode_shard(data: bytes, index: int, path: Path) -> list[dict[str, Any]]:
         try:
             record = decode(line)
             shard = record.pop('shard')
-        except (ValueError, KeyError, RecursionError) as error:
+        except (ValueError, KeyError) as error:
             raise damage_error(
                 path, f'line {n + 1} is damaged ({_short_text(error)})'
             ) from None
-        count = shard['of'] if count is None else count
+        if count is None and isinstance(shard, dict):
+            count = shard.get('of')
         if shard != {'index': index, 'line': n, 'of': count}:
             raise damage_error(path, f'line {n + 1} belongs to another place')
         records.append(record)
@@ -129,6 +134,28 @@ def decode_shard(data: bytes, index: int, path: Path) -> list[dict[str, Any]]:
     if count != len(records):
         raise damage_error(path, f'line {len(records) + 1} is missing')
     return records
+
+
+def read_records(
+    read: Callable[[Mapping[str, Any]], T],
+    records: Sequence[Mapping[str, Any]],
+    path: Path,
+    kind: str,
+) -> list[T]:
+    """
+    Return what ``read`` makes of the records of an intact shard.
+
+    :param kind: what they should be, for messages.
+    :raises UserError: names file and line of the first record of another kind, as of a
+        shard of scores in the place of one of dialogues.
+    """
+    values = []
+    for n, record in enumerate(records):
+        try:
+            values.append(read(record))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise damage_error(path, f'line {n + 1} is no {kind}') from None
+    return values
 
 
 def damage_error(path: Path, problem: str) -> UserError:

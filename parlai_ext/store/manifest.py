@@ -11,11 +11,14 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import content_id
+from parlai_ext.core.records import record_from_json
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.lines import checksum, dumps
 
@@ -26,6 +29,30 @@ NAME = 'manifest.json'
 _SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')
 _ABSENT = object()
 SCORING_HINT = '; score_dialogues judges the dialogues that are there by another scorer'
+
+
+@dataclass(frozen=True)
+class _ManifestFile:
+    """
+    The kinds of a manifest's values; `None` is absent.
+    """
+
+    targets: Mapping[str, Mapping[str, Any]]
+    partners: Mapping[str, Mapping[str, Any]]
+    systems: Mapping[str, Mapping[str, Any]]
+    collect: Mapping[str, Any]
+    score: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    pairings: tuple[Mapping[str, Any], ...]
+    openers: tuple[Mapping[str, Any], ...]
+    protocol: Mapping[str, Any] | None = None
+    shard_size: int | None = None
+    signature: str | None = None
+    grown_from: tuple[int, ...] | None = None
+    asked: Mapping[str, Any] | None = None
+    trusted: Mapping[str, str] | None = None
+    guessed: tuple[str, ...] | None = None
+    left_out: tuple[str, ...] | None = None
 
 
 def manifest_data(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,14 +88,14 @@ def load(root: Path) -> dict[str, Any]:
     """
     path = root / NAME
     try:
-        manifest = json.loads(path.read_bytes())
-        version = manifest['schema']
+        manifest = parse_own_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f'{root} is not a run folder: {path} is missing') from None
-    except (ValueError, KeyError, TypeError):
-        raise UserError(
-            f'{path} is damaged; restore it from a copy, or use another --run-dir'
-        ) from None
+    except ValueError:
+        raise damaged(path) from None
+    if not isinstance(manifest, dict) or 'schema' not in manifest:
+        raise damaged(path)
+    version = manifest['schema']
     if version != SCHEMA:
         raise UserError(_schema_error(path, version, manifest))
     if checksum(manifest) != manifest.get('checksum'):
@@ -76,14 +103,29 @@ def load(root: Path) -> dict[str, Any]:
             f'{path} is damaged or was edited by hand (its checksum does not fit); '
             'restore it from a copy, or use another --run-dir'
         )
-    return manifest_data(manifest)
+    try:
+        data = manifest_data(manifest)
+        record_from_json(_ManifestFile, data)
+    except (ValueError, KeyError, TypeError):
+        raise damaged(path) from None
+    return data
+
+
+def damaged(path: Path) -> UserError:
+    """
+    Return the error about a manifest that cannot be read.
+    """
+    return UserError(
+        f'{path} is damaged; restore it from a copy, or use another --run-dir'
+    )
 
 
 def _schema_error(path: Path, version: Any, manifest: Mapping[str, Any]) -> str:
     """
     Return the message that names the version that can read this run folder.
     """
-    maker = (manifest.get('versions') or {}).get('parlai_ext')
+    versions = manifest.get('versions')
+    maker = versions.get('parlai_ext') if isinstance(versions, dict) else None
     needed = f'parlai_ext {maker}' if maker else 'the parlai_ext that wrote it'
     return (
         f'{path} has schema {version!r}, this parlai_ext reads schema {SCHEMA}; '

@@ -107,6 +107,8 @@ class PartialScores:
             if end == 0 and record.get('dialogues') != self.source:
                 break
             if end:
+                if not {'batch', 'answers'} <= set(record):
+                    break
                 self._batches[record['batch']] = record['answers']
             end += len(line)
         return end

@@ -12,6 +12,7 @@ from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, first_line, nearest
+from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.core.nouns import Opener
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
 
@@ -19,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 FILE_TASK = 'ext:empathetic_openers'
 SAY = 'say:'
+# what gives openers without data that would be downloaded first
+NO_DOWNLOAD = (SAY, 'ext:everyday_openers', 'ext:smalltalk')
 
 
 def load_openers(
@@ -30,7 +33,7 @@ def load_openers(
 ) -> list[Opener]:
     """
     Return an opener of two utterances for each dialogue of the task, or one of one
-    utterance: the text behind ``say:``.
+    utterance: the text behind ``say:``. Half characters become U+FFFD.
 
     The first is the last line of the first act's text (lines before it are personas
     and the like, not said by anyone), the second its first label. Its `reply` is the
@@ -64,7 +67,7 @@ def load_openers(
 def _typed_opener(text: str) -> Opener:
     if not text:
         raise UserError(f'openers: a text is expected behind {SAY!r}')
-    return Opener.from_utterances((text,), SAY.rstrip(':'))
+    return Opener.from_utterances((without_half_characters(text),), SAY.rstrip(':'))
 
 
 def _from_acts(pairs: Iterator[tuple[Any, Any]], source: str) -> Iterator[Opener]:
@@ -75,9 +78,10 @@ def _from_acts(pairs: Iterator[tuple[Any, Any]], source: str) -> Iterator[Opener
     for i, (act, following) in enumerate(pairs):
         first = _last_line(act)
         labels = act.get('eval_labels') or act.get('labels') or ('',)
-        second = ' '.join(str(labels[0]).split('\n')).strip()
+        second = without_half_characters(' '.join(str(labels[0]).split('\n')).strip())
         if first and second:
             reply = act.get('reply') or _last_line(following or {})
+            reply = without_half_characters(str(reply))
             name = f'{source} {act.get("conv_id", i)}'
             yield Opener.from_utterances((first, second), name, reply or None)
         else:
@@ -90,7 +94,8 @@ def _last_line(act: Any) -> str:
     """
     Return the last line of an act's text; lines before it are personas and the like.
     """
-    lines = [line.strip() for line in str(act.get('text') or '').split('\n')]
+    text = without_half_characters(str(act.get('text') or ''))
+    lines = [line.strip() for line in text.split('\n')]
     return next((line for line in reversed(lines) if line), '')
 
 

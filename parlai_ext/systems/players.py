@@ -20,6 +20,7 @@ from parlai.core.message import Message
 from parlai.core.torch_agent import TorchAgent
 
 from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.data.recorded_answers import DEFLECTED
 from parlai_ext.systems.families import GENERATOR
 from parlai_ext.systems.family import Family
@@ -238,14 +239,6 @@ def fired_check(act: Any) -> str | None:
     """
     check = act.get('safety')
     return str(check) if check in DEFLECTED else None
-
-
-def without_half_characters(text: str) -> str:
-    """
-    Return a text with U+FFFD for each lone surrogate: no file holds one, and a partner
-    that fails on it would be blamed.
-    """
-    return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
 
 
 def in_words(error: BaseException) -> str:

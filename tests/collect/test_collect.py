@@ -14,7 +14,7 @@ import pytest
 from parlai_ext.collect import block_player
 from parlai_ext.collect.collect import CollectReport, collect
 from parlai_ext.commands.collect_dialogues import CollectDialogues
-from parlai_ext.commands.command import sigterm_as_interrupt
+from parlai_ext.commands.signals import signals_as_interrupt
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
@@ -174,7 +174,7 @@ def test_sigterm_is_an_interrupt_and_what_is_written_stays(
 
     monkeypatch.setattr(RunFolder, 'write_dialogues', write)
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), sigterm_as_interrupt():
+    with pytest.raises(KeyboardInterrupt), signals_as_interrupt():
         collected(tmp_path, roster)
     assert signal.getsignal(signal.SIGTERM) is before
     assert len(files(tmp_path)) == 1

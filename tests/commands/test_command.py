@@ -25,7 +25,7 @@ def test_a_scheduler_that_ends_any_command_is_answered_in_one_line(capsys):
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as left:
         Terminated.execute({})
-    assert left.value.code == 130
+    assert left.value.code == 143  # 128 + SIGTERM, as shells say it
     line = capsys.readouterr().err
     assert line.startswith('error: interrupted') and line.count('\n') == 1
     assert signal.getsignal(signal.SIGTERM) is before

@@ -16,7 +16,7 @@ def mistake(text: str) -> str:
 
 
 def test_plain_data_is_what_safe_load_says():
-    assert read_text('a: [1, 2.5, yes]\nb: {c: text}\n', 'f').data == {
+    assert read_text('a: [1, 2.5, true]\nb: {c: text}\n', 'f').data == {
         'a': [1, 2.5, True],
         'b': {'c': 'text'},
     }
@@ -29,6 +29,38 @@ def test_a_power_of_ten_is_a_number():
 
 def test_a_date_stays_text():
     assert read_text('name: 2022-01-31', 'f').data == {'name': '2022-01-31'}
+
+
+# YAML 1.2.2, 10.3.2 (core schema): none of these is a number there
+@pytest.mark.parametrize(
+    'word', ['1:30:00', '16:9', '010', '09', '0b11', '1_000', '1_0.5', '=', 'y', 'n']
+)
+def test_numbers_of_yaml_1_1_stay_text(word):
+    assert read_text(f'a: {word}', 'f').data == {'a': word}
+
+
+@pytest.mark.parametrize(
+    'word, value',
+    [('-.5', -0.5), ('1.', 1.0), ('+12', 12), ('0x1F', 31), ('~', None), ('1E3', 1e3)],
+)
+def test_numbers_of_yaml_1_2_are_numbers(word, value):
+    assert read_text(f'a: {word}', 'f').data == {'a': value}
+
+
+@pytest.mark.parametrize('word', ['yes', 'No', 'on', 'OFF'])
+def test_a_truth_value_of_yaml_1_1_is_ambiguous(word):
+    assert mistake(f'a: 1\nb: {word}').startswith('my.yaml:2: b: ')
+    assert read_text(f"a: '{word}'", 'f').data == {'a': word}
+
+
+@pytest.mark.parametrize('word', ['.inf', '-.INF', '.nan', '1e400'])
+def test_a_number_that_is_not_finite_is_refused(word):
+    assert mistake(f'a: {word}').startswith('my.yaml:1: a: ')
+
+
+@pytest.mark.parametrize('text', ['a: "\\ud83d"', 'a: [x, "y \\udc00"]'])
+def test_half_a_character_is_refused(text):
+    assert 'half a character' in mistake(text)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
@@ -96,3 +128,8 @@ def test_the_nearest_name_is_named_whatever_its_case():
 
 def test_without_a_near_name_all_are_shown():
     assert nearest('xyz', ['b', 'a']) == 'known: a, b'
+
+
+def test_a_word_is_no_hint_at_itself():
+    assert nearest('demo', ['demo', 'demos']) == "did you mean 'demos'?"
+    assert nearest('demo', ['demo']) == 'known: none'

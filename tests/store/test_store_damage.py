@@ -11,6 +11,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
 from parlai_ext.store.lines import decode, encode
+from parlai_ext.store.manifest import manifest_data, save
 from tests.support.store_samples import SIGNATURE, sample_manifest, whole_run
 
 FLIPS = 400
@@ -135,6 +136,69 @@ def test_a_shard_of_another_pairing_is_found(root):
     finally:
         path.write_bytes(intact)
     assert 'another pairing' in message
+
+
+@pytest.mark.parametrize(
+    'kind, other', [('dialogues', 'scores'), ('scores', 'dialogues')]
+)
+def test_a_shard_of_the_other_kind_is_found(root, kind, other):
+    run = RunFolder.existing(root)
+    name = run.pairings[0].id
+    read = {'dialogues': run.read_dialogues, 'scores': run.scores(SIGNATURE).read}[kind]
+    path, foreign = (
+        next((root / k).rglob(f'{name}/00000.jsonl')) for k in (kind, other)
+    )
+    intact = path.read_bytes()
+    try:
+        message = refusal(path, lambda: read(name, 0), foreign.read_bytes())
+    finally:
+        path.write_bytes(intact)
+    assert f'{path}: line 1 is no ' in message
+
+
+NO_FILES = {
+    'nested': b'[' * 100_000,
+    'NaN': b'{"schema": NaN}',
+    'no end': b'{"schema": 1, "a": 1e999}',
+    'a list': b'[]',
+    'versions': b'{"schema": 9, "versions": []}',
+    'no text': b'\xff',
+}
+
+
+@pytest.mark.parametrize('data', NO_FILES.values(), ids=NO_FILES)
+def test_a_manifest_that_is_none_is_one_line(tmp_path, data):
+    (tmp_path / 'manifest.json').write_bytes(data)
+    with pytest.raises(UserError, match=r'manifest\.json ') as raised:
+        RunFolder.existing(tmp_path)
+    assert '\n' not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    'key', ['targets', 'pairings', 'openers', 'versions', 'guessed']
+)
+def test_a_manifest_with_a_value_of_another_kind_is_refused(tmp_path, key):
+    manifest = {**manifest_data(sample_manifest()), key: 7}
+    save(tmp_path, manifest)  # with a checksum that fits
+    with pytest.raises(UserError, match=r'manifest\.json is damaged'):
+        RunFolder.existing(tmp_path)
+
+
+@pytest.mark.parametrize('data', [b'[' * 100_000, b'{"a": NaN}', b'[]', b'\xff'])
+def test_a_file_of_the_run_that_is_no_mapping_is_refused(root, data):
+    run = RunFolder.existing(root)
+    (root / 'some.json').write_bytes(data)
+    with pytest.raises(UserError, match=r'some\.json is damaged'):
+        run.read_json('some.json')
+
+
+@pytest.mark.parametrize('key', ['evidence_labels', 'models', 'config'])
+def test_a_record_of_a_scorer_of_another_kind_is_refused(root, key):
+    scores = RunFolder.existing(root).scores(SIGNATURE)
+    scores.write_about({key: 7})
+    with pytest.raises(UserError, match=rf'scorer\.json is damaged: {key}'):
+        scores.about()
+    (scores.root / 'scorer.json').unlink()
 
 
 def test_a_missing_shard_is_named(tmp_path):

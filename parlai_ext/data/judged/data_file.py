@@ -4,15 +4,15 @@ A user's file of judgements, and what the readers of all formats share.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.data.judged.judged_set import Annotation
+from parlai_ext.files.human_scores import LARGEST
 from parlai_ext.files.text_file import read_bytes, read_utf8
 
 Annotations = dict[str, tuple[Annotation, ...]]
@@ -76,8 +76,8 @@ class DataFile:
         Return the JSON value of a text of this file, a list or an object.
         """
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as e:
+            data = parse_json(text)
+        except ValueError as e:
             raise UserError(f'{self}: not JSON: {e}') from None
         if not isinstance(data, kind):
             expected = 'a list of objects' if kind is list else 'an object'
@@ -110,7 +110,7 @@ def is_number(answer: Any) -> bool:
     return (
         isinstance(answer, int | float)
         and not isinstance(answer, bool)
-        and math.isfinite(answer)
+        and abs(answer) <= LARGEST
     )
 
 

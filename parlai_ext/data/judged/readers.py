@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.data.judged import interactive, votes
 from parlai_ext.data.judged.data_file import (
     Annotations,
@@ -174,8 +175,8 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     ):
         if line.strip():
             try:
-                raw = json.loads(line)
-            except (ValueError, RecursionError) as e:
+                raw = parse_json(line)
+            except ValueError as e:
                 raise UserError(f'{file}:{line_number}: not JSON: {e}') from None
             yield _item(file, line_number, raw)
 

@@ -18,6 +18,7 @@ from typing import Any
 import httpx2
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import whole_characters
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates
 from parlai_ext.systems.remote.replies import (
@@ -100,7 +101,7 @@ class Client:
         status, headers, raw = await self._post(body)
         words = self.settings.without_key(raw.decode('utf-8-sig', 'replace'))
         try:
-            data = json.loads(words)
+            data = whole_characters(json.loads(words))
         except (ValueError, RecursionError):
             data = None
         if 200 <= status < 300:

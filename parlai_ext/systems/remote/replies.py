@@ -66,12 +66,11 @@ class RemoteReply:
 
 def text_reply(text: Any, model: Any) -> RemoteReply:
     """
-    Return a reply of this text, fit to be written as UTF-8.
+    Return a reply of this text.
     """
     if not isinstance(text, str):
         raise Malformed(f'the text is {type(text).__name__}, not a string')
-    clean = text.encode('utf-8', 'replace').decode('utf-8')
-    return RemoteReply(clean, model=model_name(model))
+    return RemoteReply(text, model=model_name(model))
 
 
 def model_name(model: Any) -> str | None:

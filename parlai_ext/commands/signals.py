@@ -1,0 +1,87 @@
+"""
+Ctrl-C and SIGTERM, which schedulers send, end a command with one line and the exit code
+that shells use: 130 for Ctrl-C (SIGINT), 143 for SIGTERM.
+
+While a command starts, there is nothing to save: `end_in_one_line` ends the process at
+once. While it works, `signals_as_interrupt` lets the work save what it has. This module
+imports next to nothing, because it has to be there before all others.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LINE = 'interrupted; the same command again goes on from here'
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """
+    A signal that ends a command.
+
+    Of its own class, because Python ends by SIGINT, whatever exit code it is told, once
+    a plain `KeyboardInterrupt` has passed through ``exec`` of a text, as when a module
+    with dataclasses was being imported.
+    """
+
+    def __init__(self, number: int = signal.SIGINT):
+        super().__init__(number)
+        self.number = number
+
+
+def exit_code(number: int) -> int:
+    """
+    Return the exit code of a process that a signal ends, as shells give it.
+    """
+    return 128 + number
+
+
+def end_in_one_line() -> None:
+    """
+    From now on, end the process at a signal: one line on standard error, no traceback.
+
+    A signal that is ignored (as under ``nohup`` or in a background job) stays so.
+    """
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
+
+
+def end_as_usual() -> None:
+    """
+    Give signals back the meaning that they have in Python.
+    """
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    for number, handler in usual.items():
+        if signal.getsignal(number) is _end:
+            signal.signal(number, handler)
+
+
+def _end(number: int, frame: object) -> None:
+    os.write(2, f'error: {LINE}\n'.encode())
+    os._exit(exit_code(number))
+
+
+@contextmanager
+def signals_as_interrupt() -> Iterator[None]:
+    """
+    Let both signals raise `Interrupted` in the work inside.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # only it may say so
+        for number in SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before[number] = signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise Interrupted(number)

@@ -1,0 +1,102 @@
+"""
+A signal ends a command with one line and a shell's exit code, whenever it comes: in the
+first seconds, too, while modules are imported.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.commands.signals import LINE, signals_as_interrupt
+from parlai_ext.results.ranking import write_ranking
+from tests.support.report_example import example_ranking, example_run
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+STAGES = {
+    'report_run': [],
+    'rank_systems': [],
+    'score_dialogues': [],
+    'collect_dialogues': ['--config', 'demo', '--num-dialogues', '1'],
+    'evaluate_systems': ['--config', 'demo', '--num-dialogues', '1'],
+}
+
+
+@pytest.fixture(scope='module')
+def run_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('signals') / 'run'
+    write_ranking(example_run(folder), example_ranking())
+    return folder
+
+
+def catches(process, number):
+    """
+    True once a process has a handler of its own for a signal.
+    """
+    status = Path(f'/proc/{process.pid}/status').read_text()
+    [mask] = [line for line in status.split('\n') if line.startswith('SigCgt')]
+    return int(mask.split()[1], 16) >> (number - 1) & 1
+
+
+def signalled(args, number, seconds):
+    """
+    Return exit code and error lines of a command that gets a signal so long after its
+    first line of code; before it, Python has no say.
+    """
+    with subprocess.Popen(
+        [sys.executable, '-m', 'parlai_ext', *args],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while process.poll() is None and not catches(process, signal.SIGTERM):
+            time.sleep(0.005)
+        time.sleep(seconds)
+        process.send_signal(number)
+        errors = process.communicate(timeout=120)[1]
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize('number', SIGNALS)
+def test_a_signal_at_the_start_is_one_line(number):
+    code, errors = signalled(['report_run', '--run-dir', 'nowhere'], number, 0)
+    assert (code, errors) == (128 + number, f'error: {LINE}\n')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('number', SIGNALS)
+@pytest.mark.parametrize('stage', STAGES)
+def test_a_signal_at_any_time_is_one_line(run_folder, tmp_path, stage, number):
+    folder = tmp_path if STAGES[stage] else run_folder
+    for tenths in (0, 1, 2, 5, 10, 20, 35, 50, 80):
+        args = [stage, '--run-dir', folder / 'run', *STAGES[stage]]
+        if not STAGES[stage]:
+            args[2] = run_folder
+        code, errors = signalled(args, number, tenths / 10)
+        if code == 0:  # done before the signal came
+            break
+        said = [line for line in errors.split('\n') if line.startswith('error: ')]
+        assert (code, said) == (128 + number, [f'error: {LINE}']), tenths
+        assert 'Traceback' not in errors
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with signals_as_interrupt():
+            assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_deleted_current_folder_is_one_line(tmp_path):
+    command = f'rmdir "$PWD"; exec {sys.executable} -m parlai_ext report_run'
+    ended = subprocess.run(
+        ['sh', '-c', command], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith('error: the current folder ')
+    assert ended.stderr.count('\n') == 1
