@@ -55,10 +55,10 @@ def end_as_usual() -> None:
     """
     Give signals back the meaning that they have in Python.
     """
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    for number, handler in usual.items():
-        if signal.getsignal(number) is _end:
-            signal.signal(number, handler)
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGTERM) is _end:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _end(number: int, frame: object) -> None:

@@ -183,11 +183,11 @@ class _Builder:
             return [self.build(n, (*where, i)) for i, n in enumerate(node.value)]
         return self._scalar(node, where)
 
-    def _scalar(self, node: yaml.ScalarNode, where: tuple[Key, ...]) -> Any:
+    def _scalar(self, node: yaml.Node, where: tuple[Key, ...]) -> Any:
         """
         Return a text, number or truth value that every reader of YAML sees alike.
         """
-        if node.style is None and TRUTH_OR_TEXT.fullmatch(node.value):
+        if _is_truth_or_text(node):
             truth = 'true' if node.value.lower() in ('yes', 'on') else 'false'
             problem = f'{node.value} is ambiguous: write {truth}, or put it in quotes'
             raise self.wrong(node, where, problem)
@@ -209,8 +209,8 @@ class _Builder:
         mapping: dict[str, Any] = {}
         for key_node, value in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-            is_text = key_node.tag == 'tag:yaml.org,2002:str' and isinstance(key, str)
-            if not is_text or (key_node.style is None and TRUTH_OR_TEXT.fullmatch(key)):
+            is_text = key_node.tag == 'tag:yaml.org,2002:str'
+            if not is_text or not isinstance(key, str) or _is_truth_or_text(key_node):
                 problem = f'a key must be text: put {key!r} in quotes'
                 raise self.wrong(key_node, where, problem)
             if key in mapping:
@@ -224,3 +224,11 @@ class _Builder:
     def wrong(self, node: yaml.Node, where: tuple[Key, ...], problem: str) -> UserError:
         here = {where: node.start_mark.line + 1}
         return Document(None, self.source, here).error(where, problem)
+
+
+def _is_truth_or_text(node: yaml.Node) -> bool:
+    """
+    True for a word without quotes of which readers of YAML make different things.
+    """
+    is_word = isinstance(node, yaml.ScalarNode) and node.style is None
+    return is_word and TRUTH_OR_TEXT.fullmatch(node.value) is not None

@@ -2,6 +2,7 @@
 The bench: what is scored, kept and drawn, and which rows come of it.
 """
 
+import json
 import re
 from dataclasses import replace
 
@@ -184,6 +185,26 @@ def test_the_files_hold_the_whole_bench(tmp_path):
     points = read_points(tmp_path, 'small')
     assert points.scores['Counted'][:2] == [1, 6]
     assert points.annotators['Overall'][1] == [2.5, 2.5]
+
+
+@pytest.mark.parametrize('key, value', [('rows', 7), ('rows', [{}]), ('scorers', [7])])
+def test_a_bench_with_values_of_another_kind_is_one_line(tmp_path, key, value):
+    bench_of(tmp_path, variant('NoModel'))
+    path = tmp_path / 'bench.json'
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(UserError, match=r'bench\.json: damaged'):
+        read_bench(tmp_path)
+
+
+@pytest.mark.parametrize(
+    'change', [{'groups': None}, {'systems': ['a']}, {'human': {'Overall': ['x']}}]
+)
+def test_points_of_another_kind_are_one_line(tmp_path, change):
+    bench_of(tmp_path, variant('NoModel'))
+    path = tmp_path / 'points' / 'small.json'
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(UserError, match=r'small\.json: cannot be read'):
+        read_points(tmp_path, 'small')
 
 
 def test_values_may_hold_commas_and_colons():
