@@ -170,8 +170,10 @@ def trust_sentence(facts: TrustFacts) -> str:
         return f'Not measured: {facts.scorer.failure}.'
     if facts.scorer.is_trivial:
         return 'For nothing by itself: it is what every other scorer has to beat.'
-    if facts.reason_for_nothing and not (facts.turn or facts.system):
-        return f'Not measured: no item has a score ({facts.reason_for_nothing}).'
+    if not (facts.turn or facts.system):
+        reason = facts.reason_for_nothing
+        because = '' if reason is None else f' ({reason})'
+        return f'Not measured: it has no score on the sets that count{because}.'
     parts = [_verdict(facts), _check_words(facts.check), _numbers(facts)]
     return ' '.join(part for part in parts if part)
 
@@ -209,8 +211,8 @@ def _numbers(facts: TrustFacts) -> str:
         if mean is not None:
             above = sum(_low(row) > 0 for row in rows)
             texts.append(
-                f'{what} level, mean of {len(rows)} sets {number(mean)}, {above} of '
-                'them above 0'
+                f'{what} level, mean of {len(rows)} set{"s" * (len(rows) > 1)} '
+                f'{number(mean)}, {above} of them above 0'
             )
     beats = {True: 'yes', False: 'no', None: 'not tested'}[facts.beats_trivial]
     texts.append(f'better than every trivial scorer on turns: {beats}.')

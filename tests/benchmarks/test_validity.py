@@ -77,6 +77,7 @@ def test_a_scorer_without_any_score_says_why():
     one = replace(facts(), reason_for_nothing='no classifier is named')
     sentence = trust_sentence(one)
     assert sentence.startswith('Not measured') and 'no classifier' in sentence
+    assert trust_sentence(facts()).startswith('Not measured')
 
 
 def test_spoilt_replies_are_held_against_their_own_original():
