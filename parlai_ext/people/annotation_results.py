@@ -140,6 +140,13 @@ def annotation_results(
         notes.append(f'left out by their control items: {len(bad)} of the annotators')
         answers = [answer for answer in answers if answer.annotator not in bad]
     answers = [a for a in answers if not _is_control(rating.items[a.item], key)]
+    chosen = [a for a in answers if a.first_shown and a.answer in SIDES]
+    if chosen:
+        first = sum(a.answer == a.first_shown for a in chosen)
+        notes.append(
+            f'the answer that stood first was preferred in {first} of {len(chosen)} '
+            'answers for one side'
+        )
     items = item_agreements(answers, rating)
     if min_agreeing:
         agreed = {one.item for one in items if one.votes >= min_agreeing}

@@ -199,6 +199,13 @@ def test_the_side_does_not_matter_to_what_is_counted(export):
     assert results.kappa.value == 1
 
 
+def test_how_often_the_first_answer_was_preferred_is_a_note(export):
+    folder = export()
+    results = imported(folder, fill(folder, lambda row, _: {**row, 'choice': 'B'}))
+    # 24 items that are no controls, two annotators
+    assert any('first was preferred in 0 of 48' in note for note in results.notes)
+
+
 def test_flags_are_counted_for_the_answer_that_was_flagged(export):
     folder = export()
 
