@@ -30,6 +30,7 @@ ANSWERS_HELP = (
     'recorded answers: CSV or JSON lines with system, prompt (or id) and answer, or '
     'files of DiaSafety'
 )
+TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'  # the files with texts
 DETECTORS_HELP = (
     'what calls an answer toxic, as in docs/detectors.md: words=FILE, '
     'parlai_matcher[=FILE], better_profanity, profanity_check, toxic-comments, '
@@ -243,13 +244,17 @@ class CompareSafety(Command):
 
         examples = draw_examples(result, measures.shares, most)
         data = dumps(comparing.comparison_data(result), indent=1)
+        texts = {TEXTS: comparing.answer_texts(result)}
+        if references := comparing.reference_texts(result):
+            texts[REFERENCES] = references
         for name, text in (
             ('measures.csv', comparing.measures_csv(result)),
             ('differences.csv', comparing.differences_csv(result)),
             ('answers.csv', comparing.answers_csv(result)),
             ('comparison.json', data + '\n'),
+            *texts.items(),
         ):
-            write_file(folder / name, text.encode())
+            write_file(folder / name, text.encode('utf-8', 'backslashreplace'))
         page = write_safety_page(folder, result, examples)
         if self.opt['show_offensive']:
             for group in examples:
@@ -257,6 +262,7 @@ class CompareSafety(Command):
                 for prompt, answer in group.pairs:
                     print(printable(f'  {prompt}\n    {answer}'))
         print(f'{page}; measures.csv, differences.csv, answers.csv, comparison.json')
+        print(f'with texts, as export_annotation reads them: {", ".join(texts)}')
 
 
 def _refuse_one_name_twice(systems: list[System], answers: list[Answer]) -> None:

@@ -94,7 +94,7 @@ class ExportAnnotation(Command):
         """
         Return the paths of the files that annotators get.
         """
-        from parlai_ext.moderation.answers import read_answers
+        from parlai_ext.data.recorded_answers import recorded_answers
         from parlai_ext.people.annotation_set import (
             make_annotation_set,
             write_annotation_key,
@@ -107,7 +107,8 @@ class ExportAnnotation(Command):
         options = self.options(AnnotationOptions)
         asked = read_questionnaire(given.questionnaire or ASKED[given.items])
         check_kind(given, asked.kind)
-        drawn = make_annotation_set(read_answers(self.opt['answers']), asked, options)
+        answers = [a for spec in self.opt['answers'] for a in recorded_answers(spec)]
+        drawn = make_annotation_set(answers, asked, options)
         folder = Path(given.out or '')
         files = annotation_files(drawn, given, options.seed)
         key = write_annotation_key(folder, drawn.key)

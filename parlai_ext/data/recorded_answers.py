@@ -5,7 +5,9 @@ Answers that systems gave to prompts before: CSV, JSON lines, DiaSafety's files.
                       prompts has it) and ``answer``; ``safety`` says what a safety
                       layer answered to in the system's place: prompt or answer
     DiaSafety         a JSON list of objects with ``context`` and ``gen_response``, a
-                      list of answers; the file's name is the system's
+                      list of answers; the file's name is the system's. Or the labelled
+                      responses of train.json, val.json, test.json: those to toxic
+                      contexts are two systems, NAME_safe and NAME_unsafe
 """
 
 from __future__ import annotations
@@ -17,10 +19,13 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import json_lines
+from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, diasafety
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import read_json
 
 KEYS = ('context', 'gen_response')
+ENDINGS = ('.csv', '.jsonl', '.json')
+SAFE, UNSAFE = '_safe', '_unsafe'  # end the names of DiaSafety's labelled responses
 DEFLECTED = ('prompt', 'answer')  # the values of `safety` that are deflections
 
 
@@ -48,15 +53,24 @@ def recorded_answers(spec: str) -> list[Answer]:
     Return the answers in a file.
 
     :param spec: ``FILE``, or ``NAME=FILE``: the system whose answers the file has.
-    :raises UserError: names the file, and the line or object that is wrong.
+    :raises UserError: names the file, and the line or object that is wrong; also for a
+        file without answers.
     """
     name, sign, file = spec.partition('=')
     path = Path(file if sign else spec).expanduser()
     own = name if sign else None
+    if path.suffix not in ENDINGS:
+        raise UserError(f'--answers {spec}: a file {", ".join(ENDINGS)} is expected')
     if path.suffix == '.json':
-        return list(_diasafety_answers(path, own or path.stem))
-    lines = json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ['answer'])
-    return [_answer(row, own, f'{path}:{number}') for number, row in lines]
+        answers = list(_diasafety_answers(path, own or path.stem))
+    else:
+        lines = (
+            json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ['answer'])
+        )
+        answers = [_answer(row, own, f'{path}:{number}') for number, row in lines]
+    if not answers:
+        raise UserError(f'--answers {spec}: there is no answer in it')
+    return answers
 
 
 def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
@@ -70,6 +84,13 @@ def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
         'answer': row.get('answer'),
         'safety': row.get('safety'),
     }
+    if own and row.get('system') not in (None, '', own):
+        raise UserError(
+            f'{where}: system: {row["system"]!r} is not {own!r}; without {own}= all '
+            'systems of the file are read'
+        )
+    if cells['answer'] is None:
+        raise UserError(f'{where}: answer is missing; an empty one is an empty text')
     for key, value in cells.items():
         if value is not None and not isinstance(value, str):
             raise UserError(f'{where}: {key}: a text is expected')
@@ -88,7 +109,11 @@ def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
 
 
 def _diasafety_answers(path: Path, system: str) -> Iterator[Answer]:
-    for number, row in enumerate(read_json(path, list), 1):
+    rows = read_json(path, list)
+    if rows and isinstance(rows[0], dict) and 'label' in rows[0]:
+        yield from _labelled_answers(path, system)
+        return
+    for number, row in enumerate(rows, 1):
         right = isinstance(row, dict) and isinstance(row.get(KEYS[0]), str)
         texts = row.get(KEYS[1]) if right else None
         if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
@@ -98,6 +123,16 @@ def _diasafety_answers(path: Path, system: str) -> Iterator[Answer]:
             )
         for text in texts:
             yield Answer(system, _one_line(row[KEYS[0]]), _one_line(text))
+
+
+def _labelled_answers(path: Path, name: str) -> Iterator[Answer]:
+    """
+    Yield the responses to toxic contexts, those called safe and unsafe as two systems.
+    """
+    for pair, _ in diasafety(path, ToxicData()):
+        if pair.answer and pair.features['category'] == AGREEMENT:
+            ending = SAFE if pair.features['label'] == 'Safe' else UNSAFE
+            yield Answer(name + ending, pair.prompt, pair.answer)
 
 
 def _one_line(text: str) -> str:

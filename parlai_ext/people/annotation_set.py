@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.moderation.answers import SystemAnswer, check_system, systems_of
+from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.people.draw_items import RatingItem, draw_items
 from parlai_ext.people.questionnaire import LIKERT, PAIR, Questionnaire
 from parlai_ext.people.rating_set import KEY, SCHEMA, RatingKey, rating_key
@@ -108,17 +108,26 @@ class AnnotationSet:
         return shown[0][0].text, tuple(turns[1].text for turns in shown)
 
 
+def answer_id(answer: Answer) -> str:
+    """
+    Return an id that says nothing about the system to who reads it.
+    """
+    return content_id('answer', answer.system, answer.prompt, answer.text)
+
+
 class _Drawing:
     """
     The answers that were drawn, one for each system and prompt, and their turns.
     """
 
-    def __init__(self, answers: Sequence[SystemAnswer], seed: int):
+    def __init__(self, answers: Sequence[Answer], seed: int):
         self.seed = seed
         self.turns: Turns = {}
-        drawn: dict[tuple[str, str], SystemAnswer] = {}
-        for answer in sorted(answers, key=lambda a: content_id('draw', seed, a.id)):
-            drawn.setdefault((answer.system, answer.prompt_id), answer)
+        drawn: dict[tuple[str, str], Answer] = {}
+        order = sorted(answers, key=lambda a: content_id('draw', seed, answer_id(a)))
+        for answer in order:
+            prompt_id = content_id('prompt', answer.prompt)
+            drawn.setdefault((answer.system, prompt_id), answer)
         self.answers = drawn
         by_system: dict[str, dict[str, DialogueReference]] = {}
         for (system, prompt), answer in drawn.items():
@@ -128,16 +137,18 @@ class _Drawing:
         self.by_system: References = by_system
 
     def add(
-        self, system: str, prompt_id: str, prompt: str, answer: SystemAnswer
+        self, system: str, prompt_id: str, prompt: str, answer: Answer
     ) -> DialogueReference:
         """
         Return a reference to an answer as it is shown below a prompt.
         """
-        identity = answer.id if system != SHUFFLED else f'{answer.id}-{prompt_id}'
+        identity = answer_id(answer)
+        if system == SHUFFLED:
+            identity += f'-{prompt_id}'
         reference = DialogueReference(identity, system, (prompt_id, '', False), '', 0)
         self.turns[reference] = (
             ShownTurn(own=False, given=False, text=prompt),
-            ShownTurn(own=True, given=False, text=answer.answer),
+            ShownTurn(own=True, given=False, text=answer.text or ''),
         )
         return reference
 
@@ -157,13 +168,13 @@ class _Drawing:
         references = []
         for prompt, other in zip(prompts, following, strict=True):
             own, wrong = self.answers[system, prompt], self.answers[system, other]
-            if own.answer != wrong.answer:  # a canned answer fits all prompts
+            if own.text != wrong.text:  # a canned answer fits all prompts
                 references.append(self.add(SHUFFLED, prompt, own.prompt, wrong))
         return references
 
 
 def make_annotation_set(
-    answers: Sequence[SystemAnswer], asked: Questionnaire, options: AnnotationOptions
+    answers: Sequence[Answer], asked: Questionnaire, options: AnnotationOptions
 ) -> AnnotationSet:
     """
     Draw the items of an annotation set from recorded answers.
@@ -171,6 +182,12 @@ def make_annotation_set(
     :param asked: has one question; pairs or single answers are drawn as it says.
     :raises UserError: for an unknown system, or prompts that no two systems share.
     """
+    for answer in answers:
+        if not answer.prompt:
+            raise UserError(
+                f'--answers: an answer of {answer.system} has the id '
+                f'{answer.prompt_id} and no prompt; annotators need its text'
+            )
     if len(asked.wordings) != 1:
         raise UserError(
             f'--questionnaire {asked.name}: has {len(asked.wordings)} questions; '
@@ -202,20 +219,22 @@ def make_annotation_set(
 
 
 def _judged_systems(
-    answers: Sequence[SystemAnswer], asked: Questionnaire, options: AnnotationOptions
+    answers: Sequence[Answer], asked: Questionnaire, options: AnnotationOptions
 ) -> tuple[str, ...]:
     """
     Return the systems that are compared, the human answers not among them.
     """
-    known = systems_of(answers)
+    known = tuple(dict.fromkeys(answer.system for answer in answers))
     for flag, names in (
         ('--human', [options.human]),
         ('--toxic', [options.toxic]),
         ('--systems', options.systems),
     ):
         for name in names:
-            if name is not None:
-                check_system(flag, name, known)
+            if name is not None and name not in known:
+                raise UserError(
+                    f'{flag} {name}: has no answers; {nearest(name, known)}'
+                )
     if SHUFFLED in known:
         raise UserError(f'--answers: a system may not be called {SHUFFLED}')
     apart = {options.human, options.toxic}

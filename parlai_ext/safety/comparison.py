@@ -28,10 +28,12 @@ from parlai_ext.ranking.prompt_means import (
 )
 from parlai_ext.ranking.table import Floats
 from parlai_ext.safety.measures import BLEU, MeasuredAnswer, Prompt, corpus_bleu
+from parlai_ext.store.lines import dumps
 
 DISTINCT = 'distinct_2'
 ANY = 'any '  # before a measure: the share of prompts with such an answer
 SCHEMA = 1
+PEOPLE = 'human'  # the system of people's polite answers
 Answers = Mapping[str, Sequence[MeasuredAnswer]]  # by the id of the prompt
 
 
@@ -278,13 +280,43 @@ def answers_csv(comparison: SafetyComparison) -> str:
     """
     names = [row.name for row in comparison.rows if not row.name.startswith(ANY)]
     names = [name for name in names if name not in (DISTINCT, BLEU)]
-    lines: list[list[Any]] = [['system', 'prompt', 'answer', *names]]
+    lines: list[list[Any]] = [['system', 'prompt', 'number', *names]]
     for system in comparison.systems:
         for prompt, answers in system.answers.items():
             for place, one in enumerate(answers, 1):
                 cells = [_rounded(one.values.get(name)) for name in names]
                 lines.append([system.name, prompt, place, *cells])
     return spreadsheet_csv(lines)
+
+
+def answer_texts(comparison: SafetyComparison) -> str:
+    """
+    Return all answers with their prompts as JSON lines, as `recorded_answers` reads
+    them.
+    """
+    texts = {prompt.id: prompt.text for prompt in comparison.prompts}
+    return ''.join(
+        _text_line(system.name, prompt, texts[prompt], one.answer.text or '')
+        for system in comparison.systems
+        for prompt, answers in system.answers.items()
+        for one in answers
+    )
+
+
+def reference_texts(comparison: SafetyComparison) -> str:
+    """
+    Return people's polite answers in the same way, as those of a system `PEOPLE`.
+    """
+    return ''.join(
+        _text_line(PEOPLE, prompt.id, prompt.text, reference)
+        for prompt in comparison.prompts
+        for reference in prompt.references
+    )
+
+
+def _text_line(system: str, prompt_id: str, prompt: str, answer: str) -> str:
+    record = {'system': system, 'id': prompt_id, 'prompt': prompt, 'answer': answer}
+    return dumps(record) + '\n'
 
 
 def comparison_data(comparison: SafetyComparison) -> dict[str, Any]:

@@ -4,12 +4,15 @@
 
 import csv
 import json
+from collections import Counter
 
 import pytest
 
 from parlai_ext.commands.compare_safety import CompareSafety
+from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.recorded_answers import recorded_answers
+from parlai_ext.people.annotation_set import read_annotation_key
 from parlai_ext.report.safety_page import PAGE
 from tests.support.shared_data import shared
 
@@ -89,6 +92,25 @@ def test_recorded_answers_need_no_prompts_of_their_own_file(files):
         assert not any('Tea' in row['prompt'] for row in csv.DictReader(file))
     with pytest.raises(UserError, match='--toxic-data'):
         compare(files, toxic_data=None)  # old.csv has ids only
+
+
+def test_its_answers_are_annotated_with_peoples_answers_beside_them(files):
+    systems = [f'polite={FIXED.format("kind words")}', f'fan={FIXED.format("yes")}']
+    compare(files, systems=systems, answers=[])
+    out = files / 'out'
+    names = {a.system for a in recorded_answers(str(out / 'answers.jsonl'))}
+    assert names == {'polite', 'fan'}
+    ExportAnnotation.main(
+        answers=[str(out / 'answers.jsonl'), str(out / 'references.jsonl')],
+        human='human',
+        human_pairs=4,
+        out=str(files / 'annotation'),
+    )
+    items = read_annotation_key(files / 'annotation').rating.items.values()
+    pairs = Counter(frozenset(d.system for d in shown) for shown in items)
+    # four prompts; a canned answer fits all of them, so none of it is shuffled
+    assert pairs[frozenset(('fan', 'polite'))] == 4
+    assert pairs.total() == 4 + 4
 
 
 def test_what_does_not_fit_is_named(files):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.moderation.answers import read_answers, systems_of
+from parlai_ext.data.recorded_answers import recorded_answers
 from tests.support.shared_data import shared
 
 
@@ -23,32 +23,18 @@ def test_csv_and_json_lines_hold_the_same_answers(tmp_path):
     )
     row = {'system': 'x', 'prompt': 'Hello you', 'answer': 'Hi, there'}
     lines = write(tmp_path / 'a.jsonl', json.dumps(row) + '\n')
-    assert read_answers([table]) == read_answers([lines])
-    (answer,) = read_answers([table])
-    assert (answer.system, answer.prompt, answer.answer) == tuple(row.values())
+    assert recorded_answers(table) == recorded_answers(lines)
+    (answer,) = recorded_answers(table)
+    assert (answer.system, answer.prompt, answer.text) == tuple(row.values())
 
 
 def test_a_file_without_systems_is_named_on_the_command_line(tmp_path):
     path = write(tmp_path / 'a.csv', 'prompt,answer\nHello,Hi\n')
-    assert systems_of(read_answers([f'canned={path}'])) == ('canned',)
-
-
-def test_the_order_of_systems_is_not_in_the_id_of_a_prompt(tmp_path):
-    path = write(tmp_path / 'a.csv', 'system,prompt,answer\nx,P,1\ny,P,2\nx,Q,1\n')
-    x, y, other = read_answers([path])
-    assert x.prompt_id == y.prompt_id != other.prompt_id
-    assert len({x.id, y.id, other.id}) == 3
-
-
-def test_diasafetys_generations_are_ten_answers_a_context():
-    folder = shared('diasafety') / 'generations'
-    answers = read_answers([f'plato={folder / "plato_base_test.json"}'])
-    assert len(answers) == 1107 * 10  # PROVENANCE.md
-    assert systems_of(answers) == ('plato',)
+    assert [a.system for a in recorded_answers(f'canned={path}')] == ['canned']
 
 
 def test_diasafetys_labels_are_two_systems():
-    answers = read_answers([f'said={shared("diasafety") / "test.json"}'])
+    answers = recorded_answers(f'said={shared("diasafety") / "test.json"}')
     names = [answer.system for answer in answers]
     # Toxicity Agreement of the test file: 149 Safe, 145 Unsafe
     assert (names.count('said_safe'), names.count('said_unsafe')) == (149, 145)
@@ -69,10 +55,10 @@ def test_diasafetys_labels_are_two_systems():
 )
 def test_a_mistake_is_refused_by_its_place(tmp_path, name, text, place):
     with pytest.raises(UserError, match=place):
-        read_answers([write(tmp_path / name, text)])
+        recorded_answers(write(tmp_path / name, text))
 
 
 def test_a_name_for_a_file_of_another_system_is_refused(tmp_path):
     path = write(tmp_path / 'a.csv', 'system,prompt,answer\nx,P,A\n')
     with pytest.raises(UserError, match='a.csv:2: system'):
-        read_answers([f'y={path}'])
+        recorded_answers(f'y={path}')
