@@ -31,6 +31,7 @@ from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.threads import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.remote.connections import Limit, limited
 from parlai_ext.systems.system_options import model_path
 
 # options, besides weights and dictionary, that change a judge's input or numbers
@@ -95,7 +96,7 @@ def load_judge(
         weight.requires_grad_(False)
     return EncoderDecoder(
         CrossAttention(agent.model),
-        AgentVectorizer(agent),
+        AgentVectorizer(agent, player.limit),
         judge_signature(agent),
         Budget(tokens),
     )
@@ -150,7 +151,8 @@ class AgentVectorizer:
     context is remembered, since the next one often continues it.
     """
 
-    def __init__(self, agent: TorchGeneratorAgent):
+    def __init__(self, agent: TorchGeneratorAgent, limit: Limit | None = None):
+        self.limit = limit
         self.listener = agent.clone()
         self.speaker = agent.clone()
         self.last_context: tuple[str, ...] = ()
@@ -177,7 +179,9 @@ class AgentVectorizer:
             if len(self.known_replies) >= REMEMBERED:
                 self.known_replies.clear()
             self.speaker.reset()
-            seen = self.speaker.observe(Message(eval_labels=[text], episode_done=False))
+            message = Message(eval_labels=[text], episode_done=False)
+            with limited(self.limit):
+                seen = self.speaker.observe(message)
             self.known_replies[text] = tuple(seen['eval_labels_vec'].tolist())
         return self.known_replies[text]
 
@@ -186,7 +190,8 @@ class AgentVectorizer:
         Let the agent observe a turn. Return the token ids of its history, and how many
         it cut.
         """
-        seen = self.listener.observe(Message(text=text, episode_done=False))
+        with limited(self.limit):
+            seen = self.listener.observe(Message(text=text, episode_done=False))
         vector = seen.get('text_vec')
         if vector is None:  # a history without a single character
             return [], 0

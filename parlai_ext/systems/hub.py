@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from fnmatch import fnmatch
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.nouns import content_id
@@ -18,6 +19,7 @@ from parlai_ext.systems.catalogue.fetch_model import (
     is_fetched,
     model_folder,
 )
+from parlai_ext.systems.remote.connections import Endpoint
 from parlai_ext.systems.remote.event_loop import certificates
 from parlai_ext.systems.safe.model_folder import (
     check_file_of_folder,
@@ -198,6 +200,16 @@ def is_reachable() -> bool:
     except httpx2.HTTPError:
         return False
     return True
+
+
+def servers() -> list[Endpoint]:
+    """
+    Return the hub's servers, those that it sends a download to among them.
+    """
+    from huggingface_hub import constants
+
+    host = urlsplit(constants.ENDPOINT).hostname or ''
+    return [Endpoint(name) for name in (host, '.huggingface.co', '.hf.co')]
 
 
 def needed_files(listed: list[str]) -> list[str]:

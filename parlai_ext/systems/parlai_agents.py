@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from parlai.core.agents import create_agent
@@ -18,6 +19,7 @@ from parlai.utils import logging as parlai_logging
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
+from parlai_ext.systems import hub
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.families import check_reader, family_of
 from parlai_ext.systems.family import Family
@@ -27,13 +29,21 @@ from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.misfit import why_unfit
 from parlai_ext.systems.needed_files import needed_tokenizer
 from parlai_ext.systems.players import Player, in_words
-from parlai_ext.systems.safe.load import BadModelFile, check_model_files, guarded
+from parlai_ext.systems.remote.connections import Limit, limited
+from parlai_ext.systems.safe.load import (
+    BadModelFile,
+    check_model_files,
+    guarded,
+    trusts_file,
+)
+from parlai_ext.systems.safe.model_options import named_endpoints
 from parlai_ext.systems.system_options import effective_options, given_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
 
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
+PACKAGES = ('parlai', 'projects', 'parlai_ext')
 DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
 
 
@@ -73,8 +83,15 @@ def _build(
     family.check(all_options, _option_error(system), datapath)
     for key, value in _our_options(opt, given, no_cuda, fp16, family).items():
         opt[key] = opt['override'][key] = value
+    limit = _connection_limit(system, all_options)
+    loading = limit and replace(limit, endpoints=(*limit.endpoints, *hub.servers()))
     try:
-        with ensure_checked_downloads(datapath), fresh_candidates(), _quiet_parlai():
+        with (
+            ensure_checked_downloads(datapath),
+            fresh_candidates(),
+            _quiet_parlai(),
+            limited(loading),
+        ):
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError as error:
         tokenizer = needed_tokenizer(all_options, datapath)
@@ -89,7 +106,24 @@ def _build(
                 f'it needs a larger machine ({in_words(error)})'
             )
         raise SystemFailed(system.name, problem) from error
-    return Player(system.name, agent, family)
+    return Player(system.name, agent, family, limit)
+
+
+def _connection_limit(system: System, opt: Mapping[str, Any]) -> Limit | None:
+    """
+    Return the limit on a system's connections, to the endpoints that its roster entry
+    names; `None` if it has no model, or if the user trusts that or brings the agent.
+
+    :param opt: the system's options, those of the model's own `.opt` among them.
+    """
+    file, folder = opt.get('model_file'), opt.get('hf_model')
+    if not (file or folder) or (file and trusts_file(str(file))):
+        return None
+    agent = load_agent_module(str(opt.get('model')))
+    own_code = agent.__module__.partition('.')[0] not in PACKAGES
+    if own_code or hub.truthy(opt.get('hf_trust_code')):
+        return None
+    return Limit(system.name, tuple(named_endpoints(system.opt)))
 
 
 def _refuse_scorer(system: System, model: str) -> None:

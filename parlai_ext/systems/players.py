@@ -24,6 +24,7 @@ from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.data.recorded_answers import DEFLECTED
 from parlai_ext.systems.families import GENERATOR
 from parlai_ext.systems.family import Family
+from parlai_ext.systems.remote.connections import Limit, limited
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
@@ -50,8 +51,9 @@ class Participant:
     One system in one dialogue.
     """
 
-    def __init__(self, agent: Agent):
+    def __init__(self, agent: Agent, limit: Limit | None = None):
         self.agent = agent
+        self.limit = limit
         self.observation: Any = None
 
     def hear(self, text: str, speaker: str) -> None:
@@ -67,13 +69,15 @@ class Participant:
         if hasattr(self.agent, 'self_observe'):
             self._observe(Message(episode_done=False))
             act = Message(id=self.agent.id, text=text, episode_done=False)
-            self.agent.self_observe(act)
+            with limited(self.limit):
+                self.agent.self_observe(act)
 
     def _observe(self, act: Message) -> None:
         """
         Let the agent observe an act, and keep the observation that it will reply to.
         """
-        returned = self.agent.observe(act)
+        with limited(self.limit):
+            returned = self.agent.observe(act)
         agents_own = self.agent.observation
         torchlike = isinstance(self.agent, TorchAgent) or returned is None
         self.observation = agents_own if torchlike else returned
@@ -82,10 +86,19 @@ class Participant:
 class Player:
     """
     A loaded system.
+
+    :param limit: on the connections that it may make; `None`: any.
     """
 
-    def __init__(self, name: str, agent: Agent, family: Family = GENERATOR):
+    def __init__(
+        self,
+        name: str,
+        agent: Agent,
+        family: Family = GENERATOR,
+        limit: Limit | None = None,
+    ):
         self.name = name
+        self.limit = limit
         self.agent = agent
         self.family = family
         self.batches = acts_in_batches(agent)
@@ -102,7 +115,8 @@ class Player:
         """
         Return a participant of a new dialogue, which shares the weights.
         """
-        return Participant(self.agent.clone())
+        with limited(self.limit):
+            return Participant(self.agent.clone(), self.limit)
 
     def respond(self, participants: Sequence[Participant]) -> list[Reply]:
         """
@@ -114,6 +128,10 @@ class Player:
 
         :raises SystemFailed: when the system cannot go on at all.
         """
+        with limited(self.limit):
+            return self._respond(participants)
+
+    def _respond(self, participants: Sequence[Participant]) -> list[Reply]:
         if self.widest and len(participants) > self.widest:
             return self._respond_in_halves(participants)
         if self.batches and len(participants) > 1:
@@ -143,7 +161,8 @@ class Player:
 
     def _respond_in_halves(self, participants: Sequence[Participant]) -> list[Reply]:
         middle = len(participants) // 2
-        return self.respond(participants[:middle]) + self.respond(participants[middle:])
+        halves = participants[:middle], participants[middle:]
+        return [reply for half in halves for reply in self._respond(half)]
 
     def _batch_act(self, participants: Sequence[Participant]) -> list[Any]:
         """

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from parlai_ext.systems.remote.connections import unlimited
+
 T = TypeVar('T')
 
 
@@ -22,7 +24,8 @@ def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
     The loop has a thread of its own that ends with the program: Ctrl-C waits for no
     answer, and a notebook's own loop is not in the way.
     """
-    future = asyncio.run_coroutine_threadsafe(work, _event_loop(os.getpid()))
+    with unlimited():  # as tasks and threads begin, they take the limit around along
+        future = asyncio.run_coroutine_threadsafe(work, _event_loop(os.getpid()))
     try:
         return future.result()
     except BaseException:

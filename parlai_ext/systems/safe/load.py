@@ -258,6 +258,13 @@ def check_model_files(
         check_files_beside(str(path), guard.roster_opt)
 
 
+def trusts_file(path: str | Path) -> bool:
+    """
+    True if the guard around lets a file run code.
+    """
+    return _current_guard.get().trusts(path)
+
+
 def _guard_with(
     trusted: Collection[str] | None, roster_opt: Mapping[str, Any] | None
 ) -> _Guard:

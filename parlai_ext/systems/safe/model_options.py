@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import parlai.core.opt
 from parlai.core.loader import AGENT_REGISTRY, REGISTERED_REPOS
@@ -22,6 +23,7 @@ from parlai.core.loader import AGENT_REGISTRY, REGISTERED_REPOS
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import printable
 from parlai_ext.systems.fetch.data_folder import data_folder
+from parlai_ext.systems.remote.connections import Endpoint
 from parlai_ext.systems.safe.model_folder import nested_values
 from parlai_ext.systems.safe.unpickle import Refused
 
@@ -43,6 +45,7 @@ PARLAI_REPOSITORIES = [
 # ParlAI puts http:// before the value of such an option
 SERVER_OPTIONS = re.compile(r'(\w+_)?(server|host|hostname|url|endpoint|address)')
 NO_SERVER = ('', 'none', 'default')
+SCHEME_PORTS = {'http': 80, 'https': 443, 'ws': 80, 'wss': 443}
 # manifold:// is a store inside of Facebook, which its models mention
 ADDRESS = re.compile(
     r'(?!manifold:)\b[a-z][a-z0-9+.-]*://|^(localhost|\d+(\.\d+){3}|\[[0-9a-f:]+\])\b'
@@ -116,11 +119,32 @@ def check_files_beside(path: str, roster_opt: Options) -> None:
 def _is_for_the_roster(key: str, value: Any) -> bool:
     if ROSTER_OPTIONS.fullmatch(key):
         return bool(value) and value not in PARLAI_REPOSITORIES
-    if not isinstance(value, str) or TRAINING_OPTIONS.fullmatch(key):
+    return not TRAINING_OPTIONS.fullmatch(key) and _is_server(key, value)
+
+
+def _is_server(key: str, value: Any) -> bool:
+    if not isinstance(value, str):
         return False
     if SERVER_OPTIONS.fullmatch(key):
         return value.strip().lower() not in NO_SERVER
     return ADDRESS.search(value) is not None
+
+
+def named_endpoints(roster_opt: Options) -> list[Endpoint]:
+    """
+    Return the servers that a roster's entry names, under whatever key.
+    """
+    endpoints: list[Endpoint] = []
+    for key, value in nested_values(roster_opt):
+        if _is_server(key, value):
+            url = urlsplit(value.strip() if '://' in value else f'//{value.strip()}')
+            try:
+                port = url.port or SCHEME_PORTS.get(url.scheme)
+            except ValueError:  # no number: no server has that port
+                continue
+            if url.hostname:
+                endpoints.append(Endpoint(url.hostname, port))
+    return endpoints
 
 
 def _names_file_elsewhere(key: str, value: Any, folders: list[Path]) -> bool:
