@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from jinja2.exceptions import TemplateError
-
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.chat.conversation import Conversation
 from parlai_ext.systems.chat.messages import ChatStyle, messages
+from parlai_ext.systems.chat.rendering import TemplateProblem, render_chat
 from parlai_ext.systems.chat.template import TODAY, fix_date, without_control_tokens
 
 Messages = list[dict[str, str]]
@@ -68,16 +67,14 @@ class ChatForm:
         """
         Return the text that the chat template makes of messages.
 
-        :raises jinja2.TemplateError: when the template refuses them.
+        :raises TemplateProblem: when the template refuses them.
         """
-        return str(
-            self.tokenizer.apply_chat_template(
-                merge_system_prompt(parts) if self.fold else parts,
-                chat_template=fix_date(self.tokenizer.get_chat_template(), self.today),
-                tokenize=False,
-                add_generation_prompt=True,
-                **self.more,
-            )
+        return render_chat(
+            self.tokenizer,
+            merge_system_prompt(parts) if self.fold else parts,
+            fix_date(self.tokenizer.get_chat_template(), self.today),
+            add_generation_prompt=True,
+            more=self.more,
         )
 
     def ids(self, parts: Messages) -> list[int]:
@@ -86,13 +83,12 @@ class ChatForm:
         """
         try:
             text = self.text(parts)
-        except TemplateError as error:
-            problem = ' '.join(str(error).split())
-            if type(error) is not TemplateError:  # which is what raise_exception raises
+        except TemplateProblem as error:
+            problem = str(error)
+            if error.kind != 'TemplateError':  # which is what raise_exception raises
                 raise UserError(
-                    f'hf_model: the chat template is broken: {type(error).__name__}: '
-                    f'{problem}; mend it in tokenizer_config.json or '
-                    'chat_template.jinja'
+                    f'hf_model: the chat template is broken: {error.kind}: {problem}; '
+                    'mend it in tokenizer_config.json or chat_template.jinja'
                 ) from None
             roles = ', '.join(part['role'] for part in parts[:3])
             raise UserError(
@@ -222,6 +218,6 @@ def without_system_role(form: ChatForm) -> str | None:
     ask = {'role': 'user', 'content': 'Hi'}
     try:
         text = form.text([{'role': 'system', 'content': PROBE}, ask])
-    except TemplateError as error:
-        return 'refuses a system prompt: ' + ' '.join(str(error).split())
+    except TemplateProblem as error:
+        return f'refuses a system prompt: {error}'
     return None if PROBE in text else 'leaves the system prompt out'

@@ -15,6 +15,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Likelihood, Question
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
+from parlai_ext.systems.chat.rendering import TemplateProblem, render_chat
 from parlai_ext.systems.chat.template import (
     TODAY,
     control_tokens,
@@ -80,18 +81,18 @@ class ChatQuestions:
         parts = messages(without_control_tokens(turns, self.control), ChatStyle())
         role = 'assistant' if mine else 'user'
         try:
-            text = self.tokenizer.apply_chat_template(
+            text = render_chat(
+                self.tokenizer,
                 [*parts, {'role': role, 'content': PROBE}],
-                chat_template=self.template,
-                tokenize=False,
+                self.template,
+                add_generation_prompt=False,
             )
-        except Exception as error:  # a template may raise anything
-            what = ' '.join(str(error).split())
+        except TemplateProblem as error:
             raise UserError(
-                f'the chat template of the judge refuses a conversation ({what}); '
+                f'the chat template of the judge refuses a conversation ({error}); '
                 f'{self.remedy}'
             ) from None
-        before, probe, close = str(text).rpartition(PROBE)
+        before, probe, close = text.rpartition(PROBE)
         if not probe:
             raise self._no_template()
         return before, close.rstrip()

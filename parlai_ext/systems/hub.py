@@ -19,7 +19,7 @@ from parlai_ext.systems.catalogue.fetch_model import (
     is_fetched,
     model_folder,
 )
-from parlai_ext.systems.remote.connections import Endpoint
+from parlai_ext.systems.remote.connections import Endpoint, unlimited
 from parlai_ext.systems.remote.event_loop import certificates
 from parlai_ext.systems.safe.model_folder import (
     check_file_of_folder,
@@ -162,7 +162,8 @@ def fetch_weights(
     if weights is None:
         if Path(repo).is_dir():
             raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
-        _download(repo, revision)
+        with unlimited():
+            _download(repo, revision)
         weights = cached_weights(repo, revision)
     if weights is None:
         raise _not_downloaded(repo, 'it has no weights that torch reads')

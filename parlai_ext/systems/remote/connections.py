@@ -140,7 +140,7 @@ def _set_hook() -> None:
             _of_threads[thread] = limit
         start(thread)
 
-    threading.Thread.start = start_limited  # type: ignore[method-assign]
+    threading.Thread.start = start_limited  # type: ignore[method-assign, assignment]
     sys.addaudithook(_hook)
 
 

@@ -1,0 +1,195 @@
+"""
+Chat templates are rendered in a process of its own, with limits on memory and time.
+
+A template is a program that comes with a model. jinja's sandbox lets it reach nothing,
+but it may loop for ever, or make a text that no memory holds, in one step of C code
+that nothing in this process could stop. The other process renders as transformers does,
+for all models of this one, and ends with it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
+
+SECONDS = 60  # for one text, also of processor time
+MEMORY = 2 * 2**30  # bytes of address space of the process that renders
+LONGEST_TEXT = 10_000_000  # characters
+CHILD = 'from parlai_ext.systems.chat.rendering import render_requests as run; run()'
+
+
+class TemplateProblem(Exception):
+    """
+    A chat template that makes no text of some messages.
+
+    :param kind: the exception that it raises; ``TemplateError`` where it refuses them.
+    """
+
+    def __init__(self, kind: str, problem: str):
+        super().__init__(problem)
+        self.kind = kind
+
+
+def render_chat(
+    tokenizer: Any,
+    messages: Sequence[Mapping[str, str]],
+    template: str,
+    *,
+    add_generation_prompt: bool,
+    more: Mapping[str, Any] | None = None,
+) -> str:
+    """
+    Return what `tokenizer.apply_chat_template` does of messages, as text.
+
+    :param more: further values for the template.
+    :raises TemplateProblem: when it refuses the messages, or costs too much.
+    """
+    values = {**tokenizer.special_tokens_map, **(more or {})}
+    request = {
+        'conversations': [list(messages)],
+        'chat_template': template,
+        'add_generation_prompt': add_generation_prompt,
+        **values,
+    }
+    text, kind = _renderer.answer(request)
+    if kind:
+        raise TemplateProblem(kind, text)
+    return text
+
+
+class Renderer:
+    """
+    The process that renders, begun when it is first asked, and again after it ended.
+    """
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.owner = 0  # the process that began it: a fork must not share its pipes
+        self.lock = threading.Lock()
+
+    def answer(self, request: Mapping[str, Any]) -> tuple[str, str]:
+        """
+        Return a rendered text and '', or what is wrong and the kind of error.
+        """
+        with self.lock:
+            process = self._running()
+            try:
+                line = self._line_after(process, json.dumps(request).encode() + b'\n')
+            except BaseException:  # what it would still say is no answer to the next
+                self.end()
+                raise
+            if line is None:
+                self.end()
+                limits = f'{SECONDS} seconds and {MEMORY / 2**30:.0f} GiB'
+                return f'it takes more than {limits}', 'TooCostly'
+        text, kind = json.loads(line)
+        return text, kind
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        process = self.process
+        if process is None or self.owner != os.getpid() or process.poll() is not None:
+            paths = os.pathsep.join(path for path in sys.path if path)
+            threads = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}
+            process = self.process = subprocess.Popen(
+                [sys.executable, '-P', '-c', CHILD],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **threads, 'PYTHONPATH': paths},
+            )
+            self.owner = os.getpid()
+            # it first says that it is ready: imports are no template's fault
+            if self._line_after(process, b'', 10 * SECONDS) is None:
+                self.end()
+                raise RuntimeError('the process that renders templates does not begin')
+        return process
+
+    def _line_after(
+        self,
+        process: subprocess.Popen[bytes],
+        request: bytes,
+        seconds: float | None = None,
+    ) -> bytes | None:
+        """
+        Return the line that the process answers; `None` if it ends or is too slow.
+        """
+        assert process.stdin and process.stdout
+        deadline, line = time.monotonic() + (seconds or SECONDS), b''
+        with contextlib.suppress(BrokenPipeError), selectors.DefaultSelector() as ready:
+            ready.register(process.stdout, selectors.EVENT_READ)
+            process.stdin.write(request)
+            process.stdin.flush()
+            while not line.endswith(b'\n'):
+                if not ready.select(max(0, deadline - time.monotonic())):
+                    return None
+                part = os.read(process.stdout.fileno(), 2**20)
+                if not part:
+                    return None
+                line += part
+            return line
+        return None
+
+    def end(self) -> None:
+        """
+        End the process, if this one began it.
+        """
+        process, self.process = self.process, None
+        if process is not None and self.owner == os.getpid():
+            process.kill()
+            process.communicate()
+
+
+_renderer = Renderer()
+atexit.register(_renderer.end)
+
+
+def render_requests() -> None:
+    """
+    Answer requests until the end of the standard input; run in the other process.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), 'wb')
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    _set_limit(resource.RLIMIT_AS, MEMORY)
+    _set_limit(resource.RLIMIT_FSIZE, 0)
+    _set_limit(resource.RLIMIT_CORE, 0)
+    _say(answers, 'ready', '')
+    for line in sys.stdin.buffer:
+        _set_limit(resource.RLIMIT_CPU, int(time.process_time()) + SECONDS)
+        try:
+            [text], _ = render_jinja_template(**json.loads(line))
+            if len(text) > LONGEST_TEXT:
+                problem = f'its text has more than {LONGEST_TEXT:,} characters'
+                _say(answers, problem, 'TooCostly')
+            else:
+                _say(answers, text, '')
+        except Exception as error:  # a template may raise anything
+            words = ' '.join(str(error).split())
+            _say(answers, words[:1000], type(error).__name__)
+
+
+def _say(answers: BinaryIO, text: str, kind: str) -> None:
+    answers.write(json.dumps([text, kind]).encode() + b'\n')
+    answers.flush()
+
+
+def _set_limit(what: int, most: int) -> None:
+    """
+    Lower a limit of this process, as far as it is not lower.
+    """
+    _, hard = resource.getrlimit(what)
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(what, (limit, hard))
