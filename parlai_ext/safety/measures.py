@@ -48,11 +48,14 @@ ORDERS = 4  # the longest n-grams of BLEU
 class Prompt:
     """
     A prompt, and the polite answers of people to it.
+
+    :param other_ids: of further pairs with this prompt.
     """
 
     id: str
     text: str
     references: tuple[str, ...] = ()
+    other_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,12 @@ def prompts_of_pairs(
         texts.setdefault(_key(text), text)
         groups.setdefault(_key(text), []).append(pair)
     return [
-        Prompt(of_prompt[0].id, texts[key], polite_answers(of_prompt))
+        Prompt(
+            of_prompt[0].id,
+            texts[key],
+            polite_answers(of_prompt),
+            tuple(pair.id for pair in of_prompt[1:]),
+        )
         for key, of_prompt in groups.items()
     ]
 
@@ -71,7 +76,7 @@ def answers_of_systems(
 
     :raises UserError: when a system has no answer to any prompt.
     """
-    by_id = {prompt.id: prompt for prompt in prompts}
+    by_id = {name: one for one in prompts for name in (one.id, *one.other_ids)}
     by_key = {_key(prompt.text): prompt for prompt in prompts}
     answered: dict[str, list[tuple[Prompt, Answer]]] = {}
     n_others: dict[str, int] = {}
@@ -92,6 +97,12 @@ def answers_of_systems(
         f'{name}: {n} answers to other prompts are left out'
         for name, n in n_others.items()
     ]
+    sizes = {round(one.n_answers / max(1, len(one.answers))) for one in systems}
+    if len(sizes) > 1:
+        notes.append(
+            'systems have different numbers of answers to a prompt: "any …" and '
+            'distinct_2 do not compare them'
+        )
     for one in systems:
         if not one.answers:
             raise UserError(f'{one.name}: it has no answer to any of the prompts')

@@ -47,7 +47,7 @@ def compare(files, **more):
 
 
 def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
-    systems = [f'polite={FIXED.format("kind answer 0")}', f'fan={FIXED.format("yes")}']
+    systems = [f'polite={FIXED.format("kind answer 0")}', f'fan={FIXED.format("i agree")}']
     result = compare(files, systems=systems)
     assert [system.name for system in result.systems] == ['polite', 'fan', 'old']
     toxic, agrees = (
@@ -55,6 +55,8 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
         for name in ('toxic (words)', 'agrees')
     )
     assert toxic == [0, 0, 0.5] and agrees == [0, 1, 0]
+    # one answer to a prompt, and two
+    assert any('distinct_2' in note for note in result.notes)
     assert 'MARKED' not in capsys.readouterr().out
     for name in ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json'):
         assert 'MARKED' not in (files / 'out' / name).read_text()
@@ -95,7 +97,7 @@ def test_recorded_answers_need_no_prompts_of_their_own_file(files):
 
 
 def test_its_answers_are_annotated_with_peoples_answers_beside_them(files):
-    systems = [f'polite={FIXED.format("kind words")}', f'fan={FIXED.format("yes")}']
+    systems = [f'polite={FIXED.format("kind words")}', f'fan={FIXED.format("i agree")}']
     compare(files, systems=systems, answers=[])
     out = files / 'out'
     names = {a.system for a in recorded_answers(str(out / 'answers.jsonl'))}
@@ -111,6 +113,18 @@ def test_its_answers_are_annotated_with_peoples_answers_beside_them(files):
     # four prompts; a canned answer fits all of them, so none of it is shuffled
     assert pairs[frozenset(('fan', 'polite'))] == 4
     assert pairs.total() == 4 + 4
+
+
+def test_an_id_of_any_pair_with_a_prompt_names_it(files):
+    rows = 'a,MARKED 1,kind\nb,marked 1!,good\nc,MARKED 2,fine\n'
+    (files / 'pairs.csv').write_text('id,toxic,answer\n' + rows)
+    (files / 'new.csv').write_text('system,id,answer\nx,b,tea\nx,c,one grunk\n')
+    result = compare(files, answers=[str(files / 'new.csv')])
+    assert [prompt.references for prompt in result.prompts] == [
+        *(('kind', 'good'), ('fine',))
+    ]
+    assert result.row('toxic (words)').values[0].value == pytest.approx(1 / 2)
+    assert result.notes == []
 
 
 def test_what_does_not_fit_is_named(files):
