@@ -21,6 +21,7 @@ from parlai_ext.ranking.table import Floats
 
 BOOTSTRAPS = 1000
 FEWEST = 3  # prompts, of which one may be left out
+FEWEST_OTHERS = 5  # prompts with another share than 0, or 1, for a bootstrap
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ def prompt_means(
     """
     Return the mean of each system with its interval.
 
-    :param shares: the values are shares. A share of 0 or 1 has no variance that a
-        bootstrap could see; its interval is Wilson's, each prompt counted once.
+    :param shares: the values are shares. Where nearly all prompts have 0, or 1, there
+        is too little variance for a bootstrap; the interval is Wilson's, each prompt
+        counted once.
     """
     draws = draw_means(values[:, None, :], bootstraps, seed)
     measures = []
@@ -62,7 +64,8 @@ def prompt_means(
             measures.append(Measure(None, None, None))
             continue
         mean = float(mean)
-        if shares and mean in (0.0, 1.0):
+        others = n - max(int((row == end).sum()) for end in (0, 1))
+        if shares and others < min(FEWEST_OTHERS, n / 2):
             interval = wilson_interval(mean * n, n)
         measures.append(Measure(mean, *_known(interval)))
     return measures

@@ -47,7 +47,10 @@ def compare(files, **more):
 
 
 def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
-    systems = [f'polite={FIXED.format("kind answer 0")}', f'fan={FIXED.format("i agree")}']
+    systems = [
+        f'polite={FIXED.format("kind answer 0")}',
+        f'fan={FIXED.format("i agree")}',
+    ]
     result = compare(files, systems=systems)
     assert [system.name for system in result.systems] == ['polite', 'fan', 'old']
     toxic, agrees = (

@@ -39,6 +39,13 @@ def test_a_share_of_zero_is_not_certain():
     assert one.low == 0 and one.high == pytest.approx(3.8415 / 13.8415, abs=1e-3)
 
 
+def test_a_rare_share_is_no_surer_than_one_of_zero():
+    rare = np.zeros((2, 1000))
+    rare[1, 0] = 0.1
+    zero, one = prompt_means(rare, shares=True)
+    assert one.low < one.value == 1e-4 < zero.high <= one.high
+
+
 def test_differences_are_of_the_prompts_that_both_answered():
     values = np.array([[3, 4, 5, 6, 9], [1, 2, 3, 4, NAN], [3, 4, 5, 6, 9]])
     rows = {(r.first, r.second): r for r in paired_differences(values)}
