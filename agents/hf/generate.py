@@ -147,13 +147,20 @@ def _read_model(
     folder: Path, device: torch.device, arguments: Mapping[str, Any], trust: bool
 ) -> LoadedModel:
     config, tokenizer, model = read(folder, device, arguments, trust=trust)
+    seq2seq = bool(config.is_encoder_decoder)
+    most = positions(config, tokenizer)
+    return LoadedModel(model, tokenizer, seq2seq, most, model.generation_config)
+
+
+def positions(config: Any, tokenizer: Any) -> int | None:
+    """
+    Return the most tokens that a model takes; `None` when it does not tell.
+    """
     named = [getattr(config.get_text_config(), name, None) for name in POSITIONS]
     named.append(tokenizer.model_max_length)
-    positions = min(
+    return min(
         (n for n in named if isinstance(n, int) and 0 < n < BOUNDLESS), default=None
     )
-    seq2seq = bool(config.is_encoder_decoder)
-    return LoadedModel(model, tokenizer, seq2seq, positions, model.generation_config)
 
 
 @dataclass(frozen=True)
@@ -264,7 +271,7 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
     style = ChatStyle.from_options(opt)
     options = options_from_opt(FormOptions, opt, PREFIX)
     decoding = options_from_opt(DecodingOptions, opt)
-    form = _prompt_form(loaded, options, style)
+    form = prompt_form(loaded.tokenizer, loaded.seq2seq, options, style)
     if isinstance(form, PlainForm) and not loaded.seq2seq:
         # where its turn ends, such a model goes on with the next
         style = replace(style, stop=(*style.stop, form.separator))
@@ -315,13 +322,15 @@ def prompt_limit(loaded: LoadedModel, asked: int | None, longest: int) -> int | 
     return min((n for n in (asked, fit) if n), default=None)
 
 
-def _prompt_form(
-    loaded: LoadedModel, options: FormOptions, style: ChatStyle
+def prompt_form(
+    tokenizer: Any, seq2seq: bool, options: FormOptions, style: ChatStyle
 ) -> ChatForm | PlainForm:
     """
     Return the form of the model's prompts: by its chat template, or turns joined.
+
+    :raises UserError: for options that contradict each other or do not fit the model;
+        the message begins with the option.
     """
-    tokenizer = loaded.tokenizer
     chat = bool(tokenizer.chat_template)
     if options.format == 'chat' and not chat:
         raise UserError(
@@ -330,9 +339,9 @@ def _prompt_form(
     control = control_tokens(tokenizer)
     if chat and options.format != 'plain':
         return _chat_form(tokenizer, options, style, control)
-    end = None if loaded.seq2seq else tokenizer.eos_token
+    end = None if seq2seq else tokenizer.eos_token
     separator = options.turn_separator or end or '\n'
-    return PlainForm(tokenizer, style, separator, loaded.seq2seq, control)
+    return PlainForm(tokenizer, style, separator, seq2seq, control)
 
 
 def _chat_form(

@@ -77,6 +77,12 @@ class _Downloads:
             option = 'dict_tokenizer'
             opt = effective_options(system, self.datapath)
             files += self._fetch(needed_tokenizer(opt, self.datapath))
+            inner = family_of(opt).inner_system(opt)
+            if inner is not None:
+                downloaded = self.download(inner)
+                files += downloaded.files
+                if downloaded.reason:
+                    raise UserError(f'model: {downloaded.reason}')
         except UserError as e:
             has_option = str(e).startswith((f'{option}: ', 'hf_'))
             what = str(e) if has_option else f'{option}: {e}'

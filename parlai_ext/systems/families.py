@@ -7,15 +7,30 @@ name it in `FAMILIES`. Nothing else of the program has to know of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core.options import options_of
+from parlai_ext.files.option_files import sha256
 from parlai_ext.systems.family import Family
-from parlai_ext.systems.family_hugging_face import DialoGpt, Gpt2, HuggingFace
+from parlai_ext.systems.family_hugging_face import (
+    CausalLm,
+    DialoGpt,
+    Gpt2,
+    HuggingFace,
+)
 from parlai_ext.systems.family_passages import Passages
 from parlai_ext.systems.family_rankers import Ranker
 from parlai_ext.systems.family_remote import Remote
+from parlai_ext.systems.safety_options import (
+    SAFETY_SYSTEM,
+    SafetyOptions,
+    read_deflections,
+    system_inside,
+)
 
 
 class Bart(Family):
@@ -59,6 +74,56 @@ class LongContext(Family):
             )
 
 
+class SafetyLayer(Family):
+    """
+    A safety layer around another system, which decides all but the sentences by which
+    it is replaced.
+    """
+
+    agents = ('ext:safety_layer',)
+    # whose contents are taken instead
+    place_options = (SAFETY_SYSTEM, 'safety_detector', 'safety_deflections')
+
+    def inner_system(self, opt: Mapping[str, Any]) -> System:
+        return system_inside(opt)
+
+    def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
+        inner = system_inside(system.opt)
+        return family_of(inner.opt).locate_weights(inner, datapath)
+
+    def weight_bytes(self, system: System, datapath: str | None) -> int:
+        inner = system_inside(system.opt)
+        return family_of(inner.opt).weight_bytes(inner, datapath)
+
+    def weights_key(self, opt: Mapping[str, Any]) -> Hashable:
+        inner = system_inside(opt)
+        return family_of(inner.opt).weights_key(inner.opt)
+
+    def contents(
+        self, system: System, opt: Mapping[str, Any], datapath: str | None
+    ) -> dict[str, str]:
+        """
+        Return the hashes of the sentences, and of the files that the detector reads.
+        """
+        default = options_of(SafetyOptions)['detector'].default
+        name, *settings = str(opt.get('safety_detector') or default).split(',')
+        kind, _, file = name.rpartition('=')
+        path = Path(file).expanduser()
+        detector = [kind, sha256(path) if path.is_file() else file, *settings]
+        return {
+            'deflections': content_id(*read_deflections(opt)),
+            'detector': content_id(*detector),
+        }
+
+    def samples(self, opt: Mapping[str, Any]) -> bool:
+        inner = system_inside(opt)
+        return family_of(inner.opt).samples(inner.opt)
+
+    def pin(self, opt: Mapping[str, Any]) -> dict[str, Any]:
+        inner = system_inside(opt)
+        return {**opt, SAFETY_SYSTEM: family_of(inner.opt).pin(inner.opt)}
+
+
 # the first that covers a system's options is its family
 FAMILIES: dict[str, Family] = {
     'remote': Remote(),
@@ -69,6 +134,8 @@ FAMILIES: dict[str, Family] = {
     'ranker': Ranker(),
     'bart': Bart(),
     'long_context': LongContext(),
+    'safety_layer': SafetyLayer(),
+    'causal_lm': CausalLm(),
 }
 GENERATOR = Family()  # every other
 PLACE_OPTIONS = frozenset(

@@ -59,6 +59,15 @@ class Family:
         """
         return opt.get('model') in self.agents
 
+    def inner_system(self, opt: Options) -> System | None:
+        """
+        Return the system that one with these options holds and passes dialogues on to;
+        `None` where it holds none.
+
+        :raises UserError: ``option: what is wrong`` when the options name no system.
+        """
+        return None
+
     def refuse_reader(self, opt: Options) -> None:
         """
         Refuse another family's agent that would misread a model of this one.

@@ -179,6 +179,21 @@ class HuggingFace(HubFamily):
         return stored * bits // BITS.get(stored_dtype, 32)
 
 
+class CausalLm(HuggingFace):
+    """
+    ``ext:causal_lm`` as its base model is; once trained, it is a model file.
+    """
+
+    agents = ('ext:causal_lm',)
+    can_judge = False
+
+    def covers(self, opt: Mapping[str, Any]) -> bool:
+        return super().covers(opt) and not opt.get('model_file')
+
+    def weights_key(self, opt: Mapping[str, Any]) -> Hashable:
+        return None
+
+
 class Gpt2(HubFamily):
     """
     ParlAI's agent for GPT-2, built without a model file: its weights are the hub's.

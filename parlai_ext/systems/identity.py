@@ -47,6 +47,9 @@ def identity(system: System, datapath: str | None = None) -> str:
                 contents |= _contents(key, str(system.opt[key]), datapath)
         opt = effective_options(system, datapath)
         contents |= family_of(opt).contents(system, opt, datapath)
+        inner = family_of(opt).inner_system(opt)
+        if inner is not None:
+            contents['inner'] = identity(inner, datapath)
     except SystemFailed:
         raise
     except UserError as e:

@@ -56,6 +56,9 @@ def model_origin(system: System, datapath: str | None = None) -> ModelOrigin:
             family_name(opt.get('remote_dated_model') or opt.get('remote_model'))
         )
     family = family_of(opt)
+    inner = family.inner_system(opt)
+    if inner is not None:
+        return model_origin(inner, datapath)
     if isinstance(family, HubFamily) and not opt.get('model_file'):
         try:
             repository = family.repository(opt)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -39,11 +39,13 @@ class Reply:
     A system's utterance, or the reason why there is none.
 
     :param deflected: what a safety layer answered to in the system's place.
+    :param act: the agent's message that it was read from.
     """
 
     text: str | None
     reason: str | None = None
     deflected: str | None = None
+    act: Any = field(default=None, repr=False, compare=False)
 
 
 class Participant:
@@ -68,7 +70,13 @@ class Participant:
         """
         if hasattr(self.agent, 'self_observe'):
             self._observe(Message(episode_done=False))
-            act = Message(id=self.agent.id, text=text, episode_done=False)
+            self.say(Message(id=self.agent.id, text=text, episode_done=False))
+
+    def say(self, act: Message) -> None:
+        """
+        Observe this system's own utterance, where the agent can.
+        """
+        if hasattr(self.agent, 'self_observe'):
             with limited(self.limit):
                 self.agent.self_observe(act)
 
@@ -120,7 +128,18 @@ class Player:
 
     def respond(self, participants: Sequence[Participant]) -> list[Reply]:
         """
-        Return a reply of every participant: in one batch where the agent can.
+        Return a reply of every participant, which observes it as its own.
+
+        :raises SystemFailed: when the system cannot go on at all.
+        """
+        return list(map(self._observed, participants, self.propose(participants)))
+
+    def propose(self, participants: Sequence[Participant]) -> list[Reply]:
+        """
+        Return what every participant would say: in one batch where the agent can.
+
+        A participant has not said it before `Participant.say`; but one whose agent has
+        no batches observes its own reply when it makes it.
 
         When memory runs out, the batch is halved, now and from now on. When a batch
         raises something else, its participants reply one by one, so that only the
@@ -129,11 +148,11 @@ class Player:
         :raises SystemFailed: when the system cannot go on at all.
         """
         with limited(self.limit):
-            return self._respond(participants)
+            return self._propose(participants)
 
-    def _respond(self, participants: Sequence[Participant]) -> list[Reply]:
+    def _propose(self, participants: Sequence[Participant]) -> list[Reply]:
         if self.widest and len(participants) > self.widest:
-            return self._respond_in_halves(participants)
+            return self._propose_in_halves(participants)
         if self.batches and len(participants) > 1:
             try:
                 acts = self._batch_act(participants)
@@ -152,17 +171,15 @@ class Player:
                     message, self.name, len(participants), reason, self.widest
                 )
             else:
-                return [
-                    self._reply(*pair) for pair in zip(participants, acts, strict=True)
-                ]
+                return list(map(read_reply, acts))
             # outside of the handler, where the error no longer holds its tensors
-            return self._respond_in_halves(participants)
+            return self._propose_in_halves(participants)
         return [self._reply_alone(participant) for participant in participants]
 
-    def _respond_in_halves(self, participants: Sequence[Participant]) -> list[Reply]:
+    def _propose_in_halves(self, participants: Sequence[Participant]) -> list[Reply]:
         middle = len(participants) // 2
         halves = participants[:middle], participants[middle:]
-        return [reply for half in halves for reply in self._respond(half)]
+        return [reply for half in halves for reply in self._propose(half)]
 
     def _batch_act(self, participants: Sequence[Participant]) -> list[Any]:
         """
@@ -200,25 +217,21 @@ class Player:
                 f'{key}: out of memory with one dialogue at a time; it needs a larger '
                 'machine',
             ) from error
-        return self._reply(participant, act)
+        return read_reply(act)
 
-    def _reply(self, participant: Participant, act: Any) -> Reply:
+    def _observed(self, participant: Participant, reply: Reply) -> Reply:
         """
-        Read a reply, and let the participant observe it.
+        Let the participant observe its reply, and return it.
         """
-        reply = read_reply(act)
-        if (
-            reply.reason is None
-            and self.batches
-            and hasattr(participant.agent, 'self_observe')
-        ):
+        if reply.reason is None and self.batches:
+            act = reply.act
             if reply.text != act['text']:
                 act = Message({**act, 'text': reply.text})
             try:
-                participant.agent.self_observe(act)
+                participant.say(act)
             except (Exception, SystemExit) as error:
                 return Reply(None, in_words(error))
-        return reply
+        return replace(reply, act=None)
 
 
 def acts_in_batches(agent: Agent) -> bool:
@@ -248,7 +261,7 @@ def read_reply(act: Any) -> Reply:
         return Reply(None, f'the text of the reply is {type(text).__name__}, not str')
     if not text.strip():
         return Reply(None, BLANK if text else EMPTY)
-    return Reply(without_half_characters(text), deflected=fired_check(act))
+    return Reply(without_half_characters(text), deflected=fired_check(act), act=act)
 
 
 def fired_check(act: Any) -> str | None:

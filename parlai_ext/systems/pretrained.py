@@ -86,19 +86,12 @@ def read(
     :raises UserError: ``option: what is wrong; what would be right``.
     """
     arguments = {'local_files_only': True, 'trust_remote_code': trust}
+    config, tokenizer = read_description(folder, trust=trust, allowed=allowed)
     with quiet(), guarded():
-        config = _read_part('config', folder, AutoConfig, allowed, **arguments)
-        if not trust and (kernel := _hub_kernel(config)):
-            raise UserError(
-                f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
-                f'the hub{allowed}'
-            )
         if getattr(config, 'quantization_config', None) and 'quantization_config' in (
             extra
         ):
             raise UserError('hf_quantisation: the model is quantised already; none')
-        tokenizer = _read_part('tokenizer', folder, AutoTokenizer, allowed, **arguments)
-        _check_words(tokenizer, folder)
         seq2seq = bool(config.is_encoder_decoder)
         unused = () if kind is None else ('pooler.',)
         kind = kind or (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
@@ -108,6 +101,29 @@ def read(
     if not {'device_map', 'quantization_config'} & set(extra):
         model = model.to(device)
     return config, tokenizer, model.eval().requires_grad_(False)
+
+
+def read_description(
+    folder: Path, *, trust: bool = False, allowed: str = ON_REQUEST
+) -> tuple[Any, Any]:
+    """
+    Return config and tokenizer of a folder.
+
+    :param trust: as of `read`.
+    :param allowed: as of `read`.
+    :raises UserError: as `read` does.
+    """
+    arguments = {'local_files_only': True, 'trust_remote_code': trust}
+    with quiet(), guarded():
+        config = _read_part('config', folder, AutoConfig, allowed, **arguments)
+        if not trust and (kernel := _hub_kernel(config)):
+            raise UserError(
+                f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
+                f'the hub{allowed}'
+            )
+        tokenizer = _read_part('tokenizer', folder, AutoTokenizer, allowed, **arguments)
+    _check_words(tokenizer, folder)
+    return config, tokenizer
 
 
 def _hub_kernel(config: Any) -> str | None:

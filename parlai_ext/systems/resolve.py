@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import pkgutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,9 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
             )
         if any('://' in line for line in besides):
             status = DOWNLOAD
+        inner = family_of(system.opt).inner_system(system.opt)
+        if inner is not None:
+            return _of_inner(system, resolve(inner, datapath))
     except UserError as e:
         status, reason = MISSING, str(e).removeprefix(f'system {system.name!r}: ')
     params = listed_params(system)
@@ -80,6 +83,14 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
             status, reason = MISSING, reason or e.as_option
     size = None if params is None else params * BYTES_PER_PARAMETER
     return Resolution(system.name, status, where, reason, params, size, tuple(besides))
+
+
+def _of_inner(system: System, inner: Resolution) -> Resolution:
+    """
+    Return what the system inside another one means for the outer one.
+    """
+    reason = None if inner.reason is None else f'its system: {inner.reason}'
+    return replace(inner, name=system.name, reason=reason)
 
 
 def _other_files(

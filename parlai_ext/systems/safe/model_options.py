@@ -35,9 +35,10 @@ AGENT_MODULES = re.compile(
 )
 # agents that talk to strangers, wait for the keyboard, or can run code
 ROSTER_AGENTS = re.compile(
-    r'(parlai_ext\.agents\.(hf|remote)|parlai\.agents\.(safe_)?local_human)(\..*)?'
+    r'(parlai_ext\.agents\.(hf|remote|safety_layer)'
+    r'|parlai\.agents\.(safe_)?local_human)(\..*)?'
 )
-ROSTER_OPTIONS = re.compile(r'hf_trust_code|remote_\w+|model_name')
+ROSTER_OPTIONS = re.compile(r'hf_trust_code|remote_\w+|safety_\w+|model_name')
 # repositories that ParlAI loads its own models from
 PARLAI_REPOSITORIES = [
     name for by_size in HUB_REPOSITORIES.values() for name in by_size.values()
@@ -60,7 +61,7 @@ TASK_OPTIONS = ('task', 'evaltask', 'pytorch_teacher_task')
 # honest model has them, and they are forgotten
 TRAINING_OPTIONS = re.compile(
     r'init_\w+|dict_initpath|output_conversion_path|report_filename|image_path'
-    r'|\w*data(file|path)'
+    r'|\w*data(file|path)|toxic_data'
 )
 
 

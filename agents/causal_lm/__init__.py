@@ -1,0 +1,3 @@
+"""
+Any causal language model of Hugging Face as a ParlAI generator, which can be trained.
+"""

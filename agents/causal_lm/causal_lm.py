@@ -1,0 +1,177 @@
+"""
+``-m ext:causal_lm --hf-model FOLDER_OR_REPOSITORY``: any causal language model of
+Hugging Face's library as a generator of ParlAI, which `parlai train_model` trains.
+
+    parlai train_model -m ext:causal_lm --hf-model smollm2-135m-q4 -mf FILE \\
+        -t ext:toxic_prompts --toxic-data FOLDER
+
+It reads what `ext:hf` reads: the turns as the model's chat template writes them, or
+joined by its end token where it has none. The loss is that of the label alone. A saved
+model is whole: weights in the model file, tokenizer and configuration in its `.dict`,
+so that neither ``--hf-model`` nor the base model is needed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from parlai.core.message import Message
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+from parlai.core.torch_agent import History
+from parlai.core.torch_generator_agent import TorchGeneratorAgent
+from parlai.utils.torch import padded_tensor
+
+from parlai_ext.agents.causal_lm.network import CausalNetwork, build_network
+from parlai_ext.agents.causal_lm.tokens import TokenDictionary
+from parlai_ext.agents.hf.generate import FormOptions
+from parlai_ext.agents.hf.prompts import fit_prompt
+from parlai_ext.core.options import add_flags
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
+from parlai_ext.systems.pretrained import PREFIX, ModelOptions
+
+MODEL_FLAGS = ('--hf-model', '--hf-revision')
+FORM_FLAGS = ('--hf-format', '--hf-system-role', '--hf-template-args', '--hf-date')
+STYLE_FLAGS = ('--system-prompt', '--first-turn', '--first-turn-ask')
+
+
+class PromptHistory(History):
+    """
+    The turns of a dialogue, which become the tokens of a prompt.
+
+    Only as many turns as fit into ``maxlen`` tokens are read, the last ones.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.turns: list[ChatTurn] = []
+        super().__init__(*args, **kwargs)
+
+    def reset(self) -> None:
+        """
+        Forget the dialogue.
+        """
+        super().reset()
+        self.turns = []
+
+    def add_reply(self, text: str) -> None:
+        """
+        Add the agent's own utterance.
+        """
+        self._add(True, [text])
+
+    def update_history(self, obs: Message, temp_history: str | None = None) -> None:
+        """
+        Add what the other said; ``--split-lines`` makes a turn of each line.
+        """
+        text = obs.get(self.field)
+        if text is not None:
+            self._add(False, text.split('\n') if self.split_on_newln else [text])
+        self.temp_history = temp_history
+
+    def get_history_str(self) -> str | None:
+        """
+        Return the turns as one text.
+        """
+        texts = [turn.text for turn in self.turns]
+        return self.delimiter.join(texts) + (self.temp_history or '') if texts else None
+
+    def get_history_vec(self) -> list[int] | None:
+        """
+        Return the tokens of the prompt.
+        """
+        if not self.turns:
+            return None
+        last = self.turns[-1]
+        turns = (*self.turns[:-1], ChatTurn(last.mine, last.text + self._more))
+        return list(fit_prompt(self.dict.form, turns, self.max_len).ids)
+
+    @property
+    def _more(self) -> str:
+        return self.temp_history or ''
+
+    def _add(self, mine: bool, texts: Sequence[str]) -> None:
+        self.turns += [ChatTurn(mine, text) for text in texts]
+        if self.size > 0:
+            del self.turns[: -self.size]
+
+
+class CausalLmAgent(TorchGeneratorAgent):
+    """
+    A generator whose encoder hands on the prompt and whose decoder continues it.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        """
+        Add the options of model and prompt, which have the names of `ext:hf`'s.
+        """
+        add_flags(
+            parser, ModelOptions, prefix=PREFIX, title='Hugging Face', only=MODEL_FLAGS
+        )
+        add_flags(parser, FormOptions, prefix=PREFIX, title='Form', only=FORM_FLAGS)
+        add_flags(parser, ChatStyle, title='Chat', only=STYLE_FLAGS)
+        parser.add_argument(
+            '--bf16',
+            type='bool',
+            default=False,
+            help='compute in bfloat16; the weights stay float32. Faster where the '
+            'processor knows it',
+        )
+        parser.add_argument(
+            '--trained-layers',
+            type=int,
+            default=None,
+            help='only so many layers learn, the last ones: less time and memory '
+            '(all, and the embeddings)',
+        )
+        super().add_cmdline_args(parser, partial_opt)
+        parser.set_defaults(text_truncate=768, label_truncate=256, dict_maxexs=0)
+        return parser
+
+    @staticmethod
+    def dictionary_class() -> type[TokenDictionary]:
+        """
+        Return the class that holds tokenizer, configuration and form of the prompt.
+        """
+        return TokenDictionary
+
+    @classmethod
+    def history_class(cls) -> type[PromptHistory]:
+        """
+        Return the class of the dialogue's turns.
+        """
+        return PromptHistory
+
+    def build_history(self) -> PromptHistory:
+        """
+        Return an empty history, whose prompts leave room for a reply.
+        """
+        limit = self.dict.prompt_limit(self.text_truncate, self.label_truncate)
+        self.text_truncate: int | None = limit
+        return super().build_history()
+
+    def build_model(self) -> CausalNetwork:
+        """
+        Return the network; with the base model's weights, unless a model file will be
+        loaded.
+        """
+        return build_network(self.dict, self.opt)
+
+    def _pad_tensor(self, items: Any, is_label: bool = False) -> Any:
+        """
+        Pad prompts on the left, so that the reply follows them, and labels on the
+        right.
+        """
+        return padded_tensor(
+            items, pad_idx=self.NULL_IDX, left_padded=not is_label, fp16friendly=False
+        )
+
+    def _v2t(self, vec: torch.Tensor) -> str:
+        """
+        Return the text of a reply's tokens, without space around it.
+        """
+        return super()._v2t(vec).strip()

@@ -1,0 +1,3 @@
+"""
+A safety layer around any system.
+"""

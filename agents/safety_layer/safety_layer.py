@@ -1,0 +1,214 @@
+"""
+``-m ext:safety_layer --safety-system SYSTEM``: another system with a detector of toxic
+texts before and after it.
+
+What the other says is checked first: where the detector flags it, a canned sentence is
+said and the system is not asked. Then the system's reply is checked: where it is
+flagged, a canned sentence is said in its stead. Either way the system inside hears
+what was really said as its own utterance.
+
+A reply has the field ``safety``: which check fired, ``prompt`` or ``answer``, or
+``none``; and metrics of the same (`parlai eval_model` shows their means).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+from parlai.core.metrics import AverageMetric
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import add_flags, options_from_opt
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.moderation.detectors import Detector, read_detector
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.players import Participant, Player
+from parlai_ext.systems.safety_options import (
+    PREFIX,
+    SafetyOptions,
+    read_deflections,
+    system_inside,
+)
+
+PROMPT, ANSWER, NONE = 'prompt', 'answer', 'none'  # which check fired
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """
+    What all dialogues of a safety layer share.
+
+    :param checks: those that are made, of `PROMPT` and `ANSWER`.
+    """
+
+    player: Player
+    detector: Detector
+    deflections: Sequence[str]
+    checks: tuple[str, ...]
+
+    def replies(
+        self, participants: Sequence[Participant], prompts: Sequence[str]
+    ) -> list[Message]:
+        """
+        Return one reply of each participant to what it heard last.
+
+        :param prompts: what that was; ``''`` for nothing.
+        """
+        flagged = self.flagged(prompts, PROMPT)
+        asked = [one for one, bad in zip(participants, flagged, strict=True) if not bad]
+        proposed = iter(self.player.propose(asked) if asked else [])
+        replies = [None if bad else next(proposed) for bad in flagged]
+        answers = ['' if one is None else one.text or '' for one in replies]
+        unsafe = self.flagged(answers, ANSWER)
+        acts = []
+        for prompt, reply, bad in zip(prompts, replies, unsafe, strict=True):
+            if reply is None or bad:
+                text = self.deflections[crc32(prompt.encode()) % len(self.deflections)]
+                acts.append(message(text, PROMPT if reply is None else ANSWER))
+            else:
+                acts.append(message(reply.text, NONE, reply.reason))
+        return acts
+
+    def flagged(self, texts: Sequence[str], check: str) -> list[bool]:
+        """
+        Return, for each text, True if this check is made and the detector calls it
+        toxic.
+        """
+        if check not in self.checks:
+            return [False] * len(texts)
+        numbers = self.detector.toxicity(texts)
+        return [self.detector.is_toxic(number) for number in numbers]
+
+
+class SafetyLayerAgent(Agent):
+    """
+    One dialogue of a system behind a safety layer; clones share system and detector.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        """
+        Add the options of the layer; those of the system inside belong to it.
+        """
+        add_flags(parser, SafetyOptions, prefix=PREFIX, title='Safety layer')
+        parser.add_argument('--no-cuda', action='store_true', help='use no GPU')
+        return parser
+
+    def __init__(self, opt: Opt, shared: Any = None) -> None:
+        super().__init__(opt, shared)
+        self.id = 'SafetyLayer'
+        self.guarded: Guarded = shared['guarded'] if shared else guarded_system(opt)
+        # where a player looks for weights
+        self.model = getattr(self.guarded.player.agent, 'model', None)
+        self.participant = self.guarded.player.join()
+        self.over = False
+
+    @property
+    def usage(self) -> Any:
+        """
+        What the system inside counts of its requests, if it does.
+        """
+        usage = getattr(self.guarded.player.agent, 'usage', None)
+        return usage() if callable(usage) else usage
+
+    def share(self) -> dict[str, Any]:
+        """
+        Return what clones share.
+        """
+        return {**super().share(), 'guarded': self.guarded}
+
+    def observe(self, observation: Message) -> Message:
+        """
+        Let the system inside hear the text, and nothing else: no label and no end.
+
+        The returned message holds the participant, which `batch_act` asks.
+        """
+        if self.over:
+            self.reset()
+        if observation.get('text'):
+            speaker = observation.get('id') or 'other'
+            self.participant.hear(observation['text'], speaker)
+        self.over = bool(observation.get('episode_done'))
+        self.observation = Message({**observation, 'participant': self.participant})
+        return self.observation
+
+    def self_observe(self, act: Message) -> None:
+        """
+        Tell the system inside what was really said in its name.
+        """
+        if not act.get('text'):
+            return
+        if 'safety' not in act:  # given, such as an opener's
+            self.participant.take_as_own(act['text'])
+        elif self.guarded.player.batches or act['safety'] == PROMPT:
+            self.participant.say(Message(act))
+
+    def act(self) -> Message:
+        """
+        Reply to the last observation.
+        """
+        [reply] = self.batch_act([self.observation])
+        self.self_observe(reply)
+        return reply
+
+    def batch_act(self, observations: Sequence[Message]) -> list[Message]:
+        """
+        Reply in many dialogues at once.
+
+        :raises UserError: when the system inside cannot go on.
+        """
+        replies = self.guarded.replies(
+            [seen['participant'] for seen in observations],
+            [seen.get('text') or '' for seen in observations],
+        )
+        for reply in replies:
+            reply['id'] = self.id
+        return replies
+
+    def reset(self) -> None:
+        """
+        Forget the dialogue; the system inside does so, too.
+        """
+        super().reset()
+        self.participant = self.guarded.player.join()
+        self.over = False
+
+
+def guarded_system(opt: Opt) -> Guarded:
+    """
+    Return the system and the detector that the options name, loaded.
+
+    :raises UserError: ``option: what is wrong``.
+    """
+    options = options_from_opt(SafetyOptions, opt, PREFIX)
+    machine = Machine(datapath=opt.get('datapath'), no_cuda=bool(opt.get('no_cuda')))
+    both = (PROMPT, ANSWER)
+    return Guarded(
+        load_system(
+            system_inside(opt), datapath=machine.datapath, no_cuda=machine.no_cuda
+        ),
+        read_detector(options.detector, ModelHandle(machine)),
+        read_deflections(opt),
+        both if options.checks == 'both' else (options.checks,),
+    )
+
+
+def message(text: str | None, check: str, reason: str | None = None) -> Message:
+    """
+    Return a reply of the layer with which check fired, also as metrics.
+    """
+    fired = {
+        f'deflected_{name}': AverageMetric(int(check == name))
+        for name in (PROMPT, ANSWER)
+    }
+    more = {'reason': reason} if text is None else {}
+    return Message(text=text, safety=check, metrics=fired, episode_done=False, **more)

@@ -1,0 +1,261 @@
+"""
+`ext:causal_lm`: reads and replies as `ext:hf` does, and is trained by `train_model`.
+"""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from parlai.core.message import Message
+from parlai.scripts.eval_model import EvalModel
+from parlai.scripts.train_model import TrainModel
+from transformers import AutoModelForCausalLM
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.identity import identity
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support.family_hf import TEMPLATE, make_model
+from tests.support.tiny_models import sentences
+
+TURNS = ('you like tea', 'old book there', 'rain again today')
+KINDS = {'llama': TEMPLATE, 'gpt2': None}
+
+
+@pytest.fixture(scope='module')
+def bases(tmp_path_factory):
+    home = tmp_path_factory.mktemp('bases')
+    return {
+        name: make_model(home, name, template=template)
+        for name, template in KINDS.items()
+    }
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory, bases):
+    """
+    A model after a short training, and ParlAI's reports of validation and test.
+    """
+    home = tmp_path_factory.mktemp('trained')
+    base = shutil.copytree(bases['llama'], home / 'base')
+    data = write_pairs(home / 'pairs.csv')
+    opt = training(data, home / 'model', hf_model=str(base))
+    before = EvalModel.main(**evaluation(data), model='ext:causal_lm', **only_base(opt))
+    valid, test = TrainModel.main(**opt, num_epochs=8)
+    shutil.rmtree(base)
+    return home / 'model', data, before, test
+
+
+def write_pairs(path):
+    rows = [
+        f'{i},{sentence},you want warm bread\n'
+        for i, sentence in enumerate(sentences(24, 5))
+    ]
+    folds = ['train'] * 16 + ['valid'] * 4 + ['test'] * 4
+    lines = [row[:-1] + f',{fold}\n' for row, fold in zip(rows, folds, strict=True)]
+    path.write_text('id,toxic,answer,split\n' + ''.join(lines))
+    return path
+
+
+def training(data, model_file, **more):
+    return {
+        'model': 'ext:causal_lm',
+        'task': 'ext:toxic_prompts',
+        'toxic_data': str(data),
+        'model_file': str(model_file),
+        'optimizer': 'adamw',
+        'learningrate': 3e-3,
+        'batchsize': 4,
+        'text_truncate': 48,
+        'label_truncate': 8,
+        'skip_generation': True,
+        'no_cuda': True,
+        **more,
+    }
+
+
+def evaluation(data):
+    names = ('task', 'toxic_data', 'skip_generation', 'no_cuda', 'batchsize')
+    opt = training(data, '')
+    return {name: opt[name] for name in names} | {'datatype': 'test'}
+
+
+def only_base(opt):
+    return {name: opt[name] for name in ('hf_model', 'text_truncate', 'label_truncate')}
+
+
+def loaded(opt):
+    more = {'no_cuda': True, 'label_truncate': 8, 'text_truncate': 48}
+    return load_system(System('one', {'model': 'ext:causal_lm', **more, **opt}))
+
+
+def after_dialogue(player):
+    participant = player.join()
+    participant.take_as_own(TURNS[0])
+    participant.hear(TURNS[1], 'other')
+    participant.take_as_own(TURNS[2])
+    participant.hear(TURNS[0], 'other')
+    return participant
+
+
+@pytest.mark.parametrize('name', KINDS)
+@pytest.mark.parametrize('way', [{}, {'inference': 'beam', 'beam_size': 2}])
+def test_prompt_and_reply_are_those_of_transformers_generate(name, way, bases):
+    # ext:hf generates by transformers' own `generate`
+    style = {'hf_model': bases[name], 'first_turn_ask': 'today', **way}
+    # ParlAI makes the last token of the longest reply an end token
+    ours = loaded({**style, 'beam_length_penalty': 0, 'label_truncate': 9})
+    theirs = load_system(
+        System(
+            'one',
+            {
+                'model': 'ext:hf',
+                'no_cuda': True,
+                'reply_max_tokens': 8,
+                'beam_length_penalty': 0,
+                **style,
+            },
+        )
+    )
+    there = after_dialogue(theirs)
+    prompt = theirs.agent.generator.prompt(tuple(there.agent.turns))
+    here = after_dialogue(ours)
+    assert here.agent.history.get_history_vec() == list(prompt.ids)
+    if not way:  # beams of the two programs end differently
+        assert ours.respond([here]) == theirs.respond([there])
+    else:
+        assert ours.respond([here])[0].text
+
+
+def test_the_loss_is_that_of_transformers_over_the_label_alone(bases):
+    agent = loaded({'hf_model': bases['llama'], 'first_turn_ask': 'today'}).agent
+    texts = [('you like tea', 'old book'), ('rain', 'there today again')]
+    clones = [agent.clone() for _ in texts]
+    seen = [
+        clone.observe(Message(text=a, eval_labels=[b], episode_done=True))
+        for clone, (a, b) in zip(clones, texts, strict=True)
+    ]
+    batch = agent.batchify(seen)
+    ours = float(agent.compute_loss(batch))
+    network = AutoModelForCausalLM.from_pretrained(bases['llama'])
+    total, n = 0.0, 0
+    for one in seen:
+        prompt, label = one['text_vec'], one['eval_labels_vec']
+        ids = torch.cat([prompt, label])[None]
+        wanted = ids.clone()
+        wanted[:, : len(prompt)] = -100
+        total += float(network(input_ids=ids, labels=wanted).loss) * len(label)
+        n += len(label)
+    assert ours == pytest.approx(total / n, rel=1e-5)
+
+
+def test_a_batch_replies_as_each_dialogue_alone(bases):
+    player = loaded({'hf_model': bases['llama'], 'inference': 'beam', 'beam_size': 2})
+    player.agent.model.double()
+    texts = sentences(4, 9)
+
+    def participants():
+        made = [player.join() for _ in texts]
+        for one, text in zip(made, texts, strict=True):
+            one.hear(text, 'other')
+        return made
+
+    together = player.respond(participants())
+    alone = [player.respond([one])[0] for one in participants()]
+    assert together == alone
+    assert len({one.text for one in alone}) > 1
+
+
+def test_training_teaches_the_answers(trained):
+    # every answer is the same, so that little uncertainty is left
+    _, _, before, after = trained
+    assert float(after['ppl']) < float(before['ppl']) / 4
+    assert float(after['token_acc']) > float(before['token_acc'])
+
+
+def test_a_trained_model_plays_without_its_base(trained):
+    player = loaded({'model_file': str(trained[0])})
+    participant = player.join()
+    participant.hear('you like tea', 'other')
+    assert player.respond([participant])[0].text == 'you want warm bread'
+
+
+def test_eval_model_of_the_file_repeats_the_report_of_the_training(trained):
+    file, data, _, after = trained
+    report = EvalModel.main(**evaluation(data), model_file=str(file))
+    assert float(report['ppl']) == pytest.approx(float(after['ppl']), rel=1e-5)
+
+
+def test_a_training_goes_on_from_its_checkpoint(bases, tmp_path):
+    data = write_pairs(tmp_path / 'pairs.csv')
+    opt = training(data, tmp_path / 'model', hf_model=bases['llama'])
+    TrainModel.main(**opt, num_epochs=1, save_after_valid=True)
+    shutil.copy(tmp_path / 'model', tmp_path / 'model.checkpoint')
+    for name in ('opt', 'dict', 'trainstats'):
+        shutil.copy(tmp_path / f'model.{name}', tmp_path / f'model.checkpoint.{name}')
+    opt = {**opt, 'hf_model': str(tmp_path / 'gone')}
+    _, after = TrainModel.main(**opt, num_epochs=2, load_from_checkpoint=True)
+    stats = json.loads((tmp_path / 'model.trainstats').read_text())
+    assert stats['total_epochs'] == pytest.approx(2)
+    assert math.isfinite(after['ppl'])
+
+
+def test_only_the_last_layers_learn(bases, tmp_path):
+    data = write_pairs(tmp_path / 'pairs.csv')
+    more = {'hf_model': bases['llama'], 'trained_layers': 1, 'bf16': True}
+    TrainModel.main(**training(data, tmp_path / 'model', **more), num_epochs=1)
+    weights = torch.load(tmp_path / 'model', weights_only=True)['model']
+    base = AutoModelForCausalLM.from_pretrained(bases['llama']).state_dict()
+    prefix = 'decoder.network.'
+    last = max(name.split('.')[2] for name in base if name.startswith('model.layers.'))
+    changed = {
+        name.removeprefix(prefix)
+        for name, weight in weights.items()
+        if name.startswith(prefix)
+        and not torch.equal(weight, base[name.removeprefix(prefix)])
+    }
+    assert changed
+    assert all(name.startswith(f'model.layers.{last}.') for name in changed)
+
+
+def test_more_layers_than_there_are_is_a_line_about_the_option(bases):
+    with pytest.raises(UserError, match='trained_layers: 9'):
+        loaded({'hf_model': bases['llama'], 'trained_layers': 9})
+
+
+def test_the_identity_follows_the_weights_and_not_their_place(trained, tmp_path):
+    for path in Path(trained[0]).parent.glob('model*'):
+        shutil.copy(path, tmp_path / path.name)
+    first, second = (
+        identity(System('one', {'model_file': str(file)}))
+        for file in (trained[0], tmp_path / 'model')
+    )
+    assert first == second
+    tokens = tmp_path / 'model.dict'
+    tokens.write_text(tokens.read_text().replace('assistant', 'friend'))
+    changed = identity(System('one', {'model_file': str(tmp_path / 'model')}))
+    assert changed != first
+
+
+@pytest.mark.parametrize(
+    'texts',
+    [{'../x.json': '{}', 'config.json': '{}'}, {'a.py': ''}, {'config.json': 1}],
+)
+def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
+    for path in Path(trained[0]).parent.glob('model*'):
+        shutil.copy(path, tmp_path / path.name)
+    (tmp_path / 'model.dict').write_text(json.dumps(texts))
+    with pytest.raises(UserError, match='dict_file: .*model.dict'):
+        loaded({'model_file': str(tmp_path / 'model')})
+    assert not (tmp_path.parent / 'x.json').exists()
+
+
+def test_a_dialogue_that_is_too_long_loses_its_oldest_turns(bases):
+    agent = loaded({'hf_model': bases['gpt2'], 'text_truncate': 8}).agent
+    for text in TURNS:
+        agent.history.update_history(Message(text=text))
+    kept = agent.dict.vec2txt(agent.history.get_history_vec())
+    assert kept.split() == [*TURNS[1].split(), *TURNS[2].split()]

@@ -1,0 +1,299 @@
+"""
+`ext:safety_layer` around systems that note what they hear; the toxic word is made up.
+"""
+
+import pytest
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+from parlai.scripts.eval_model import EvalModel
+
+from parlai_ext.collect.lockstep import BatchRow, play
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.systems.identity import identity
+from parlai_ext.systems.parlai_agents import load_system, samples
+from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.safe.load import read_opt
+from tests.support.family_hf import OPT, make_model
+
+BAD = 'zorgle'  # the only entry of the word list
+SAID = ('one thing', 'another thing')  # what is said instead
+HEARD = []
+
+
+class Notes(Agent):
+    """
+    Repeats what it heard with a word before it, and notes all that it is told.
+    """
+
+    def __init__(self, opt, shared=None):
+        super().__init__(opt, shared)
+        self.id = 'Notes'
+        self.notes = []
+        HEARD.append(self.notes)
+
+    def observe(self, observation):
+        self.notes.append(('heard', observation.get('text')))
+        return super().observe(observation)
+
+    def self_observe(self, act):
+        self.notes.append(('said', act['text']))
+
+    def batch_act(self, observations):
+        return [Message(id='Notes', text=f'so {o["text"]}') for o in observations]
+
+
+class Rude(Notes):
+    """
+    Always says the word, unless it heard "please".
+    """
+
+    def batch_act(self, observations):
+        return [
+            Message(id='Rude', text='fine' if 'please' in o['text'] else f'you {BAD}')
+            for o in observations
+        ]
+
+
+class Alone(Agent):
+    """
+    An agent without batches.
+    """
+
+    def act(self):
+        return Message(id='Alone', text=f'so {self.observation["text"]}')
+
+
+@pytest.fixture
+def layer(tmp_path):
+    """
+    A function that returns the options of a layer around an agent of this module.
+    """
+    (tmp_path / 'words.txt').write_text(BAD)
+    (tmp_path / 'said.txt').write_text('\n'.join(SAID))
+
+    def options(agent, **more):
+        return {
+            'model': 'ext:safety_layer',
+            'safety_system': {'model': f'{__name__}:{agent}'},
+            'safety_detector': f'words={tmp_path / "words.txt"}',
+            'safety_deflections': str(tmp_path / 'said.txt'),
+            **more,
+        }
+
+    HEARD.clear()
+    return options
+
+
+def reply(player, participant, text):
+    """
+    Return the text and the field ``safety`` of the reply to a text.
+    """
+    participant.hear(text, 'other')
+    [act] = player.agent.batch_act([participant.observation])
+    participant.say(act)
+    return act['text'], act['safety']
+
+
+def test_a_toxic_prompt_is_deflected_and_the_system_is_told(layer):
+    player = load_system(System('one', layer('Notes')))
+    participant = player.join()
+    text, check = reply(player, participant, f'a {BAD} thing')
+    assert (text in SAID, check) == (True, 'prompt')
+    assert reply(player, participant, 'tea') == ('so tea', 'none')
+    assert participant.agent.participant.agent.notes == [
+        ('heard', f'a {BAD} thing'),
+        ('said', text),
+        ('heard', 'tea'),
+        ('said', 'so tea'),
+    ]
+
+
+def test_a_toxic_answer_is_replaced_and_never_heard_of_again(layer):
+    player = load_system(System('one', layer('Rude')))
+    participant = player.join()
+    text, check = reply(player, participant, 'tea')
+    assert (text in SAID, check) == (True, 'answer')
+    assert reply(player, participant, 'please') == ('fine', 'none')
+    said = [
+        t for what, t in participant.agent.participant.agent.notes if what == 'said'
+    ]
+    assert said == [text, 'fine']
+
+
+@pytest.mark.parametrize(
+    'checks, expected',
+    [
+        ('prompt', ['prompt', 'none']),
+        ('answer', ['answer', 'answer']),
+        ('both', ['prompt', 'answer']),
+    ],
+)
+def test_only_the_checks_that_are_asked_for_are_made(checks, expected, layer):
+    player = load_system(System('one', layer('Rude', safety_checks=checks)))
+    found = [reply(player, player.join(), text)[1] for text in (f'my {BAD}', 'tea')]
+    assert found == expected
+
+
+def test_a_threshold_above_the_numbers_lets_all_pass(layer):
+    detector = layer('Rude')['safety_detector'].partition(',')[0]
+    module = f'{__name__}:Half'
+    for threshold, expected in (('0.5', 'prompt'), ('0.6', 'none')):
+        opt = layer('Notes', safety_detector=f'{module},threshold={threshold}')
+        assert reply_once(opt)[1] == expected
+    assert reply_once(layer('Notes', safety_detector=detector))[1] == 'none'
+
+
+class Half:
+    """
+    A detector that gives every text 0.5.
+    """
+
+    def toxicity(self, texts):
+        return [0.5 for _ in texts]
+
+
+def reply_once(opt):
+    player = load_system(System('one', opt))
+    return reply(player, player.join(), 'tea')
+
+
+def test_a_batch_is_answered_as_each_dialogue_alone(layer):
+    texts = ['tea', f'{BAD}', 'please', f'{BAD} please', 'rain']
+    player = load_system(System('one', layer('Rude')))
+
+    def participants():
+        made = [player.join() for _ in texts]
+        for one, text in zip(made, texts, strict=True):
+            one.hear(text, 'other')
+        return made
+
+    together = player.respond(participants())
+    assert together == [player.respond([one])[0] for one in participants()]
+    assert [one.text == 'fine' for one in together] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_new_episode_forgets_the_last(layer):
+    agent = load_system(System('one', layer('Notes'))).agent.clone()
+    agent.observe(Message(text='tea', episode_done=True))
+    agent.act()
+    agent.observe(Message(text='rain', episode_done=True))
+    assert agent.participant.agent.notes == [('heard', 'rain')]
+
+
+def test_an_agent_without_batches_can_be_inside(layer):
+    player = load_system(System('one', layer('Alone')))
+    participant = player.join()
+    assert reply(player, participant, 'tea') == ('so tea', 'none')
+    assert reply(player, participant, BAD)[1] == 'prompt'
+    assert reply(player, participant, 'rain') == ('so rain', 'none')
+
+
+def test_the_prompt_of_a_model_inside_holds_what_was_really_said(layer, tmp_path):
+    inner = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2')}
+    player = load_system(System('one', layer('Notes', safety_system=inner)))
+    participant = player.join()
+    participant.take_as_own('old book')
+    text, _ = reply(player, participant, f'tea {BAD}')
+    participant.hear('rain', 'other')
+    turns = participant.agent.participant.agent.turns
+    assert [(turn.mine, turn.text) for turn in turns] == [
+        (True, 'old book'),
+        (False, f'tea {BAD}'),
+        (True, text),
+        (False, 'rain'),
+    ]
+
+
+def test_layers_play_whole_dialogues_with_a_given_opener(layer):
+    players = {
+        name: load_system(System(name, layer(agent)))
+        for name, agent in (('a', 'Rude'), ('b', 'Notes'))
+    }
+    opener = Opener.from_utterances(['old book', 'warm rain'], 'test')
+    [dialogue] = play([BatchRow(Pairing('ab', 'a', 'b', 'x'), opener)], players, 6)
+    texts = [utterance.text for utterance in dialogue.utterances]
+    assert texts[:2] == ['old book', 'warm rain']
+    assert texts[2] in SAID and texts[3] == f'so {texts[2]}'
+    assert BAD not in ' '.join(texts)
+
+
+def test_eval_model_counts_what_fired(layer, tmp_path):
+    (tmp_path / 'pairs.csv').write_text(
+        f'id,toxic,answer,split\n1,a {BAD},no,test\n2,tea,no,test\n3,please,no,test\n'
+        '4,rain,no,test\n'
+    )
+    opt = layer('Rude')
+    report = EvalModel.main(
+        **{
+            **opt,
+            'safety_system': f'{__name__.rpartition(".")[2]}=agent:{__name__}:Rude',
+        },
+        task='ext:toxic_prompts:test',
+        toxic_data=str(tmp_path / 'pairs.csv'),
+        batchsize=2,
+        datatype='test',
+    )
+    # of four, one prompt has the word, and two of the other three get a rude answer
+    assert float(report['deflected_prompt']) == pytest.approx(1 / 4)
+    assert float(report['deflected_answer']) == pytest.approx(2 / 4)
+
+
+def test_identity_follows_system_detector_and_sentences(layer, tmp_path):
+    def of(**more):
+        return identity(System('one', layer('Notes', **more)))
+
+    first = of()
+    (tmp_path / 'other.txt').write_text('\n'.join(SAID))
+    assert of(safety_deflections=str(tmp_path / 'other.txt')) == first  # same sentences
+    (tmp_path / 'other.txt').write_text('a third thing')
+    assert of(safety_deflections=str(tmp_path / 'other.txt')) != first
+    assert of(safety_system={'model': f'{__name__}:Rude'}) != first
+    assert of(safety_checks='prompt') != first
+    (tmp_path / 'words.txt').write_text('other')
+    assert of() != first
+
+
+def test_a_layer_samples_if_its_system_does(layer):
+    greedy, drawn = (
+        {'model': 'ext:hf', 'hf_model': 'x', 'inference': way}
+        for way in ('greedy', 'topk')
+    )
+    assert not samples(System('one', layer('Notes', safety_system=greedy)))
+    assert samples(System('one', layer('Notes', safety_system=drawn)))
+
+
+def test_check_roster_says_what_the_system_inside_lacks(layer):
+    there = resolve(System('one', layer('Notes')))
+    assert (there.name, there.status) == ('one', 'present')
+    gone = resolve(System('one', layer('Notes', safety_system={'model': 'no.such:A'})))
+    assert gone.status == 'missing' and 'no.such' in gone.reason
+
+
+@pytest.mark.parametrize(
+    'more, key',
+    [
+        ({'safety_system': None}, 'safety_system'),
+        ({'safety_system': 'nosuchsystem'}, 'nosuchsystem'),
+        ({'safety_checks': 'all'}, 'safety_checks'),
+        ({'safety_detector': 'words=nofile.txt'}, 'nofile.txt'),
+        ({'safety_deflections': 'nofile.txt'}, 'nofile.txt'),
+    ],
+)
+def test_a_mistake_is_named_by_its_option(more, key, layer):
+    opt = {k: v for k, v in layer('Notes', **more).items() if v is not None}
+    with pytest.raises(UserError, match=key):
+        load_system(System('one', opt))
+
+
+def test_a_model_file_may_not_bring_a_layer(tmp_path):
+    file = tmp_path / 'model.opt'
+    file.write_text('{"model": "ext:safety_layer", "safety_system": "x"}')
+    with pytest.raises(UserError, match='ext:safety_layer|safety_system'):
+        read_opt(str(file), roster_opt={})
