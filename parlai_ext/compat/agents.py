@@ -5,12 +5,17 @@ Fixes of agents of ParlAI 1.7.2 that crash or cannot be built.
 from __future__ import annotations
 
 import os
+import urllib.error
+import urllib.request
 import warnings
 from functools import wraps
 from typing import Any
 
 from parlai_ext.compat.after_import import fixes
+from parlai_ext.core.errors import UserError
 
+LONGEST_REASON = 200  # characters of a library's own words
+PATIENCE = 10  # seconds until the hub counts as out of reach
 # repositories by agent and `gpt2_size`, as parlai/agents/hugging_face loads them
 HUB_REPOSITORIES = {
     'hugging_face/dialogpt': {
@@ -79,6 +84,63 @@ def load_dialogpt_tokenizer_by_name(module: Any) -> None:
         return module.GPT2Tokenizer.from_pretrained(opt['model_name'])
 
     dictionary.get_tokenizer = get_tokenizer
+
+
+@fixes('parlai.agents.hugging_face.dict')
+def refuse_missing_gpt2_in_one_line(module: Any) -> None:
+    """
+    Without the network ParlAI waits for minutes and ends in a traceback, or gets a
+    tokenizer without words (agents/hugging_face/dict.py:172, 246). The fix says in one
+    line what is missing.
+    """
+    agents = {
+        'Gpt2DictionaryAgent': 'hugging_face/gpt2',
+        'DialoGPTDictionaryAgent': 'hugging_face/dialogpt',
+    }
+    for name, agent in agents.items():
+        dictionary = getattr(module, name)
+        dictionary.get_tokenizer = _refusing(dictionary.get_tokenizer, agent)
+
+
+def _refusing(get_tokenizer: Any, agent: str) -> Any:
+    @wraps(get_tokenizer)
+    def get_tokenizer_or_refuse(self: Any, opt: Any) -> Any:
+        size = opt['gpt2_size']
+        repo = opt.get('model_name') or HUB_REPOSITORIES[agent].get(size, size)
+        option = 'model_name' if opt.get('model_name') else 'gpt2_size'
+        hint = 'model_name: FOLDER would be read from this machine'
+        try:
+            refuse_unreachable(repo)
+            tokenizer = get_tokenizer(self, opt)
+        except (OSError, ValueError) as error:
+            why = ' '.join(str(error).split())[:LONGEST_REASON]
+            raise UserError(f'{option}: {repo} cannot be had: {why}; {hint}') from None
+        if len(tokenizer) <= len(tokenizer.all_special_tokens):
+            raise UserError(f'{option}: {repo} has no tokenizer; {hint}')
+        return tokenizer
+
+    return get_tokenizer_or_refuse
+
+
+def refuse_unreachable(repo: str) -> None:
+    """
+    Refuse a repository that is neither on this machine nor within reach.
+
+    :raises OSError: when the hub does not answer.
+    """
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    if os.path.isdir(repo) or constants.HF_HUB_OFFLINE:
+        return
+    if repo.count('/') < 2 and try_to_load_from_cache(repo, 'config.json'):
+        return
+    request = urllib.request.Request(constants.ENDPOINT, method='HEAD')
+    try:
+        urllib.request.urlopen(request, timeout=PATIENCE).close()
+    except urllib.error.HTTPError:
+        return  # it answers
+    except OSError as error:
+        raise OSError(f'{constants.ENDPOINT} does not answer') from error
 
 
 @fixes('parlai.core.torch_generator_agent')

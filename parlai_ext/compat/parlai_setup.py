@@ -6,7 +6,9 @@ The commands of `parlai` are added by `commands/plugin.py`, which starts with th
 
 from __future__ import annotations
 
-from functools import cache
+import os
+from functools import cache, wraps
+from typing import Any
 
 PREFIX = 'ext:'
 
@@ -29,3 +31,26 @@ def prepare_parlai() -> None:
     }
     compat.apply()
     parlai.zoo.__path__.append(mini.zoo_path())
+    find_our_presets()
+
+
+def find_our_presets() -> None:
+    """
+    Let ``-o moderation/NAME`` find `zoo_configs/moderation/NAME.opt`.
+
+    ParlAI looks for presets in its own packages only (core/opt.py:144).
+    """
+    from parlai.core.opt import Opt
+
+    from parlai_ext import zoo_configs
+
+    original = Opt.load_init.__func__
+
+    @wraps(original)
+    def load_init(cls: Any, optfile: str) -> Any:
+        ours = zoo_configs.HOME / f'{optfile}.opt'
+        if os.path.exists(optfile) or not ours.is_file():
+            return original(cls, optfile)
+        return cls.load(str(ours))
+
+    Opt.load_init = classmethod(load_init)

@@ -7,7 +7,7 @@ import pytest
 from parlai_ext.agents.hf.generate import (
     FormOptions,
     LoadedModel,
-    _prompt_form,
+    prompt_form,
     prompt_limit,
 )
 from parlai_ext.agents.hf.prompts import (
@@ -44,7 +44,7 @@ def form(template, **opt):
     tokenizer.chat_template = template
     style = ChatStyle(opt.pop('system_prompt', ''), opt.pop('first_turn', 'ask'))
     options = options_from_opt(FormOptions, opt, 'hf')
-    return _prompt_form(LoadedModel(None, tokenizer, False, None), options, style)
+    return prompt_form(tokenizer, False, options, style)
 
 
 def written(made, conversation=TEA):

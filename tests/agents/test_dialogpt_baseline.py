@@ -1,0 +1,133 @@
+"""
+`-o moderation/dialogpt_baseline` with a small DialoGPT built here in the place of the
+published weights, which cannot be had where tests run.
+"""
+
+import builtins
+import json
+
+import pytest
+from parlai.core.agents import create_agent_from_model_file
+from parlai.core.opt import Opt
+from parlai.scripts.eval_model import EvalModel
+from parlai.scripts.interactive import Interactive
+from parlai.scripts.train_model import TrainModel
+
+from parlai_ext import zoo_configs
+from parlai_ext.commands import plugin
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support.families import dialogpt
+from tests.support.tiny_models import sentences
+
+SMALL = {'text_truncate': 48, 'label_truncate': 24, 'learningrate': 1e-2}
+TRAINING = ('model_file', 'learningrate')
+RECIPES = ('dialogpt_baseline', 'causal_lm_baseline')
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    """
+    The options of a trained model, the report before and that after the training.
+    """
+    plugin.register()
+    home = tmp_path_factory.mktemp('dialogpt')
+    rows = [f'{i},{text},you want tea' for i, text in enumerate(sentences(24, 5))]
+    folds = ['train'] * 16 + ['valid'] * 4 + ['test'] * 4
+    lines = [f'{row},{fold}\n' for row, fold in zip(rows, folds, strict=True)]
+    (home / 'pairs.csv').write_text('id,toxic,answer,split\n' + ''.join(lines))
+    opt = {
+        'init_opt': 'moderation/dialogpt_baseline',
+        'model_name': dialogpt(home)['model_name'],
+        'model_file': str(home / 'model'),
+        'toxic_data': str(home / 'pairs.csv'),
+        'no_cuda': True,
+        **SMALL,
+    }
+    before = EvalModel.main(
+        model='hugging_face/dialogpt',
+        add_special_tokens=True,
+        add_start_token=True,
+        task='ext:toxic_prompts',
+        datatype='test',
+        skip_generation=True,
+        **{k: v for k, v in opt.items() if k not in ('init_opt', *TRAINING)},
+    )
+    _, after = TrainModel.main(**opt, num_epochs=6, warmup_updates=-1)
+    return opt, before, after
+
+
+def test_the_loss_falls(trained):
+    _, before, after = trained
+    assert float(after['loss']) < float(before['loss']) / 2
+
+
+def test_eval_model_of_the_file_repeats_the_report_of_the_training(trained):
+    opt, _, after = trained
+    names = ('model_file', 'model_name', 'toxic_data', 'no_cuda')
+    report = EvalModel.main(
+        **{name: opt[name] for name in names},
+        task='ext:toxic_prompts',
+        datatype='test',
+        batchsize=8,
+        skip_generation=True,
+    )
+    assert float(report['ppl']) == pytest.approx(float(after['ppl']), rel=1e-5)
+
+
+@pytest.mark.parametrize('way', ['greedy', 'beam'])
+def test_the_trained_model_generates_in_batches_and_alone(way, trained):
+    opt = {key: trained[0][key] for key in ('model_file', 'model_name', 'no_cuda')}
+    more = {'inference': way, 'beam_size': 2 if way == 'beam' else 1}
+    player = load_system(System('one', {**opt, **more, 'skip_generation': False}))
+
+    def participants():
+        made = [player.join() for _ in range(3)]
+        for one, text in zip(made, sentences(3, 8), strict=True):
+            one.hear(text, 'other')
+        return made
+
+    together = player.respond(participants())
+    assert all(one.text for one in together)
+    assert together == [player.respond([one])[0] for one in participants()]
+
+
+def test_interactive_answers(trained, monkeypatch, capsys):
+    lines = iter(['you like tea', '[EXIT]'])
+    monkeypatch.setattr(builtins, 'input', lambda *_: next(lines))
+    opt = {key: trained[0][key] for key in ('model_file', 'model_name', 'no_cuda')}
+    Interactive.main(**opt)
+    assert 'Dialogpt' in capsys.readouterr().out
+
+
+def test_the_file_is_read_back_by_parlai(trained):
+    opt = trained[0]
+    agent = create_agent_from_model_file(
+        opt['model_file'], {'model_name': opt['model_name'], 'no_cuda': True}
+    )
+    assert agent.opt['add_special_tokens']
+
+
+@pytest.mark.parametrize('name', RECIPES)
+def test_a_recipe_is_found_by_its_name(name):
+    plugin.register()
+    file = zoo_configs.HOME / 'moderation' / f'{name}.opt'
+    assert Opt.load_init(f'moderation/{name}') == json.loads(file.read_text())
+    with pytest.raises(FileNotFoundError):
+        Opt.load_init(f'moderation/{name}s')
+
+
+def test_without_weights_and_network_there_is_one_line(monkeypatch, tmp_path):
+    plugin.register()
+    monkeypatch.setattr('urllib.request.urlopen', refuse)
+    monkeypatch.setattr('huggingface_hub.try_to_load_from_cache', lambda *_: None)
+    with pytest.raises(UserError, match='gpt2_size: .*DialoGPT-medium') as error:
+        TrainModel.main(
+            init_opt='moderation/dialogpt_baseline', model_file=str(tmp_path / 'model')
+        )
+    assert '\n' not in str(error.value)
+
+
+def refuse(*args, **more):
+    raise OSError('no\nroute')
