@@ -25,6 +25,7 @@ from parlai_ext.commands.signals import (
 )
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.options import flag_values, read_options, read_truth
+from parlai_ext.core.secrets import without_secrets
 
 T = TypeVar('T')
 COMMANDS = {
@@ -185,7 +186,7 @@ def fail(line: str, code: int = 1) -> NoReturn:
     """
     Print one line to standard error and leave.
     """
-    print(f'error: {printable(line)}', file=sys.stderr)
+    print(f'error: {printable(without_secrets(line))}', file=sys.stderr)
     raise SystemExit(code)
 
 

@@ -5,17 +5,23 @@ The exceptions for a user's mistake: one line, no traceback, exit code 1.
 import difflib
 from collections.abc import Iterable
 
+from parlai_ext.core.secrets import without_secrets
+
 MAX_SHOWN = 20
 
 
 class UserError(Exception):
     """
-    What is wrong, where (file, line, key), and what would be right — in one line.
+    What is wrong, where (file, line, key), and what would be right — in one line,
+    without secrets.
 
     :cvar exit_code: of the command that it ends.
     """
 
     exit_code = 1
+
+    def __init__(self, line: str):
+        super().__init__(without_secrets(line))
 
 
 def first_line(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.secrets import without_secrets
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
@@ -337,7 +338,8 @@ def write_ranking(run: RunFolder, ranking: Ranking, folder: str = '') -> None:
     Write `ranking.json` with its checksum into a folder of the run (``''`` or ending in
     ``/``).
     """
-    data = json.loads(dumps(to_json(ranking)))  # as it will be read
+    # as it will be read
+    data = json.loads(without_secrets(dumps(to_json(ranking))))
     run.write_json(f'{folder}{NAME}', {**data, 'checksum': checksum(data)})
 
 

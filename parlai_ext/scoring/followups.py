@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import http.client
 import os
-import urllib.request
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +38,8 @@ URL = (
 )
 SHA256 = '1f47bae5e49395fe83f72d2e404f52ba45bec209526c37ba90bea658b0d25b9e'
 VARIABLES = {'turn_level_utts': 'turn', 'dialog_level_utts': 'dialogue'}
-TIMEOUT = 20
+TIMEOUT = 20  # seconds, for all of the file
+MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -194,14 +193,15 @@ def download(url: str, cached: Path) -> bytes:
 
     :raises UserError: when it cannot be reached, or is not the file it was.
     """
+    # an HTTP library, which only this needs
+    from parlai_ext.systems.fetch.http_file import Unreachable, fetch_bytes
+
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
-            data: bytes = response.read()
-    except (OSError, http.client.HTTPException) as e:
-        reason = getattr(e, 'reason', None) or e
+        data = fetch_bytes(url, TIMEOUT, MOST_BYTES)
+    except Unreachable as error:
         raise UserError(
             f'follow-ups {FED_2020!r} are fetched from {url}, which cannot be reached '
-            f'({reason}); put that file at {cached}, or give --followups FILE'
+            f'({error}); put that file at {cached}, or give --followups FILE'
         ) from None
     if not _is_the_file(data):
         raise UserError(

@@ -15,14 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.secrets import bytes_without_secrets
 
 LEFTOVER = '.unfinished'
 
 
 def write_file(path: Path, data: bytes) -> None:
     """
-    Write ``data`` to ``path`` and replace a file there, or leave everything as it was.
+    Write ``data``, without secrets, to ``path`` and replace a file there, or leave
+    everything as it was.
     """
+    data = bytes_without_secrets(data)
     make_folder(path.parent)
     unfinished = path.with_name(f'.{path.name}{LEFTOVER}')
     with _file_named_in_errors(path):

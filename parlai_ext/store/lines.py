@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.secrets import without_secrets
 
 T = TypeVar('T')
 _UNSAFE = re.compile('[\x7f-\x9f\u2028\u2029\ud800-\udfff]')
@@ -48,8 +49,14 @@ def _digest(text: str) -> str:
 
 def encode(record: Mapping[str, Any]) -> str:
     """
-    Return the one line of ``record``.
+    Return the one line of ``record``, without secrets.
     """
+    line = _line(record)
+    hidden = without_secrets(line)
+    return line if hidden == line else _line(json.loads(hidden))
+
+
+def _line(record: Mapping[str, Any]) -> str:
     return dumps({**record, 'checksum': checksum(record)}, sort_keys=True)
 
 
@@ -66,7 +73,7 @@ def decode(line: bytes) -> dict[str, Any]:
         raise ValueError('nested too deeply') from None
     if not isinstance(record, dict):
         raise ValueError('not a record')
-    if not _intact(text) and encode(record) != text:
+    if not _intact(text) and _line(record) != text:
         raise ValueError('the checksum does not fit')
     del record['checksum']
     return record

@@ -19,6 +19,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.records import record_from_json
+from parlai_ext.core.secrets import without_secrets
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.lines import checksum, dumps
 
@@ -57,9 +58,10 @@ class _ManifestFile:
 
 def manifest_data(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return a manifest as JSON data, with every key, as it would be read from its file.
+    Return a manifest as JSON data, with every key and without secrets, as it would be
+    read from its file.
     """
-    data: dict[str, Any] = json.loads(dumps(manifest))
+    data: dict[str, Any] = json.loads(without_secrets(dumps(manifest)))
     data.pop('checksum', None)
     data.setdefault('schema', SCHEMA)
     for key in ('collect', 'score', 'targets', 'partners', 'systems', 'versions'):

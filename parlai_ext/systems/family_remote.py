@@ -42,11 +42,13 @@ class Remote(Family):
     def pin(self, opt: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return the options with the model's dated name among them, asked for unless
-        given: the agent then refuses answers of any other model.
+        given: the agent then refuses answers of any other model; and with ``$NAME`` in
+        place of a key in the URL, since a run keeps the options.
         """
-        if opt.get('remote_dated_model') is not None:
-            return dict(opt)
-        return {**opt, 'remote_dated_model': dated_name(opt) or UNTOLD}
+        pinned = {**opt, 'remote_url': Settings.from_options(opt).url}
+        if opt.get('remote_dated_model') is None:
+            pinned['remote_dated_model'] = dated_name(opt) or UNTOLD
+        return pinned
 
     def contents(
         self, system: System, opt: Mapping[str, Any], datapath: str | None

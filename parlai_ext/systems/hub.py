@@ -5,6 +5,7 @@ format: where their files are.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from fnmatch import fnmatch
 from pathlib import Path
@@ -20,7 +21,7 @@ from parlai_ext.systems.catalogue.fetch_model import (
     model_folder,
 )
 from parlai_ext.systems.remote.connections import Endpoint, unlimited
-from parlai_ext.systems.remote.event_loop import certificates
+from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 from parlai_ext.systems.safe.model_folder import (
     check_file_of_folder,
     check_model_folder,
@@ -191,14 +192,21 @@ def _download(repo: str, revision: str | None) -> None:
 
 def is_reachable() -> bool:
     """
-    True if the hub's server answers at all.
+    True if the hub's server answers at all, within `PATIENCE`.
     """
     import httpx2
     from huggingface_hub import constants
 
+    async def ask() -> None:
+        async with (
+            asyncio.timeout(PATIENCE),
+            httpx2.AsyncClient(verify=certificates(), timeout=None) as client,
+        ):
+            await client.head(constants.ENDPOINT)
+
     try:
-        httpx2.head(constants.ENDPOINT, timeout=PATIENCE, verify=certificates())
-    except httpx2.HTTPError:
+        run_in_loop(ask())
+    except (httpx2.HTTPError, TimeoutError):
         return False
     return True
 

@@ -11,6 +11,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.scoring import followups
 from parlai_ext.scoring.followups import Sides, load_followups
+from parlai_ext.systems.fetch import http_file
 from tests.support.shared_data import shared
 
 
@@ -126,10 +127,10 @@ def evaluate():
 
 def served(folder, monkeypatch, text=PROGRAM, expected=PROGRAM):
     """
-    Let the authors' address be a file, and its checksum that of ``expected``.
+    Let the authors' address give a file, and its checksum be that of ``expected``.
     """
-    url = Path(written(folder, text, 'served.py')).as_uri()
-    monkeypatch.setattr(followups, 'URL', url)
+    path = Path(written(folder, text, 'served.py'))
+    monkeypatch.setattr(http_file, 'fetch_bytes', lambda *args: path.read_bytes())
     monkeypatch.setattr(
         followups, 'SHA256', hashlib.sha256(expected.encode()).hexdigest()
     )

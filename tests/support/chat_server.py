@@ -129,6 +129,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif act == 'drip':
             self.drip()
+        elif act == 'drip head':
+            self.drip_head()
         else:
             self.reply(body, act)
 
@@ -139,6 +141,16 @@ class Handler(BaseHTTPRequestHandler):
         self.send_bytes(b'', length=1000)
         for _ in range(1000):
             self.wfile.write(b' ')
+            time.sleep(0.02)
+        self.close_connection = True
+
+    def drip_head(self):
+        """
+        Send the bytes of a header now and then, without an end.
+        """
+        self.wfile.write(b'HTTP/1.1 200 OK\r\nX-Long: ')
+        for _ in range(1000):
+            self.wfile.write(b'a')
             time.sleep(0.02)
         self.close_connection = True
 

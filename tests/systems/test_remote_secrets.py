@@ -3,15 +3,23 @@ The key goes to the endpoint, and nowhere else.
 """
 
 import logging
+import re
 import traceback
+from dataclasses import replace
 
 import pytest
 
+from parlai_ext.commands.command import fail
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Utterance
+from parlai_ext.core.secrets import name_secret
+from parlai_ext.store import RunFolder
+from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.family_remote import control, make_remote, received
 from tests.support.remote_samples import PINNED, hellos
+from tests.support.store_samples import sample_dialogue, sample_manifest
 
 pytest_plugins = ['tests.support.remote_samples']
 KEY = 'sk-proj-Zq81xkT0rVbN5d'
@@ -87,7 +95,6 @@ def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
 @pytest.mark.parametrize(
     'option, value',
     [
-        ('remote_url', f'http://localhost/hook/{KEY}/v1'),
         ('remote_url', f'http://localhost/{KEY.replace("-", "%2D")}'),
         ('remote_model', KEY),
         ('remote_extra', {'user': [f'me {KEY}']}),
@@ -99,6 +106,80 @@ def test_an_option_that_holds_the_key_is_refused(option, value, tmp_path, url):
     with pytest.raises(UserError, match=rf'^{option}: .*\$TRY_REMOTE_KEY') as raised:
         Settings.from_options(opt)
     assert KEY not in str(raised.value)
+
+
+def in_path(url, key):
+    return {'remote_url': f'{url}/hook/{key}/v1'}
+
+
+def test_a_key_in_the_path_is_posted_and_shown_by_its_name(url, endpoint):
+    system = endpoint(**{**KEYED, **in_path(url, KEY)})
+    shown = f'{url}/hook/$TRY_REMOTE_KEY/v1/chat/completions'
+    assert system.settings.endpoint == shown
+    control(url, script=[{'status': 404}])
+    with pytest.raises(UserError, match=re.escape(f'remote_url: {shown} refuses')):
+        system.replies(hellos(1))
+    assert received(url)[0]['path'] == f'/hook/{KEY}/v1/chat/completions'
+
+
+def test_the_name_in_the_path_stands_for_the_key(url, endpoint):
+    named = endpoint(**{**KEYED, **in_path(url, '$TRY_REMOTE_KEY')})
+    assert named.settings == endpoint(**{**KEYED, **in_path(url, KEY)}).settings
+    assert named.settings.posted_url == f'{url}/hook/{KEY}/v1/chat/completions'
+
+
+@pytest.mark.parametrize('key', ['tea', 'hunter2', 'a/b', 'x'])
+def test_a_short_key_is_hidden_where_it_is_a_part_of_the_path(
+    url, endpoint, monkeypatch, tmp_path, key
+):
+    monkeypatch.setenv('TRY_REMOTE_KEY', key)
+    settings = endpoint(**{**KEYED, **in_path(url, f'{key}/{key}s')}).settings
+    assert settings.url == f'{url}/hook/$TRY_REMOTE_KEY/{key}s/v1'
+    assert settings.posted_url.startswith(f'{url}/hook/{key}/{key}s/v1')
+    opt = {**make_remote(tmp_path, url, **KEYED).opt, **in_path(url, key)}
+    pinned = FAMILIES['remote'].pin(opt)['remote_url']
+    assert pinned == f'{url}/hook/$TRY_REMOTE_KEY/v1'
+
+
+@pytest.fixture
+def named_secret(monkeypatch):
+    """
+    A secret with characters that JSON spells otherwise.
+    """
+    monkeypatch.setenv('ANOTHER_KEY', 'sk-"quoted"-012')
+    name_secret('ANOTHER_KEY')
+    return 'sk-"quoted"-012'
+
+
+def test_a_named_secret_is_in_no_file_of_a_run(tmp_path, named_secret):
+    hidden = 'https://x/$ANOTHER_KEY/v1'
+    manifest = sample_manifest()
+    manifest['systems'] = {'a': {'remote_url': f'https://x/{named_secret}/v1'}}
+    run = RunFolder.open(tmp_path, manifest)
+    assert RunFolder.existing(tmp_path).manifest['systems']['a']['remote_url'] == hidden
+    pairing, opener = run.pairings[0], run.openers
+    told = Utterance('p1', f'my key is {named_secret}')
+    dialogues = [
+        replace(one, utterances=(*one.utterances, told))
+        for one in (sample_dialogue(pairing, o) for o in opener[: run.shard_size])
+    ]
+    run.write_dialogues(pairing.id, 0, dialogues)
+    assert run.read_dialogues(pairing.id, 0)[0].utterances[-1].text == (
+        'my key is $ANOTHER_KEY'
+    )
+    run.write_json('some.json', {'why': [named_secret]})
+    run.write_text('report.html', f'<p>{named_secret}</p>')
+    for path in tmp_path.rglob('*'):
+        assert path.is_dir() or b'quoted' not in path.read_bytes(), path
+
+
+def test_a_named_secret_is_in_no_line(named_secret, caplog, capsys):
+    assert str(UserError(f'at {named_secret}/v1')) == 'at $ANOTHER_KEY/v1'
+    logging.getLogger('anybody').warning('url %s', named_secret)
+    assert caplog.messages[-1] == 'url $ANOTHER_KEY'
+    with pytest.raises(SystemExit):
+        fail(f'it is {named_secret}')
+    assert capsys.readouterr().err == 'error: it is $ANOTHER_KEY\n'
 
 
 def test_a_short_key_is_a_word_like_others(tmp_path, url, monkeypatch):

@@ -2,6 +2,8 @@
 An endpoint that fails: what passes is waited for, the rest is one line.
 """
 
+import time
+
 import pytest
 
 from parlai_ext.core.errors import UserError
@@ -9,7 +11,7 @@ from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.chat_server import words_for
 from tests.support.family_remote import control, make_remote, received, running_server
-from tests.support.remote_samples import PINNED, chat_reply, hellos, recorded
+from tests.support.remote_samples import NO_CACHE, PINNED, chat_reply, hellos, recorded
 
 pytest_plugins = ['tests.support.remote_samples']
 
@@ -77,7 +79,7 @@ def test_a_page_of_words_is_shortened(url, endpoint):
     assert len(str(raised.value)) < 400
 
 
-@pytest.mark.parametrize('act', ['hang', 'drip'])
+@pytest.mark.parametrize('act', ['hang', 'drip', 'drip head'])
 def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
     control(url, script=[act] * 2)
     system = endpoint(remote_timeout=0.3, remote_retries=1, **PINNED)
@@ -88,6 +90,29 @@ def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
     usage = system.usage
     assert (usage.prompt_tokens, usage.completion_tokens) == (4, 256)
     assert usage.estimated == 2
+
+
+def test_after_an_answer_that_took_too_long_another_try_succeeds(url, endpoint, waits):
+    control(url, script=['drip head', 'reply', 'drip head'])
+    system = endpoint(remote_timeout=0.5, remote_retries=1, **PINNED)
+    begun = time.monotonic()
+    replies = system.replies(hellos(1)) + system.replies(hellos(2))
+    assert time.monotonic() - begun < 10  # both drip for 20 s
+    assert [r.text for r in replies] == [chat_reply(f'hello {i}') for i in (0, 0, 1)]
+    # of two lost requests and two answers; 'hello 0' comes from the cache again
+    assert (system.usage.requests, system.usage.cached) == (4, 1)
+    assert system.usage.estimated == 2
+
+
+def test_half_characters_of_an_endpoint_are_replaced(url, endpoint, tmp_path):
+    message = {'content': 'half \ud83d', 'role': 'assistant'}
+    body = {'choices': [{'message': message}], 'model': 'm \udc00'}
+    control(url, script=[{'status': 200, 'body': body}] * 2)
+    [reply] = endpoint().replies(hellos(1))
+    assert (reply.text, reply.model) == ('half \ufffd', 'm \ufffd')
+    control(url, script=[{'status': 400, 'body': {'error': 'no \ud83d'}}])
+    with pytest.raises(UserError, match='no \ufffd'):
+        endpoint(**NO_CACHE).replies(hellos(1))
 
 
 def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, endpoint):

@@ -304,3 +304,36 @@ def _version(headers: Mapping[str, str]) -> str:
     etag = headers.get('ETag', '')
     is_strong = etag and not etag.startswith('W/')
     return etag if is_strong else headers.get('Last-Modified', '')
+
+
+def fetch_bytes(url: str, seconds: float, most: int) -> bytes:
+    """
+    Return a small file, which must be here within so many seconds.
+
+    :param most: bytes that it may have.
+    :raises Unreachable: when it cannot be had.
+    """
+
+    async def fetch() -> bytes:
+        data = bytearray()
+        client = httpx2.AsyncClient(
+            headers=HEADERS, verify=certificates(), timeout=None, follow_redirects=True
+        )
+        async with (
+            asyncio.timeout(seconds),
+            client,
+            client.stream('GET', url) as response,
+        ):
+            response.raise_for_status()
+            async for chunk in response.aiter_bytes():
+                data += chunk
+                if len(data) > most:
+                    raise Unreachable(f'more than {most:,} bytes')
+        return bytes(data)
+
+    try:
+        return run_in_loop(fetch())
+    except TimeoutError:
+        raise Unreachable(f'not all has come within {seconds:g} s') from None
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise Unreachable(printable(str(error))[:200] or 'no answer') from None

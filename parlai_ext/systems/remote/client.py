@@ -131,7 +131,7 @@ class Client:
         return reply
 
     async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        url, seconds = self.settings.endpoint, self.settings.timeout
+        url, seconds = self.settings.posted_url, self.settings.timeout
         key = self.settings.key()
         headers = {'Authorization': f'Bearer {key}'} if key else {}
         try:

@@ -22,6 +22,7 @@ from parlai_ext.core.options import (
     options_of,
     read_truth,
 )
+from parlai_ext.core.secrets import SHORTEST, name_secret
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS
 
 PREFIX = 'remote'  # of the options' names
@@ -37,9 +38,6 @@ SECRET_IN_JSON = re.compile(
     r'|passwd|passphrase|secret|credentials?|cookie)|key|auth|bearer'
     r'|(x|hf|api|auth|access|bearer|refresh|session|security|id)*token'
 )
-# shorter keys are words ("EMPTY", "ollama") that a reply or a model's name may hold
-SHORTEST_SECRET = 10
-
 
 # where a system is, how fast it answers and what it may cost: no part of its identity
 _place_option = functools.partial(option, signed=False)
@@ -54,7 +52,9 @@ class Settings:
     """
 
     url: str = _place_option(
-        '', help='where the system is: http(s)://… (openai: up to /v1)'
+        '',
+        help='where the system is: http(s)://… (openai: up to /v1); $NAME in it stands '
+        'for the key in remote_key_env',
     )
     format: str = option(
         'openai',
@@ -120,6 +120,9 @@ class Settings:
 
         :raises UserError: ``option: what is wrong; what would be right``.
         """
+        variable = str(opt.get('remote_key_env') or '').strip()
+        if VARIABLE.fullmatch(variable):
+            name_secret(variable)
         given = {key: v.strip() if isinstance(v, str) else v for key, v in opt.items()}
         for declared in options_of(cls).values():
             if given.get(declared.dest(PREFIX)) == '' != declared.default:
@@ -130,13 +133,37 @@ class Settings:
         settings = options_from_opt(cls, given, PREFIX)
         if str(settings.cache).lower() == 'none':
             settings = replace(settings, cache=None)
+        settings = replace(settings, url=settings.url_without_key())
         settings.check()
         return settings
+
+    def url_without_key(self) -> str:
+        """
+        Return the URL with ``$NAME`` in place of the key: anywhere of a long key; of
+        one that is shorter than `SHORTEST`, where it is a whole part of the path.
+        """
+        key = self.key()
+        if not key:
+            return self.url
+        if len(key) >= SHORTEST:
+            return self.url.replace(key, f'${self.key_env}')
+        place = re.compile(rf'(?<=[^:/]/){re.escape(key)}(?=[/?#]|$)')
+        return place.sub(lambda match: f'${self.key_env}', self.url)
+
+    @property
+    def posted_url(self) -> str:
+        """
+        The URL that is posted to, with the key where ``$NAME`` stands for it; it is
+        shown nowhere.
+        """
+        name = re.compile(rf'\${re.escape(self.key_env or "")}(?!\w)')
+        key = self.key()
+        return name.sub(lambda match: key, self.endpoint) if key else self.endpoint
 
     @property
     def endpoint(self) -> str:
         """
-        The URL that is posted to.
+        The URL that is posted to, ``$NAME`` in place of the key.
         """
         if self.format == 'plain':
             return self.url
@@ -187,7 +214,7 @@ class Settings:
         Refuse options that hold the key itself: they are written to the run folder.
         """
         key = self.key() or ''
-        if len(key) >= SHORTEST_SECRET:
+        if len(key) >= SHORTEST:
             for field in fields(self):
                 words = json.dumps(getattr(self, field.name), ensure_ascii=False)
                 if key in words or key in unquote(words):
@@ -236,11 +263,11 @@ class Settings:
         :param beginnings: take out all that begins like it, too ("sk-ab***yz").
         """
         key = self.key()
-        if not key or len(key) < SHORTEST_SECRET:
+        if not key or len(key) < SHORTEST:
             return words
         words = words.replace(key, f'${self.key_name}')
         if beginnings:
-            start = re.escape(key[: SHORTEST_SECRET // 2])
+            start = re.escape(key[: SHORTEST // 2])
             words = re.sub(rf'{start}[^\s"\'<>]*', f'${self.key_name}', words)
         return words
 
