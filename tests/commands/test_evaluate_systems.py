@@ -129,6 +129,13 @@ def test_dry_run_counts_and_writes_nothing(tmp_path):
     assert not (tmp_path / 'run').exists()
 
 
+@pytest.mark.parametrize('num', [998, 10**12])
+def test_dry_run_refuses_more_dialogues_than_there_are_openers(num):
+    # ext:smalltalk has 1,000, of which 3 repeat others
+    with pytest.raises(UserError, match='num[-_]dialogues'):
+        EvaluateSystems.main(config='demo', num_dialogues=num, dry_run=True)
+
+
 def test_two_runs_of_one_seed_are_equal(finished, tmp_path):
     home, config, _ = finished
     EvaluateSystems.main(config=config, run_dir=str(tmp_path / 'again'), **SMALL)

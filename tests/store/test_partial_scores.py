@@ -4,6 +4,7 @@ Answers kept for a shard that is being scored: read back, or dropped where not s
 
 import pytest
 
+from parlai_ext.store.lines import encode
 from parlai_ext.store.partial import SAVE_SECONDS, PartialScores
 
 
@@ -84,3 +85,12 @@ def test_numbers_that_json_lacks_are_not_kept(tmp_path):
     partial.put('a', [float('nan')])
     partial.save()
     assert PartialScores(tmp_path / '00000.partial', 's').get('a') is None
+
+
+@pytest.mark.parametrize('line', ['[' * 100_000, encode({'batch': 'b'}), 'NaN'])
+def test_a_line_of_another_kind_ends_what_is_read(tmp_path, line):
+    path = tmp_path / '00000.partial'
+    kept(path, 'a')
+    path.write_text(f'{path.read_text()}{line}\n')
+    read = PartialScores(path, 's')
+    assert read.get('a') is not None and read.get('b') is None

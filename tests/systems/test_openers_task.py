@@ -11,6 +11,7 @@ from parlai.tasks.empathetic_dialogues.agents import EmpatheticDialoguesTeacher
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener
+from parlai_ext.systems import openers
 from parlai_ext.systems.openers import load_openers
 from tests.support.no_network import refuse_connections
 
@@ -178,3 +179,11 @@ def test_a_task_that_goes_on_tells_what_the_first_speaker_says_next():
     pairs = [acts.act(), acts.act()]
     assert found.utterances == (pairs[0]['text'], pairs[0]['eval_labels'][0])
     assert found.reply == pairs[1]['text']
+
+
+def test_half_a_character_of_a_task_is_replaced():
+    act = {'text': 'hello \ud83d', 'eval_labels': ['hi \udc00'], 'reply': 'so \ud83d'}
+    [opener] = openers._from_acts(iter([(act, None)]), 'task')
+    assert opener.utterances == ('hello \ufffd', 'hi \ufffd')
+    assert opener.reply == 'so \ufffd'
+    assert load_openers('say:a \ud83d')[0].utterances == ('a \ufffd',)
