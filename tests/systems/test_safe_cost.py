@@ -128,3 +128,16 @@ def test_a_pipe_that_options_name_is_not_waited_for(tmp_path):
     path.write_bytes(pickle.dumps({'fixed_candidates_path': str(tmp_path / 'lines')}))
     with pytest.raises(Refused, match='its own fixed_candidates_path is .*/lines'):
         read_opt(path)
+
+
+def test_lists_that_hold_each_other_twice_are_counted_as_json_writes_them(tmp_path):
+    path, lists = tmp_path / 'model.opt', ['tea']
+    for _ in range(15):
+        lists = [lists, lists]
+    path.write_bytes(pickle.dumps({'x': lists}))
+    assert read_opt(path)['x'][0][1]  # 2 ** 15 words
+    for _ in range(25):
+        lists = [lists, lists]
+    path.write_bytes(pickle.dumps({'x': lists}))
+    with pytest.raises(UserError, match='more than 1,000,000 values'):
+        read_opt(path)

@@ -28,6 +28,7 @@ from parlai_ext.systems.safe.unpickle import (
     pickle_module,
 )
 
+MOST_VALUES = 1_000_000  # of a model's options
 MOST_UNPACKED = 100  # times the size of a file of arrays, which may be compressed
 # the functions that a guard replaces, for files that are trusted
 ORIGINALS = SimpleNamespace(
@@ -209,4 +210,27 @@ def read_options(path: str, trusted: bool) -> dict[str, Any]:
             raise _unreadable(path, error) from error
     if not isinstance(opt, dict):
         raise BadModelFile(path, 'it holds no options')
+    try:
+        n_values = _count_values(opt, {})
+    except RecursionError as error:
+        raise BadModelFile(path, 'it cannot be read: nested too deeply') from error
+    if n_values > MOST_VALUES:
+        raise BadModelFile(path, f'its options hold more than {MOST_VALUES:,} values')
     return dict(opt)
+
+
+def _count_values(value: Any, counts: dict[int, int]) -> int:
+    """
+    Return how many values there are in a value, as JSON would write it: a list that a
+    pickle has in two places counts twice, so that a few lists in one another may hold
+    more than any disk. A circle ends where it closes.
+
+    :param counts: of the containers that were counted, by id.
+    """
+    if not isinstance(value, dict | list | tuple | set):
+        return 1
+    if id(value) not in counts:
+        counts[id(value)] = 1
+        parts = value.values() if isinstance(value, dict) else value
+        counts[id(value)] += sum(_count_values(part, counts) for part in parts)
+    return counts[id(value)]
