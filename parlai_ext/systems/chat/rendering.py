@@ -170,7 +170,8 @@ def render_requests() -> None:
     for line in sys.stdin.buffer:
         _set_limit(resource.RLIMIT_CPU, int(time.process_time()) + SECONDS)
         try:
-            [text], _ = render_jinja_template(**json.loads(line))
+            rendered: Any = render_jinja_template(**json.loads(line))
+            [text], _ = rendered
             if len(text) > LONGEST_TEXT:
                 problem = f'its text has more than {LONGEST_TEXT:,} characters'
                 _say(answers, problem, 'TooCostly')
