@@ -15,6 +15,7 @@ from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import read_opt
 from tests.support.family_hf import OPT, make_model
+from tests.support.family_remote import make_remote, received, running_server
 
 BAD = 'zorgle'  # the only entry of the word list
 SAID = ('one thing', 'another thing')  # what is said instead
@@ -297,3 +298,22 @@ def test_a_model_file_may_not_bring_a_layer(tmp_path):
     file.write_text('{"model": "ext:safety_layer", "safety_system": "x"}')
     with pytest.raises(UserError, match='ext:safety_layer|safety_system'):
         read_opt(str(file), roster_opt={})
+
+
+def test_an_endpoint_can_be_inside_and_is_not_asked_after_a_toxic_prompt(
+    layer, tmp_path
+):
+    with running_server() as url:
+        remote = dict(make_remote(tmp_path, url).opt)
+        player = load_system(System('one', layer('Notes', safety_system=remote)))
+        participants = [player.join() for _ in range(2)]
+        participants[0].hear(f'tea {BAD}', 'other')
+        participants[1].hear('old book', 'other')
+        replies = player.respond(participants)
+        asked = [request['body'] for request in received(url)]
+    assert replies[0].text in SAID and replies[1].text not in SAID
+    assert (replies[0].deflected, replies[1].deflected) == ('prompt', None)
+    # before the first reply a remote system is asked for the name of its model
+    assert ['old book' in body for body in asked] == [False, True]
+    assert 'Hello!' in asked[0] and not any(BAD in body for body in asked)
+    assert player.agent.usage.requests == 2
