@@ -24,6 +24,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.models.training_options import TrainingOptions
@@ -107,10 +108,16 @@ def finished_training(folder: Path, identity: Mapping[str, Any]) -> Adapted:
 
     :raises UserError: when it was another one.
     """
-    record = json.loads((folder / RECORD).read_text('utf-8'))
-    check_same(record['training'], identity, folder)
-    losses = {key: record[key] for key in ('before', 'after', 'head')}
-    return Adapted(folder, **losses, steps=record['steps'])
+    try:
+        record = parse_own_json((folder / RECORD).read_bytes())
+        training, steps = dict(record['training']), int(record['steps'])
+        losses = {key: record[key] for key in ('before', 'after', 'head')}
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f'--out {folder}: {RECORD} is damaged; name another folder'
+        ) from None
+    check_same(training, identity, folder)
+    return Adapted(folder, **losses, steps=steps)
 
 
 def check_same(

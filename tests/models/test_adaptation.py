@@ -227,3 +227,10 @@ def test_the_new_head_predicts_with_the_words_own_vectors(bases):
     model = AutoModelForMaskedLM.from_pretrained(bases['mlm'])
     words = model.get_input_embeddings().weight
     assert model.get_output_embeddings().weight is words
+
+
+@pytest.mark.parametrize('text', ['', '[]', '{"steps": NaN}', '[' * 100_000])
+def test_a_damaged_record_of_a_training_is_one_line(tmp_path, text):
+    (tmp_path / adaptation.RECORD).write_text(text)
+    with pytest.raises(UserError, match=f'{adaptation.RECORD} is damaged'):
+        adaptation.finished_training(tmp_path, {})

@@ -2,6 +2,7 @@
 The cache: what was answered is there, whatever happened to the process.
 """
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +90,13 @@ def test_the_key_depends_on_address_name_and_request():
         cache_key('http://a', 'm-1', b'{"x":1}'),
     }
     assert len(keys) == 4
+
+
+@pytest.mark.parametrize('row', ['', '[', '7', '{"nothing": 1}'])
+def test_a_row_that_is_no_answer_is_one_line(tmp_path, row):
+    path = str(tmp_path / 'c.sqlite')
+    ReplyCache(path).put('k', RemoteReply('hi'))
+    with sqlite3.connect(path) as file:
+        file.execute('UPDATE answers SET answer = ?', (row,))
+    with pytest.raises(UserError, match='remote_cache: .*cannot be used'):
+        ReplyCache(path).get('k')

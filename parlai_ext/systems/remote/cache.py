@@ -52,7 +52,10 @@ class ReplyCache:
         Return the reply under ``key``, if there is one.
         """
         rows = self._run('SELECT answer FROM answers WHERE key = ?', key)
-        return RemoteReply.from_json(rows[0][0]) if rows else None
+        try:
+            return RemoteReply.from_json(rows[0][0]) if rows else None
+        except (ValueError, TypeError) as error:
+            raise self._bad(error) from None
 
     def put(self, key: str, reply: RemoteReply) -> RemoteReply:
         """
