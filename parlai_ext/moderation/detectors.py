@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, read_pairs
 from parlai_ext.files.json_file import read_json
+from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_utf8
 from parlai_ext.models.handle import ModelHandle
 
@@ -273,6 +274,7 @@ def read_detector(spec: str, models: ModelHandle) -> Detector:
     :raises UserError: for a name that means nothing, a missing file or package, or a
         classifier whose toxic label cannot be told.
     """
+    check_spec(spec)
     name, *pairs = spec.split(',')
     given = read_pairs(DetectorSettings, pairs, f'detector {name}:')
     settings = DetectorSettings(**given)
@@ -285,12 +287,16 @@ def load_detectors(
     specs: Sequence[str], models: ModelHandle
 ) -> tuple[list[Detector], list[str]]:
     """
-    Return the detectors that can be had, and why others cannot.
+    Return the detectors that can be had, and why others cannot: a package is missing,
+    or a model cannot be fetched.
 
-    :raises UserError: when two have one name.
+    :raises UserError: for a name that means nothing, a wrong setting, a word list that
+        is not there, and when two have one name.
     """
     detectors: list[Detector] = []
     missing = []
+    for spec in specs:
+        check_spec(spec)
     for spec in specs:
         try:
             detectors.append(read_detector(spec, models))
@@ -303,6 +309,27 @@ def load_detectors(
                 f'--detectors: two are called {name}; NAME,called=… tells them apart'
             )
     return detectors, missing
+
+
+def check_spec(spec: str) -> None:
+    """
+    Refuse what names no detector, whatever is installed.
+
+    :raises UserError: for an unknown name or setting, or a file that is not there.
+    """
+    name, *pairs = spec.split(',')
+    read_pairs(DetectorSettings, pairs, f'detector {name}:')
+    kind, _, path = name.partition('=')
+    if kind in NAMES:
+        if path:
+            read_phrases(path)
+        elif kind == 'words':
+            raise UserError('detector words: words=FILE is expected')
+    elif ':' not in name and not (Path(name).exists() or is_model_name(name)):
+        known = [*NAMES, *model_names('classifier')]
+        raise UserError(
+            f'detector {name}: neither a name nor a file; {nearest(name, known)}'
+        )
 
 
 def short_name(name: str) -> str:
@@ -381,8 +408,6 @@ def _toxicity_model(
     """
     kind, equals, path = name.partition('=')
     if kind == 'words':
-        if not path:
-            raise UserError('detector words: words=FILE is expected')
         return WordList(read_phrases(path)), False
     if kind == 'parlai_matcher':
         return StringMatcher(path or None, models.machine.datapath), False
@@ -397,8 +422,6 @@ def _toxicity_model(
     try:
         model = models.classifier(name)
     except UserError as error:
-        if '/' not in name and ':' not in name:
-            raise UserError(f'detector {error}; also: {", ".join(NAMES)}') from None
         raise UserError(f'detector {error}') from None
     return TextClassifier(name, model, label), True
 

@@ -4,6 +4,7 @@
 
 import csv
 import json
+import sys
 
 import pytest
 
@@ -56,14 +57,17 @@ def test_the_numbers_are_those_of_pencil_and_no_text_is_printed_or_written(
 
 
 def test_a_detector_that_cannot_be_had_is_named_and_the_others_are_compared(
-    files, capsys
+    files, capsys, monkeypatch
 ):
+    monkeypatch.setitem(sys.modules, 'better_profanity', None)
     good = f'words={files / "words.txt"}'
-    table = compare(files, detectors=[good, 'words=/none'])
+    table = compare(files, detectors=[good, 'better_profanity'])
     assert len(table.rows) == 1
-    assert 'left out: word list /none' in capsys.readouterr().out
+    assert 'left out: detector better_profanity' in capsys.readouterr().out
+    with pytest.raises(UserError, match='better_profanity'):
+        compare(files, detectors=['better_profanity'])
     with pytest.raises(UserError, match='/none'):
-        compare(files, detectors=['words=/none'])
+        compare(files, detectors=[good, 'words=/none'])
 
 
 def test_two_detectors_of_one_name_need_other_names(files):

@@ -5,6 +5,7 @@ The words of these lists stand for swear words; none is one.
 """
 
 import json
+import sys
 
 import pytest
 import torch
@@ -15,7 +16,11 @@ from parlai_ext.commands import plugin
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.moderation.detectors import read_detector, toxic_column
+from parlai_ext.moderation.detectors import (
+    load_detectors,
+    read_detector,
+    toxic_column,
+)
 from tests.support.tiny_encoders import make_encoder
 
 MODELS = ModelHandle(Machine(no_cuda=True))
@@ -147,3 +152,24 @@ def test_a_detector_that_cannot_be_had_is_one_line(spec, problem):
     with pytest.raises(UserError, match=problem) as caught:
         read_detector(spec, MODELS)
     assert '\n' not in str(caught.value)
+
+
+def test_a_detector_that_is_not_installed_is_left_out(words, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'better_profanity', None)
+    detectors, missing = load_detectors([words, 'better_profanity'], MODELS)
+    assert [detector.name for detector in detectors] == ['words']
+    assert missing == ['detector better_profanity: pip install better-profanity']
+
+
+@pytest.mark.parametrize(
+    'spec, problem',
+    [
+        ('profanity_chek', "did you mean 'profanity_check'"),
+        ('toxic-comment', "did you mean 'toxic-comments'"),
+        ('words=nowhere.txt', 'nowhere.txt'),
+        ('profanity_check,treshold=0.5', 'threshold'),
+    ],
+)
+def test_a_detector_that_does_not_exist_is_an_error(words, spec, problem):
+    with pytest.raises(UserError, match=problem):
+        load_detectors([words, spec], MODELS)
