@@ -75,8 +75,8 @@ class ToxicData:
         None,
         flag='--toxic-data',
         path=True,
-        metavar='PATH',
-        help='a folder with train, valid and test files, or one CSV file',
+        metavar='PATH,…',
+        help='a folder with train, valid and test files, or one CSV file; or several',
     )
     format: str = option(
         'auto',
@@ -274,16 +274,31 @@ def read_pairs(data: ToxicData) -> dict[str, list[ToxicPair]]:
             '--toxic-data is needed: a folder of DiaSafety or ToxiChat, or CSV files '
             'with the columns id, toxic, answer'
         )
-    place = Path(data.path)
-    if not place.exists():
-        raise UserError(f'--toxic-data: there is no file or folder {place}')
-    form, files = pair_files(place, data.format)
     pairs: dict[str, list[ToxicPair]] = {fold: [] for fold in FOLDS}
-    for path in files:
-        fold = fold_of_file(path)
-        for pair, own_fold in READERS[form](path, data):
-            pairs[own_fold or fold or fold_of_prompt(pair.prompt)].append(pair)
+    for place in places_of(data.path):
+        form, files = pair_files(place, data.format)
+        for path in files:
+            fold = fold_of_file(path)
+            for pair, own_fold in READERS[form](path, data):
+                pairs[own_fold or fold or fold_of_prompt(pair.prompt)].append(pair)
     return pairs
+
+
+def places_of(path: str) -> list[Path]:
+    """
+    Return the files or folders of a list with commas; a comma may be part of a name if
+    there is but one.
+
+    :raises UserError: when one does not exist.
+    """
+    one = Path(path)
+    if one.exists():
+        return [one]
+    places = [Path(part.strip()).expanduser() for part in path.split(',')]
+    for place in places:
+        if not place.exists():
+            raise UserError(f'--toxic-data: there is no file or folder {place}')
+    return places
 
 
 def pair_files(place: Path, form: str) -> tuple[str, list[Path]]:

@@ -124,6 +124,25 @@ def test_prompts_of_valid_and_test_are_not_trained_on(tmp_path):
     assert ids(data, 'train', share_prompts=True) == 'bc'
 
 
+def test_several_sources_are_one(tmp_path):
+    (tmp_path / 'other').mkdir()
+    first = track(tmp_path)
+    second = track(tmp_path / 'other', rows='e,TOXIC5,ok,TOXIC5,ok,1.0,,NaN\n')
+    assert ids(ToxicData(path=f'{first.path},{second.path}')) == 'abcde'
+    with pytest.raises(UserError, match='nowhere'):
+        ids(ToxicData(path=f'{first.path},nowhere'))
+
+
+def test_a_prompt_that_another_source_tests_is_not_trained_on(tmp_path):
+    test = track(tmp_path, rows='e,TOXIC5,ok,TOXIC5,ok,1.0,,NaN\n')
+    train = track(
+        tmp_path,
+        'f,TOXIC5,ok,TOXIC5,ok,1.0,,NaN\ng,TOXIC6,ok,TOXIC6,ok,1.0,,NaN\n',
+        'twitter_train.csv',
+    )
+    assert ids(ToxicData(path=f'{train.path},{test.path}'), 'train') == 'g'
+
+
 def test_a_folder_without_files_of_folds_is_one_line(tmp_path):
     with pytest.raises(UserError, match='train, valid'):
         choose_pairs(ToxicData(path=str(tmp_path)), 'test')

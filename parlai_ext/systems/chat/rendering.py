@@ -91,7 +91,7 @@ class Renderer:
                 raise
             if line is None:
                 self.end()
-                limits = f'{SECONDS} seconds and {MEMORY / 2**30:.0f} GiB'
+                limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
                 return f'it takes more than {limits}', 'TooCostly'
         text, kind = json.loads(line)
         return text, kind
