@@ -1,6 +1,5 @@
 """
-What the rule for agreement with a prompt is worth, and which answers of two bots it
-counts.
+Measure what the rule for agreement with a prompt is worth, on labelled answers.
 
     python -m benchmarks.stance_rule --data ../shared/data [--detectors NAME …] [--fit]
 

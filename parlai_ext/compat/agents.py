@@ -116,7 +116,7 @@ def _refusing(get_tokenizer: Any, agent: str) -> Any:
             why = ' '.join(str(error).split())[:LONGEST_REASON]
             raise UserError(f'{option}: {repo} cannot be had: {why}; {hint}') from None
         if len(tokenizer) <= len(tokenizer.all_special_tokens):
-            raise UserError(f'{option}: {repo} has no tokenizer; {hint}')
+            raise UserError(f'{option}: no tokenizer of {repo} can be read; {hint}')
         return tokenizer
 
     return get_tokenizer_or_refuse

@@ -129,7 +129,7 @@ def test_the_process_may_be_killed_and_a_fork_has_its_own(tokenizer):
 
 def test_an_interrupted_question_leaves_no_answer_for_the_next(tokenizer, monkeypatch):
     def interrupted(*args):
-        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
 
     assert rendered(tokenizer, 'a') == 'a'
     monkeypatch.setattr(rendering.os, 'read', interrupted)

@@ -198,5 +198,7 @@ def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(os.environ, 'HF_HUB_OFFLINE', '1')
     opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="^system 'far': it cannot be built: raised"):
+    with pytest.raises(
+        UserError, match="^system 'far': gpt2_size: no tokenizer of microsoft"
+    ):
         load_system(System('far', opt), datapath=str(tmp_path))

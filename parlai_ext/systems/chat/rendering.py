@@ -147,7 +147,10 @@ class Renderer:
         process, self.process = self.process, None
         if process is not None and self.owner == os.getpid():
             process.kill()
-            process.communicate()
+            for pipe in (process.stdin, process.stdout):
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()  # type: ignore[union-attr]
+            process.wait()
 
 
 _renderer = Renderer()

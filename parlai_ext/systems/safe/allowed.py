@@ -56,7 +56,9 @@ def check_size(storage: Any, size: Any) -> None:
     """
     if not is_storage(storage):
         raise TypeError('a tensor without storage')
-    if prod(size) > storage.nbytes():  # a number takes a byte at least
+    # torch warns of the same method of a TypedStorage
+    memory = getattr(storage, '_untyped_storage', storage).nbytes()
+    if prod(size) > memory:  # a number takes a byte at least
         raise ValueError('a tensor of more numbers than are stored')
 
 
