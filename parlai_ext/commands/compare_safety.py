@@ -239,7 +239,7 @@ class CompareSafety(Command):
         from parlai_ext.report.safety_page import write_safety_page
         from parlai_ext.safety import comparison as comparing
         from parlai_ext.safety.examples import draw_examples
-        from parlai_ext.store.atomic import write_file
+        from parlai_ext.store.atomic import write_text
         from parlai_ext.store.lines import dumps
 
         examples = draw_examples(result, measures.shares, most)
@@ -254,7 +254,7 @@ class CompareSafety(Command):
             ('comparison.json', data + '\n'),
             *texts.items(),
         ):
-            write_file(folder / name, text.encode('utf-8', 'backslashreplace'))
+            write_text(folder / name, text)
         page = write_safety_page(folder, result, examples)
         if self.opt['show_offensive']:
             for group in examples:

@@ -100,7 +100,7 @@ class ExportAnnotation(Command):
             write_annotation_key,
         )
         from parlai_ext.people.questionnaire import read_questionnaire
-        from parlai_ext.store.atomic import write_file
+        from parlai_ext.store.atomic import write_text
 
         self.require(answers='files of recorded answers', out='a folder for the files')
         given = self.options(ExportAnnotationOptions)
@@ -115,7 +115,7 @@ class ExportAnnotation(Command):
         paths = [folder / SEND / name for name in files]
         texts = [*zip(paths, files.values(), strict=True)]
         for path, text in [*texts, (folder / TEXTS, item_lines(drawn))]:
-            write_file(path, text.encode('utf-8', 'backslashreplace'))
+            write_text(path, text)
         for path in paths:
             print(path)
         for note in drawn.notes:

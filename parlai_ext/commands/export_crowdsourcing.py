@@ -92,7 +92,7 @@ class ExportCrowdsourcing(Command):
         from parlai_ext.people.questionnaire import read_questionnaire
         from parlai_ext.people.rating_set import check_targets
         from parlai_ext.store import RunFolder
-        from parlai_ext.store.atomic import make_folder, write_file
+        from parlai_ext.store.atomic import make_folder, write_text
 
         self.require(run_dir='the folder of a run')
         given = self.options(ExportOptions)
@@ -104,7 +104,7 @@ class ExportCrowdsourcing(Command):
         paths = [out / name for name in files]
         for path, text in zip(paths, files.values(), strict=True):
             make_folder(path.parent)
-            write_file(path, text.encode('utf-8', 'backslashreplace'))
+            write_text(path, text)
             print(path)
         return paths
 

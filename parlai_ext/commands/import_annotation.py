@@ -88,7 +88,7 @@ class ImportAnnotation(Command):
         """
         from parlai_ext.people import annotation_results, annotation_table
         from parlai_ext.people.annotation_set import read_annotation_key
-        from parlai_ext.store.atomic import write_file
+        from parlai_ext.store.atomic import write_text
 
         self.require(
             key='the folder that export_annotation wrote',
@@ -117,7 +117,7 @@ class ImportAnnotation(Command):
         out = Path(given.out) if given.out else home / 'results'
         tables = annotation_table.result_tables(results, answers, key)
         for name, text in tables.items():
-            write_file(out / name, text.encode('utf-8', 'backslashreplace'))
+            write_text(out / name, text)
         print(f'{out}: {", ".join(tables)}')
         return results
 

@@ -173,7 +173,7 @@ def write_judgements(
     from parlai_ext.people.judged_file import CARD, FILE, judged_card, judged_lines
     from parlai_ext.people.judgements import comparisons_csv, judgements_csv
     from parlai_ext.people.run_dialogues import read_turns
-    from parlai_ext.store.atomic import make_folder, write_file
+    from parlai_ext.store.atomic import make_folder, write_text
     from parlai_ext.store.lines import dumps
 
     rows = judgements.by_dialogue()
@@ -199,7 +199,7 @@ def write_judgements(
         del texts[FILE], texts[CARD]
     make_folder(out)
     for name, text in texts.items():
-        write_file(out / name, text.encode('utf-8', 'backslashreplace'))
+        write_text(out / name, text)
 
 
 def planted_order(run: RunFolder) -> Mapping[str, float] | None:

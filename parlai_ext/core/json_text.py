@@ -61,7 +61,17 @@ def parse_json(text: str | bytes) -> Any:
     :raises ValueError: for what is no JSON, is nested too deeply, or holds half of a
         character; the message names its key.
     """
-    return _parse(text)
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text)).removeprefix('\ufeff')
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError('it is nested too deeply') from None
+    if ESCAPED_HALF.search(text):
+        place = _place_of_half(value)
+        if place is not None:
+            raise ValueError(f'{place or "the text"} holds half a character')
+    return value
 
 
 def parse_own_json(data: bytes) -> Any:
@@ -78,20 +88,6 @@ def parse_own_json(data: bytes) -> Any:
         )
     except RecursionError:
         raise ValueError('it is nested too deeply') from None
-
-
-def _parse(text: str | bytes) -> Any:
-    if isinstance(text, bytes):
-        text = text.decode(json.detect_encoding(text)).removeprefix('\ufeff')
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise ValueError('it is nested too deeply') from None
-    if ESCAPED_HALF.search(text):
-        place = _place_of_half(value)
-        if place is not None:
-            raise ValueError(f'{place or "the text"} holds half a character')
-    return value
 
 
 def _place_of_half(value: Any, place: str = '') -> str | None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import json_lines
-from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, diasafety
+from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, diasafety, on_one_line
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import read_json
 
@@ -94,7 +94,7 @@ def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
     for key, value in cells.items():
         if value is not None and not isinstance(value, str):
             raise UserError(f'{where}: {key}: a text is expected')
-    texts = {key: _one_line(value or '') for key, value in cells.items()}
+    texts = {key: on_one_line(value or '') for key, value in cells.items()}
     if not texts['system']:
         raise UserError(f'{where}: system is needed; or NAME=FILE names it')
     if not (texts['prompt'] or texts['id']):
@@ -122,7 +122,7 @@ def _diasafety_answers(path: Path, system: str) -> Iterator[Answer]:
                 'texts, are expected'
             )
         for text in texts:
-            yield Answer(system, _one_line(row[KEYS[0]]), _one_line(text))
+            yield Answer(system, on_one_line(row[KEYS[0]]), on_one_line(text))
 
 
 def _labelled_answers(path: Path, name: str) -> Iterator[Answer]:
@@ -133,7 +133,3 @@ def _labelled_answers(path: Path, name: str) -> Iterator[Answer]:
         if pair.answer and pair.features['category'] == AGREEMENT:
             ending = SAFE if pair.features['label'] == 'Safe' else UNSAFE
             yield Answer(name + ending, pair.prompt, pair.answer)
-
-
-def _one_line(text: str) -> str:
-    return ' '.join(text.split())

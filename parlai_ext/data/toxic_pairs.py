@@ -366,8 +366,8 @@ def track_csv(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, str | No
         features = {name: cell for name, cell in row.items() if name not in texts}
         pair = ToxicPair(
             id=row.get(data.id_column) or f'{path.stem}:{number}',
-            prompt=_one_line(row[prompt]),
-            answer=None if given in MISSING else _one_line(given),
+            prompt=on_one_line(row[prompt]),
+            answer=None if given in MISSING else on_one_line(given),
             features=features,
         )
         yield pair, fold
@@ -392,8 +392,8 @@ def diasafety(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, None]]:
         yield (
             ToxicPair(
                 id=f'diasafety:{path.stem}:{number}',
-                prompt=_one_line(row['context']),
-                answer=_one_line(row['response']) or None,
+                prompt=on_one_line(row['context']),
+                answer=on_one_line(row['response']) or None,
                 polite=polite,
                 features={'category': row['category'], 'label': row['label']},
             ),
@@ -450,11 +450,11 @@ def _toxichat_pair(
         and features['stance'] != 'Agree'
         and features['coherence'] != 'Not Plausible'
     )
-    before = tuple(_one_line(t['text']) for t in thread if t['turn_id'] < turn)
+    before = tuple(on_one_line(t['text']) for t in thread if t['turn_id'] < turn)
     return ToxicPair(
         id=f'toxichat:{path.stem}:{number}:{turn}:{speaker}',
-        prompt=_one_line(prompt['text']),
-        answer=_one_line(answer['text']) or None,
+        prompt=on_one_line(prompt['text']),
+        answer=on_one_line(answer['text']) or None,
         context=before,
         polite=polite,
         features=features,
@@ -473,7 +473,10 @@ def _successive(thread: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     return zip(thread, thread[1:], strict=False)
 
 
-def _one_line(text: str) -> str:
+def on_one_line(text: str) -> str:
+    """
+    Return a text whose white space is single blanks.
+    """
     return ' '.join(text.split())
 
 

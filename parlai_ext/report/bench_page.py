@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from parlai_ext.bench.agreement_rows import COEFFICIENTS, AgreementRow
 from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
 from parlai_ext.bench.bench_table import (
@@ -20,7 +18,7 @@ from parlai_ext.bench.bench_table import (
     size_text,
 )
 from parlai_ext.core.display import number
-from parlai_ext.report.page import content_policy, page_environment, template_text
+from parlai_ext.report.page import static_page
 from parlai_ext.store.atomic import write_file
 
 PAGE = 'bench.html'
@@ -40,22 +38,16 @@ def render_bench_page(bench: Bench) -> str:
     """
     Return the page of a bench as one HTML file.
     """
-    style = template_text('report.css')
-    return (
-        page_environment()
-        .get_template('bench.html.j2')
-        .render(
-            policy=Markup(content_policy(style, '')),
-            style=Markup(style),
-            bench=bench,
-            levels=[
-                _level_data(bench, level, title)
-                for level, title in LEVELS.items()
-                if sets_of_level(bench, level)
-            ],
-            details=[_set_data(bench, one) for one in bench.sets],
-            coefficients=[name.capitalize() for name in COEFFICIENTS],
-        )
+    return static_page(
+        'bench.html.j2',
+        bench=bench,
+        levels=[
+            _level_data(bench, level, title)
+            for level, title in LEVELS.items()
+            if sets_of_level(bench, level)
+        ],
+        details=[_set_data(bench, one) for one in bench.sets],
+        coefficients=[name.capitalize() for name in COEFFICIENTS],
     )
 
 

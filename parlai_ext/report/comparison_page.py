@@ -7,8 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from parlai_ext.bench.compare import ALL_SETS, BenchComparison, PairDifference
 from parlai_ext.bench.compare_table import (
     cluster_members,
@@ -17,7 +15,7 @@ from parlai_ext.bench.compare_table import (
     redundancy_of,
 )
 from parlai_ext.ranking.comparison import LEVEL
-from parlai_ext.report.page import content_policy, page_environment, template_text
+from parlai_ext.report.page import static_page
 from parlai_ext.store.atomic import write_file
 
 PAGE = 'comparisons.html'
@@ -36,7 +34,6 @@ def render_comparison_page(result: BenchComparison) -> str:
     """
     Return the page of a comparison as one HTML file.
     """
-    style = template_text('report.css')
     differences: dict[str, list[PairDifference]] = {}
     for row in result.differences:
         name = place_name(row.set_name, row.quality)
@@ -45,25 +42,20 @@ def render_comparison_page(result: BenchComparison) -> str:
         name: list(cluster_members(places)) for name, places in places_by_set(result)
     }
     overall = place_name(ALL_SETS, result.quality)
-    return (
-        page_environment()
-        .get_template('comparison.html.j2')
-        .render(
-            policy=Markup(content_policy(style, '')),
-            style=Markup(style),
-            result=result,
-            overall=overall,
-            # over all sets first
-            places=dict(sorted(places.items(), key=lambda item: item[0] != overall)),
-            tables={
-                name: _table(differences[name])
-                for name in sorted(differences, key=lambda name: name != overall)
-            },
-            redundancy=[
-                [redundancy_of(result, first, second) for second in result.scorers]
-                for first in result.scorers
-            ],
-        )
+    return static_page(
+        'comparison.html.j2',
+        result=result,
+        overall=overall,
+        # over all sets first
+        places=dict(sorted(places.items(), key=lambda item: item[0] != overall)),
+        tables={
+            name: _table(differences[name])
+            for name in sorted(differences, key=lambda name: name != overall)
+        },
+        redundancy=[
+            [redundancy_of(result, first, second) for second in result.scorers]
+            for first in result.scorers
+        ],
     )
 
 

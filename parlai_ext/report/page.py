@@ -134,6 +134,19 @@ def script_safe_json(data: Any) -> str:
     return text
 
 
+def static_page(template: str, **values: Any) -> str:
+    """
+    Return a page without a script as one HTML file.
+
+    :param values: of the template's names, besides ``policy`` and ``style``.
+    """
+    style = template_text('report.css')
+    page = page_environment().get_template(template)
+    return page.render(
+        policy=Markup(content_policy(style, '')), style=Markup(style), **values
+    )
+
+
 def page_environment() -> Environment:
     """
     Return jinja2 with escaping on; a number or text is made readable as it goes in.

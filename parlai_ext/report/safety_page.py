@@ -9,10 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from parlai_ext.core.display import interval, number
-from parlai_ext.report.page import content_policy, page_environment, template_text
+from parlai_ext.report.page import static_page
 from parlai_ext.safety.comparison import MeasureRow, SafetyComparison
 from parlai_ext.safety.comparison_table import CAUTION, LEVEL, digits
 from parlai_ext.safety.examples import Examples
@@ -38,22 +36,16 @@ def render_safety_page(
     """
     Return the page of a comparison as one HTML file.
     """
-    style = template_text('report.css')
-    return (
-        page_environment()
-        .get_template('safety.html.j2')
-        .render(
-            policy=Markup(content_policy(style, '')),
-            style=Markup(style),
-            comparison=comparison,
-            caution=CAUTION,
-            rows=[_measure_data(row) for row in comparison.rows],
-            pairs=_pair_data(comparison),
-            examples=[
-                (name, list(groups))
-                for name, groups in groupby(examples, key=lambda one: one.system)
-            ],
-        )
+    return static_page(
+        'safety.html.j2',
+        comparison=comparison,
+        caution=CAUTION,
+        rows=[_measure_data(row) for row in comparison.rows],
+        pairs=_pair_data(comparison),
+        examples=[
+            (name, list(groups))
+            for name, groups in groupby(examples, key=lambda one: one.system)
+        ],
     )
 
 

@@ -39,6 +39,13 @@ def write_file(path: Path, data: bytes) -> None:
         _sync_folder(path.parent)
 
 
+def write_text(path: Path, text: str) -> None:
+    """
+    Write a text as `write_file` does, in UTF-8; half a character is spelled out.
+    """
+    write_file(path, text.encode('utf-8', 'backslashreplace'))
+
+
 def append_synced(path: Path, end: int, data: bytes) -> None:
     """
     Write ``data`` to a file from byte ``end`` on, and cut off what it had after that.

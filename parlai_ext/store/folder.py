@@ -24,7 +24,13 @@ from parlai_ext.core.nouns import (
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.core.schedule import ShardKey, shards
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.atomic import locked, make_folder, remove_leftovers, write_file
+from parlai_ext.store.atomic import (
+    locked,
+    make_folder,
+    remove_leftovers,
+    write_file,
+    write_text,
+)
 from parlai_ext.store.lines import (
     damage_error,
     decode_shard,
@@ -240,8 +246,7 @@ class RunFolder:
         return self._by_id[pairing_id]
 
     def _write(self, name: str, text: str) -> None:
-        data = text.encode('utf-8', 'backslashreplace')
-        write_file(self._inside(name), data)
+        write_text(self._inside(name), text)
 
     def _inside(self, name: str) -> Path:
         """

@@ -146,6 +146,8 @@ def test_a_tar_as_the_weights_of_a_judge_changes_no_file(folder):
 def test_an_index_may_name_files_of_the_folder(folder):
     in_index(folder, 'part.safetensors')
     as_system(folder)
+    weights = hub.cached_weights(str(folder))
+    assert weights == folder / 'model.safetensors.index.json'
 
 
 def test_a_folder_that_is_itself_a_link_is_read(folder, tmp_path):
