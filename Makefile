@@ -14,7 +14,8 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 READY := .venv/ready-$(shell { cat setup.py Makefile; echo '$(TORCH) $(CURDIR)'; } \
   | cksum | cut -d' ' -f1)
 
-.PHONY: demo real test slow check lint types mini-zoo families bench install clean
+.PHONY: demo real test slow check lint types mini-zoo families bench torture install
+.PHONY: clean
 
 demo: $(READY)
 	$(VENV)/bin/parlai evaluate_systems --config demo --run-dir runs/demo
@@ -56,6 +57,10 @@ families: $(READY)
 # `make bench` lists the benchmarks, `make bench NAME=startup` runs one
 bench: $(READY)
 	$(PY) -m benchmarks$(if $(NAME),.$(NAME) $(ARGS))
+
+# kills, damaged files, full disks, hostile input: tried and held, in one table
+torture: $(READY)
+	OMP_NUM_THREADS=1 $(PY) -m torture $(ARGS)
 
 install: $(READY)
 

@@ -5,7 +5,7 @@ Install parlai_ext; `agents/ tasks/ worlds/ zoo_configs/` install inside the pac
 numpy 1.23 and other packages that no current transformers accepts, so it is
 installed with ``--no-deps`` beside the packages that it imports (Makefile, README).
 `parlai_internal` is the only package in which the `parlai` command looks for commands
-that are not its own. `benchmarks/` and `tests/` are not installed.
+that are not its own. `benchmarks/`, `torture/` and `tests/` are not installed.
 """
 
 from setuptools import find_packages, setup

@@ -1,0 +1,125 @@
+"""
+The frame of the torture suite counts what was not held and says how to see it again.
+"""
+
+import re
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from torture import __main__ as suite
+from torture.figure import Figure, PartInterrupted, Settings, try_all
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(tmp_path, seed=7, progress=False)
+
+
+def odd_fails(number, random):
+    if number == 3:
+        raise KeyError('three')
+    return 'odd' if number % 2 else ''
+
+
+def test_problems_and_exceptions_count_as_not_held(settings):
+    figure = try_all('part', 'numbers', 6, odd_fails, settings)
+    assert (figure.tried, figure.held) == (6, 3)
+    places = [re.search(r'--seed 7 --trial (\d)', line)[1] for line in figure.failures]
+    assert places == ['1', '3', '5']
+    assert 'KeyError' in figure.failures[1]
+
+
+def test_a_trial_can_be_made_again_with_the_same_random_numbers(settings, tmp_path):
+    draws = {}
+
+    def draw(number, random):
+        draws.setdefault(number, []).append(random.random())
+        return ''
+
+    try_all('part', '', 10, draw, settings)
+    again = Settings(tmp_path, seed=7, trial=4, progress=False)
+    assert try_all('part', '', 10, draw, again).tried == 1
+    assert len(draws[4]) == 2 and len(set(draws[4])) == 1
+    assert len({values[0] for values in draws.values()}) == 10
+
+
+def test_a_share_makes_a_part_of_the_trials_and_all_numbers_come_up(tmp_path):
+    numbers = Settings(tmp_path, share=0.1).numbers(200)
+    assert len(set(numbers)) == 20 and set(numbers) <= set(range(200))
+    assert Settings(tmp_path).numbers(200) == list(range(200))
+    assert len(Settings(tmp_path, share=0.001).numbers(200)) == 1
+
+
+def test_an_interrupted_part_gives_its_figure_so_far(settings):
+    def third_is_stopped(number, random):
+        if number == 3:
+            raise KeyboardInterrupt
+        return odd_fails(number, random)
+
+    with pytest.raises(PartInterrupted) as raised:
+        try_all('part', 'numbers', 6, third_is_stopped, settings)
+    assert (raised.value.figure.tried, raised.value.figure.held) == (3, 2)
+
+
+@pytest.fixture
+def planted_parts(monkeypatch):
+    """
+    Three parts: one that holds, one that does not, one that cannot begin.
+    """
+
+    def part(name, figure):
+        module = SimpleNamespace(figure=figure)
+        monkeypatch.setitem(sys.modules, f'torture.{name}', module)
+
+    def stopped(settings):
+        raise PartInterrupted(Figure('stopped', 2, 2))
+
+    def broken(settings):
+        raise FileNotFoundError('no such thing')
+
+    part('good', lambda settings: Figure('good things', 1200, 1200, (), 3.0))
+    part('bad', lambda settings: Figure('bad things', 3, 2, ('seed 4 is bad',)))
+    part('broken', broken)
+    part('stopped', stopped)
+    monkeypatch.setattr(suite, 'PARTS', ('good', 'bad', 'broken', 'stopped'))
+
+
+@pytest.mark.parametrize(
+    'names, code, texts',
+    [
+        (['good'], 0, ['good things', '1,200   1,200']),
+        (['good', 'bad'], 1, ['not held: bad things', 'seed 4 is bad']),
+        (['broken', 'good'], 1, ['FileNotFoundError', 'good things']),
+        (['good', 'stopped', 'bad'], 130, ['good things', 'stopped', 'interrupted']),
+    ],
+)
+def test_the_table_and_the_exit_code(planted_parts, capsys, names, code, texts):
+    assert suite.main(names) == code
+    out = capsys.readouterr().out
+    assert all(text in out for text in texts)
+    assert ('bad things' in out) == ('bad' in names and 'stopped' not in names)
+
+
+@pytest.mark.parametrize('args', [['nothing'], ['--share', '0'], ['--share', '2']])
+def test_wrong_options_are_refused(planted_parts, args):
+    with pytest.raises(SystemExit) as left:
+        suite.main(args)
+    assert left.value.code == 2
+
+
+@pytest.mark.parametrize('name', suite.PARTS)
+def test_every_part_is_a_module_with_a_figure(name):
+    path = Path(suite.__file__).with_name(f'{name}.py')
+    assert 'def figure(settings: Settings) -> Figure' in path.read_text()
+
+
+def test_the_time_of_a_part_is_measured(settings):
+    def sleep(number, random):
+        time.sleep(0.01)
+        return ''
+
+    assert try_all('part', '', 3, sleep, settings).seconds >= 0.03

@@ -1,0 +1,125 @@
+"""
+Run the parts of the torture suite and print one table.
+
+    python -m torture [NAME …] [--share 0.1] [--seed N] [--trial N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from parlai_ext.core.display import duration, one_line, pad_cell
+from parlai_ext.core.errors import nearest
+from torture.figure import Figure, PartInterrupted, Settings
+
+# every part is a module with `figure(settings) -> Figure`, in the order of the table
+PARTS: tuple[str, ...] = (
+    # nothing is lost
+    # nothing gets in
+)
+WHAT_WIDTH = 58  # columns
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """
+    Return the figures as a table, and below it every trial that was not held.
+    """
+    heads = f'{"what was tried":{WHAT_WIDTH}} {"tried":>7} {"held":>7}  time'
+    lines = [heads, '-' * (WHAT_WIDTH + 22)]
+    for figure in figures:
+        what = pad_cell(figure.what, WHAT_WIDTH)
+        counts = f'{figure.tried:7,} {figure.held:7,}'
+        lines.append(f'{what} {counts}  {duration(figure.seconds)}')
+    for figure in figures:
+        if figure.held < figure.tried:
+            lines += ['', f'not held: {figure.what}']
+            lines += [f'  {one_line(failure)}' for failure in figure.failures]
+    return '\n'.join(lines)
+
+
+def run_parts(names: Sequence[str], settings: Settings) -> tuple[list[Figure], bool]:
+    """
+    Return the figures of these parts, and whether all parts came to their end.
+    """
+    figures: list[Figure] = []
+    for name in names:
+        begin = time.perf_counter()
+        try:
+            figures.append(import_module(f'torture.{name}').figure(settings))
+        except PartInterrupted as interrupted:
+            return [*figures, interrupted.figure], False
+        except KeyboardInterrupt:
+            return figures, False
+        except Exception as error:
+            # a part that cannot even begin must not pass for one that held
+            line = f'{type(error).__name__}: {error} [{settings.command(name, 0)}]'
+            seconds = time.perf_counter() - begin
+            figures.append(Figure(f'{name} (ended early)', 1, 0, (line,), seconds))
+    return figures, True
+
+
+def parser() -> argparse.ArgumentParser:
+    """
+    Return the parser of the command line.
+    """
+    result = argparse.ArgumentParser(
+        prog='python -m torture',
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    result.add_argument(
+        'name', nargs='*', type=part_name, help=f'of {", ".join(PARTS)} (all)'
+    )
+    result.add_argument(
+        '--share', type=share, default=1.0, help='of the trials of each part (1.0)'
+    )
+    result.add_argument('--seed', type=int, default=0, help='of random choices (0)')
+    result.add_argument(
+        '--trial', type=int, help='make only the trial with this number again'
+    )
+    return result
+
+
+def part_name(text: str) -> str:
+    """
+    Return the name of a part of the suite.
+    """
+    if text not in PARTS:
+        raise argparse.ArgumentTypeError(f'no part {text}; {nearest(text, PARTS)}')
+    return text
+
+
+def share(text: str) -> float:
+    """
+    Return a share above 0 and at most 1.
+    """
+    value = float(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f'{text} is not above 0 and at most 1')
+    return value
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """
+    Run the parts that are named, or all; return the exit code: 1 if anything was not
+    held, 130 after Ctrl-C.
+    """
+    options = parser().parse_args(args)
+    with tempfile.TemporaryDirectory(prefix='torture-') as folder:
+        settings = Settings(Path(folder), options.share, options.seed, options.trial)
+        figures, ended = run_parts(options.name or PARTS, settings)
+    print(table(figures))
+    if not ended:
+        print('interrupted: the last part is not complete')
+        return 130
+    return int(any(figure.held < figure.tried for figure in figures))
+
+
+if __name__ == '__main__':
+    sys.exit(main())
