@@ -62,6 +62,7 @@ def collect(
                     run.write_dialogues(shard.pairing_id, shard.index, dialogues)
                     n_played += len(dialogues)
             parts.end()
+    run.restore_metadata()
     problems = player.cache.problems
     write_problems(run, problems)
     n_skipped = len(plan.pairings) * len(plan.openers) - n_played

@@ -232,4 +232,5 @@ def _again(root: Path, new: Mapping[str, Any], dialogues: DialoguesByPairing) ->
     manifests.merge_manifests(old, new, root)
     run = RunFolder(root, old)
     with run.lock():
+        run.restore_metadata()
         return bool(_write(run, dialogues, progress=False))

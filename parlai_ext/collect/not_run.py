@@ -11,6 +11,7 @@ from parlai_ext.collect.plan import Plan
 from parlai_ext.store import RunFolder
 
 NAME = 'not_run.json'
+SCHEMA = 2
 LISTED = 30  # pairs that are named
 
 
@@ -18,8 +19,9 @@ def write_problems(run: RunFolder, problems: Mapping[str, str]) -> None:
     """
     Keep why systems could not go on, for the report; without any, keep nothing.
     """
+    sorted_problems = dict(sorted(problems.items()))
     if problems:
-        run.write_json(NAME, dict(sorted(problems.items())))
+        run.write_json(NAME, {'schema': SCHEMA, 'problems': sorted_problems})
     else:
         run.remove(NAME)
 
@@ -28,7 +30,11 @@ def read_problems(run: RunFolder) -> dict[str, str]:
     """
     Return why systems could not go on when the run was last collected.
     """
-    return dict(run.read_json(NAME)) if (run.root / NAME).exists() else {}
+    if not (run.root / NAME).exists():
+        return {}
+    data = run.read_json(NAME)
+    # early versions wrote the problems alone
+    return dict(data['problems']) if data.get('schema') == SCHEMA else data
 
 
 def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:

@@ -18,6 +18,7 @@ from parlai_ext.store import ScoreStore
 
 SCHEMA = 1
 NAME = 'judge_check.json'
+REMEDY = 'delete it and score the run again to have it remade'
 PASS, WEAK, FAIL = 'pass', 'weak', 'fail'
 UNTESTED = 'untested'  # a kind with too few pairs; never an outcome on a judge
 # where originals come from, and how a sentence names their authors
@@ -338,14 +339,10 @@ def read_check(store: ScoreStore) -> JudgeCheck | None:
     try:
         return from_json(data)
     except WrongType as error:
-        raise UserError(
-            f'{store.root / NAME} is damaged: {error}; delete it and score the run '
-            'again to have it remade'
-        ) from None
+        raise UserError(f'{store.root / NAME} is damaged: {error}; {REMEDY}') from None
 
 
 def _check_data(store: ScoreStore) -> dict[str, Any] | None:
     if not (store.root / NAME).exists():
         return None
-    data = store.run.read_json(check_path(store))
-    return data if isinstance(data, dict) else {}
+    return store.run.read_json(check_path(store), REMEDY)

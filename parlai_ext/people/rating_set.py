@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.core.records import record_from_json, record_to_json
+from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.people.draw_items import SIDES, RatingItem, draw_items
 from parlai_ext.people.questionnaire import (
     LIKERT,
@@ -226,8 +225,9 @@ def read_keys(run: RunFolder) -> dict[str, RatingKey]:
     keys = {}
     for path in sorted((run.root / FOLDER).glob(f'*/{KEY}')):
         try:
-            key = record_from_json(RatingKey, parse_own_json(path.read_bytes()))
-        except ValueError as error:  # WrongType, too
+            data = run.read_json(str(path.relative_to(run.root)), 'restore it')
+            key = record_from_json(RatingKey, data)
+        except WrongType as error:
             raise UserError(f'{path}: {error}') from None
         keys[key.rating_set] = key
     return keys

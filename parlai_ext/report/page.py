@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -147,6 +148,7 @@ def static_page(template: str, **values: Any) -> str:
     )
 
 
+@cache
 def page_environment() -> Environment:
     """
     Return jinja2 with escaping on; a number or text is made readable as it goes in.

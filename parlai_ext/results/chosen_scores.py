@@ -10,6 +10,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
+from parlai_ext.store.folder import read_signature
 
 
 def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
@@ -66,5 +67,5 @@ def _scorer_record(run: RunFolder, folder: Path) -> dict[str, Any]:
     """
     Return the signature of the scorer of one folder of scores, and what is known of it.
     """
-    signature = (folder / 'signature.txt').read_text().rstrip('\n')
+    signature = read_signature(folder / 'signature.txt')
     return {'signature': signature, **run.scores(signature).about()}

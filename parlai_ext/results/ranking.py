@@ -7,14 +7,12 @@ field's default, "absent".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.core.secrets import without_secrets
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
@@ -23,7 +21,6 @@ from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import ScoreBounds, Standing
 from parlai_ext.results.judge_card import JudgeCard
 from parlai_ext.store import RunFolder
-from parlai_ext.store.lines import checksum, dumps
 
 # 2: `rank` is by score; before, it counted the systems that are significantly better
 SCHEMA = 2
@@ -338,9 +335,7 @@ def write_ranking(run: RunFolder, ranking: Ranking, folder: str = '') -> None:
     Write `ranking.json` with its checksum into a folder of the run (``''`` or ending in
     ``/``).
     """
-    # as it will be read
-    data = json.loads(without_secrets(dumps(to_json(ranking))))
-    run.write_json(f'{folder}{NAME}', {**data, 'checksum': checksum(data)})
+    run.write_json(f'{folder}{NAME}', to_json(ranking))
 
 
 def read_ranking(
@@ -356,15 +351,11 @@ def read_ranking(
     again += f' --scores {scores}' if scores else ''
     if not (run.root / f'{folder}{NAME}').exists():
         raise UserError(f'{run.root} has no {folder}{NAME}: rank it first: {again}')
-    data = run.read_json(f'{folder}{NAME}')
+    data = run.read_json(f'{folder}{NAME}', f'rank the run again: {again}')
     try:
-        ranking = from_json(data)
-        # files of early versions have none
-        if 'checksum' in data and data['checksum'] != checksum(data):
-            raise WrongType('its checksum does not fit; it may have been edited')
+        return from_json(data)
     except WrongType as error:
         path = run.root / f'{folder}{NAME}'
         raise UserError(
             f'{path} is damaged: {error}; rank the run again: {again}'
         ) from None
-    return ranking

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from parlai_ext.core.nouns import (
 )
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.core.schedule import ShardKey, shards
+from parlai_ext.core.secrets import bytes_without_secrets, without_secrets
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import (
     locked,
@@ -32,11 +34,14 @@ from parlai_ext.store.atomic import (
     write_text,
 )
 from parlai_ext.store.lines import (
+    checksum,
     damage_error,
     decode_shard,
     dumps,
     encode_shard,
     read_records,
+    short_text,
+    without_checksum,
 )
 from parlai_ext.store.partial import PartialScores
 from parlai_ext.store.shards import (
@@ -148,10 +153,24 @@ class RunFolder:
             if path.read_bytes() != data:
                 raise ValueError(f'{path} is there, with other dialogues')
             return
-        settings = self._settings_then(self._key(pairing_id, index))
-        about = shard_metadata(self._by_id[pairing_id], settings)
-        write_file(path.with_suffix('.metadata'), (dumps(about) + '\n').encode())
+        self._write_metadata(self._key(pairing_id, index))
         write_file(path, data)
+
+    def restore_metadata(self) -> None:
+        """
+        Write the metadata of collected shards anew where it is missing or damaged: it
+        follows from the manifest.
+        """
+        for shard in self.dialogue_shards():
+            self._write_metadata(shard)
+
+    def _write_metadata(self, shard: ShardKey) -> None:
+        settings = self._settings_then(shard)
+        about = shard_metadata(self._by_id[shard.pairing_id], settings)
+        path = self._shard(shard.pairing_id, shard.index).with_suffix('.metadata')
+        data = bytes_without_secrets((dumps(about) + '\n').encode())
+        if not path.exists() or path.read_bytes() != data:
+            write_file(path, data)
 
     def read_dialogues(self, pairing_id: str, index: int) -> list[Dialogue]:
         """
@@ -203,11 +222,14 @@ class RunFolder:
         """
         return ScoreStore(self, scorer_signature)
 
-    def write_json(self, name: str, data: Any) -> None:
+    def write_json(self, name: str, data: Mapping[str, Any]) -> None:
         """
-        Write a file of the run, such as ``ranking.json``; keys keep their order.
+        Write a file of the run, such as ``ranking.json``, with a checksum; keys keep
+        their order.
         """
-        self._write(name, dumps(data, indent=1) + '\n')
+        content = json.loads(without_secrets(dumps(data)))  # as it will be read
+        sealed = {**content, 'checksum': checksum(content)}
+        self._write(name, dumps(sealed, indent=1) + '\n')
 
     def write_text(self, name: str, text: str) -> None:
         """
@@ -215,21 +237,26 @@ class RunFolder:
         """
         self._write(name, text)
 
-    def read_json(self, name: str) -> dict[str, Any]:
+    def read_json(self, name: str, remedy: str = 'delete it') -> dict[str, Any]:
         """
-        Return the mapping in a file that `write_json` wrote.
+        Return the mapping in a file that `write_json` wrote, now or, without a
+        checksum, in an early version.
 
-        :raises UserError: names the file that is missing, or holds something else.
+        :param remedy: what would mend a damaged file.
+        :raises UserError: names the file that is missing, or was changed.
         """
         try:
             data = parse_own_json(self._inside(name).read_bytes())
+            if not isinstance(data, dict):
+                raise ValueError('it is no mapping')
+            return without_checksum(data)
         except FileNotFoundError:
             raise UserError(f'{self.root / name} is missing') from None
-        except ValueError:
-            data = None
-        if not isinstance(data, dict):
-            raise UserError(f'{self.root / name} is damaged; delete it')
-        return data
+        except ValueError as error:
+            problem = short_text(error)
+            raise UserError(
+                f'{self.root / name} is damaged: {problem}; {remedy}'
+            ) from None
 
     def remove(self, name: str) -> None:
         """
@@ -416,7 +443,8 @@ class ScoreStore:
         """
         Write the record of the scorer: its signature, dimensions and options.
         """
-        self.run.write_json(self._name, dict(data))
+        self._write_signature()
+        self.run.write_json(self._name, data)
 
     @property
     def _name(self) -> str:
@@ -454,7 +482,31 @@ class ScoreStore:
         if not path.exists():
             write_file(path, text)
         elif path.read_bytes() != text:
-            raise UserError(f'{path} is not the signature {self.signature!r}')
+            raise signature_error(path)
+
+
+def read_signature(path: Path) -> str:
+    """
+    Return the signature of a scorer from the ``signature.txt`` of its scores.
+
+    :raises UserError: when it was changed: the folder's name is its hash.
+    """
+    data = path.read_bytes()
+    signature = data.decode('utf-8', 'replace').removesuffix('\n')
+    written = (signature + '\n').encode('utf-8', 'backslashreplace')
+    if data != written or content_id(signature) != path.parent.name:
+        raise signature_error(path)
+    return signature
+
+
+def signature_error(path: Path) -> UserError:
+    """
+    Return the error about a signature that was changed.
+    """
+    return UserError(
+        f'{path} is damaged: {path.parent.name} is not its hash; delete it and score '
+        'the run again, which writes it anew'
+    )
 
 
 def _read_bytes(path: Path, purpose: str) -> bytes:

@@ -43,6 +43,22 @@ def checksum(record: Mapping[str, Any]) -> str:
     return _digest(dumps(content, sort_keys=True, separators=(',', ':')))
 
 
+def without_checksum(data: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return JSON data without its checksum; data of early versions has none.
+
+    :raises ValueError: when the checksum does not fit, or has lost its name.
+    """
+    content = dict(data)
+    given = content.pop('checksum', None)
+    if given is not None and given != checksum(content):
+        raise ValueError('its checksum does not fit; it may have been edited')
+    last = list(content)[-1:] if given is None else []
+    if last and content.pop(last[0]) == checksum(content):
+        raise ValueError('its checksum has another name')
+    return {key: value for key, value in data.items() if key != 'checksum'}
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -129,7 +145,7 @@ def decode_shard(data: bytes, index: int, path: Path) -> list[dict[str, Any]]:
             shard = record.pop('shard')
         except (ValueError, KeyError) as error:
             raise damage_error(
-                path, f'line {n + 1} is damaged ({_short_text(error)})'
+                path, f'line {n + 1} is damaged ({short_text(error)})'
             ) from None
         if count is None and isinstance(shard, dict):
             count = shard.get('of')
@@ -172,7 +188,7 @@ def damage_error(path: Path, problem: str) -> UserError:
     return UserError(f'{path}: {problem}; delete this file and run again to remake it')
 
 
-def _short_text(error: Exception) -> str:
+def short_text(error: Exception) -> str:
     """
     Return an error's message on one short line.
     """

@@ -10,9 +10,15 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
+from parlai_ext.store.folder import read_signature
 from parlai_ext.store.lines import decode, encode
 from parlai_ext.store.manifest import manifest_data, save
-from tests.support.store_samples import SIGNATURE, sample_manifest, whole_run
+from tests.support.store_samples import (
+    SIGNATURE,
+    files_under,
+    sample_manifest,
+    whole_run,
+)
 
 FLIPS = 400
 
@@ -228,3 +234,55 @@ def test_a_damaged_manifest_is_named(tmp_path, change):
     path.write_bytes(path.read_bytes().replace(b'"seed": 0', change))
     with pytest.raises(UserError, match=r'manifest\.json is damaged'):
         RunFolder.existing(tmp_path)
+
+
+def test_every_changed_byte_of_a_file_of_the_run_is_found(tmp_path):
+    run = RunFolder.open(tmp_path, sample_manifest())
+    run.write_json('some.json', {'basis': 'abc', 'n': 12, 'kinds': ['a', {'b': 0.25}]})
+    path = tmp_path / 'some.json'
+    intact = path.read_bytes()
+    data = run.read_json('some.json')
+    rng = random.Random(0)
+    for at in range(len(intact)):
+        flipped = bytearray(intact)
+        flipped[at] ^= rng.randrange(1, 256)
+        path.write_bytes(bytes(flipped))
+        try:
+            # white space is no content
+            assert run.read_json('some.json') == data and intact[at : at + 1].isspace()
+        except UserError as error:
+            assert f'{path} is damaged: ' in str(error) and '\n' not in str(error)
+
+
+def test_a_file_of_an_early_version_has_no_checksum_and_is_read(tmp_path):
+    run = RunFolder.open(tmp_path, sample_manifest())
+    (tmp_path / 'some.json').write_text('{"basis": "0123456789abcdef"}')
+    assert run.read_json('some.json') == {'basis': '0123456789abcdef'}
+
+
+@pytest.mark.parametrize(
+    'data', [b'length|v:2\n', b'length|v:1', b'length|v:\xff\n', b'', b'length|v:1\n\n']
+)
+def test_a_changed_signature_is_refused_and_the_next_scores_write_it(root, data):
+    run = RunFolder.existing(root)
+    scores = run.scores(SIGNATURE)
+    path = scores.root / 'signature.txt'
+    intact = path.read_bytes()
+    path.write_bytes(data)
+    for read in (lambda: read_signature(path), lambda: scores.write_about({})):
+        with pytest.raises(UserError, match=r'signature\.txt is damaged'):
+            read()
+    path.unlink()
+    scores.write_about({})
+    assert path.read_bytes() == intact and read_signature(path) == SIGNATURE
+    (scores.root / 'scorer.json').unlink()
+
+
+def test_metadata_that_is_damaged_or_gone_is_written_anew(tmp_path):
+    whole_run(tmp_path)
+    intact = files_under(tmp_path)
+    first, second, *_ = sorted(tmp_path.rglob('*.metadata'))
+    first.write_bytes(b'{')
+    second.unlink()
+    RunFolder.existing(tmp_path).restore_metadata()
+    assert files_under(tmp_path) == intact

@@ -1,0 +1,57 @@
+"""
+The part that damages files holds on the real commands and notices a planted bug.
+"""
+
+import pytest
+
+from parlai_ext.store.folder import ScoreStore
+from torture import flips
+from torture.figure import Settings
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(tmp_path, share=0.001, progress=False)
+
+
+def test_every_damage_is_named_or_mended(settings):
+    figure = flips.figure(settings)
+    assert figure.failures == () and figure.held == figure.tried == 10
+
+
+def test_a_reader_that_overlooks_damage_is_counted(settings, monkeypatch):
+    def trusting(store):
+        try:
+            return about(store)
+        except Exception:
+            return {'config': {'name': 'length'}}
+
+    about = ScoreStore.about
+    monkeypatch.setattr(ScoreStore, 'about', trusting)
+    monkeypatch.setattr(flips, 'TRIALS', 60)
+    names = []
+    damage = flips.damage
+
+    def only_scorer_files(data, rng):
+        names.append(data)
+        return damage(data, rng) if b'evidence_labels' in data[:300] else data
+
+    monkeypatch.setattr(flips, 'damage', only_scorer_files)
+    figure = flips.figure(Settings(settings.folder, share=1.0, progress=False))
+    assert figure.held < figure.tried
+    assert all('scorer.json' in line for line in figure.failures)
+
+
+def test_another_exception_than_the_users_is_counted(settings, monkeypatch):
+    def broken(name, options):
+        if made:
+            raise KeyError('signature')
+        run_command(name, options)
+        made.extend([1] if name == 'rate_dialogues' else [])
+
+    made: list[int] = []
+    run_command = flips.run_command
+    monkeypatch.setattr('torture.tiny_run.run_command', broken)
+    monkeypatch.setattr(flips, 'run_command', broken)
+    figure = flips.figure(settings)
+    assert figure.held == 0 and 'KeyError' in figure.failures[0]
