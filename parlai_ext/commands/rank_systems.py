@@ -34,7 +34,7 @@ class RankSystems(Command):
     def run(self) -> Ranking:
         """
         Rank, write `ranking.json` and the leaderboard, and return the ranking. A page
-        of another ranking is removed.
+        that shows an older ranking is removed.
         """
         from parlai_ext.core.options import flag_values
         from parlai_ext.core.ranking_options import RankingOptions
@@ -57,16 +57,20 @@ class RankSystems(Command):
                 **flag_values(RankingOptions, opt),
             }
             ranking = rank_run(run, signature, human=human, **options)
-            path, page = (run.root / f'{folder}{n}' for n in (NAME, 'report.html'))
+            path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
             before = path.read_bytes() if path.exists() else b''
             write_ranking(run, ranking, folder)
             run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
-            is_stale = page.exists() and path.read_bytes() != before
+            # a page without the first ranking of a further scorer is right still
+            is_shown = bool(before) or not folder
+            is_stale = page.exists() and is_shown and path.read_bytes() != before
             if is_stale:
-                run.remove(f'{folder}report.html')
+                run.remove('report.html')
         print(terminal_table(ranking))
         if is_stale:
-            print(f'removed {page}, which showed another ranking; report_run writes it')
+            print(
+                f'removed {page}, which showed an older ranking; report_run writes it'
+            )
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

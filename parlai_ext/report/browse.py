@@ -1,52 +1,76 @@
 """
 The dialogues that the page carries: chosen, read again, and made JSON data.
 
-The choice is bounded and the same every time. For each target it takes the highest, the
-lowest and the middle scored dialogues, some without a score, and the rest drawn by a
-hash of the dialogue's id, so that extremes do not stand for all. The run folder is read
-twice, so that thousands of dialogues never lie in memory.
+A page has room for so many characters. Where all dialogues of a run fit, all are there.
+Else the choice is the same every time: for each target the highest, the lowest and the
+middle scored dialogues, some without a score, and the rest drawn by a hash of opener
+and partner: so extremes do not stand for all, and systems can be compared on the same
+openers. Thousands of dialogues never lie in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from parlai_ext.core.dialogue_means import dialogue_means
-from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, content_id
+from parlai_ext.core.display import MAX_CHARACTERS
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Pairing,
+    Score,
+    ScoredDialogue,
+    content_id,
+)
 from parlai_ext.store import RunFolder
 
-MAX_DIALOGUES = 300
-# long dialogues are fewer, so that the page stays a page
-MAX_UTTERANCES = 6000
+# of the dialogues of a page, so that with its tables it stays below 5 MB
+MAX_PAGE_CHARACTERS = 4_000_000
 FEWEST = 12
-Pairings = Mapping[str, Mapping[str, Any]]
+# what a turn and a number take beside the text: keys, quotes, commas
+TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10
+DIGITS = 6  # significant ones of every number
+
+
+@dataclass(frozen=True)
+class PageScorer:
+    """
+    A scorer whose scores the page shows; its first dimension decides what high and low
+    mean, or with `games` the points.
+    """
+
+    signature: str
+    dimensions: Sequence[str]
+    games: bool = False
 
 
 @dataclass(frozen=True)
 class PageDialogues:
     """
-    The dialogues on the page as JSON data, of how many they are chosen, and the labels
-    of the numbers behind their scores.
+    The dialogues on the page as JSON data, of how many they are chosen, and for each
+    scorer the labels of the numbers behind its scores.
     """
 
     dialogues: tuple[Mapping[str, Any], ...]
     total: int
-    labels: tuple[str, ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
 class Candidate:
     """
-    A dialogue that could be shown: its place in the run and its score.
+    A dialogue that could be shown: what it is of, its score, and about how many
+    characters it takes.
     """
 
     dialogue_id: str
     pairing_id: str
-    shard: int
+    opener_id: str
     target: str
+    partner: str
     value: float | None
+    size: int = 1
 
 
 @dataclass(frozen=True)
@@ -59,37 +83,88 @@ class Pick:
     why: str
 
 
+@dataclass
+class CandidateList:
+    """
+    Every dialogue of a run as a candidate, in the order in which `add` is called.
+
+    :param scorer: by which the candidates are chosen.
+    :param manifest: of the run.
+    """
+
+    scorer: PageScorer
+    manifest: Mapping[str, Any]
+    candidates: list[Candidate] = field(default_factory=list)
+
+    def add(
+        self, pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue | None
+    ) -> None:
+        """
+        Add a dialogue with the target's mean on the first dimension; of a game, with
+        how many more points it has than its opponent.
+        """
+        names = target_and_partner(pairing, self.manifest)
+        dimensions = self.scorer.dimensions
+        value = None
+        if scored is not None and dimensions:
+            value = dialogue_means(dialogue, scored, names[0]).get(dimensions[0])
+        won = dimensions_won(dialogue, scored, names, dimensions)
+        if self.scorer.games and won:
+            value = float(len(won[0]) - len(won[1]))
+        self.candidates.append(
+            Candidate(
+                *(dialogue.id, dialogue.pairing_id, dialogue.opener_id, *names, value),
+                size=_size(dialogue, scored),
+            )
+        )
+
+
+def _size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
+    """
+    Return about how many characters a dialogue takes on the page.
+    """
+    texts = sum(min(len(u.text), MAX_CHARACTERS) for u in dialogue.utterances)
+    numbers = 0
+    if scored is not None:
+        rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
+        numbers = len(scored.scores) + sum(map(len, rows))
+    size = texts + TURN_CHARACTERS * len(dialogue.utterances)
+    return size + NUMBER_CHARACTERS * numbers
+
+
 def read_page_dialogues(
-    run: RunFolder,
-    scorer_signature: str,
-    dimensions: Sequence[str],
-    games: bool = False,
-    on_read: Callable[[], object] = lambda: None,
+    run: RunFolder, scorers: Sequence[PageScorer], candidates: Sequence[Candidate]
 ) -> PageDialogues:
     """
-    Choose dialogues of a run for the page and return them.
+    Choose dialogues of a run for the page, and read them with the scores of each
+    scorer.
 
-    :param dimensions: the first one decides what high and low mean.
-    :param games: dialogues are games, and points decide it.
-    :param on_read: called for each dialogue that was read.
+    :param candidates: all dialogues of the run, with the scores of the first scorer.
     """
-    pairings = {p['id']: p for p in run.manifest['pairings']}
-    longest = max(1, int(run.manifest['protocol'].get('num_turns') or 1))
-    limit = max(FEWEST, min(MAX_DIALOGUES, MAX_UTTERANCES // longest))
-    candidates = []
-    for candidate in _read_candidates(
-        run, scorer_signature, pairings, dimensions, games
-    ):
-        candidates.append(candidate)
-        on_read()
-    picks = choose(candidates, limit)
-    dialogues = _read_picks(run, scorer_signature, pairings, picks, dimensions, games)
-    labels = run.scores(scorer_signature).about().get('evidence_labels', ())
-    shown_labels = tuple(labels[k] for k in numeric_columns(labels))
-    return PageDialogues(tuple(dialogues), len(candidates), shown_labels)
+    picks = choose(candidates, room_for(candidates, len(scorers)))
+    if len(picks) == len(candidates):
+        picks = [Pick(pick.candidate, '') for pick in picks]
+    dialogues = _read_picks(run, scorers, picks)
+    labels = [
+        run.scores(one.signature).about().get('evidence_labels', ()) for one in scorers
+    ]
+    numeric = tuple(tuple(own[k] for k in numeric_columns(own)) for own in labels)
+    return PageDialogues(tuple(dialogues), len(candidates), numeric)
 
 
 # -------------------------------------------------------------------------- the choice
+
+
+def room_for(candidates: Sequence[Candidate], n_scorers: int = 1) -> int:
+    """
+    Return how many of these dialogues the page has room for.
+    """
+    if not candidates:
+        return 0
+    total = sum(one.size for one in candidates) * n_scorers
+    if total <= MAX_PAGE_CHARACTERS:
+        return len(candidates)
+    return max(FEWEST, len(candidates) * MAX_PAGE_CHARACTERS // total)
 
 
 def choose(candidates: Sequence[Candidate], limit: int) -> list[Pick]:
@@ -146,93 +221,72 @@ def _choose_of_target(candidates: Sequence[Candidate], share: int) -> list[Pick]
 
 
 def _in_hash_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    return sorted(candidates, key=lambda c: content_id('report', c.dialogue_id))
+    """
+    Return candidates in an order that is the same for all targets: by opener and
+    partner.
+    """
+
+    def key(one: Candidate) -> tuple[str, str]:
+        partner = '' if one.partner == one.target else one.partner
+        return content_id('report', one.opener_id, partner), one.dialogue_id
+
+    return sorted(candidates, key=key)
 
 
 # ----------------------------------------------------------- reading the run folder
 
 
-def _read_candidates(
-    run: RunFolder,
-    scorer_signature: str,
-    pairings: Pairings,
-    dimensions: Sequence[str],
-    games: bool,
-) -> Iterator[Candidate]:
-    """
-    Yield every collected dialogue with the target's mean on the first dimension; of a
-    game, with how many more points it has than its opponent.
-    """
-    main = dimensions[0] if dimensions else ''
-    scores = run.scores(scorer_signature)
-    for shard in run.dialogue_shards():
-        key = (shard.pairing_id, shard.index)
-        names = target_and_partner(pairings[shard.pairing_id], run.manifest)
-        scored_dialogues = scores.by_dialogue(*key)
-        for dialogue in run.read_dialogues(*key):
-            scored = scored_dialogues.get(dialogue.id)
-            value = (
-                dialogue_means(dialogue, scored, names[0]).get(main) if scored else None
-            )
-            if games and (won := dimensions_won(dialogue, scored, names, dimensions)):
-                value = float(len(won[0]) - len(won[1]))
-            yield Candidate(dialogue.id, *key, names[0], value)
-
-
 def _read_picks(
-    run: RunFolder,
-    scorer_signature: str,
-    pairings: Pairings,
-    picks: Sequence[Pick],
-    dimensions: Sequence[str],
-    games: bool,
+    run: RunFolder, scorers: Sequence[PageScorer], picks: Sequence[Pick]
 ) -> Iterator[dict[str, Any]]:
     """
     Yield the chosen dialogues as JSON data, in the order of the run.
     """
-    both_judged = run.manifest['protocol'].get('score') == 'both'
-    people = run.manifest.get('partners', {})
-    wanted: dict[tuple[str, int], dict[str, Pick]] = {}
+    wanted: dict[str, dict[str, Pick]] = {}
     for pick in picks:
-        key = (pick.candidate.pairing_id, pick.candidate.shard)
-        wanted.setdefault(key, {})[pick.candidate.dialogue_id] = pick
-    scores = run.scores(scorer_signature)
-    labels = scores.about().get('evidence_labels', ())
+        own = wanted.setdefault(pick.candidate.pairing_id, {})
+        own[pick.candidate.dialogue_id] = pick
+    stores = [run.scores(scorer.signature) for scorer in scorers]
+    labels = [store.about().get('evidence_labels', ()) for store in stores]
     for shard in run.dialogue_shards():
-        key = (shard.pairing_id, shard.index)
-        picks_here = wanted.get(key, {})
+        picks_here = wanted.get(shard.pairing_id)
         if not picks_here:
             continue
-        names = target_and_partner(pairings[shard.pairing_id], run.manifest)
-        starts = names[0] == pairings[shard.pairing_id]['first']
-        both = both_judged and names[0] != names[1] and names[1] not in people
-        scored_dialogues = scores.by_dialogue(*key)
-        for dialogue in run.read_dialogues(*key):
-            if dialogue.id in picks_here:
-                pick = picks_here[dialogue.id]
-                scored = scored_dialogues.get(dialogue.id)
-                won = dimensions_won(dialogue, scored, names, dimensions)
-                yield {
-                    **dialogue_data(
-                        dialogue, scored, names, dimensions, starts, labels
-                    ),
-                    'why': pick.why,
-                    'value': _rounded(pick.candidate.value),
-                    'both': both,
-                    'won': won if games else None,
-                }
+        key = (shard.pairing_id, shard.index)
+        chosen = [d for d in run.read_dialogues(*key) if d.id in picks_here]
+        scored = [store.by_dialogue(*key) if chosen else {} for store in stores]
+        pairing = run.pairing(shard.pairing_id)
+        names = target_and_partner(pairing, run.manifest)
+        for dialogue in chosen:
+            yield {
+                **dialogue_data(dialogue, names, starts=names[0] == pairing.first),
+                'both': _both_judged(names, run.manifest),
+                'why': picks_here[dialogue.id].why,
+                'scored': [
+                    scored_data(dialogue, by_id.get(dialogue.id), names, scorer, own)
+                    for scorer, by_id, own in zip(scorers, scored, labels, strict=True)
+                ],
+            }
 
 
 def target_and_partner(
-    pairing: Mapping[str, Any], manifest: Mapping[str, Any]
+    pairing: Pairing, manifest: Mapping[str, Any]
 ) -> tuple[str, str]:
     """
     Return a pairing's target and the other one; people may begin an imported dialogue.
     """
-    first, second = pairing['first'], pairing['second']
-    if first in manifest.get('partners', {}):
-        return second, first
-    return first, second
+    if pairing.first in manifest.get('partners', {}):
+        return pairing.second, pairing.first
+    return pairing.first, pairing.second
+
+
+def _both_judged(names: tuple[str, str], manifest: Mapping[str, Any]) -> bool:
+    """
+    True if both speakers of a dialogue are judged.
+    """
+    if names[0] == names[1] or names[1] in manifest.get('partners', {}):
+        return False
+    return manifest['protocol'].get('score') == 'both'
 
 
 def dimensions_won(
@@ -263,48 +317,73 @@ def dimensions_won(
 
 
 def dialogue_data(
-    dialogue: Dialogue,
-    scored: ScoredDialogue | None,
-    names: tuple[str, str],
-    dimensions: Sequence[str],
-    starts: bool = True,
-    labels: Sequence[str] = (),
+    dialogue: Dialogue, names: tuple[str, str], starts: bool = True
 ) -> dict[str, Any]:
     """
     Return a dialogue as JSON data for the page.
 
-    Each `scores` list runs over the dimensions: a number, the reason why there is none,
-    or `None` where nothing was scored.
-
     :param names: the target and the other one.
     :param starts: the target speaks first, as it does unless people began.
-    :param labels: the columns of evidence; those that name turns become marks.
     """
-    by_turn, of_partner = _scores_by_turn(scored, names[0])
-    turns = []
-    for i, utterance in enumerate(dialogue.utterances):
-        evidence = (scored.evidence if scored else {}).get(i) or ()
-        if not isinstance(evidence, tuple):
-            evidence = ()  # other data than a row of figures
-        figures = evidence
-        if labels and evidence:
-            figures = tuple(evidence[k] for k in numeric_columns(labels))
-        turns.append(
-            {
-                'first': (i % 2 == 0) == starts,
-                'text': utterance.text,
-                'given': utterance.given,
-                'scores': _score_list(by_turn.get(i), dimensions),
-                'evidence': [_rounded(figure) for figure in figures],
-                'marks': turn_marks(i, by_turn.get(i, {}), labels, evidence),
-            }
-        )
     return {
         'id': dialogue.id,
         'target': names[0],
         'partner': names[1],
+        'opener': dialogue.opener_id,
         'ended_by': dialogue.ended_by,
         'reason': dialogue.reason,
+        'turns': [
+            {
+                'first': (i % 2 == 0) == starts,
+                'text': utterance.text,
+                'given': utterance.given,
+            }
+            for i, utterance in enumerate(dialogue.utterances)
+        ],
+    }
+
+
+def scored_data(
+    dialogue: Dialogue,
+    scored: ScoredDialogue | None,
+    names: tuple[str, str],
+    scorer: PageScorer,
+    labels: Sequence[str] = (),
+) -> dict[str, Any] | None:
+    """
+    Return what a scorer says of a dialogue as JSON data for the page; `None` where it
+    did not score it.
+
+    `means` and `partner_means` run over the dimensions. Each `scores` list does, too: a
+    number, the reason why there is none, or `None` where nothing was scored. Turns
+    without scores and evidence are left out.
+
+    :param names: the target and the other one.
+    :param labels: the columns of evidence; those that name turns become marks.
+    """
+    if scored is None:
+        return None
+    dimensions = scorer.dimensions
+    by_turn, of_partner = _scores_by_turn(scored, names[0])
+    means = [dialogue_means(dialogue, scored, name) for name in names]
+    turns = {}
+    for i in range(len(dialogue.utterances)):
+        row = scored.evidence.get(i) or ()
+        evidence = row if isinstance(row, tuple) else ()  # other data than figures
+        figures = evidence
+        if labels and evidence:
+            figures = tuple(evidence[k] for k in numeric_columns(labels))
+        if by_turn.get(i) or figures:
+            turns[str(i)] = {
+                'scores': _score_list(by_turn.get(i), dimensions),
+                'evidence': [_rounded_or_none(figure) for figure in figures],
+                'marks': turn_marks(i, by_turn.get(i, {}), labels, evidence),
+            }
+    won = dimensions_won(dialogue, scored, names, dimensions)
+    return {
+        'means': [_rounded_or_none(means[0].get(d)) for d in dimensions],
+        'partner_means': [_rounded_or_none(means[1].get(d)) for d in dimensions],
+        'won': won if scorer.games else None,
         'whole': _score_list(by_turn.get(None), dimensions),
         'whole_partner': _score_list(of_partner, dimensions),
         'turns': turns,
@@ -333,9 +412,9 @@ def _scores_by_turn(
             if not isinstance(before, float):
                 turn_scores[score.dimension] = _missing_reason(score, before)
         elif score.utterance_index is None and score.system != target:
-            of_partner[score.dimension] = round(score.value, 4)
+            of_partner[score.dimension] = _rounded(score.value)
         else:
-            turn_scores[score.dimension] = round(score.value, 4)
+            turn_scores[score.dimension] = _rounded(score.value)
     return by_turn, of_partner
 
 
@@ -350,8 +429,12 @@ def _missing_reason(score: Score, before: str | None) -> str:
     return f'{before}; {line}' if before is not None else line
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def _rounded(value: float) -> float:
+    return float(f'{value:.{DIGITS}g}')
+
+
+def _rounded_or_none(value: float | None) -> float | None:
+    return None if value is None else _rounded(value)
 
 
 # ------------------------------------------------------------ turns that evidence names

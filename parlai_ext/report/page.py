@@ -12,15 +12,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from parlai_ext.core.display import (
     digits_for,
@@ -31,42 +30,90 @@ from parlai_ext.core.display import (
     visible,
     visible_data,
 )
+from parlai_ext.core.nouns import content_id
 from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.report import judge, summary, tournament
+from parlai_ext.report import glance, judge, summary, tournament
 from parlai_ext.report.browse import PageDialogues
 from parlai_ext.report.columns import COLUMNS, LeaderboardRow, PageColumn
+from parlai_ext.report.details import PAIR_COLUMNS, details_data, pair_table
 from parlai_ext.report.plot import axis_for, mark
-from parlai_ext.report.recipe import guessed_names, recipe
+from parlai_ext.report.recipe import guessed_names, recipe, scorer_name
+from parlai_ext.report.table import leaderboard_csv
+from parlai_ext.results.details import DimensionDetails
 from parlai_ext.results.ranking import Ranking
+from parlai_ext.store import imported
 
 FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
 )
 OTHER_EVIDENCE = 'The numbers from which the scorer made its scores.'
-# no text of a system can hold this: there < is escaped
-LINKS = re.compile('<!-- pages -->.*?<!-- /pages -->')
+# of the page's own script, in this order
+SCRIPTS = (
+    *('report_view.js', 'report_dialogue.js', 'report_list.js'),
+    *('report_files.js', 'report_start.js'),
+)
 TEMPLATES = files('parlai_ext.report') / 'templates'
 
 
+@dataclass(frozen=True)
+class RankingView:
+    """
+    A ranking as the page shows it.
+
+    :param details: what lies behind it, by dimension, as far as that was worked out.
+    :param name: its scorer and judge in words.
+    :param scorer: the record of another scorer than the protocol's (see `recipe`).
+    :param speed: how fast the judge scored, in words, where that is known.
+    """
+
+    ranking: Ranking
+    details: Mapping[str, DimensionDetails] = field(default_factory=dict)
+    name: str = ''
+    scorer: Mapping[str, Any] | None = None
+    speed: str | None = None
+
+    @property
+    def id(self) -> str:
+        """
+        The name of the scores' folder.
+        """
+        return content_id(self.ranking.scorer_signature)
+
+
+@dataclass(frozen=True)
+class Section:
+    """
+    A section that another part of the project adds to the page, below the failures.
+
+    :param id: the anchor, a plain word.
+    :param template: the name of its template in `templates/`, which begins with an
+        ``h2`` and is given ``section`` and ``ranking``.
+    :param data: what the template shows, as ``section``.
+    """
+
+    id: str
+    title: str
+    template: str
+    data: Any
+
+
 def render_page(
-    ranking: Ranking,
+    views: Sequence[RankingView],
     manifest: Mapping[str, Any],
     shown: PageDialogues,
-    scorer: Mapping[str, Any] | None = None,
-    speed: str | None = None,
+    sections: Sequence[Section] = (),
 ) -> str:
     """
     Return the report of a run as one HTML file.
 
-    :param scorer: the record of another scorer than the protocol's (see `recipe`).
-    :param speed: how fast the judge scored, in words, where that is known.
+    :param views: the rankings of the run, one for each scorer, the main one first.
+    :param sections: what other parts of the project say of the first ranking.
     """
-    style, script = template_text('report.css'), template_text('report.js')
-    guessed = guessed_names(ranking.guessed, manifest)
-    marked = replace(ranking, guessed=tuple(sorted(guessed)))
-    data = _browser_data(ranking, shown)
-    main = data['dimensions'][0] if data['dimensions'] else 'any dimension'
-    result = ranking.tournament
+    style = template_text('report.css')
+    script = page_script()
+    drawn = [_view_data(view, manifest) for view in views]
+    main = views[0].ranking
+    both_judged = any(dialogue['both'] for dialogue in shown.dialogues)
     return (
         page_environment()
         .get_template('report.html.j2')
@@ -74,42 +121,63 @@ def render_page(
             policy=Markup(content_policy(style, script)),
             style=Markup(style),
             script=Markup(script),
-            data=Markup(script_safe_json(data)),
-            ranking=ranking,
-            sentences=summary.sentences(ranking),
-            warnings=summary.warnings(ranking),
-            judge=judge.page_data(ranking, speed),
-            boards=[
-                _board(marked, name, ranking.standings[name])
-                for name in ranking.dimensions
-            ],
-            baselines=[
-                _board(marked, name, standings, of_baseline=True)
-                for name, standings in ranking.baselines.items()
-            ],
-            trivial=_trivial(ranking),
-            bounds=_bounds(ranking),
+            data=Markup(script_safe_json(_browser_data(views, shown))),
+            protocol=main.protocol,
+            views=drawn,
+            sections=sections,
             shown=shown,
-            chosen_by='points' if result else main,
-            both_judged=any(dialogue['both'] for dialogue in shown.dialogues),
-            tournament=tournament.page_data(result) if result else None,
-            recipe=recipe(ranking, manifest, guessed, scorer),
+            chosen_by='points' if main.tournament else _first(main.scored_dimensions),
+            both_judged=both_judged,
         )
     )
 
 
-def with_links(text: str, links: Mapping[str, str]) -> str:
+def page_script() -> str:
     """
-    Return a page with links to the pages of the run's other scorers in their place.
+    Return the page's own script: the files of `SCRIPTS` in one function.
+    """
+    parts = ''.join(template_text(name) for name in SCRIPTS)
+    return f"'use strict';\n(function () {{\n{parts}}})();\n"
 
-    :param links: the scorer of each other page by the page's relative address.
+
+def _first(names: Sequence[str]) -> str:
+    return names[0] if names else 'any dimension'
+
+
+def _view_data(view: RankingView, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """
-    items = ', '.join(
-        f'<a href="{escape(address)}" dir="auto">{escape(one_line(name))}</a>'
-        for address, name in links.items()
-    )
-    line = f'<p class="more">Other scorers of this run: {items}</p>' if items else ''
-    return LINKS.sub(lambda _: f'<!-- pages -->{line}<!-- /pages -->', text, count=1)
+    Return what the templates draw of one ranking.
+    """
+    ranking = view.ranking
+    guessed = guessed_names(ranking.guessed, manifest)
+    marked = replace(ranking, guessed=tuple(sorted(guessed)))
+    result = ranking.tournament
+    return {
+        'id': view.id,
+        'name': view.name,
+        'ranking': ranking,
+        'glance': glance.answers(ranking, view.details),
+        'sentences': summary.sentences(ranking),
+        'warnings': summary.warnings(ranking),
+        'judge': judge.page_data(ranking, view.speed),
+        'boards': [
+            _board(marked, name, ranking.standings[name]) for name in ranking.dimensions
+        ],
+        'details': {
+            name: details_data(ranking.standings[name], own)
+            for name, own in view.details.items()
+        },
+        'wide_intervals': ranking.partners != 'fixed',
+        'is_imported': imported.UNKNOWN in ranking.notes,
+        'baselines': [
+            _board(marked, name, standings, of_baseline=True)
+            for name, standings in ranking.baselines.items()
+        ],
+        'trivial': _trivial(ranking),
+        'bounds': _bounds(ranking),
+        'tournament': tournament.page_data(result) if result else None,
+        'recipe': recipe(ranking, manifest, guessed, view.scorer),
+    }
 
 
 def content_policy(style: str, script: str) -> str:
@@ -193,29 +261,40 @@ def _hash(text: str) -> str:
     return f'sha256-{base64.b64encode(digest).decode()}'
 
 
-def _browser_data(ranking: Ranking, shown: PageDialogues) -> dict[str, Any]:
+def _browser_data(views: Sequence[RankingView], shown: PageDialogues) -> dict[str, Any]:
     """
-    Return what the page's script shows: best target first, its best dialogue first.
+    Return what the page's script shows.
     """
-    names = ranking.dimensions
-    best = best_first(ranking.standings[names[0]]) if names else []
-    place_of_target = {standing.system: i for i, standing in enumerate(best)}
-
-    def key(dialogue: Mapping[str, Any]) -> tuple[Any, ...]:
-        value = dialogue['value']
-        target = dialogue['target']
-        return (
-            place_of_target.get(target, len(place_of_target)),
-            value is None,
-            -(value or 0.0),
-        )
-
-    is_fed = ranking.scorer_signature.startswith('fed')
+    labels = shown.labels or ((),) * len(views)
     return {
+        'scorers': [
+            _scorer_data(view, own) for view, own in zip(views, labels, strict=True)
+        ],
+        'dialogues': shown.dialogues,
+    }
+
+
+def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
+    """
+    Return what the page's script knows of a scorer.
+
+    `boards` are the dimensions with a leaderboard, `dimensions` those with scores of
+    dialogues; `digits` and `best`, the systems best first, are of the latter.
+    """
+    ranking = view.ranking
+    standings = [ranking.standings[name] for name in ranking.scored_dimensions]
+    is_fed = scorer_name(ranking.scorer_signature) == 'fed'
+    return {
+        'id': view.id,
+        'name': view.name,
+        'boards': ranking.dimensions,
         'dimensions': ranking.scored_dimensions,
-        'labels': list(shown.labels),
+        'digits': [digits_for([one.score for one in rows]) for rows in standings],
+        'best': [[one.system for one in best_first(rows)] for rows in standings],
+        'labels': list(labels),
         'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
-        'dialogues': sorted(shown.dialogues, key=key),
+        'leaderboard': leaderboard_csv(ranking),
+        'pairs': [PAIR_COLUMNS, *pair_table(view.details)],
     }
 
 

@@ -9,7 +9,7 @@ of the plot's width, a pure function of the rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,12 +66,18 @@ class Mark:
     high_fixed: str | None
 
 
-def axis_for(standings: Sequence[Standing], ticks: int = 4) -> Axis:
+def axis_for(standings: Sequence[Standing]) -> Axis:
     """
     Return the axis on which every score and interval has a place.
     """
     names = ('score', 'low', 'high', 'low_fixed', 'high_fixed')
-    given = (getattr(standing, name) for standing in standings for name in names)
+    return axis_over(getattr(s, name) for s in standings for name in names)
+
+
+def axis_over(given: Iterable[float | None], ticks: int = 4) -> Axis:
+    """
+    Return an axis on which each of these values has a place.
+    """
     values = [float(v) for v in given if v is not None and math.isfinite(v)]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if high - low <= 1e-12 * max(1.0, abs(high)):

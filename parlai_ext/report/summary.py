@@ -157,7 +157,7 @@ def _finding(
         )
     start = f'On {dimension}, {top} comes first of {n_ranked} systems'
     if separation.not_apart:
-        tied = _few_names(separation.not_apart, 'or')
+        tied = few_names(separation.not_apart, 'or')
         return f'{start}; this run cannot tell it apart from {tied}.'
     return f'{start}, and its lead over every other is more than chance explains.'
 
@@ -198,7 +198,7 @@ def needed_sentence(needed: DialoguesNeeded, unit: str) -> str:
     )
 
 
-def _few_names(names: Sequence[str], word: str) -> str:
+def few_names(names: Sequence[str], word: str) -> str:
     """
     Return names as an English list, long lists cut.
     """

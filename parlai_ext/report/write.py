@@ -1,77 +1,102 @@
 """
-The files of a ranking that people read: `leaderboard.csv` and `report.html`.
+The files of a ranking that people read: `leaderboard.csv`, and the one page of a run,
+`report.html`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import duration
-from parlai_ext.core.progress import bar_of
 from parlai_ext.report.recipe import scorer_name, value_text
 from parlai_ext.report.table import leaderboard_csv
 from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.store import RunFolder
 
+if TYPE_CHECKING:
+    from parlai_ext.report.page import Section
+
 PAGE = 'report.html'
+# what other parts of the project have written into the run folder and the page shows:
+# each function returns a section, or `None` where its file is not there
+SECTIONS: tuple[Callable[[RunFolder, Ranking], Section | None], ...] = ()
 
 
 def write_report(run: RunFolder, ranking: Ranking, folder: str = '') -> Path:
     """
-    Write the leaderboard and the page, and link the run's pages; return the page's
-    path.
+    Write the leaderboard of a ranking and the page of all rankings of the run; return
+    the page's path.
 
-    The same run and ranking give the same bytes (with a forecast, the time that scoring
-    took is on the page, too).
+    The same run and rankings give the same bytes (with a forecast, the time that
+    scoring took is on the page, too).
 
-    :param folder: where in the run folder they go, ending in ``/`` unless empty.
+    :param folder: of the ranking in the run folder, ending in ``/`` unless empty.
     """
-    from parlai_ext.report.browse import read_page_dialogues
-    from parlai_ext.report.page import render_page
-
-    n_dialogues = sum(shard.n_dialogues for shard in run.dialogue_shards())
-    with bar_of('report', n_dialogues, delay=3) as bar:
-        shown = read_page_dialogues(
-            run,
-            ranking.scorer_signature,
-            ranking.scored_dimensions,
-            games=ranking.tournament is not None,
-            on_read=bar.update,
-        )
-    scorer = run.scores(ranking.scorer_signature).about() if folder else None
-    time = None if folder else speed(run)
-    page = render_page(ranking, run.manifest, shown, scorer, time)
     run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
-    run.write_text(f'{folder}{PAGE}', page)
-    _link_pages(run, {folder: ranking})
-    return run.root / f'{folder}{PAGE}'
+    run.write_text(PAGE, render_run(run, {folder: ranking}))
+    return run.root / PAGE
 
 
-def _link_pages(run: RunFolder, known: Mapping[str, Ranking]) -> None:
+def render_run(run: RunFolder, known: Mapping[str, Ranking]) -> str:
     """
-    Give each page of the run links to those of its other scorers.
+    Return the page of a run with all its rankings, that of the protocol's scorer first.
 
     :param known: rankings by folder, which need not be read.
     """
-    from parlai_ext.report.page import with_links
+    from parlai_ext.report.browse import (
+        CandidateList,
+        PageScorer,
+        read_page_dialogues,
+    )
+    from parlai_ext.report.page import RankingView, render_page
+    from parlai_ext.results.details import read_details
 
-    pages = [run.root / PAGE, *sorted(run.root.glob(f'rankings/*/{PAGE}'))]
-    pages = [p for p in pages if p.is_file() and p.with_name(RANKING).is_file()]
-    if len(pages) < 2:
-        return
-    names = {}
-    for page in pages:
-        folder = '' if page.parent == run.root else f'rankings/{page.parent.name}/'
-        ranking = known.get(folder) or read_ranking(run, folder)
-        names[folder] = _scorer_words(run, ranking.scorer_signature)
-    for folder in names:
-        up = '../../' if folder else ''
-        links = {f'{up}{n}{PAGE}': name for n, name in names.items() if n != folder}
-        text = (run.root / folder / PAGE).read_bytes().decode()
-        if (linked := with_links(text, links)) != text:
-            run.write_text(f'{folder}{PAGE}', linked)
+    rankings = all_rankings(run, known)
+    scorers = [
+        PageScorer(
+            one.scorer_signature, one.scored_dimensions, one.tournament is not None
+        )
+        for one in rankings.values()
+    ]
+    candidates = CandidateList(scorers[0], run.manifest)
+    views: list[RankingView] = []
+    for folder, ranking in rankings.items():
+        store = run.scores(ranking.scorer_signature)
+        views.append(
+            RankingView(
+                ranking,
+                read_details(run, ranking, None if views else candidates.add),
+                name=_scorer_words(run, ranking.scorer_signature),
+                scorer=store.about() if folder else None,
+                speed=None if folder else speed(run),
+            )
+        )
+    shown = read_page_dialogues(run, scorers, candidates.candidates)
+    main = views[0].ranking
+    sections = [section for make in SECTIONS if (section := make(run, main))]
+    return render_page(views, run.manifest, shown, sections)
+
+
+def all_rankings(run: RunFolder, known: Mapping[str, Ranking]) -> dict[str, Ranking]:
+    """
+    Return every ranking of a run by its folder, that of the protocol's scorer first.
+
+    :param known: rankings by folder, which need not be read.
+    :raises UserError: for a ranking that is damaged.
+    """
+    paths = [run.root / RANKING, *run.root.glob(f'rankings/*/{RANKING}')]
+    folders = [
+        f'rankings/{path.parent.name}/' if path.parent != run.root else ''
+        for path in paths
+        if path.is_file()
+    ]
+    return {
+        name: known.get(name) or read_ranking(run, name)
+        for name in sorted({*known, *folders})
+    }
 
 
 def _scorer_words(run: RunFolder, signature: str) -> str:

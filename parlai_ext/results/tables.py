@@ -5,7 +5,7 @@ A run folder as arrays: one mean score for each dialogue, dimension and target.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,8 @@ from parlai_ext.core.progress import bar_of
 from parlai_ext.ranking.baselines import BASELINES
 from parlai_ext.ranking.tournament import Game
 from parlai_ext.store import RunFolder, imported
+
+OnDialogue = Callable[[Pairing, Dialogue, ScoredDialogue | None], object]
 
 
 @dataclass
@@ -67,12 +69,16 @@ class ScoreTables:
 
 
 def read_tables(
-    run: RunFolder, scorer_signature: str, games: bool = False
+    run: RunFolder,
+    scorer_signature: str,
+    games: bool = False,
+    on_dialogue: OnDialogue | None = None,
 ) -> ScoreTables:
     """
     Return every collected dialogue and its scores as arrays.
 
     :param games: keep the raw scores of both sides of each dialogue, for a tournament.
+    :param on_dialogue: called with every dialogue and its scores as it is read.
     """
     plan = plan_of_run(run)
     tables = _empty_tables(plan)
@@ -81,6 +87,8 @@ def read_tables(
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for pairing, dialogue, scored in scored_dialogues(run, plan, scorer_signature):
         _count_dialogue(tables, pairing, dialogue)
+        if on_dialogue is not None:
+            on_dialogue(pairing, dialogue, scored)
         if games and scored is not None:
             tables.games.append(_game(pairing, dialogue, scored))
         opener = place_of_opener[dialogue.opener_id]

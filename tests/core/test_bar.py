@@ -6,8 +6,8 @@ import time
 
 from parlai_ext.core import progress
 from parlai_ext.core.progress import PartProgress, bar_of
-from parlai_ext.report.browse import read_page_dialogues
-from tests.support.report_example import DIMENSIONS, SCORER, example_run
+from parlai_ext.results.tables import read_tables
+from tests.support.report_example import SCORER, example_run
 
 
 def test_a_log_file_gets_no_line_for_each_context(capsys):
@@ -66,9 +66,8 @@ def test_a_run_that_is_read_at_once_shows_no_bar(capsys):
     assert capsys.readouterr().err == ''
 
 
-def test_the_report_tells_of_each_dialogue_that_it_reads(tmp_path):
+def test_reading_tables_tells_of_each_dialogue(tmp_path):
     run = example_run(tmp_path / 'r')
-    seen = []
-    count = {'on_read': lambda: seen.append(1)}
-    shown = read_page_dialogues(run, SCORER, DIMENSIONS, **count)
-    assert len(seen) == shown.total == sum(s.n_dialogues for s in run.dialogue_shards())
+    ids = []
+    read_tables(run, SCORER, on_dialogue=lambda _, one, scored: ids.append(one.id))
+    assert ids == [one.id for one in run.iter_dialogues()]

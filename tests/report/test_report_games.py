@@ -6,10 +6,11 @@ from collections import Counter
 
 import pytest
 
-from parlai_ext.report.browse import read_page_dialogues
+from parlai_ext.report.browse import CandidateList, PageScorer, read_page_dialogues
 from parlai_ext.report.tournament import leader_sentence, page_data
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
+from parlai_ext.results.tables import read_tables
 from tests.report.test_report_browser import BROWSER, opened, with_tail, without_policy
 from tests.results.test_tournament_stage import RULE, SCORER, WORTH, played
 from tests.support.report_example import tournament_result
@@ -30,10 +31,18 @@ addEventListener('load', () => {
 
 
 def shelf_of(run, games=True):
+    scorer = PageScorer(SCORER, list(WORTH), games)
+    found = candidates_of(run, scorer)
     return {
-        (one['target'], one['partner']): one
-        for one in read_page_dialogues(run, SCORER, list(WORTH), games).dialogues
+        (one['target'], one['partner']): one['scored'][0]
+        for one in read_page_dialogues(run, [scorer], found).dialogues
     }
+
+
+def candidates_of(run, scorer):
+    found = CandidateList(scorer, run.manifest)
+    read_tables(run, SCORER, on_dialogue=found.add)
+    return found.candidates
 
 
 def test_a_game_says_on_what_each_side_won(tmp_path):
@@ -54,7 +63,12 @@ def test_points_of_the_games_add_up_to_the_cross_table(tmp_path):
 
 def test_a_game_is_chosen_by_its_lead(tmp_path):
     # wit alone, the first dimension, would give 3, the mean of a
-    assert shelf_of(played(tmp_path))['a', 'b']['value'] == 2.0
+    scorer = PageScorer(SCORER, list(WORTH), games=True)
+    values = {
+        (one.target, one.partner): one.value
+        for one in candidates_of(played(tmp_path), scorer)
+    }
+    assert values['a', 'b'] == 2.0
 
 
 def test_without_a_tournament_nobody_wins(tmp_path):

@@ -11,7 +11,7 @@ from parlai_ext.judge_check.record import HumanAnchor, PromptProbes
 from parlai_ext.report import judge
 from parlai_ext.report.browse import PageDialogues
 from parlai_ext.report.frames import leaderboard_frame
-from parlai_ext.report.page import render_page
+from parlai_ext.report.page import RankingView, render_page
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import leaderboard_csv, terminal_report
 from parlai_ext.results.judge_card import CardModel, JudgeCard
@@ -34,7 +34,8 @@ def ranking_with(overall, fluency=PASSES, **changed):
 
 
 def page_of(ranking, **options):
-    return render_page(ranking, MANIFEST, PageDialogues((), 0), **options)
+    views = [RankingView(ranking, **options)]
+    return render_page(views, MANIFEST, PageDialogues((), 0))
 
 
 def test_a_failed_check_leaves_nobody_first():

@@ -8,7 +8,7 @@ import pytest
 
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
-from parlai_ext.report.browse import dialogue_data, turn_marks
+from parlai_ext.report.browse import PageScorer, scored_data, turn_marks
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from tests.report.test_report_browser import (
@@ -61,9 +61,9 @@ def game():
 
 
 def test_turns_named_by_evidence_are_no_numbers_to_compare():
-    data = dialogue_data(*game(), ('a', 'b'), ['diversity'], labels=LABELS)
-    assert data['turns'][2]['evidence'] == [12.5]
-    assert [mark['turn'] for mark in data['turns'][2]['marks']] == [0]
+    data = scored_data(*game(), ('a', 'b'), PageScorer('s', ['diversity']), LABELS)
+    assert data['turns']['2']['evidence'] == [12.5]
+    assert [mark['turn'] for mark in data['turns']['2']['marks']] == [0]
 
 
 def test_the_score_of_a_whole_dialogue_is_no_mean_of_its_turns():
@@ -72,7 +72,7 @@ def test_the_score_of_a_whole_dialogue_is_no_mean_of_its_turns():
 
 
 def test_both_sides_of_a_game_have_a_value_of_their_own():
-    data = dialogue_data(*game(), ('a', 'b'), ['diversity'], labels=LABELS)
+    data = scored_data(*game(), ('a', 'b'), PageScorer('s', ['diversity']), LABELS)
     assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
 
 

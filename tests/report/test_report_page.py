@@ -8,13 +8,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from parlai_ext.report.browse import read_page_dialogues
-from parlai_ext.report.page import render_page, script_safe_json
+from parlai_ext.report.page import script_safe_json
+from parlai_ext.report.write import render_run
 from tests.support.report_example import (
-    DIMENSIONS,
     LABELS,
     LINES,
-    SCORER,
     example_ranking,
     example_run,
 )
@@ -76,9 +74,7 @@ class Page(HTMLParser):
 
 def rendered(folder, ranking=None, **about):
     run = example_run(folder, **about)
-    ranking = ranking or example_ranking()
-    shown = read_page_dialogues(run, SCORER, DIMENSIONS[::-1])
-    return render_page(ranking, run.manifest, shown)
+    return render_run(run, {'': ranking or example_ranking()})
 
 
 @pytest.fixture(scope='module')
@@ -132,12 +128,15 @@ def test_data_reads_back_as_it_was():
 
 def test_page_carries_utterances_scores_and_evidence(page):
     shown = page.data['dialogues']
-    assert page.data['labels'] == list(LABELS)
+    [scorer] = page.data['scorers']
+    assert scorer['labels'] == list(LABELS)
     assert len(shown) == 8
-    turn = next(d for d in shown if d['ended_by'] is None)['turns'][2]
+    dialogue = next(d for d in shown if d['ended_by'] is None)
+    turn = dialogue['turns'][2]
     assert turn['text'] in LINES and not turn['given']
-    assert all(isinstance(v, float) for v in turn['scores'])
-    assert len(turn['evidence']) == len(LABELS)
+    scored = dialogue['scored'][0]['turns']['2']
+    assert all(isinstance(v, float) for v in scored['scores'])
+    assert len(scored['evidence']) == len(LABELS)
 
 
 def test_given_utterances_are_marked(page):
@@ -149,8 +148,9 @@ def test_missing_score_is_a_reason_never_a_number(page):
     broken = [d for d in page.data['dialogues'] if d['ended_by'] is not None]
     assert broken
     for dialogue in broken:
-        assert dialogue['value'] is None
-        assert dialogue['turns'][2]['scores'] == ['the reply was empty'] * 2
+        [scored] = dialogue['scored']
+        assert scored['means'] == [None, None]
+        assert scored['turns']['2']['scores'] == ['the reply was empty'] * 2
 
 
 def test_the_page_never_shows_nan(tmp_path):
@@ -159,16 +159,6 @@ def test_the_page_never_shows_nan(tmp_path):
     nan = replace(first, low=float('nan'))
     ranking = replace(ranking, standings={'Overall': (nan, *rest)})
     assert not re.search(r'\bnan\b', rendered(tmp_path / 'r', ranking), re.IGNORECASE)
-
-
-def test_best_target_comes_first_and_its_best_dialogue(page):
-    shown = page.data['dialogues']
-    assert shown[0]['target'] == 'beta'
-    values = [d['value'] for d in shown if d['target'] == 'beta']
-    numbers = [v for v in values if v is not None]
-    assert values == sorted(numbers, reverse=True) + [None] * (
-        len(values) - len(numbers)
-    )
 
 
 def test_unranked_system_is_listed_and_marked(tmp_path):
@@ -191,11 +181,16 @@ def test_floors_and_guessed_systems_are_marked(tmp_path):
 
 
 def test_page_says_how_many_of_how_many_dialogues_it_shows(tmp_path, monkeypatch):
-    monkeypatch.setattr('parlai_ext.report.browse.MAX_DIALOGUES', 14)
+    monkeypatch.setattr('parlai_ext.report.browse.MAX_PAGE_CHARACTERS', 14_000)
     openers = [f'hello {n}' for n in range(10)]
     text = rendered(tmp_path / 'r', openers=openers)
-    assert '14 of 40 dialogues are on this page' in text
-    assert len(Page(text).data['dialogues']) == 14
+    n_shown = len(Page(text).data['dialogues'])
+    assert 12 < n_shown < 40
+    assert f'{n_shown} of 40 dialogues are on this page' in text
+
+
+def test_a_run_that_fits_is_there_as_a_whole(page):
+    assert {d['why'] for d in page.data['dialogues']} == {''}
 
 
 def test_folders_of_this_machine_are_left_out(tmp_path):

@@ -1,14 +1,16 @@
 import random
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.report.browse import Candidate, choose, fair_shares
+from parlai_ext.report import browse
+from parlai_ext.report.browse import Candidate, choose, fair_shares, room_for
 
 
 def some(target, values):
     return [
-        Candidate(f'{target}-{i}', f'pair-{i % 3}', 0, target, value)
+        Candidate(f'{target}-{i}', f'pair-{i % 3}', f'o-{i}', target, 'p', value)
         for i, value in enumerate(values)
     ]
 
@@ -49,3 +51,20 @@ def test_choice_does_not_depend_on_the_order_of_dialogues():
     found = some('a', [float(i % 7) for i in range(200)])
     mixed = random.Random(3).sample(found, len(found))
     assert choose(found, 25) == choose(mixed, 25)
+
+
+def test_the_random_ones_are_over_the_same_openers_for_each_target():
+    # no values: half are taken as not scored, half at random, in one and the same order
+    found = some('a', [None] * 90) + some('b', [None] * 90)
+    openers = {'a': set(), 'b': set()}
+    for pick in choose(found, 40):
+        openers[pick.candidate.target].add(pick.candidate.opener_id)
+    assert openers['a'] == openers['b'] and len(openers['a']) == 20
+
+
+def test_there_is_room_for_as_many_as_fit(monkeypatch):
+    monkeypatch.setattr(browse, 'MAX_PAGE_CHARACTERS', 1000)
+    ten = [replace(one, size=50) for one in some('a', map(float, range(100)))]
+    # 1000 / 50, and half as many with the scores of two scorers
+    assert (room_for(ten), room_for(ten[:20]), room_for(ten, 2)) == (20, 20, 12)
+    assert room_for(ten[:10], 2) == 10

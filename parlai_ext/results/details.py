@@ -1,0 +1,85 @@
+"""
+What lies behind a ranking: scores with each partner, their spread, and every pair of
+systems. It is worked out from the scores again, so that old rankings have it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parlai_ext.collect.plan import plan_of_run
+from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.ranking.pairs import PairDifference, pair_differences
+from parlai_ext.ranking.spreads import CellMean, Spread, cell_means, spreads
+from parlai_ext.results.chosen_scores import scores_rule
+from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.tables import OnDialogue, read_tables
+from parlai_ext.store import RunFolder
+
+
+@dataclass(frozen=True)
+class DimensionDetails:
+    """
+    The scores of one dimension by target and partner, their spread by target, and the
+    differences of all pairs of targets.
+    """
+
+    partners: tuple[str, ...]
+    cells: Mapping[str, Mapping[str, CellMean]]
+    spreads: Mapping[str, Spread]
+    pairs: tuple[PairDifference, ...]
+
+    def pair(self, first: str, second: str) -> PairDifference | None:
+        """
+        Return how ``first`` does against ``second``; `None` without common dialogues.
+        """
+        for one in self.pairs:
+            if (one.first, one.second) == (first, second):
+                return one
+            if (one.second, one.first) == (first, second):
+                return one.reversed
+        return None
+
+
+def read_details(
+    run: RunFolder, ranking: Ranking, on_dialogue: OnDialogue | None = None
+) -> dict[str, DimensionDetails]:
+    """
+    Return the details of each dimension that a ranking of the run is about.
+
+    Bootstraps and seed are those of the protocol.
+
+    :param on_dialogue: called with every dialogue as it is read.
+    """
+    plan = plan_of_run(run)
+    signature = ranking.scorer_signature
+    replaced = {**scores_rule(run, signature), 'partners': ranking.partners}
+    options = ranking_options(plan.protocol.ranking, replaced)
+    tables = read_tables(run, signature, on_dialogue=on_dialogue)
+    details = {}
+    for dimension in ranking.scored_dimensions:
+        if dimension not in tables.scores:
+            continue
+        values = tables.scores[dimension]
+        ranked = {
+            standing.system
+            for standing in ranking.standings[dimension]
+            if standing.rank is not None
+        }
+        pairs = pair_differences(
+            values,
+            tables.systems,
+            ranked=[name in ranked for name in tables.systems],
+            bootstraps=options.bootstraps,
+            seed=plan.protocol.seed,
+            partners=options.partners,
+            games_per_opener=tables.games_per_opener,
+        )
+        details[dimension] = DimensionDetails(
+            tables.opponents,
+            cell_means(values, tables.systems, tables.opponents),
+            spreads(values, tables.systems),
+            tuple(pairs),
+        )
+    return details

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parlai_ext.ranking.pairs import pair_differences
+from parlai_ext.ranking.standings import rank_dimension
+
+NAN = float('nan')
+
+
+def pairs_of(values, systems='abcdef', **options):
+    table = np.array(values, dtype=float)
+    settings = {'ranked': [True] * len(table), 'bootstraps': 200, 'seed': 0, **options}
+    found = pair_differences(table, systems[: len(table)], **settings)
+    return {(one.first, one.second): one for one in found}
+
+
+def test_difference_and_win_rate_by_pencil():
+    # gaps 1, 0, 2 and -1: mean 0.5, two wins, a tie and a loss: 2.5 of 4
+    one = pairs_of([[[2, 3, 4, 0]], [[1, 3, 2, 1]]])['a', 'b']
+    assert (one.difference, one.win_rate, one.n) == (0.5, 0.625, 4)
+
+
+def test_only_openers_and_partners_of_both_count():
+    one = pairs_of([[[9, 3, NAN]], [[NAN, 2, 5]]])['a', 'b']
+    assert (one.difference, one.n) == (1.0, 1)
+    assert one.low is None and one.high is None  # one opener shows no variance
+
+
+def test_systems_without_a_dialogue_in_common_are_no_pair():
+    assert pairs_of([[[1.0, NAN]], [[NAN, 2.0]]]) == {}
+
+
+def test_an_opener_that_is_hard_for_both_makes_no_interval_wider():
+    openers = np.array([0.0, 10.0, -7.0, 3.0, 22.0])
+    one = pairs_of([[openers + 0.5], [openers]])['a', 'b']
+    assert (one.low, one.high) == (0.5, 0.5)
+
+
+def test_the_reversed_pair_is_the_pair_of_exchanged_systems():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 3, 8))
+    there = pairs_of(values)['a', 'b'].reversed
+    back = pairs_of(values[::-1], 'ba')['b', 'a']
+    assert (there.first, there.difference) == ('b', pytest.approx(back.difference))
+    assert there.win_rate == pytest.approx(back.win_rate)
+    assert there.low < there.difference < there.high
+
+
+@settings(max_examples=8)
+@given(st.integers(0, 30))
+def test_told_apart_is_what_the_ranking_counts(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(4, 3, 6)) + np.arange(4)[:, None, None]
+    result = rank_dimension(
+        values,
+        'abcd',
+        'Overall',
+        ranked=None,
+        n_dialogues=[18] * 4,
+        n_unscored=[0] * 4,
+        bootstraps=200,
+        seed=0,
+    )
+    apart = [pair for pair, one in pairs_of(values).items() if one.apart]
+    assert len(apart) == result.separation.n_apart
+
+
+def test_nothing_is_told_apart_of_a_system_that_is_not_ranked():
+    values = np.zeros((2, 2, 6)) + np.array([0.0, 5.0])[:, None, None]
+    assert pairs_of(values)['a', 'b'].apart
+    assert not pairs_of(values, ranked=[True, False])['a', 'b'].apart
+
+
+def test_over_one_partner_the_interval_is_about_it():
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(2, 1, 9))
+    sampled, fixed = (pairs_of(values, partners=p) for p in ('sampled', 'fixed'))
+    assert sampled['a', 'b'].low == fixed['a', 'b'].low is not None
