@@ -24,6 +24,7 @@ PARTS: tuple[str, ...] = (
     # nothing is lost
     'flips',
     # nothing gets in
+    'misbehaving',
 )
 WHAT_WIDTH = 58  # columns
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files

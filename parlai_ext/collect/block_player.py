@@ -206,9 +206,11 @@ def load_on(machine: Machine, system: System) -> Player:
     """
     Load a system where and as the machine says.
     """
-    return load_system(
+    player = load_system(
         system, datapath=machine.datapath, no_cuda=machine.no_cuda, fp16=machine.fp16
     )
+    player.patience = machine.reply_timeout
+    return player
 
 
 def seed_all(hex_seed: str) -> None:

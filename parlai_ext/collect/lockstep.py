@@ -14,6 +14,7 @@ from parlai.core.worlds import World
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance
 from parlai_ext.core.schedule import dialogue_id
+from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.players import Participant, Player, Reply, in_words
 
 
@@ -262,7 +263,8 @@ class OpenDialogue:
             step()
         except UserError as error:
             raise SystemFailed(self.speakers[side], str(error)) from error
-        except (Exception, SystemExit) as error:  # which would end the command
+        except BaseException as error:
+            raise_unless_of_agent(error)
             self._end(self.speakers[side], in_words(error))
 
     def _end(self, system: str, reason: str) -> None:

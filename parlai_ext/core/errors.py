@@ -28,7 +28,17 @@ def first_line(error: BaseException) -> str:
     """
     Return the first line of what an exception says; its kind when it says nothing.
     """
-    return str(error).strip().split('\n')[0] or type(error).__name__
+    return words_of(error).strip().split('\n')[0] or type(error).__name__
+
+
+def words_of(error: BaseException) -> str:
+    """
+    Return what an exception says; '' when it cannot be told.
+    """
+    try:
+        return str(error)
+    except Exception:
+        return ''
 
 
 def printable(text: str) -> str:

@@ -47,6 +47,13 @@ class Machine:
         group=GROUP,
         help='what the weights of loaded systems may take (of RAM without a GPU)',
     )
+    reply_timeout: float | None = option(
+        10_800.0,
+        above=0,
+        metavar='SECONDS',
+        group=GROUP,
+        help='a system that needs longer for a batch of replies is left out (3 hours)',
+    )
     trust_model_code: tuple[str, ...] = option(
         (),
         read=lambda text: (text,),

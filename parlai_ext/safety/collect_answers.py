@@ -26,6 +26,7 @@ from parlai_ext.models.threads import fit_threads
 from parlai_ext.safety.measures import Prompt
 from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.store.lines import decode_shard, encode_shard
+from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.model_cache import ModelCache, memory_for_weights
 from parlai_ext.systems.players import (
     BLANK,
@@ -206,7 +207,8 @@ def _begin(player: Player, prompt: Prompt) -> Participant | Reply:
         participant.hear(prompt.text, USER)
     except UserError as error:
         raise SystemFailed(player.name, str(error)) from error
-    except (Exception, SystemExit) as error:  # which an agent may raise
+    except BaseException as error:
+        raise_unless_of_agent(error)
         return Reply(None, in_words(error))
     return participant
 

@@ -61,7 +61,7 @@ class RunFolder:
     """
 
     def __init__(self, root: Path, manifest: Mapping[str, Any]):
-        self.root = root
+        self.root = root.absolute()  # whatever folder an agent goes to
         self.manifest = dict(manifest)
         self.pairings = [Pairing(**pairing) for pairing in manifest['pairings']]
         self.openers = [Opener.from_record(opener) for opener in manifest['openers']]

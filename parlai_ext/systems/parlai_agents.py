@@ -20,6 +20,7 @@ from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import hub
+from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.families import check_reader, family_of
 from parlai_ext.systems.family import Family
@@ -98,7 +99,8 @@ def _build(
         if tokenizer and any(url in str(error) for url in tokenizer.urls):
             raise _option_error(system)('dict_tokenizer', str(error)) from error
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        raise_unless_of_agent(error)
         problem = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
         if is_out_of_memory(error):
             problem = (
@@ -252,7 +254,8 @@ def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
         raise bad(key, problem) from error
     except UserError:
         raise
-    except (Exception, SystemExit) as error:  # of an agent's own `add_cmdline_args`
+    except BaseException as error:  # of an agent's own `add_cmdline_args`
+        raise_unless_of_agent(error)
         raise bad('model', f'its options cannot be read: {in_words(error)}') from error
 
 

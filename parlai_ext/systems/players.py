@@ -19,17 +19,20 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.torch_agent import TorchAgent
 
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed, UserError, words_of
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.data.recorded_answers import DEFLECTED
+from parlai_ext.systems.agent_code import agents_code, raise_unless_of_agent
 from parlai_ext.systems.families import GENERATOR
 from parlai_ext.systems.family import Family
-from parlai_ext.systems.remote.connections import Limit, limited
+from parlai_ext.systems.remote.connections import Limit
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
 
 LONGEST_REASON = 200
+# characters; more is no utterance, and every later stage would read it several times
+LONGEST_REPLY = 1_000_000
 BLANK, EMPTY = 'blank reply', 'empty reply'
 
 
@@ -53,9 +56,12 @@ class Participant:
     One system in one dialogue.
     """
 
-    def __init__(self, agent: Agent, limit: Limit | None = None):
+    def __init__(
+        self, agent: Agent, limit: Limit | None = None, patience: float | None = None
+    ):
         self.agent = agent
         self.limit = limit
+        self.patience = patience
         self.observation: Any = None
 
     def hear(self, text: str, speaker: str) -> None:
@@ -77,14 +83,14 @@ class Participant:
         Observe this system's own utterance, where the agent can.
         """
         if hasattr(self.agent, 'self_observe'):
-            with limited(self.limit):
+            with agents_code(self.limit, self.patience):
                 self.agent.self_observe(act)
 
     def _observe(self, act: Message) -> None:
         """
         Let the agent observe an act, and keep the observation that it will reply to.
         """
-        with limited(self.limit):
+        with agents_code(self.limit, self.patience):
             returned = self.agent.observe(act)
         agents_own = self.agent.observation
         torchlike = isinstance(self.agent, TorchAgent) or returned is None
@@ -96,6 +102,7 @@ class Player:
     A loaded system.
 
     :param limit: on the connections that it may make; `None`: any.
+    :param patience: seconds that a batch of replies may take; `None`: any.
     """
 
     def __init__(
@@ -104,9 +111,11 @@ class Player:
         agent: Agent,
         family: Family = GENERATOR,
         limit: Limit | None = None,
+        patience: float | None = None,
     ):
         self.name = name
         self.limit = limit
+        self.patience = patience
         self.agent = agent
         self.family = family
         self.batches = acts_in_batches(agent)
@@ -123,8 +132,8 @@ class Player:
         """
         Return a participant of a new dialogue, which shares the weights.
         """
-        with limited(self.limit):
-            return Participant(self.agent.clone(), self.limit)
+        with agents_code(self.limit, self.patience):
+            return Participant(self.agent.clone(), self.limit, self.patience)
 
     def respond(self, participants: Sequence[Participant]) -> list[Reply]:
         """
@@ -147,8 +156,13 @@ class Player:
 
         :raises SystemFailed: when the system cannot go on at all.
         """
-        with limited(self.limit):
-            return self._propose(participants)
+        try:
+            with agents_code(self.limit, self.patience):
+                return self._propose(participants)
+        except SystemFailed:
+            raise
+        except UserError as error:  # its time is over
+            raise SystemFailed(self.name, str(error)) from error
 
     def _propose(self, participants: Sequence[Participant]) -> list[Reply]:
         if self.widest and len(participants) > self.widest:
@@ -158,7 +172,8 @@ class Player:
                 acts = self._batch_act(participants)
             except UserError as error:
                 raise SystemFailed(self.name, str(error)) from error
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
+                raise_unless_of_agent(error)
                 reason = in_words(error)
                 if not is_out_of_memory(error):
                     logger.warning('%s: a batch %s; going on singly', self.name, reason)
@@ -208,7 +223,8 @@ class Player:
             )
         except UserError as error:
             raise SystemFailed(self.name, str(error)) from error
-        except (Exception, SystemExit) as error:  # which would end the command
+        except BaseException as error:
+            raise_unless_of_agent(error)
             if not is_out_of_memory(error):
                 return Reply(None, in_words(error))
             key = self.family.weights_option(getattr(self.agent, 'opt', {}))
@@ -229,7 +245,10 @@ class Player:
                 act = Message({**act, 'text': reply.text})
             try:
                 participant.say(act)
-            except (Exception, SystemExit) as error:
+            except UserError as error:
+                raise SystemFailed(self.name, str(error)) from error
+            except BaseException as error:
+                raise_unless_of_agent(error)
                 return Reply(None, in_words(error))
         return replace(reply, act=None)
 
@@ -259,6 +278,8 @@ def read_reply(act: Any) -> Reply:
         return Reply(None, act.get('reason') or 'the text of the reply is None')
     if not isinstance(text, str):
         return Reply(None, f'the text of the reply is {type(text).__name__}, not str')
+    if len(text) > LONGEST_REPLY:
+        return Reply(None, f'{len(text):,} characters; at most {LONGEST_REPLY:,}')
     if not text.strip():
         return Reply(None, BLANK if text else EMPTY)
     return Reply(without_half_characters(text), deflected=fired_check(act), act=act)
@@ -277,7 +298,7 @@ def in_words(error: BaseException) -> str:
     """
     Return an exception as one line without memory addresses: the same in every run.
     """
-    words = ' '.join(str(error).split())
+    words = ' '.join(words_of(error).split())
     words = re.sub(r'\b0x[0-9a-fA-F]+', '0x…', words)
     return f'raised {type(error).__name__}: {words}'.rstrip(': ')[:LONGEST_REASON]
 

@@ -17,6 +17,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
+from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.families import check_reader, family_of
 from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT
 from parlai_ext.systems.needed_files import needed_file, needed_tokenizer
@@ -131,7 +132,8 @@ def _check_agent(agent: str, opt: Mapping[str, Any]) -> None:
         hint = nearest(agent, _agent_names_like(agent))
         hint = f'; {hint}' if hint.startswith('did') else ''
         raise UserError(f'model: no agent {agent!r}: {e}{hint}') from None
-    except (Exception, SystemExit) as e:  # which a foreign module may raise
+    except BaseException as e:  # of a foreign module
+        raise_unless_of_agent(e)
         raise UserError(f'model: agent {agent!r} cannot be imported: {e}') from None
     if not (isinstance(agent_class, type) and issubclass(agent_class, Agent)):
         raise UserError(f'model: {agent} is no ParlAI agent')

@@ -9,6 +9,8 @@ import sys
 
 import torch
 
+from parlai_ext.core.errors import words_of
+
 
 def is_out_of_memory(error: BaseException | None) -> bool:
     """
@@ -16,7 +18,8 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     """
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    words = "can't allocate memory"
+    return isinstance(error, RuntimeError) and words in words_of(error)
 
 
 def give_back() -> None:

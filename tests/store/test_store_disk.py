@@ -9,7 +9,9 @@ import os
 import pytest
 
 from parlai_ext.commands.command import Command
+from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import locked, write_file
+from tests.support.store_samples import sample_manifest
 
 
 class Write(Command):
@@ -53,3 +55,11 @@ def test_a_file_system_without_locks_is_told_in_one_line(
     assert line.startswith(f'error: {tmp_path}/.lock ') and line.count('\n') == 1
     assert os.strerror(number) in line and '--run-dir' in line
     assert not (tmp_path / 'ranking.json').exists()
+
+
+def test_a_run_stays_where_it_is_when_an_agent_goes_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = RunFolder.open('run', sample_manifest())
+    monkeypatch.chdir('/')
+    run.write_json('x.json', {'a': 1})
+    assert (tmp_path / 'run' / 'x.json').exists()

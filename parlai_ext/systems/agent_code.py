@@ -1,0 +1,128 @@
+"""
+What an agent's own code may do to the program in which it runs: print, never reply, and
+raise what would end the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import IO
+
+from parlai_ext.core.display import visible
+from parlai_ext.core.errors import UserError
+from parlai_ext.systems.remote.connections import Limit, limited
+
+AGAIN = 1.0  # seconds until code that caught the exception of a deadline meets it again
+
+
+class Overdue(BaseException):
+    """
+    The time of an agent is over. It is no `Exception`, so that few agents catch it.
+    """
+
+
+@contextlib.contextmanager
+def agents_code(limit: Limit | None, seconds: float | None = None) -> Iterator[None]:
+    """
+    Run code of an agent: it asks no strange server, prints to standard error only, and
+    ends.
+
+    :param seconds: that it may take; `None`: no limit. Code that never comes back to
+        Python, and code outside of the main thread, cannot be ended.
+    :raises UserError: when its time is over.
+    """
+    with limited(limit), _printing_to_stderr(), _in_time(seconds):
+        yield
+
+
+def raise_unless_of_agent(error: BaseException) -> None:
+    """
+    Raise an exception again if it is not an agent's own but that of a deadline or a
+    signal.
+
+    Our handlers of signals raise a class of their own; so where one of them is set, a
+    plain `KeyboardInterrupt` can only be an agent's.
+    """
+    if isinstance(error, Overdue):
+        raise error
+    if isinstance(error, KeyboardInterrupt) and (
+        type(error) is not KeyboardInterrupt
+        or signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ):
+        raise error
+
+
+@contextlib.contextmanager
+def _in_time(seconds: float | None) -> Iterator[None]:
+    """
+    Raise in what runs inside when it takes too long.
+    """
+    if (
+        seconds is None
+        or threading.current_thread() is not threading.main_thread()
+        or not hasattr(signal, 'setitimer')
+        or signal.getitimer(signal.ITIMER_REAL)[0]  # of a block around this one
+    ):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _raise_overdue)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+    try:
+        yield
+    except Overdue:
+        raise UserError(
+            f'no reply within {seconds:g} s; --reply-timeout SECONDS gives it more'
+        ) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _raise_overdue(number: int, frame: object) -> None:
+    raise Overdue
+
+
+class _Shown(io.TextIOBase):
+    """
+    Passes text on to a stream, hidden characters made visible; closing it is in vain.
+    """
+
+    def __init__(self, stream: IO[str]):
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """
+        Write a text; a carriage return, which a progress bar needs, stays.
+        """
+        self.stream.write('\r'.join(map(visible, text.split('\r'))))
+        return len(text)
+
+    def flush(self) -> None:
+        """
+        Flush the stream.
+        """
+        self.stream.flush()
+
+    def close(self) -> None:
+        """
+        Do nothing: the stream is not the agent's.
+        """
+
+
+@contextlib.contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """
+    Let what is printed go to standard error, so that standard output holds results
+    only, and let it change nothing of a terminal.
+    """
+    if isinstance(sys.stderr, _Shown) or sys.stderr is None:
+        yield
+        return
+    shown = _Shown(sys.stderr)
+    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+        yield

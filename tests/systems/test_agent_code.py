@@ -1,0 +1,145 @@
+"""
+What an agent's code does to the program: it hangs, raises what ends programs, prints.
+"""
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+
+from parlai_ext.collect.lockstep import BatchRow, play_on
+from parlai_ext.commands.signals import Interrupted, signals_as_interrupt
+from parlai_ext.core.errors import SystemFailed
+from parlai_ext.core.nouns import Opener, Pairing
+from parlai_ext.systems.agent_code import agents_code
+from parlai_ext.systems.players import LONGEST_REPLY, Player, read_reply
+
+ROW = BatchRow(
+    Pairing('p', 'bad', 'good', 'x'), Opener.from_utterances(['hello', 'hi'], 'x')
+)
+OTHER = BatchRow(Pairing('q', 'good', 'also', 'x'), ROW.opener)
+
+
+class Echo(Agent):
+    """
+    Says what it heard.
+    """
+
+    def act(self):
+        return Message(id='Echo', text=self.observation['text'], episode_done=False)
+
+
+class Bad(Echo):
+    """
+    Does what its class says before it replies.
+    """
+
+    def act(self):
+        type(self).deed(self)
+        return super().act()
+
+
+def doing(deed):
+    return type('Doing', (Bad,), {'deed': staticmethod(deed)})({})
+
+
+def raising(error):
+    def deed(self):
+        raise error
+
+    return doing(deed)
+
+
+def played(agent, patience=None):
+    """
+    Play a dialogue of an agent, and one of others beside it.
+    """
+    players = {name: Player(name, Echo({})) for name in ('good', 'also')}
+    players['bad'] = Player('bad', agent, patience=patience)
+    return play_on([ROW, OTHER], players, 4)
+
+
+def swallowing(self):
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        with contextlib.suppress(Exception):
+            time.sleep(20)
+
+
+@pytest.mark.parametrize('deed', [lambda self: time.sleep(20), swallowing])
+def test_a_system_that_never_replies_fails_and_the_others_go_on(deed):
+    begin = time.monotonic()
+    dialogues, failed = played(doing(deed), patience=0.1)
+    assert time.monotonic() - begin < 10
+    assert 'no reply within 0.1 s; --reply-timeout' in str(failed['bad'])
+    assert dialogues[0] is None and len(dialogues[1].utterances) == 4
+
+
+def test_the_time_of_one_system_is_not_that_of_another():
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    with agents_code(None, 5):
+        assert 4 < signal.getitimer(signal.ITIMER_REAL)[0] <= 5
+        with agents_code(None, 1):  # inside of another's
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 1
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+class Mute(Exception):
+    """
+    Cannot be turned into words.
+    """
+
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    'error', [KeyboardInterrupt(), GeneratorExit(), SystemExit(0), Mute()]
+)
+def test_whatever_an_agent_raises_ends_its_dialogue_only(error):
+    with signals_as_interrupt():
+        dialogues, failed = played(raising(error))
+    assert not failed and dialogues[0].ended_by == 'bad'
+    assert dialogues[0].reason == f'raised {type(error).__name__}' + (
+        ': 0' if isinstance(error, SystemExit) else ''
+    )
+    assert len(dialogues[1].utterances) == 4
+
+
+def test_a_signal_while_an_agent_works_ends_the_command():
+    with pytest.raises(Interrupted), signals_as_interrupt():
+        played(doing(lambda self: os.kill(os.getpid(), signal.SIGINT)))
+
+
+def test_what_an_agent_prints_goes_to_standard_error_and_changes_no_terminal(capfd):
+    def deed(self):
+        import sys
+
+        print('\x1b]0;mine\x07 tea')
+        sys.stdout.close()
+        print('\x9b2J rain')
+
+    dialogues, failed = played(doing(deed))
+    captured = capfd.readouterr()
+    assert not failed and len(dialogues[0].utterances) == 4
+    assert captured.out == ''
+    assert captured.err == '␛]0;mine␇ tea\n⟨U+009B⟩2J rain\n'
+
+
+@pytest.mark.parametrize('more, spoken', [(0, True), (1, False)])
+def test_a_reply_has_a_million_characters_at_most(more, spoken):
+    reply = read_reply({'text': 'x' * (LONGEST_REPLY + more)})
+    assert (reply.text is not None) == spoken
+    assert spoken or reply.reason == '1,000,001 characters; at most 1,000,000'
+
+
+def test_a_failure_names_the_system_once():
+    player = Player('bad', doing(lambda self: time.sleep(20)), patience=0.05)
+    participant = player.join()
+    participant.hear('hello', 'you')
+    with pytest.raises(SystemFailed, match="^system 'bad': no reply within"):
+        player.respond([participant])

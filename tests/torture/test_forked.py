@@ -1,0 +1,63 @@
+"""
+Forked work that hangs, crashes or takes memory is ended and told.
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from torture.forked import CRASHED, run_forked
+
+
+def leave(code):
+    sys.exit(code)
+
+
+def fail():
+    raise KeyError('three')
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def take_memory():
+    bytes(2**31)
+
+
+@pytest.mark.parametrize(
+    'work, code, words',
+    [
+        (lambda: print('done'), 0, 'done\n'),
+        (lambda: leave(3), 3, ''),
+        (fail, CRASHED, 'KeyError'),
+        (die, -signal.SIGKILL, ''),
+        (take_memory, CRASHED, 'MemoryError'),
+        (lambda: time.sleep(60), None, ''),
+    ],
+)
+def test_the_end_of_forked_work_is_told(work, code, words, tmp_path):
+    ended = run_forked(work, tmp_path / 'log', deadline=1, memory=2**30)
+    assert ended.code == code and words in ended.output
+    assert ended.seconds < 20
+
+
+def test_what_it_started_ends_with_it(tmp_path):
+    def work():
+        pid = os.fork()
+        if not pid:
+            time.sleep(60)
+        print(pid)
+
+    pid = int(run_forked(work, tmp_path / 'log', deadline=10).output)
+    end = time.monotonic() + 10
+    while os.path.exists(f'/proc/{pid}') and time.monotonic() < end:
+        state = Path(f'/proc/{pid}/stat').read_text().split()[2]
+        if state == 'Z':  # dead; whoever adopted it has not looked yet
+            return
+        time.sleep(0.01)
+    assert not os.path.exists(f'/proc/{pid}')

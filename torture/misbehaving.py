@@ -1,0 +1,280 @@
+"""
+Systems and endpoints that misbehave, one in a run of systems that do not.
+
+Held: the command ends in time, without a traceback and without an exit of its own; the
+other systems' dialogues are complete and have the bytes of a run without it; it is
+named in one line or its words are stored exactly; nothing outside of the run folder is
+written; memory stays bounded; the run can be read again.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from parlai_ext.commands import plugin
+from parlai_ext.commands.command import run_directly
+from parlai_ext.core.json_text import without_half_characters
+from parlai_ext.store import RunFolder
+from torture import misbehaving_agents, misbehaving_endpoints
+from torture.figure import Figure, Settings, try_all
+from torture.forked import Ended, run_forked
+
+PART = 'misbehaving'
+WHAT = 'systems and endpoints that misbehave'
+AGENTS = 'torture.misbehaving_agents'
+BAD = 'misfit'
+DEADLINE = 60.0  # seconds for a run; one without a misfit takes about one
+MEMORY = 1_500_000_000  # bytes that a run may have, its libraries among them
+LIMIT = 2 * 2**30  # bytes at which there is none left
+QUIET = ('EndsTheProcess', 'KillsTheProcess')  # which end the process with them
+NO_AGENTS = ('Talker',)
+OPTIONS: dict[str, str] = {
+    'num_turns': '6',
+    'num_dialogues': '3',
+    'bootstraps': '10',
+    'check_sample': '0',
+    'batchsize': '2',
+    'seed': '0',
+    'reply_timeout': '2',
+}
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """
+    A system that misbehaves.
+
+    :param name: of its class or of its path.
+    :param opt: its options.
+    :param text: what is to be stored of it, if that is text.
+    """
+
+    name: str
+    opt: dict[str, Any]
+    text: str | None = None
+
+
+def misfits(url: str) -> list[Misfit]:
+    """
+    Return every misbehaving agent and endpoint.
+
+    :param url: of the server of the endpoints.
+    """
+    names = [
+        name
+        for name, value in vars(misbehaving_agents).items()
+        if isinstance(value, type)
+        and issubclass(value, misbehaving_agents.Talker)
+        and name not in NO_AGENTS
+    ]
+    texts = misbehaving_agents.TEXTS
+    agents = [Misfit(n, {'model': f'{AGENTS}:{n}'}, texts.get(n)) for n in names]
+    return agents + [
+        Misfit(name, endpoint_options(f'{url}/{name}/v1'), endpoint_text(name))
+        for name in misbehaving_endpoints.ACTS
+    ]
+
+
+def endpoint_options(url: str) -> dict[str, Any]:
+    """
+    Return the roster's options of an endpoint.
+    """
+    return {
+        'model': 'ext:remote',
+        'remote_url': url,
+        'remote_model': 'tiny',
+        'remote_dated_model': 'tiny',
+        'remote_cache': 'none',
+        'remote_timeout': 1.0,
+        'remote_retries': 1,
+        'remote_price_prompt': 1.0,
+        'remote_price_completion': 1.0,
+        'remote_concurrency': 2,
+    }
+
+
+def endpoint_text(name: str) -> str | None:
+    """
+    Return what is to be stored of an endpoint's replies; `None` if they are none.
+    """
+    others = {'numbers': 'tea'}
+    return {**misbehaving_endpoints.TEXTS, **others}.get(name)
+
+
+def figure(settings: Settings) -> Figure:
+    """
+    Let every misfit take part in a run.
+    """
+    load_libraries(settings.folder / 'first')
+    with ExitStack() as stack:
+        log = settings.folder / 'asked.txt'
+        url = stack.enter_context(misbehaving_endpoints.serving(log))
+        cases = misfits(url)
+        alone = settings.folder / 'without'
+        ended = evaluate(alone, None)
+        assert ended.code == 0, ended.output
+        expected = shards_of_others(alone)
+
+        def trial(number: int, rng: random.Random) -> str:
+            misfit = cases[number]
+            folder = settings.folder / f'{number}-{misfit.name}'
+            log.unlink(missing_ok=True)
+            problem = play_with(folder, misfit, expected)
+            asked = set(log.read_text().split('\n')[:-1]) if log.exists() else set()
+            wanted = {misfit.name} & misbehaving_endpoints.ACTS.keys()
+            if not problem and asked != wanted:
+                problem = f'asked was {asked}, not {wanted}'
+            return problem and f'{misfit.name}: {problem}'
+
+        return try_all(PART, WHAT, len(cases), trial, settings)
+
+
+def load_libraries(folder: Path) -> None:
+    """
+    Make a run in this process, so that forked ones have all libraries.
+    """
+    plugin.register()
+    for module in ('parlai_ext.agents.remote.remote', 'httpx2', 'truststore'):
+        import_module(module)
+    folder.mkdir()
+    write_protocol(folder, None)
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        run_directly('evaluate_systems', arguments(folder))
+
+
+def play_with(folder: Path, misfit: Misfit, expected: dict[str, bytes]) -> str:
+    """
+    Return what did not hold in a run with a misfit; '' if all did.
+
+    :param expected: the shards of the other systems.
+    """
+    ended = evaluate(folder, misfit)
+    if misfit.name in QUIET:
+        if ended.code in (0, 1, None):
+            return f'the process was to end: {ended.code}'
+        # the next start says who ended it, and does without where that is allowed
+        ended = evaluate(folder, misfit, '--skip-missing', 'True')
+    run = folder / 'run'
+    if ended.code is None:
+        return f'it did not end within {DEADLINE:g} s'
+    if ended.code not in (0, 1):
+        return f'exit code {ended.code}: {ended.output[-300:]}'
+    if 'Traceback' in ended.output:
+        return f'a traceback: {ended.output[-300:]}'
+    if ended.memory > MEMORY and 'OutOfMemory' not in misfit.name:
+        return f'it took {ended.memory / 1e9:.1f} GB'
+    if set(os.listdir(folder)) - OURS:
+        return f'written beside the run: {sorted(set(os.listdir(folder)) - OURS)}'
+    if shards_of_others(folder) != expected:
+        return 'the other systems have other dialogues'
+    if not (run / 'ranking.json').exists() or not (run / 'report.html').exists():
+        return f'no ranking or no report: {ended.output[-300:]}'
+    said = texts_of_misfit(run)
+    if misfit.text is None:
+        return named_problem(ended.output)
+    stored = without_half_characters(misfit.text)
+    return '' if said == {stored} else f'stored: {[t[:60] for t in said]}'
+
+
+OURS = {'run', 'protocol.yaml', 'openers.csv', 'output.txt', 'manifest.json'}
+
+
+def named_problem(output: str) -> str:
+    """
+    Return '' if a line names the misfit and a reason.
+    """
+    lines = [line for line in re.split(r'[\n\r]', output) if BAD in line]
+    reasons = [line for line in lines if re.search(rf'{BAD}\W.*\w', line)]
+    return '' if reasons else f'nobody names it: {output[-300:]}'
+
+
+def texts_of_misfit(run: Path) -> set[str]:
+    """
+    Return what is stored of the misfit's own words.
+
+    :raises UserError: when a shard is damaged.
+    """
+    return {
+        utterance.text
+        for dialogue in RunFolder.existing(run).iter_dialogues()
+        for utterance in dialogue.utterances
+        if utterance.speaker == BAD and not utterance.given
+    }
+
+
+def shards_of_others(folder: Path) -> dict[str, bytes]:
+    """
+    Return the dialogue files of all pairs without the misfit.
+    """
+    run = RunFolder.existing(folder / 'run')
+    theirs = {p.id for p in run.pairings if BAD not in (p.first, p.second)}
+    root = run.root / 'dialogues'
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob('*.jsonl'))
+        if path.parent.name in theirs
+    }
+
+
+def evaluate(folder: Path, misfit: Misfit | None, *more: str) -> Ended:
+    """
+    Run `evaluate_systems` in a folder that is the working folder, with a misfit among
+    its targets.
+    """
+    folder.mkdir(exist_ok=True)
+    write_protocol(folder, misfit)
+
+    def work() -> None:
+        os.chdir(folder)
+        run_directly('evaluate_systems', [*arguments(Path()), *more])
+
+    log = folder / 'output.txt'
+    return run_forked(work, log, DEADLINE, memory=LIMIT)
+
+
+def arguments(folder: Path) -> list[str]:
+    """
+    Return the command's arguments for the protocol in a folder.
+    """
+    flags = [f'--{key.replace("_", "-")}={value}' for key, value in OPTIONS.items()]
+    config, run = folder / 'protocol.yaml', folder / 'run'
+    return ['--config', str(config), '--run-dir', str(run), *flags]
+
+
+def write_protocol(folder: Path, misfit: Misfit | None) -> None:
+    """
+    Write a protocol of three systems and a misfit, and its openers.
+    """
+
+    def entry(name: str) -> dict[str, Any]:
+        return {'name': name, 'opt': {'model': f'{AGENTS}:Talker'}}
+
+    bad: Sequence[Any] = [{'name': BAD, 'opt': misfit.opt}] if misfit else []
+    protocol = {
+        'pairing': 'bipartite',
+        'openers_file': 'openers.csv',
+        'scorer': {'name': 'length'},
+        'roster': {
+            'targets': [entry('ann'), *bad, entry('bob')],
+            'partners': [entry('cem')],
+        },
+    }
+    (folder / 'protocol.yaml').write_text(yaml.safe_dump(protocol))
+    rows = [
+        f'd{n},{i},{text} {n}'
+        for n in range(3)
+        for i, text in ((1, 'hello'), (2, 'good day'))
+    ]
+    lines = '\n'.join(['conv_id,utterance_idx,utterance', *rows])
+    (folder / 'openers.csv').write_text(f'{lines}\n')
