@@ -1,0 +1,3 @@
+"""
+Canaries: talkers without a model that no good judge should like.
+"""

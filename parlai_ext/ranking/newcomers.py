@@ -1,0 +1,175 @@
+"""
+Comparisons that an audit asks for: two systems, a system that is not in the ranking,
+one that gets another partner, an order before and after.
+
+Tables are ``[system, partner, opener]`` as in `table`; intervals are those of
+`intervals`, with common draws, so that differences are paired.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parlai_ext.ranking.intervals import (
+    Draws,
+    draw_means,
+    fixed_intervals,
+    sampled_intervals,
+)
+from parlai_ext.ranking.ranks import significantly_better
+from parlai_ext.ranking.table import Floats, json_number, round_off_noise, system_means
+
+
+@dataclass(frozen=True)
+class Difference:
+    """
+    A difference with its 95 % interval; `None` where it is undefined.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def is_open(self) -> bool:
+        """
+        True if 0 is inside the interval, or there is none.
+        """
+        if self.low is None or self.high is None:
+            return True
+        return self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True)
+class Placing:
+    """
+    Where a newcomer would stand among ranked systems.
+
+    `beaten` are the systems with a lower score, `surely_beaten` those that the test of
+    `ranks` tells apart; both are places of systems.
+    """
+
+    score: float | None
+    low: float | None
+    high: float | None
+    rank: int | None
+    beaten: tuple[int, ...]
+    surely_beaten: tuple[int, ...]
+
+
+def flipped_pairs(before: Floats, after: Floats) -> list[tuple[int, int]]:
+    """
+    Return the pairs ``(i, j)`` of which ``i`` was above ``j`` and is below it now. Ties
+    are no change of order.
+    """
+    before, after = round_off_noise(before), round_off_noise(after)
+    pairs = []
+    for i, j in combinations(range(len(before)), 2):
+        if (before[i] - before[j]) * (after[i] - after[j]) < 0:
+            pairs.append((i, j) if before[i] > before[j] else (j, i))
+    return pairs
+
+
+def difference(
+    values: Floats, bootstraps: int, seed: int, *, partners: str = 'fixed'
+) -> Difference:
+    """
+    Return how much the first of two systems scores above the second.
+
+    :param values: ``[2, partner, opener]``.
+    """
+    draws = draw_means(values, bootstraps, seed)
+    return combined(draws, np.array([1.0, -1.0]), partners=partners)
+
+
+def combined(draws: Draws, weights: Floats, *, partners: str = 'fixed') -> Difference:
+    """
+    Return the sum of the systems' means with these weights, with its interval.
+    """
+    parts = np.flatnonzero(weights)
+    # exact where all parts are equal
+    first = draws.means[parts[0]]
+    centred = draws.means - (first if abs(weights.sum()) < 1e-12 else 0.0)
+    mean = np.array([centred[parts] @ weights[parts]])
+    fixed, sampled = (
+        (side[:, parts] @ weights[parts])[:, None]
+        for side in (draws.fixed, draws.sampled)
+    )
+    one = Draws(
+        mean,
+        fixed,
+        sampled,
+        np.array([draws.num_openers[parts].min()]),
+        np.array([draws.num_partners[parts].min()]),
+    )
+    interval = sampled_intervals if partners == 'sampled' else fixed_intervals
+    ((low, high),) = interval(one)
+    return Difference(*(json_number(float(n)) for n in (mean[0], low, high)))
+
+
+def place_newcomer(
+    values: Floats,
+    newcomer: Floats,
+    bootstraps: int,
+    seed: int,
+    *,
+    partners: str = 'sampled',
+) -> Placing:
+    """
+    Return where a system would stand among others that met the same partners over the
+    same openers.
+
+    :param values: ``[system, partner, opener]`` of the ranked systems.
+    :param newcomer: ``[partner, opener]``.
+    """
+    draws = draw_means(np.concatenate([values, newcomer[None]]), bootstraps, seed)
+    own = len(values)
+    means = round_off_noise(draws.means)
+    better = significantly_better(draws, partners=partners)
+    if np.isnan(means[own]):
+        return Placing(None, None, None, None, (), ())
+    interval = sampled_intervals if partners == 'sampled' else fixed_intervals
+    low, high = interval(draws.select(np.array([own])))[0]
+    return Placing(
+        *(json_number(float(n)) for n in (draws.means[own], low, high)),
+        1 + int((means[:own] > means[own]).sum()),
+        tuple(np.flatnonzero(means[:own] < means[own]).tolist()),
+        tuple(np.flatnonzero(better[own, :own]).tolist()),
+    )
+
+
+def lift(
+    values: Floats, more: Floats, system: int, bootstraps: int, seed: int
+) -> Difference:
+    """
+    Return by how much further partners lift one system's mean above what they do to the
+    other systems' means on average.
+
+    :param values: ``[system, partner, opener]``.
+    :param more: the same for the further partners, over the same openers.
+    """
+    # the draws of openers depend on seed and number of openers alone: they are common
+    without = draw_means(values, bootstraps, seed)
+    together = draw_means(np.concatenate([values, more], axis=1), bootstraps, seed)
+    size = len(values)
+    both = Draws(
+        np.concatenate([together.means, without.means]),
+        np.concatenate([together.fixed, without.fixed], axis=1),
+        np.concatenate([together.fixed, without.fixed], axis=1),
+        np.tile(without.num_openers, 2),
+        np.tile(without.num_partners, 2),
+    )
+    weights = np.full(size, -1.0 / max(1, size - 1))
+    weights[system] = 1.0
+    return combined(both, np.concatenate([weights, -weights]))
+
+
+def means_without(values: Floats, axis: int, places: NDArray[np.int64]) -> Floats:
+    """
+    Return the systems' means without some partners (``axis`` 1) or openers (2).
+    """
+    return system_means(np.delete(values, places, axis))

@@ -1,0 +1,339 @@
+"""
+What a choice of targets does to a ranking: every small set of systems, ranked by
+itself.
+
+In all-play-all the opponents of a system are the other systems of the set, so that a
+set can be chosen to make a system look bad (bipartite-play, 2022, section 7.2 and Table
+6). With fixed partners no score depends on the set. Both follow from one computation: a
+system's mean in a set is over its dialogues with opponents that are in the set, and
+with those that are no system of any set.
+
+Tables are ``[system, opponent, opener]`` as in `table`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parlai_ext.ranking.intervals import draw_counts
+from parlai_ext.ranking.table import Floats, round_off_noise
+
+Places = NDArray[np.int64]
+NO_SYSTEM = -1  # an opponent that is none of the ranked systems: a fixed partner
+
+
+@dataclass(frozen=True)
+class SetMeans:
+    """
+    The means of the systems of many sets.
+
+    :param sets: ``[set, member]``, places of systems.
+    :param means: the same shape: each member's mean in its set; NaN without dialogues.
+    :param full: ``[system]``: its mean with all opponents.
+    """
+
+    sets: Places
+    means: Floats
+    full: Floats
+
+    def ranks(self) -> tuple[Places, Places]:
+        """
+        Return two arrays like `sets`: each member's rank in its set by the full means,
+        and by the means of the set.
+        """
+        return _ranks(self.full[self.sets]), _ranks(self.means)
+
+
+@dataclass(frozen=True)
+class Swing:
+    """
+    How far choosing a set can move one system.
+
+    `gain` and `loss` are the largest numbers of places that it rises and falls among
+    the members of a set, against its place among the same members with all opponents;
+    the sets are places of systems.
+    """
+
+    system: int
+    gain: int
+    gain_set: tuple[int, ...]
+    loss: int
+    loss_set: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Overturned:
+    """
+    Two systems that change places in some sets.
+
+    `margin` is by how much `worse` leads in `worst_set`, where it leads most.
+    """
+
+    better: int
+    worse: int
+    n_sets: int
+    n_overturned: int
+    worst_set: tuple[int, ...]
+    margin: float
+
+
+@dataclass(frozen=True)
+class UnfairSets:
+    """
+    Table 6 for one unfavored system: how many favored systems win or lose against it
+    with all opponents (fair) and in a set with its siblings (unfair).
+    """
+
+    unfavored: int
+    siblings: tuple[int, ...]
+    wins_wins: int
+    wins_loses: int
+    loses_wins: int
+    loses_loses: int
+
+    @property
+    def n_favored(self) -> int:
+        """
+        The number of favored systems.
+        """
+        return self.wins_wins + self.wins_loses + self.loses_wins + self.loses_loses
+
+
+def number_of_sets(num_systems: int, size: int) -> int:
+    """
+    Return how many sets of so many systems there are.
+    """
+    return math.comb(num_systems, size)
+
+
+def all_sets(num_systems: int, size: int) -> Places:
+    """
+    Return ``[set, member]``: every set of ``size`` systems, in lexicographic order.
+    """
+    sets = list(combinations(range(num_systems), size))
+    return np.array(sets, np.int64).reshape(-1, size)
+
+
+def set_means(values: Floats, own_place: Sequence[int], sets: Places) -> SetMeans:
+    """
+    Return the means of the systems of each set.
+
+    :param values: ``[system, opponent, opener]``.
+    :param own_place: for each opponent the system that it is, or `NO_SYSTEM`.
+    """
+    scored = ~np.isnan(values)
+    sums = np.where(scored, values, 0.0).sum(axis=2)
+    counts = scored.sum(axis=2).astype(np.float64)
+    size = len(values)
+    base_sum, base_count = np.zeros(size), np.zeros(size)
+    between_sum, between_count = np.zeros((size, size)), np.zeros((size, size))
+    for column, place in enumerate(own_place):
+        if place == NO_SYSTEM:
+            base_sum += sums[:, column]
+            base_count += counts[:, column]
+        else:
+            between_sum[:, place] = sums[:, column]
+            between_count[:, place] = counts[:, column]
+    rows, columns = sets[:, :, None], sets[:, None, :]
+    total = base_sum[sets] + between_sum[rows, columns].sum(axis=2)
+    number = base_count[sets] + between_count[rows, columns].sum(axis=2)
+    with np.errstate(invalid='ignore'):
+        means = total / number
+        full = (base_sum + between_sum.sum(axis=1)) / (
+            base_count + between_count.sum(axis=1)
+        )
+    return SetMeans(sets, round_off_noise(means), round_off_noise(full))
+
+
+def _ranks(means: Floats) -> Places:
+    """
+    Return, for each row, one more than the number of larger means in it.
+    """
+    return 1 + (means[:, None, :] > means[:, :, None]).sum(axis=2)
+
+
+def swings(result: SetMeans) -> list[Swing]:
+    """
+    Return the largest rise and fall of each system over all sets that it is in; of sets
+    that move it equally far, the first.
+    """
+    fair, unfair = result.ranks()
+    rise = fair - unfair
+    rows = []
+    for system in range(len(result.full)):
+        at, member = np.nonzero(result.sets == system)
+        if not len(at):
+            continue
+        moves = rise[at, member]
+        best, worst = int(moves.argmax()), int(moves.argmin())
+        rows.append(
+            Swing(
+                system,
+                max(0, int(moves[best])),
+                tuple(result.sets[at[best]].tolist()),
+                max(0, -int(moves[worst])),
+                tuple(result.sets[at[worst]].tolist()),
+            )
+        )
+    return rows
+
+
+def overturned_pairs(result: SetMeans) -> list[Overturned]:
+    """
+    Return every pair of systems with different full means that changes places in some
+    set, the most lopsided first.
+    """
+    pairs = []
+    for i, j in combinations(range(len(result.full)), 2):
+        better, worse = (i, j) if result.full[i] > result.full[j] else (j, i)
+        if result.full[i] == result.full[j]:
+            continue
+        leads = _leads(result, worse, better)
+        overturned = leads > 0
+        if overturned.any():
+            worst = int(np.nanargmax(leads))
+            both = _sets_with(result.sets, worse, better)
+            pairs.append(
+                Overturned(
+                    better,
+                    worse,
+                    len(leads),
+                    int(overturned.sum()),
+                    tuple(both[worst].tolist()),
+                    float(leads[worst]),
+                )
+            )
+    return sorted(pairs, key=lambda pair: (-pair.margin, pair.better, pair.worse))
+
+
+def _sets_with(sets: Places, *systems: int) -> Places:
+    inside = [(sets == system).any(axis=1) for system in systems]
+    return sets[np.logical_and.reduce(inside)]
+
+
+def _leads(result: SetMeans, first: int, second: int) -> Floats:
+    """
+    Return by how much ``first`` leads ``second`` in each set that holds both.
+    """
+    is_first, is_second = result.sets == first, result.sets == second
+    both = is_first.any(axis=1) & is_second.any(axis=1)
+    leads: Floats = (
+        result.means[both][is_first[both]] - (result.means[both][is_second[both]])
+    )
+    return leads
+
+
+def unfair_sets(
+    result: SetMeans, families: Sequence[str | None]
+) -> Iterator[UnfairSets]:
+    """
+    Yield Table 6 for each unfavored system and each choice of siblings that fills a set
+    with it and one favored system.
+
+    :param families: of each system; `None` has no siblings.
+    """
+    place = {tuple(row): k for k, row in enumerate(result.sets.tolist())}
+    n_siblings = result.sets.shape[1] - 2
+    for unfavored, family in enumerate(families):
+        kin = [
+            k
+            for k, other in enumerate(families)
+            if family is not None and other == family and k != unfavored
+        ]
+        strangers = [k for k, f in enumerate(families) if f != family]
+        for siblings in combinations(kin, n_siblings):
+            counts = {(fair, unfair): 0 for fair in (0, 1) for unfair in (0, 1)}
+            for favored in strangers:
+                members = tuple(sorted((favored, unfavored, *siblings)))
+                row = place[members]
+                means = dict(zip(members, result.means[row].tolist(), strict=True))
+                fair = int(result.full[favored] > result.full[unfavored])
+                counts[fair, int(means[favored] > means[unfavored])] += 1
+            if strangers and n_siblings:
+                yield UnfairSets(
+                    *(unfavored, siblings, counts[1, 1], counts[1, 0]),
+                    *(counts[0, 1], counts[0, 0]),
+                )
+
+
+def sibling_effect(
+    values: Floats,
+    own_place: Sequence[int],
+    families: Sequence[str | None],
+    bootstraps: int,
+    seed: int,
+) -> tuple[float, Floats] | None:
+    """
+    Return by how much dialogues with a sibling score above what the two systems' other
+    dialogues lead to expect, and bootstrap draws of it over openers.
+
+    Expected is the sum of an effect of the system and one of its opponent, fitted by
+    least squares to the mean scores of pairs that are no siblings. `None` where there
+    are no siblings, or the other pairs do not determine what is expected of them.
+    """
+    scored = ~np.isnan(values)
+    sibling = _sibling_pairs(scored.any(axis=2), own_place, families)
+    weights = _effect_weights(scored.any(axis=2), sibling)
+    if weights is None:
+        return None
+    cells = np.where(scored, values, 0.0)
+    rng = np.random.default_rng([seed, 0])
+    counts = np.concatenate(
+        [np.ones((1, values.shape[2])), draw_counts(values.shape[2], bootstraps, rng)]
+    )
+    with np.errstate(invalid='ignore', divide='ignore'):
+        means = np.einsum('bj,tpj->btp', counts, cells) / np.einsum(
+            'bj,tpj->btp', counts, scored.astype(np.float64)
+        )
+    effects = np.where(weights != 0, means * weights, 0.0).sum(axis=(1, 2))
+    return float(effects[0]), effects[1:]
+
+
+def _sibling_pairs(
+    played: NDArray[np.bool_],
+    own_place: Sequence[int],
+    families: Sequence[str | None],
+) -> NDArray[np.bool_]:
+    """
+    Return ``[system, opponent]``: the two talked and are of one family.
+    """
+    kin = [families[place] if place != NO_SYSTEM else None for place in own_place]
+    same = [[f is not None and f == g for g in kin] for f in families]
+    return played & np.array(same, bool).reshape(played.shape)
+
+
+def _effect_weights(
+    played: NDArray[np.bool_], sibling: NDArray[np.bool_]
+) -> Floats | None:
+    """
+    Return ``[system, opponent]``: the sibling effect is the sum of the mean scores with
+    these weights.
+    """
+    if not sibling.any():
+        return None
+    num_systems, num_opponents = played.shape
+
+    def design(cells: NDArray[np.bool_]) -> Floats:
+        rows, columns = np.nonzero(cells)
+        matrix = np.zeros((len(rows), num_systems + num_opponents))
+        matrix[np.arange(len(rows)), rows] = 1
+        matrix[np.arange(len(rows)), num_systems + columns] = 1
+        return matrix
+
+    others = played & ~sibling
+    fit, wanted = design(others), design(sibling)
+    if not len(fit):
+        return None
+    inverse = np.linalg.pinv(fit)
+    if not np.allclose(wanted @ inverse @ fit, wanted, atol=1e-8):
+        return None
+    weights = np.zeros(played.shape)
+    weights[sibling] = 1 / sibling.sum()
+    weights[others] = -(wanted.mean(axis=0) @ inverse)
+    return weights

@@ -1,0 +1,122 @@
+"""
+Sets of targets: planted all-play-all tables whose swings fit on a sheet of paper.
+"""
+
+import numpy as np
+import pytest
+
+from parlai_ext.ranking.target_sets import (
+    NO_SYSTEM,
+    all_sets,
+    overturned_pairs,
+    set_means,
+    sibling_effect,
+    swings,
+    unfair_sets,
+)
+
+NAN = np.nan
+# a beats b by 1 with everybody, but b gets 9 when it talks with d
+#        a    b    c    d
+PLAIN = [
+    [NAN, 5, 5, 5],
+    [4, NAN, 4, 4],
+    [3, 3, NAN, 3],
+    [2, 2, 2, NAN],
+]
+PLANTED = [row[:] for row in PLAIN]
+PLANTED[1][3] = 6  # b with d: its full mean is 14/3 < 5, in {a, b, d} it is 5
+PLANTED[1][2] = 3  # b with c
+PLANTED[0][3] = 3  # a with d: its full mean is 13/3
+
+
+def table(rows, openers=2):
+    return np.repeat(np.array(rows, float)[:, :, None], openers, axis=2)
+
+
+def test_without_interactions_no_set_changes_an_order():
+    result = set_means(table(PLAIN), range(4), all_sets(4, 3))
+    assert overturned_pairs(result) == []
+    assert all(swing.gain == swing.loss == 0 for swing in swings(result))
+
+
+def test_a_planted_swing_is_the_one_that_pencil_gives():
+    # full means: a (5+5+3)/3 = 13/3, b (4+3+6)/3 = 13/3, so both lead
+    # {a, b, c}: a 5, b 3.5; {a, b, d}: a 4, b 5
+    result = set_means(table(PLANTED), range(4), all_sets(4, 3))
+    assert result.full.tolist() == pytest.approx([13 / 3, 13 / 3, 3, 2])
+    by_set = dict(
+        zip(map(tuple, result.sets.tolist()), result.means.tolist(), strict=True)
+    )
+    assert by_set[0, 1, 2] == pytest.approx([5, 3.5, 3])
+    assert by_set[0, 1, 3] == pytest.approx([4, 5, 2])
+    fair, unfair = result.ranks()
+    rows = {tuple(s): k for k, s in enumerate(result.sets.tolist())}
+    assert fair[rows[0, 1, 3]].tolist() == [1, 1, 3]  # tied
+    assert unfair[rows[0, 1, 3]].tolist() == [2, 1, 3]
+    assert unfair[rows[0, 1, 2]].tolist() == [1, 2, 3]
+    by_system = {swing.system: swing for swing in swings(result)}
+    assert (by_system[0].loss, by_system[0].loss_set) == (1, (0, 1, 3))
+    assert (by_system[1].loss, by_system[1].loss_set) == (1, (0, 1, 2))
+
+
+def test_a_pair_that_some_sets_turn_over_is_named_with_its_worst_set():
+    rows = [row[:] for row in PLANTED]
+    rows[0][1] = 5.3  # now a leads with all opponents: 13.3/3
+    result = set_means(table(rows), range(4), all_sets(4, 3))
+    (pair,) = overturned_pairs(result)
+    assert (pair.better, pair.worse) == (0, 1)
+    # {a, b, c}: 5.15 to 3.5; {a, b, d}: 4.15 to 5
+    assert (pair.n_sets, pair.n_overturned) == (2, 1)
+    assert pair.worst_set == (0, 1, 3)
+    assert pair.margin == pytest.approx(0.85)
+
+
+def test_with_fixed_partners_no_set_changes_a_mean():
+    values = np.random.default_rng(0).normal(size=(6, 3, 5))
+    result = set_means(values, [NO_SYSTEM] * 3, all_sets(6, 4))
+    assert (result.means == result.full[result.sets]).all()
+    assert overturned_pairs(result) == []
+
+
+def test_table_six_counts_favored_systems_by_fair_and_unfair_order():
+    # u and its siblings s, t lose 3 when they talk with each other
+    #       u  s  t  f  g
+    rows = [
+        [NAN, 2, 2, 5, 5],
+        [2, NAN, 2, 5, 5],
+        [2, 2, NAN, 5, 5],
+        [3, 3, 3, NAN, 3],
+        [6, 6, 6, 6, NAN],
+    ]
+    result = set_means(table(rows), range(5), all_sets(5, 4))
+    # full: u 3.5, f 3, g 6; in {u, s, t, f}: u (2+2+5)/3 = 3, f 3, so f does not win
+    first, *_ = unfair_sets(result, ['kin', 'kin', 'kin', None, None])
+    assert (first.unfavored, first.siblings) == (0, (1, 2))
+    assert (first.wins_wins, first.loses_wins, first.loses_loses) == (1, 0, 1)
+    rows[3][0] = rows[3][1] = rows[3][2] = 3.2  # now 3.2 > 3: f overtakes
+    result = set_means(table(rows), range(5), all_sets(5, 4))
+    first, *_ = unfair_sets(result, ['kin', 'kin', 'kin', None, None])
+    assert (first.wins_wins, first.loses_wins, first.loses_loses) == (1, 1, 0)
+    assert first.n_favored == 2
+
+
+def test_the_sibling_effect_is_what_was_planted():
+    rng = np.random.default_rng(1)
+    families = ['k', 'k', 'k', None, 'm', 'm']
+    worth, adds = rng.normal(size=6), rng.normal(size=6)
+    rows = worth[:, None] + adds[None, :]
+    for i in range(6):
+        for j in range(6):
+            if families[i] is not None and families[i] == families[j]:
+                rows[i, j] -= 0.75
+        rows[i, i] = NAN
+    value, draws = sibling_effect(table(rows, 4), range(6), families, 20, seed=0)
+    assert value == pytest.approx(-0.75)
+    assert draws == pytest.approx(np.full(20, -0.75))
+
+
+def test_siblings_alone_leave_nothing_to_expect():
+    rows = table([[NAN, 1.0, 2.0], [1.0, NAN, 3.0], [2.0, 1.0, NAN]])
+    assert sibling_effect(rows, range(3), ['k', 'k', 'k'], 5, seed=0) is None
+    assert sibling_effect(rows, range(3), [None, None, None], 5, seed=0) is None
