@@ -32,13 +32,15 @@ class RunNotes:
 
     `asked` has the options that the run came about by, `guessed` the systems of which
     the paper does not say exactly what they are, `left_out` those that could not be
-    had, and `trusted` the hashes of model files that might run code when read.
+    had, `trusted` the hashes of model files that might run code when read, and
+    `families` what rosters declare systems to be akin to.
     """
 
     asked: Mapping[str, Any] = field(default_factory=dict)
     guessed: Sequence[str] = ()
     left_out: Sequence[str] = ()
     trusted: Mapping[str, str] = field(default_factory=dict)
+    families: Mapping[str, str] = field(default_factory=dict)
 
 
 def build_manifest(
@@ -90,6 +92,7 @@ def build_manifest(
         'asked': dict(notes.asked),
         'left_out': list(notes.left_out),
         'trusted': dict(notes.trusted),
+        **({'families': dict(notes.families)} if notes.families else {}),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }

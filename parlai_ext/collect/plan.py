@@ -77,12 +77,14 @@ class _RequestedProtocol:
 
     :param asked: the names of the targets that are asked for now.
     :param guessed: the names of systems that are guesses.
+    :param families: the families that rosters declare, by system.
     :param openers_file: the file of its openers, if they come from one.
     """
 
     protocol: Protocol
     asked: set[str]
     guessed: list[str]
+    families: dict[str, str]
     openers_file: str | None
 
 
@@ -118,6 +120,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         asked=_asked(options, old),
         guessed=[name for name in dict.fromkeys(requested.guessed) if name in names],
         left_out=left_out or old.get('left_out') or (),
+        families={n: f for n, f in requested.families.items() if n in names},
         trusted=_trusted_files(machine, old),
     )
     manifest = build_manifest(
@@ -197,11 +200,14 @@ def _protocol(options: PlanOptions, old: Mapping[str, Any]) -> _RequestedProtoco
     before = protocol_of(old).roster.targets if old else ()
     now: tuple[System, ...] = ()
     openers_file = None
+    families = dict(old.get('families') or {})
+    infos = {system.name: about for system, about in added}
     if options.config:
         file = load_protocol_file(options.config, options.overrides)
         protocol = file.protocol
         openers_file = options.openers_file or file.openers_file
         guessed = [name for name, about in file.info.items() if about.guess]
+        infos = {**file.info, **infos}
         now = protocol.roster.targets
     elif old:
         protocol, guessed = protocol_of(old), list(old.get('guessed') or ())
@@ -219,7 +225,8 @@ def _protocol(options: PlanOptions, old: Mapping[str, Any]) -> _RequestedProtoco
     # a target of the run that is not asked for now is as much a guess as before
     guessed += [name for name in old.get('guessed') or () if name not in asked]
     protocol = replace(protocol, roster=roster)
-    return _RequestedProtocol(protocol, asked, guessed, openers_file)
+    families |= {name: about.family for name, about in infos.items() if about.family}
+    return _RequestedProtocol(protocol, asked, guessed, families, openers_file)
 
 
 def protocol_of_options(options: PlanOptions) -> Protocol:

@@ -63,6 +63,9 @@ class SystemInfo:
     notes: str | None = option(None, help='what a reader should know')
     confidence: str | None = option(None, help='how sure it is that this is the system')
     guess: bool | None = option(None, help='the options are a guess')
+    family: str | None = option(
+        None, help='what it is akin to: systems with one family count as siblings'
+    )
     alternatives: tuple[str, ...] = option((), help='what else it may be')
 
 

@@ -52,6 +52,7 @@ class _ManifestFile:
     grown_from: tuple[int, ...] | None = None
     asked: Mapping[str, Any] | None = None
     trusted: Mapping[str, str] | None = None
+    families: Mapping[str, str] | None = None
     guessed: tuple[str, ...] | None = None
     left_out: tuple[str, ...] | None = None
 
