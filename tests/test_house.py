@@ -37,6 +37,7 @@ FOLDERS = {
     'collect': 'numpy parlai torch',
     'safety': 'numpy',
     'results': 'numpy',
+    'audit': 'numpy',
     'people': 'numpy',
     'report': 'jinja2 markupsafe matplotlib pandas',
     'worlds': 'parlai',

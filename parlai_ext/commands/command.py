@@ -37,6 +37,7 @@ COMMANDS = {
     'run_bench': 'parlai_ext.commands.run_bench:RunBench',
     'compare_metrics': 'parlai_ext.commands.compare_metrics:CompareMetrics',
     'report_run': 'parlai_ext.commands.report_run:ReportRun',
+    'audit_run': 'parlai_ext.commands.audit_run:AuditRun',
     'rate_dialogues': 'parlai_ext.commands.rate_dialogues:RateDialogues',
     'export_crowdsourcing': (
         'parlai_ext.commands.export_crowdsourcing:ExportCrowdsourcing'

@@ -75,14 +75,19 @@ def flipped_pairs(before: Floats, after: Floats) -> list[tuple[int, int]]:
 
 
 def difference(
-    values: Floats, bootstraps: int, seed: int, *, partners: str = 'fixed'
+    values: Floats,
+    bootstraps: int,
+    seed: int,
+    *,
+    partners: str = 'fixed',
+    games_per_opener: int = 1,
 ) -> Difference:
     """
     Return how much the first of two systems scores above the second.
 
     :param values: ``[2, partner, opener]``.
     """
-    draws = draw_means(values, bootstraps, seed)
+    draws = draw_means(values, bootstraps, seed, games_per_opener)
     return combined(draws, np.array([1.0, -1.0]), partners=partners)
 
 

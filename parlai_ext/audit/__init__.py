@@ -1,0 +1,3 @@
+"""
+Can a result be gamed, and does it depend on choices? Findings on a scored run.
+"""

@@ -1,0 +1,143 @@
+"""
+Does an order depend on the partners or the openers? Each family of partners and each
+block of openers is left out in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parlai_ext.audit.audited import Audited, ranks_of
+from parlai_ext.audit.record import Finding, PartResult, Row, left_out
+from parlai_ext.core.display import join_names
+from parlai_ext.ranking.newcomers import flipped_pairs, means_without
+from parlai_ext.ranking.table import Floats, json_number
+
+PARTNERS, OPENERS = 'partner families', 'opener blocks'
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    What was left out, and the systems' scores without it.
+    """
+
+    name: str
+    means: Floats
+
+
+def check_partner_families(audited: Audited, families: Mapping[str, str]) -> PartResult:
+    """
+    Return how far ranks and scores move without each family of partners.
+    """
+    opponents = audited.opponents
+    if len(opponents) < 2:
+        return left_out(
+            PARTNERS,
+            'Families of partners are left out: there is one partner only, and nothing '
+            'would be left.',
+        )
+    groups: dict[str, list[int]] = {}
+    for k, name in enumerate(opponents):
+        groups.setdefault(families.get(name, name), []).append(k)
+    note, what = '', 'family of partners'
+    if len(groups) == 1:
+        (family,) = groups
+        note = f' All partners are of one family ({family}), so that this run cannot '
+        note += 'say what another family would do.'
+        groups, what = {name: [k] for k, name in enumerate(opponents)}, 'partner'
+    cases = [
+        Case(family, means_without(audited.values, 1, np.array(columns)))
+        for family, columns in groups.items()
+    ]
+    return _result(PARTNERS, what, audited, cases, note)
+
+
+def check_opener_blocks(audited: Audited, num_blocks: int) -> PartResult:
+    """
+    Return how far ranks and scores move without each block of openers.
+    """
+    size = audited.num_openers
+    if size < 3:
+        return left_out(
+            OPENERS,
+            f'Blocks of openers are left out: with {size} openers too little is left.',
+        )
+    games = np.arange(size * audited.games_per_opener).reshape(-1, size)
+    cases = [
+        Case(
+            _block_name(block),
+            means_without(audited.values, 2, games[:, block].ravel()),
+        )
+        for block in np.array_split(np.arange(size), min(num_blocks, size))
+    ]
+    return _result(OPENERS, 'block of openers', audited, cases, '')
+
+
+def _block_name(block: NDArray[np.int64]) -> str:
+    first, last = int(block[0]) + 1, int(block[-1]) + 1
+    return f'opener {first}' if first == last else f'openers {first} to {last}'
+
+
+def _result(
+    part: str, what: str, audited: Audited, cases: list[Case], note: str
+) -> PartResult:
+    """
+    Return the finding on these cases: the largest swings, and the pairs that were told
+    apart and change places.
+    """
+    flips = [
+        (case, pair)
+        for case in cases
+        for pair in flipped_pairs(audited.means, case.means)
+    ]
+    broken = [(case, pair) for case, pair in flips if audited.better[pair]]
+    moves = [
+        (abs(rank - audited.ranks[k]), -n, k, case, rank)
+        for n, case in enumerate(cases)
+        for k, rank in enumerate(ranks_of(case.means))
+    ]
+    places, _, system, case, rank = max(moves, key=lambda move: move[:2])
+    drift = np.array([case.means - audited.means for case in cases])
+    largest = np.unravel_index(int(np.nanargmax(np.abs(drift))), drift.shape)
+    moved = int(largest[1])
+    word = 'place' if places == 1 else 'places'
+    rank_text = (
+        f'at most {places} {word} ({audited.systems[system]}, from '
+        f'{audited.ranks[system]} to {rank}, without {case.name})'
+        if places
+        else 'by no place'
+    )
+    text = (
+        f'Without any one {what} of {len(cases)}, ranks move {rank_text}, scores at '
+        f'most {audited.score(float(drift[largest]))} ({audited.systems[moved]}, '
+        f'without {cases[int(largest[0])].name}); '
+    )
+    pairs = sorted({pair for _, pair in broken})
+    if pairs:
+        names = [f'{audited.systems[i]} and {audited.systems[j]}' for i, j in pairs]
+        text += f'told apart by the ranking, yet turned over: {join_names(names)}.'
+    else:
+        text += 'no two systems that the ranking tells apart change places.'
+    return PartResult(
+        (Finding(part, text + note, not pairs),), tuple(_rows(part, audited, cases))
+    )
+
+
+def _rows(part: str, audited: Audited, cases: list[Case]) -> list[Row]:
+    rows = []
+    for case in cases:
+        for k, rank in enumerate(ranks_of(case.means)):
+            mean, before = float(case.means[k]), float(audited.means[k])
+            name, label = audited.systems[k], f'without {case.name}'
+            rows += [
+                Row(part, label, name, 'score', json_number(mean)),
+                Row(part, label, name, 'score change', json_number(mean - before)),
+                Row(part, label, name, 'rank', rank),
+                Row(part, label, name, 'rank change', rank - audited.ranks[k]),
+            ]
+    return rows

@@ -1,0 +1,53 @@
+"""
+The options of an audit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parlai_ext.core.options import option
+
+PLAY = 'what is played anew'
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """
+    What is audited, and how much is played anew for it.
+    """
+
+    scores: str | None = option(
+        None,
+        metavar='NAME',
+        help='hash of the scores to audit, or the name of their scorer (default: those '
+        'of the protocol’s scorer); a scorer from outside the package, '
+        'my_module:MyScorer, is imported only if it is named so',
+    )
+    dimension: str | None = option(
+        None, metavar='NAME', help='the dimension to audit (default: the first one)'
+    )
+    set_size: int = option(
+        4, low=2, metavar='N', help='systems of a small target set (4, as in the paper)'
+    )
+    opener_blocks: int = option(
+        10, low=2, metavar='N', help='blocks of openers that are left out in turn (10)'
+    )
+    tables_only: bool = option(
+        False, help='play nothing: no canaries and no clones', group=PLAY
+    )
+    audit_openers: int = option(
+        20,
+        low=3,
+        metavar='N',
+        group=PLAY,
+        help='openers, of the run’s, over which canaries and clones play (20)',
+    )
+    clone: tuple[str, ...] = option(
+        (),
+        read=lambda text: (text,),
+        metavar='TARGET',
+        group=PLAY,
+        help='a target to clone; may be given several times (default: the first two '
+        'that are no floors)',
+    )

@@ -1,0 +1,204 @@
+"""
+A small run beside the audited one: further systems meet the run's partners, or the
+run's targets meet a further partner, over some of the run's openers.
+
+It is a run folder of its own, below `audit/` in the run's, collected and scored by the
+same functions, so that it goes on where it was killed. Its ranking is none of the
+run's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from parlai_ext.audit.audited import Audited
+from parlai_ext.collect.manifest import RunNotes, build_manifest
+from parlai_ext.collect.plan import Plan
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core.pairings import pairings
+from parlai_ext.core.schedule import shard_size_for
+from parlai_ext.ranking.table import Floats
+from parlai_ext.results.tables import ScoreTables, read_tables
+from parlai_ext.store import RunFolder, imported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from parlai_ext.scoring.base import Scorer
+
+FOLDER = 'audit'
+
+
+class NotPlayed(UserError):
+    """
+    Why nothing can be played for an audit; the checks that need it are left out.
+    """
+
+
+@dataclass(frozen=True)
+class SidePlayer:
+    """
+    What plays and judges side runs: the machine, and the scorer of the audited scores.
+
+    :param named_by_user: the scorer's code from outside the package may be imported.
+    """
+
+    audited: Audited
+    machine: Machine
+    num_openers: int
+    scorer: Scorer
+
+    @classmethod
+    def build(
+        cls, audited: Audited, machine: Machine, num_openers: int, named_by_user: bool
+    ) -> SidePlayer:
+        """
+        Load the scorer of the audited scores.
+
+        :raises NotPlayed: when nothing can be played, or this is another scorer now.
+        """
+        from parlai_ext.scoring.score_run import build_scorer, score_signature
+
+        manifest = audited.run.manifest
+        with left_out_if_refused():
+            imported.refuse_collecting(manifest, audited.run.root)
+            if audited.num_openers < 3:
+                raise UserError(f'{audited.num_openers} openers give no interval')
+            about = audited.run.scores(audited.scores.scorer_signature).about()
+            section = about.get('config') or manifest['protocol'].get('scorer') or {}
+            scorer = build_scorer(section, machine, named_by_user=named_by_user)
+            signature = score_signature(scorer, bool(about.get('given')))
+            if signature != audited.scores.scorer_signature:
+                raise UserError(
+                    'the scorer is not the one that made the scores: '
+                    f'{_first_difference(signature, audited.scores.scorer_signature)}'
+                )
+        size = min(num_openers, audited.num_openers)
+        return cls(audited, machine, size, scorer)
+
+    @property
+    def is_self_play(self) -> bool:
+        """
+        True if the run's targets talk with themselves.
+        """
+        return self.audited.plan.protocol.pairing == 'self_play'
+
+    @property
+    def partners(self) -> tuple[System, ...]:
+        """
+        The systems that a further target meets: those that the run's targets meet.
+        """
+        if self.is_self_play:
+            return ()
+        roster = self.audited.plan.roster
+        return tuple(roster.system(name) for name in self.audited.opponents)
+
+    def play(
+        self, folder: str, targets: Sequence[System], partners: Sequence[System]
+    ) -> ScoreTables:
+        """
+        Play and score what is missing of a side run; return its scores.
+
+        :raises NotPlayed: when a system cannot be had or is another one now.
+        """
+        from parlai_ext.collect.collect import collect
+        from parlai_ext.scoring.score_run import score_run
+
+        about = self.audited.run.scores(self.audited.scores.scorer_signature).about()
+        with left_out_if_refused():
+            manifest = self._manifest(targets, partners)
+            root = self.audited.run.root / FOLDER / f'{self.num_openers}-openers'
+            run = RunFolder.open(root / folder, manifest)
+            with run.lock():
+                problems = collect(run, self.machine).problems
+                if problems:
+                    raise UserError(problems[0])
+                given = bool(about.get('given'))
+                report = score_run(
+                    run,
+                    self.scorer,
+                    include_given=given,
+                    config=about.get('config') or {},
+                )
+                return read_tables(run, report.signature)
+
+    def _manifest(
+        self, targets: Sequence[System], partners: Sequence[System]
+    ) -> dict[str, Any]:
+        """
+        Return the manifest of a side run.
+        """
+        from parlai_ext.collect.resolved import resolve_protocol
+
+        plan, manifest = self.audited.plan, self.audited.run.manifest
+        protocol = replace(
+            plan.protocol,
+            name=f'{plan.protocol.name}-audit',
+            pairing='self_play' if self.is_self_play else 'bipartite',
+            num_dialogues=self.num_openers,
+            roster=Roster(tuple(targets), tuple(partners)),
+            reference={},
+            reference_kind=None,
+        )
+        resolved = resolve_protocol(protocol, {}, self.machine.datapath, False)
+        _refuse_other_systems(plan, resolved.identities)
+        return build_manifest(
+            resolved,
+            pairings(resolved.protocol.roster, protocol.pairing, resolved.identities),
+            plan.openers[: self.num_openers],
+            shard_size_for(self.num_openers, manifest['batchsize']),
+            batchsize=manifest['batchsize'],
+            fp16=manifest['collect'].get('fp16'),
+            notes=RunNotes(asked={'audit_of': plan.protocol.name}),
+        )
+
+    def values(self, tables: ScoreTables, targets: Sequence[str]) -> Floats:
+        """
+        Return ``[target, opponent, opener]`` of these targets of a side run, opponents
+        in the order of the audited run.
+        """
+        opponents = self.audited.opponents
+        rows = [tables.systems.index(name) for name in targets]
+        columns = [tables.opponents.index(name) for name in opponents]
+        return tables.scores[self.audited.dimension][rows][:, columns]
+
+
+@contextmanager
+def left_out_if_refused() -> Iterator[None]:
+    """
+    Turn a refusal into the reason why something is left out.
+    """
+    try:
+        yield
+    except NotPlayed:
+        raise
+    except UserError as error:
+        raise NotPlayed(str(error)) from error
+
+
+def _refuse_other_systems(plan: Plan, identities: Mapping[str, str]) -> None:
+    """
+    Refuse systems that are no longer those of the run.
+    """
+    known = {**plan.manifest['targets'], **plan.manifest['partners']}
+    for name, identity in identities.items():
+        if name in known and known[name]['identity'] != identity:
+            raise UserError(
+                f'{name} is not the system that this run has dialogues of: its options '
+                'or files have changed'
+            )
+
+
+def _first_difference(now: str, then: str) -> str:
+    """
+    Return the first parts of two signatures that differ.
+    """
+    for a, b in zip(now.split('|'), then.split('|'), strict=False):
+        if a != b:
+            return f'{b} then, {a} now'
+    return 'one has more parts'

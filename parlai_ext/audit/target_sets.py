@@ -1,0 +1,310 @@
+"""
+Does an order depend on which systems are compared? Every small set of targets, Table 6
+and siblings (bipartite-play, 2022, sections 3 and 7.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from parlai_ext.audit.audited import Audited
+from parlai_ext.audit.families import siblings
+from parlai_ext.audit.record import Finding, PartResult, Row, left_out
+from parlai_ext.core.display import interval, join_names, number, percent
+from parlai_ext.ranking.intervals import LEVEL
+from parlai_ext.ranking.newcomers import difference
+from parlai_ext.ranking.standings import Standing, rank_dimension
+from parlai_ext.ranking.table import json_number
+from parlai_ext.ranking.target_sets import (
+    NO_SYSTEM,
+    Overturned,
+    SetMeans,
+    Swing,
+    UnfairSets,
+    all_sets,
+    number_of_sets,
+    overturned_pairs,
+    set_means,
+    sibling_effect,
+    swings,
+    unfair_sets,
+)
+
+SETS, TABLE_6, SIBLINGS = 'target sets', 'table 6', 'siblings'
+MOST_SETS = 200_000
+MOST_RANKED_SETS = 200  # sets that are ranked as a run is
+FEW_BOOTSTRAPS = 100
+# what the paper found: rankings turned over among favored systems, with each series
+PAPER = 'the paper: 2 of 10 with DialoGPT, 2 of 10 with Blender'
+
+
+def check_target_sets(audited: Audited, size: int) -> PartResult:
+    """
+    Return how ranks change with the set of targets, and by how much at worst.
+    """
+    n_systems = len(audited.systems)
+    size = min(size, n_systems - 1)
+    if size < 2:
+        sentence = f'{n_systems} systems have no smaller set with an order in it.'
+        return left_out(SETS, f'Sets of targets are left out: {sentence}')
+    n_sets = number_of_sets(n_systems, size)
+    if n_sets > MOST_SETS:
+        return left_out(
+            SETS,
+            f'Sets of targets are left out: {n_systems} systems have {n_sets:,} sets '
+            f'of {size}; a smaller --set-size has fewer.',
+        )
+    sets = all_sets(n_systems, size)
+    result = set_means(audited.values, audited.own_place, sets)
+    if all(place == NO_SYSTEM for place in audited.own_place):
+        return _proof(audited, result)
+    return _swings(audited, result)
+
+
+def _proof(audited: Audited, result: SetMeans) -> PartResult:
+    """
+    Return whether scores and order stay when sets of targets are ranked as a run is.
+    """
+    sets = result.sets
+    step = -(-len(sets) // MOST_RANKED_SETS)
+    ranked_sets = sets[::step]
+    whole = _ranked(audited, range(len(audited.systems)))
+    n_scores = n_pairs = changed_scores = changed_pairs = 0
+    for members in ranked_sets.tolist():
+        alone = _ranked(audited, members)
+        for k, one in enumerate(alone):
+            full = whole[members[k]]
+            n_scores += 1
+            changed_scores += _numbers(one) != _numbers(full)
+            for m, other in enumerate(alone[:k]):
+                n_pairs += 1
+                before = _sign(full, whole[members[m]])
+                changed_pairs += _sign(one, other) != before
+    moved = overturned_pairs(result)
+    changed_sets = int((result.means != result.full[sets]).any(axis=1).sum())
+    holds = not (changed_scores or changed_pairs or moved or changed_sets)
+    size = sets.shape[1]
+    how_many = 'all' if step == 1 else f'{len(ranked_sets)} of'
+    if holds:
+        text = (
+            f'Ranks do not change with the target set: {how_many} {len(sets)} sets of '
+            f'{size} of the {len(audited.systems)} systems were ranked by themselves; '
+            f'0 of {n_scores} scores with their intervals and 0 of {n_pairs} orders '
+            'of two differ from those of the whole run.'
+        )
+    else:
+        text = (
+            f'Ranks change with the target set: {changed_scores} of {n_scores} scores '
+            f'and {changed_pairs} of {n_pairs} orders of two differ from the whole '
+            f'run’s in {how_many} {len(sets)} sets of {size}.'
+        )
+    rows = (
+        Row(SETS, f'sets of {size}', '', 'changed scores', changed_scores),
+        Row(SETS, f'sets of {size}', '', 'compared scores', n_scores),
+        Row(SETS, f'sets of {size}', '', 'changed orders', changed_pairs),
+        Row(SETS, f'sets of {size}', '', 'compared orders', n_pairs),
+    )
+    return PartResult((Finding(SETS, text, holds),), rows)
+
+
+def _ranked(audited: Audited, members: Sequence[int]) -> Sequence[Standing]:
+    """
+    Return the standings of these systems when they alone are ranked.
+    """
+    places = list(members)
+    return rank_dimension(
+        audited.values[places],
+        audited.names(places),
+        audited.dimension,
+        ranked=None,
+        n_dialogues=[0] * len(places),
+        n_unscored=[0] * len(places),
+        bootstraps=min(FEW_BOOTSTRAPS, audited.bootstraps),
+        seed=audited.seed,
+        partners=audited.options.partners,
+        games_per_opener=audited.games_per_opener,
+    ).standings
+
+
+def _numbers(standing: Standing) -> tuple[float | None, ...]:
+    """
+    Return what of a standing must not depend on other targets: its rank interval may,
+    because it holds for all targets together.
+    """
+    return (
+        *(standing.score, standing.low, standing.high),
+        *(standing.low_fixed, standing.high_fixed),
+    )
+
+
+def _sign(one: Standing, other: Standing) -> int:
+    a, b = one.rank or 0, other.rank or 0
+    return (a > b) - (a < b)
+
+
+def _swings(audited: Audited, result: SetMeans) -> PartResult:
+    """
+    Return the worst swing of each system, and which pairs can be turned over.
+    """
+    size, n_systems = result.sets.shape[1], len(audited.systems)
+    every_swing, pairs = swings(result), overturned_pairs(result)
+    sure = [pair for pair in pairs if _is_sure(audited, pair)]
+    n_pairs = n_systems * (n_systems - 1) // 2
+    worst = max(every_swing, key=lambda one: max(one.gain, one.loss), default=None)
+    if worst is None or not pairs:
+        text = (
+            f'Ranks stay in all {len(result.sets)} sets of {size} of the {n_systems} '
+            'systems, although opponents change with the set.'
+        )
+    else:
+        text = (
+            f'Ranks change with the target set: of {n_pairs} pairs of systems, '
+            f'{len(pairs)} ({percent(len(pairs) / n_pairs)}) change places in some of '
+            f'the {len(result.sets)} sets of {size}, {len(sure)} of them beyond '
+            f'chance; worst swing: {_swing_text(audited, worst)}.'
+        )
+    findings = [Finding(SETS, text, not pairs)]
+    for pair in (sure or pairs)[:1]:
+        members = join_names(audited.names(pair.worst_set))
+        text = (
+            f'{audited.systems[pair.worse]} is behind {audited.systems[pair.better]} '
+            f'with all opponents and leads it in {pair.n_overturned} of the '
+            f'{pair.n_sets} sets with both, most in {{{members}}}, by '
+            f'{audited.score(pair.margin)}.'
+        )
+        findings.append(Finding(SETS, text, None))
+    rows = [
+        row
+        for one in every_swing
+        for row in (
+            _swing_row(audited, one, 'places gained', one.gain, one.gain_set),
+            _swing_row(audited, one, 'places lost', one.loss, one.loss_set),
+        )
+    ]
+    for pair in pairs:
+        case = f'{audited.systems[pair.worse]} over {audited.systems[pair.better]}: '
+        case += ' + '.join(audited.names(pair.worst_set))
+        quantity = 'lead in the worst set'
+        rows.append(Row(SETS, case, '', quantity, json_number(pair.margin)))
+    return PartResult(tuple(findings), tuple(rows))
+
+
+def _swing_text(audited: Audited, swing: Swing) -> str:
+    up = swing.gain >= swing.loss
+    places, members = (
+        (swing.gain, swing.gain_set) if up else (swing.loss, swing.loss_set)
+    )
+    word = 'place' if places == 1 else 'places'
+    return (
+        f'{audited.systems[swing.system]}, {places} {word} {"up" if up else "down"} in '
+        f'{{{join_names(audited.names(members))}}}'
+    )
+
+
+def _swing_row(
+    audited: Audited, swing: Swing, quantity: str, places: int, members: Sequence[int]
+) -> Row:
+    case = ' + '.join(audited.names(members)) if places else 'any set'
+    return Row(SETS, case, audited.systems[swing.system], quantity, places)
+
+
+def _is_sure(audited: Audited, pair: Overturned) -> bool:
+    """
+    True if both orders of a pair are beyond chance: the one with all opponents, and the
+    other one in the set.
+    """
+    both = [pair.worse, pair.better]
+    inside = [k for k, own in enumerate(audited.own_place) if own in pair.worst_set]
+    chance = (audited.bootstraps, audited.seed)
+    games = audited.games_per_opener
+    few = difference(audited.values[both][:, inside], *chance, games_per_opener=games)
+    known = [k for k, own in enumerate(audited.own_place) if own != NO_SYSTEM]
+    every = difference(audited.values[both][:, known], *chance, games_per_opener=games)
+    return (few.low or 0) > 0 and (every.high or 0) < 0
+
+
+def check_table_6(audited: Audited, families: Mapping[str, str]) -> PartResult:
+    """
+    Return Table 6 for every unfavored system that has two siblings among the targets.
+    """
+    if audited.plan.protocol.pairing != 'all_play_all':
+        return left_out(
+            TABLE_6,
+            f'Table 6 is left out: in a {audited.plan.protocol.pairing} run targets do '
+            'not talk with each other, so that no set of them can be unfair; a run '
+            'with --pairing all_play_all has such a table.',
+        )
+    kin = siblings(families, audited.systems)
+    if len(audited.systems) < 5 or not any(kin.count(f) > 2 for f in kin if f):
+        return left_out(
+            TABLE_6,
+            'Table 6 is left out: it takes three targets of one family and two others; '
+            'a roster declares families (family:).',
+        )
+    sets = all_sets(len(audited.systems), 4)
+    result = set_means(audited.values, audited.own_place, sets)
+    tables = list(unfair_sets(result, kin))
+    n_favored = sum(table.n_favored for table in tables)
+    gained = sum(table.loses_wins for table in tables)
+    lost = sum(table.wins_loses for table in tables)
+    most = max(tables, key=lambda one: one.loses_wins)
+    text = (
+        f'Table 6: beside two siblings of the unfavored system, favored systems '
+        f'overtake it in {gained} of {n_favored} sets and fall behind it in {lost}; '
+        f'most for {audited.systems[most.unfavored]} with '
+        f'{join_names(audited.names(most.siblings))}, {most.loses_wins} of '
+        f'{most.n_favored} ({PAPER}).'
+    )
+    rows = tuple(row for table in tables for row in _table_6_rows(audited, table))
+    return PartResult((Finding(TABLE_6, text, not gained and not lost),), rows)
+
+
+def _table_6_rows(audited: Audited, table: UnfairSets) -> Iterator[Row]:
+    name = audited.systems[table.unfavored]
+    case = 'with ' + ' + '.join(audited.names(table.siblings))
+    for quantity, count in (
+        ('favored wins fair and unfair', table.wins_wins),
+        ('favored wins fair, loses unfair', table.wins_loses),
+        ('favored loses fair, wins unfair', table.loses_wins),
+        ('favored loses fair and unfair', table.loses_loses),
+    ):
+        yield Row(TABLE_6, case, name, quantity, count)
+
+
+def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
+    """
+    Return whether systems of one family score otherwise with each other than with
+    others.
+    """
+    if all(place == NO_SYSTEM for place in audited.own_place):
+        return left_out(
+            SIBLINGS,
+            'Siblings are left out: no two targets talked with each other.',
+        )
+    kin = siblings(families, audited.systems)
+    effect = sibling_effect(
+        audited.values, audited.own_place, kin, audited.bootstraps, audited.seed
+    )
+    if effect is None:
+        return left_out(
+            SIBLINGS,
+            'Siblings are left out: no two systems of one family, or no others to '
+            'compare them with; a roster declares families (family:).',
+        )
+    value, draws = effect
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    low, high = (json_number(float(q)) for q in np.nanquantile(draws, tails))
+    few = audited.num_openers < 3
+    if few or low is None or high is None:
+        low = high = None
+    sure = low is not None and high is not None and not low <= 0 <= high
+    moves = 'lose' if value < 0 else 'gain'
+    text = (
+        f'Siblings {moves} {number(abs(value), 3)} ({interval(low, high, 3)}) when '
+        'they talk with each other, against what the two get elsewhere; the paper '
+        'says that they lose.'
+    )
+    row = Row(SIBLINGS, 'all families', '', 'effect', json_number(value), low, high)
+    return PartResult((Finding(SIBLINGS, text, not sure),), (row,))

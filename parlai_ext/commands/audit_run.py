@@ -1,0 +1,57 @@
+"""
+`audit_run`: can a result be gamed, and does it depend on choices?
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from parlai_ext.audit.options import AuditOptions
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import MACHINE, add_options
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import add_flags
+
+if TYPE_CHECKING:
+    from parlai_ext.audit.record import Audit
+
+
+class AuditRun(Command):
+    """
+    Audit a scored run: target sets, partners, openers, judges, canaries and clones.
+
+    Nothing of the run's ranking changes. What is played for it lies in `audit/` of the
+    run folder; the same command again goes on where it stopped.
+    """
+
+    description = 'Can a result be gamed, does it depend on choices? One table'
+    usage = '--run-dir FOLDER [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(parser, '--run-dir')
+        add_flags(parser, AuditOptions)
+        add_options(parser, '--batchsize', *MACHINE)
+
+    def run(self) -> Audit:
+        """
+        Print the findings and return them.
+        """
+        from parlai_ext.audit.audit_run import audit_run
+        from parlai_ext.audit.record import CSV, NAME
+        from parlai_ext.audit.table import terminal_text
+        from parlai_ext.results.chosen_scores import choose_scores
+        from parlai_ext.store import RunFolder
+        from parlai_ext.systems.safe.trust import trust_files
+
+        self.require(run_dir='the folder of a scored run')
+        options = self.options(AuditOptions)
+        machine = Machine.from_options(self.opt)
+        run = RunFolder.existing(self.opt['run_dir'])
+        with trust_files(machine.trust_model_code, machine.datapath), run.lock():
+            audit = audit_run(run, options, machine)
+        print(terminal_text(audit))
+        folder = choose_scores(run, audit.basis.scores)[1]
+        print(f'{run.root / folder / NAME}, {CSV}: every number behind these findings')
+        return audit
