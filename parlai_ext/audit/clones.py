@@ -14,9 +14,9 @@ from parlai_ext.audit.record import Finding, PartResult, Row, left_out
 from parlai_ext.audit.side_run import SidePlayer
 from parlai_ext.core.display import interval, number
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import System
-from parlai_ext.ranking.newcomers import difference, lift
-from parlai_ext.ranking.table import system_means
+from parlai_ext.core.nouns import System, content_id
+from parlai_ext.ranking.newcomers import Difference, difference, lift, means_without
+from parlai_ext.ranking.table import Floats, system_means
 
 TARGETS, PARTNERS = 'clone as target', 'clone as partner'
 BY_DEFAULT = 2  # the first systems that are no floors
@@ -55,10 +55,9 @@ def check_clones_as_targets(
 
     :raises NotPlayed: when it cannot be played.
     """
-    clones = [clone_of(audited, place) for place in places]
-    # one folder for each: other clones asked for later change nothing
     findings, rows = [], []
-    for place, clone in zip(places, clones, strict=True):
+    for place in places:
+        clone = clone_of(audited, place)
         tables = player.play(_folder(audited, place), [clone], player.partners)
         values = np.concatenate(
             [
@@ -70,8 +69,8 @@ def check_clones_as_targets(
         gap = difference(values, audited.bootstraps, audited.seed)
         name = audited.systems[place]
         text = (
-            f'A clone of {name} as a further target scores '
-            f'{number(gap.value, 3)} above it ({interval(gap.low, gap.high, 3)}), over '
+            f'A clone of {name} as a further target gets its score and '
+            f'{number(gap.value, 3)} ({interval(gap.low, gap.high, 3)}), over '
             f'{player.num_openers} openers.'
         )
         findings.append(Finding(TARGETS, text, gap.is_open))
@@ -106,12 +105,16 @@ def check_clones_as_partners(
         rank = ranks_of(system_means(before))[place]
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
         name = audited.systems[place]
+        usual = usual_lifts(before, place)
         text = (
             f'A clone of {name} among the {before.shape[1] + 1} partners changes its '
             f'score by {number(gain.value, 3)} ({interval(gain.low, gain.high, 3)}) '
-            f'against the other systems’, and its rank from {rank} to {after}.'
+            f'against the other systems’, and its rank from {rank} to {after}'
         )
-        findings.append(Finding(PARTNERS, text, gain.is_open and rank == after))
+        if usual:
+            text += f'; the run’s own partners do by {interval(*usual, 3)}'
+        ordinary = gain.is_open or is_inside(gain, usual)
+        findings.append(Finding(PARTNERS, f'{text}.', ordinary and rank == after))
         rows += [
             Row(PARTNERS, clone.name, name, 'lift', gain.value, gain.low, gain.high),
             Row(PARTNERS, clone.name, name, 'rank', after),
@@ -120,9 +123,33 @@ def check_clones_as_partners(
     return PartResult(tuple(findings), tuple(rows))
 
 
+def usual_lifts(values: Floats, place: int) -> tuple[float, float] | None:
+    """
+    Return the least and the most by which one of the partners changes a system’s mean
+    against the other systems’; `None` with fewer than two partners.
+    """
+    if values.shape[1] < 2:
+        return None
+    lifts = []
+    for k in range(values.shape[1]):
+        drift = system_means(values) - means_without(values, 1, np.array([k]))
+        lifts.append(float(drift[place] - np.delete(drift, place).mean()))
+    return min(lifts), max(lifts)
+
+
+def is_inside(gain: Difference, usual: tuple[float, float] | None) -> bool:
+    """
+    True if a lift is none that a partner of the run would not give.
+    """
+    if usual is None or gain.value is None:
+        return False
+    return usual[0] <= gain.value <= usual[1]
+
+
 def _folder(audited: Audited, place: int) -> str:
     """
     Return the name of the folder of a clone's side run.
     """
-    identity = audited.run.manifest['targets'][audited.systems[place]]['identity']
-    return f'clone-{identity}'
+    name = audited.systems[place]
+    identity = audited.run.manifest['targets'][name]['identity']
+    return f'clone-{content_id(name, identity)[:12]}'

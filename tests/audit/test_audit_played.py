@@ -1,0 +1,138 @@
+"""
+Canaries and clones, played against systems that are known to be dull.
+"""
+
+import json
+import shutil
+
+import pytest
+import yaml
+
+from parlai_ext.commands.audit_run import AuditRun
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.store import RunFolder
+from parlai_ext.store import manifest as manifests
+from tests.support.small_run import files_of
+
+TALKER = 'tests.support.trial_agents:Talker'
+
+
+def protocol(scorer):
+    def talkers(*names):
+        return [{'name': name, 'opt': {'model': TALKER}} for name in names]
+
+    return {
+        'openers': 'ext:smalltalk',
+        'num_dialogues': 3,
+        'num_turns': 5,
+        'scorer': {'name': scorer},
+        'ranking': {'bootstraps': 50},
+        'roster': {'targets': talkers('one', 'two'), 'partners': talkers('p', 'q')},
+    }
+
+
+def evaluated(folder, scorer='length'):
+    config = folder / 'protocol.yaml'
+    config.write_text(yaml.safe_dump(protocol(scorer)))
+    root = folder / 'run'
+    EvaluateSystems.main(config=str(config), run_dir=str(root), check_sample=0)
+    return root
+
+
+@pytest.fixture(scope='module')
+def fresh(tmp_path_factory):
+    return evaluated(tmp_path_factory.mktemp('fresh'))
+
+
+@pytest.fixture(scope='module')
+def audited(fresh, tmp_path_factory):
+    root = tmp_path_factory.mktemp('audited') / 'run'
+    shutil.copytree(fresh, root)
+    return root, audit(root)
+
+
+def audit(root, **options):
+    return AuditRun.main(run_dir=str(root), **options)
+
+
+def finding_on(result, canary):
+    return next(f for f in result.part('canaries') if canary in f.sentence)
+
+
+def test_under_a_judge_that_loves_length_a_canary_wins_and_is_reported(audited):
+    # every target says five words; a flatterer says twelve or more
+    _, result = audited
+    summary, *_ = result.part('canaries')
+    assert summary.holds is False and 'can be gamed' in summary.sentence
+    flatterer = finding_on(result, 'flatterer')
+    assert flatterer.holds is False
+    assert 'would rank 1 of 3' in flatterer.sentence
+    assert 'beats 2 of 2 systems' in flatterer.sentence
+
+
+def test_under_a_judge_of_repetition_an_echo_is_last(tmp_path):
+    result = audit(evaluated(tmp_path, 'repetition'))
+    echo = finding_on(result, 'The echo')
+    assert echo.holds is True and 'would rank 3 of 3 with −1.0' in echo.sentence
+
+
+def test_a_clone_gets_the_score_of_its_original(audited):
+    _, result = audited
+    clones = result.part('clone as target')
+    assert [clone.holds for clone in clones] == [True, True]
+    rows = [row for row in result.rows if row.quantity == 'score above']
+    assert [row.value for row in rows] == [0, 0]
+
+
+def test_the_ranking_of_the_run_stays_as_it_was(fresh, audited):
+    before, after = files_of(fresh), files_of(audited[0])
+    assert {name: after[name] for name in before} == before
+    added = {name.split('/')[0] for name in after.keys() - before.keys()}
+    assert added == {'audit', 'audit.json', 'audit.csv'}
+
+
+def test_interrupted_anywhere_and_audited_again_ends_the_same(
+    fresh, audited, tmp_path, monkeypatch
+):
+    root = tmp_path / 'run'
+    shutil.copytree(fresh, root)
+    write = RunFolder.write_dialogues
+    calls = {'n': 0, 'until': 0}
+
+    def interrupted(self, *args):
+        calls['n'] += 1
+        if calls['n'] > calls['until']:
+            raise KeyboardInterrupt
+        write(self, *args)
+
+    monkeypatch.setattr(RunFolder, 'write_dialogues', interrupted)
+    for until in (3, 7):
+        calls.update(n=0, until=until)
+        with pytest.raises(KeyboardInterrupt):
+            audit(root)
+        assert not (root / 'audit.json').exists()
+    monkeypatch.setattr(RunFolder, 'write_dialogues', write)
+    audit(root)
+    assert files_of(root) == files_of(audited[0])
+
+
+def test_a_partner_that_has_changed_is_left_out_by_name(fresh, tmp_path):
+    root = tmp_path / 'run'
+    shutil.copytree(fresh, root)
+    manifest = json.loads((root / 'manifest.json').read_text())
+    del manifest['checksum']
+    manifest['partners']['q']['identity'] = 'another'
+    manifests.save(root, manifest)
+    result = audit(root)
+    (finding,) = result.part('canaries')
+    assert finding.left_out and 'q is not the system' in finding.sentence
+    assert result.part('partner families')[0].holds
+
+
+def test_with_tables_only_nothing_is_played(fresh, tmp_path):
+    root = tmp_path / 'run'
+    shutil.copytree(fresh, root)
+    result = audit(root, tables_only=True)
+    for part in ('canaries', 'clone as target', 'clone as partner'):
+        assert [finding.left_out for finding in result.part(part)] == [True]
+    assert not (root / 'audit').exists()

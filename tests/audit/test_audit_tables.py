@@ -1,0 +1,203 @@
+"""
+The checks that play nothing, on runs with planted scores.
+"""
+
+import json
+
+import pytest
+
+from parlai_ext.audit.record import is_current, read_audit
+from parlai_ext.commands.audit_run import AuditRun
+from parlai_ext.core.errors import UserError
+from parlai_ext.store import RunFolder
+from tests.support.planted_run import planted_run
+
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+
+ALL = ('a', 'b', 'c', 'd', 'e')
+WORTH = dict(zip(ALL, (5.0, 4.0, 3.0, 2.0, 1.0), strict=True))
+
+
+def plain(first, second, n):
+    return WORTH[first] + 0.01 * n
+
+
+def moody(first, second, n):
+    """
+    b is worth 8 with e, and a 2: with e in a set, b leads; with all, a does.
+    """
+    swing = {('b', 'e'): 3.8, ('a', 'e'): -1}.get((first, second), 0)
+    return plain(first, second, n) + swing
+
+
+def audit(run, **options):
+    return AuditRun.main(run_dir=str(run.root), tables_only=True, **options)
+
+
+def outcome(result, part):
+    return [finding.holds for finding in result.part(part)]
+
+
+def values(result, part, quantity):
+    rows = [r for r in result.rows if (r.part, r.quantity) == (part, quantity)]
+    return {(row.case, row.system): row.value for row in rows}
+
+
+def test_fixed_partners_keep_every_order(tmp_path):
+    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+    result = audit(run, set_size=3)
+    assert outcome(result, 'target sets') == [True]
+    changed = values(result, 'target sets', 'changed scores')
+    compared = values(result, 'target sets', 'compared scores')
+    assert changed == {('sets of 3', ''): 0}
+    assert compared == {('sets of 3', ''): 30}  # 10 sets of 3
+
+
+def test_a_bipartite_run_has_no_table_six_and_is_told_why(tmp_path):
+    result = audit(planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q')))
+    for part in ('table 6', 'siblings'):
+        (finding,) = result.part(part)
+        assert finding.left_out and finding.holds is None
+    assert 'all_play_all' in result.part('table 6')[0].sentence
+
+
+def test_a_planted_swing_is_named_with_its_set(tmp_path):
+    run = planted_run(tmp_path, {'made-up': moody}, ALL, pairing='all_play_all')
+    result = audit(run, set_size=3)
+    # a: (5 + 5 + 5 + 4) / 4 = 4.75, b: (4 + 4 + 4 + 7.8) / 4 = 4.95
+    ranks = values(result, 'target sets', 'places lost')
+    # with all opponents b leads; in {a, b, c}: a 5, b 4
+    assert ranks[('a + b + c', 'b')] == 1
+    first, second = result.part('target sets')
+    assert first.holds is False
+    assert 'of 10 pairs of systems, 1 (10 %)' in first.sentence
+    # a leads b in {a, b, c} and {a, b, d}, of the three sets with both
+    assert (
+        'a is behind b' in second.sentence and 'in 2 of the 3 sets' in second.sentence
+    )
+
+
+def test_table_six_counts_what_siblings_turn_over(tmp_path):
+    def clannish(first, second, n):
+        kin = {first, second} <= {'a', 'b', 'c'}
+        # a: with b, c 3.6, with d, e 5; d: 3.9 with everybody
+        return {'d': 3.9, 'e': 1.0}.get(first, 3.6 if kin else 5.0) + 0.01 * n
+
+    run = planted_run(tmp_path, {'made-up': clannish}, ALL, pairing='all_play_all')
+    manifest = json.loads((tmp_path / 'manifest.json').read_text())
+    declare_families(run, manifest, {'a': 'kin', 'b': 'kin', 'c': 'kin'})
+    result = audit(run)
+    # full: a, b, c 4.3 > d 3.9; in {a, b, c, d}: a (3.6 + 3.6 + 5) / 3 = 4.07 > 3.9
+    assert outcome(result, 'table 6') == [True]
+    # kin lose 5 - 3.6 = 1.4 among themselves: beyond chance
+    (finding,) = result.part('siblings')
+    assert finding.holds is False and finding.sentence.startswith('Siblings lose 1.4')
+
+
+def declare_families(run, manifest, families):
+    from parlai_ext.store import manifest as manifests
+
+    data = {k: v for k, v in manifest.items() if k != 'checksum'}
+    manifests.save(run.root, {**data, 'families': families})
+
+
+def test_the_partner_family_that_turns_an_order_over_is_named(tmp_path):
+    def partial_to(first, second, n):
+        # p likes a, and only p: without p, b leads
+        return plain(first, second, n) - (1.5 if (first, second) != ('a', 'p') else -4)
+
+    def score(first, second, n):
+        base = partial_to(first, second, n)
+        return base + (1.2 if first == 'b' and second != 'p' else 0)
+
+    run = planted_run(tmp_path, {'made-up': score}, ('a', 'b'), ('p', 'q', 'r'))
+    result = audit(run)
+    (finding,) = result.part('partner families')
+    assert 'from 1 to 2, without p' in finding.sentence
+    moved = values(result, 'partner families', 'rank change')
+    assert moved[('without p', 'a')] == 1 and moved[('without q', 'a')] == 0
+
+
+def test_opener_blocks_without_effect_move_no_rank(tmp_path):
+    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+    result = audit(run, opener_blocks=3)
+    assert outcome(result, 'opener blocks') == [True]
+    cases = {case for case, _ in values(result, 'opener blocks', 'rank')}
+    assert cases == {f'without openers {k} to {k + 1}' for k in (1, 3, 5)}
+    # openers 0 … 5 add 0.01 n, 0.025 on average; without the last two 0.015
+    drift = values(result, 'opener blocks', 'score change')
+    assert drift[('without openers 5 to 6', 'a')] == pytest.approx(-0.01)
+
+
+def test_a_judge_that_reverses_the_order_flips_every_pair(tmp_path):
+    def reverse(first, second, n):
+        return -plain(first, second, n)
+
+    run = planted_run(
+        tmp_path, {'made-up': plain, 'contrary': reverse}, ALL, ('p', 'q')
+    )
+    result = audit(run)
+    (finding,) = result.part('judge swap')
+    assert finding.holds is False
+    assert '10 of 10 pairs flip, 10 of which both judges tell apart' in finding.sentence
+    taus = values(result, 'judge swap', 'Kendall tau-b')
+    assert [v for (case, _), v in taus.items() if 'contrary' in case] == [-1]
+
+
+def test_all_variance_of_a_ladder_comes_from_its_systems(tmp_path):
+    run = planted_run(
+        tmp_path, {'made-up': lambda first, *_: WORTH[first]}, ALL, ('p', 'q')
+    )
+    shares = values(audit(run), 'variance', 'share')
+    assert shares[('all systems', 'system')] == pytest.approx(1)
+
+
+def test_audited_twice_is_the_same_and_read_back(tmp_path):
+    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+    first = audit(run)
+    data = [(tmp_path / name).read_bytes() for name in ('audit.json', 'audit.csv')]
+    audit(run)
+    assert data == [
+        (tmp_path / name).read_bytes() for name in ('audit.json', 'audit.csv')
+    ]
+    again = RunFolder.existing(tmp_path)
+    assert read_audit(again) == first
+    assert is_current(again, first)
+
+
+def test_an_audit_of_scores_that_changed_is_not_current(tmp_path):
+    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+    result = audit(run)
+    next((tmp_path / 'scores').glob('*/*/*.jsonl')).unlink()
+    assert not is_current(run, result)
+
+
+def test_an_edited_audit_is_refused(tmp_path):
+    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+    audit(run)
+    path = tmp_path / 'audit.json'
+    path.write_text(path.read_text().replace('"holds": true', '"holds": false'))
+    with pytest.raises(UserError, match=r'audit\.json is damaged'):
+        read_audit(run)
+
+
+@pytest.mark.parametrize(
+    'options, names',
+    [
+        ({'dimension': 'Overal'}, '--dimension Overal.*Overall'),
+        ({'clone': ('f',)}, '--clone f'),
+        ({'scores': 'fed'}, '--scores: fed'),
+        ({'set_size': 1}, '--set.size'),
+        ({'audit_openers': 2}, '--audit.openers'),
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path, options, names):
+    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+    with pytest.raises(UserError, match=names):
+        audit(run, **options)
+
+
+def test_a_run_without_scores_is_one_line(tmp_path):
+    run = planted_run(tmp_path, {}, ALL, ('p', 'q'))
+    with pytest.raises(UserError, match='no scores'):
+        audit(run)
