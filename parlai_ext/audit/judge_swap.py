@@ -12,7 +12,6 @@ import numpy as np
 from parlai_ext.audit.audited import Audited, ranks_of
 from parlai_ext.audit.record import Finding, PartResult, Row, left_out
 from parlai_ext.core.display import join_names, number
-from parlai_ext.core.errors import UserError
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import draw_means
@@ -22,6 +21,7 @@ from parlai_ext.ranking.table import Floats, json_number, system_means
 from parlai_ext.results.rank import read_run_scores
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.store import RunFolder
+from parlai_ext.store.folder import read_signature
 
 PART = 'judge swap'
 LISTED = 3  # pairs that are named
@@ -68,10 +68,11 @@ def other_scorers(audited: Audited) -> list[OtherJudge]:
         folder = audited.run.scores(signature).root.name
         if folder == own:
             continue
-        try:
-            tables = read_run_scores(audited.run, signature, {}).tables
-        except UserError:  # begun, and nothing is scored
-            continue
+        store = audited.run.scores(signature)
+        shards = audited.run.dialogue_shards()
+        if not any(store.has(shard.pairing_id, shard.index) for shard in shards):
+            continue  # begun, and nothing is scored
+        tables = read_run_scores(audited.run, signature, {}).tables
         dimension = sorted(tables.scores, key=lambda d: d.casefold() != 'overall')[0]
         name = signature.partition('|')[0].removeprefix('scorer:')
         values = _same_cells(audited, tables, tables.scores[dimension])
@@ -84,7 +85,7 @@ def stored_signatures(run: RunFolder) -> list[str]:
     Return the signatures of all scores of a run.
     """
     files = sorted((run.root / 'scores').glob('*/signature.txt'))
-    return [file.read_text('utf-8').rstrip('\n') for file in files]
+    return [read_signature(file) for file in files]
 
 
 def trivial_judges(audited: Audited) -> list[OtherJudge]:
@@ -117,8 +118,8 @@ def _compare(audited: Audited, other: OtherJudge, is_scorer: bool) -> PartResult
     known = ~np.isnan(theirs)
     mine, swapped = audited.means[known], theirs[known]
     tau, rho = (
-        _coefficient(kendall, mine, swapped),
-        _coefficient(spearman, mine, swapped),
+        json_number(float(coefficient(mine[None], swapped[None])[0]))
+        for coefficient in (kendall, spearman)
     )
     places = np.flatnonzero(known)
     flips = [(int(places[i]), int(places[j])) for i, j in flipped_pairs(mine, swapped)]
@@ -147,13 +148,6 @@ def _compare(audited: Audited, other: OtherJudge, is_scorer: bool) -> PartResult
         f'{len(disputed)} of which both judges tell apart{_named(audited, disputed)}.'
     )
     return PartResult((Finding(PART, text, not disputed),), tuple(rows))
-
-
-def _coefficient(function: object, mine: Floats, theirs: Floats) -> float | None:
-    if len(mine) < 2:
-        return None
-    assert callable(function)
-    return json_number(float(function(mine[None], theirs[None])[0]))
 
 
 def _named(audited: Audited, pairs: list[tuple[int, int]]) -> str:
