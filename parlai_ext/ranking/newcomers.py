@@ -140,10 +140,12 @@ def place_newcomer(
     interval = sampled_intervals if partners == 'sampled' else fixed_intervals
     low, high = interval(draws.select(np.array([own])))[0]
     return Placing(
-        *(json_number(float(n)) for n in (draws.means[own], low, high)),
-        1 + int((means[:own] > means[own]).sum()),
-        tuple(np.flatnonzero(means[:own] < means[own]).tolist()),
-        tuple(np.flatnonzero(better[own, :own]).tolist()),
+        json_number(float(draws.means[own])),
+        json_number(low),
+        json_number(high),
+        rank=1 + int((means[:own] > means[own]).sum()),
+        beaten=tuple(np.flatnonzero(means[:own] < means[own]).tolist()),
+        surely_beaten=tuple(np.flatnonzero(better[own, :own]).tolist()),
     )
 
 

@@ -278,8 +278,9 @@ def sibling_effect(
     are no siblings, or the other pairs do not determine what is expected of them.
     """
     scored = ~np.isnan(values)
-    sibling = _sibling_pairs(scored.any(axis=2), own_place, families)
-    weights = _effect_weights(scored.any(axis=2), sibling)
+    played = np.asarray(scored.any(axis=2))
+    sibling = _sibling_pairs(played, own_place, families)
+    weights = _effect_weights(played, sibling)
     if weights is None:
         return None
     cells = np.where(scored, values, 0.0)

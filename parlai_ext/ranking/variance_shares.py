@@ -62,7 +62,7 @@ def variance_shares(values: Floats) -> VarianceShares | None:
     dropped = tuple(k for k in range(values.ndim) if k not in axes)
     for axis in sorted(dropped, reverse=True):
         level = int(scored.any(axis=_others(axis, values.ndim)).argmax())
-        values = values.take(level, axis)
+        values = np.asarray(values.take(level, axis))
     components = _components(values, [FACTORS[k] for k in axes])
     if components is None:
         return None
