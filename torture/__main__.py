@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from torture.figure import Figure, PartInterrupted, Settings
 PARTS: tuple[str, ...] = (
     # nothing is lost
     'flips',
+    'kills',
+    'disk_full',
+    'writers',
     # nothing gets in
     'misbehaving',
 )
@@ -55,7 +59,9 @@ def run_parts(names: Sequence[str], settings: Settings) -> tuple[list[Figure], b
     for name in names:
         begin = time.perf_counter()
         try:
-            figures.append(import_module(f'torture.{name}').figure(settings))
+            figure = import_module(f'torture.{name}').figure(settings)
+            seconds = time.perf_counter() - begin
+            figures.append(replace(figure, seconds=seconds))
         except PartInterrupted as interrupted:
             return [*figures, interrupted.figure], False
         except KeyboardInterrupt:

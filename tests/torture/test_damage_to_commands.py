@@ -1,0 +1,189 @@
+"""
+The parts that disturb commands count what they should: commands are played by functions
+that do right or wrong.
+"""
+
+import signal
+from random import Random
+
+import pytest
+
+from parlai_ext.commands.command import COMMANDS
+from torture import cases, disk_full, kills, writers
+from torture.fork_server import ForkServer
+
+LINE = 'error: interrupted; the same command again goes on from here\n'
+FULL = 'error: No space left on device: run/dialogues/a/00000.jsonl\n'
+SHARD = 'run/dialogues/a/00000.jsonl'
+END = {SHARD: b'dialogues', 'run/ranking.json': b'{}'}
+
+
+class Child:
+    """
+    A command that has ended; the signal that it gets is remembered.
+    """
+
+    def __init__(self, status, errors):
+        self.status, self.errors, self.out = status, errors, ''
+
+    def wait(self, seconds=None):
+        return self.status
+
+    def send(self, number):
+        pass
+
+
+class Server:
+    """
+    Plays each start of a command by the next function.
+    """
+
+    def __init__(self, *plays):
+        self.plays = list(plays)
+
+    def start(self, args, folder, step=None, number=signal.SIGKILL):
+        return Child(*self.plays.pop(0)(folder))
+
+    def steps(self, child):
+        return 3
+
+
+def trees_of(tmp_path, *plays):
+    """
+    Return the trees of one case, `rank`, with these plays.
+    """
+    trees = cases.Trees(Server(*plays), tmp_path, ['rank'])
+    (tmp_path / 'start-rank').mkdir()
+    trees.ends['rank'] = END
+    trees.seconds['rank'], trees.steps['rank'] = 0.01, 3
+    return trees
+
+
+def writes(*names, status=0, errors='', changed=None):
+    """
+    Return a play that writes some files of the end.
+    """
+
+    def play(folder):
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            if not (folder / name).exists() or changed:
+                # as the store writes: another file takes the name
+                (folder / 'new').write_bytes(changed or END[name])
+                (folder / 'new').rename(folder / name)
+        return status, errors
+
+    return play
+
+
+WHOLE = writes(*END)
+RIGHT = writes(SHARD, status=143, errors=LINE)
+KILLS = {
+    'right': (RIGHT, WHOLE, ''),
+    'another exit code': (writes(status=-15), WHOLE, 'exit code -15'),
+    'several lines': (writes(status=143, errors=LINE + LINE), WHOLE, '2 error lines'),
+    'no line': (writes(status=143), WHOLE, '0 error lines'),
+    'a traceback': (
+        writes(status=143, errors=f'Traceback\n{LINE}'),
+        WHOLE,
+        'traceback',
+    ),
+    'it cannot go on': (RIGHT, writes(status=1, errors='error: x'), 'error: x'),
+    'a file is missing': (RIGHT, writes(SHARD), 'other files in the end: run/ranking'),
+    'a file more': (
+        RIGHT,
+        writes(*END, 'x'),
+        'other files in the end: x',
+    ),
+    'made again': (RIGHT, writes(*END, changed=b'dialogues'), 'other files'),
+}
+
+
+@pytest.fixture
+def only_sigterm(monkeypatch):
+    monkeypatch.setattr(kills, 'SIGNALS', (signal.SIGTERM,))
+    monkeypatch.setattr(kills, 'COLD_SHARE', 0.0)
+    monkeypatch.setitem(END, 'x', b'more')
+
+
+@pytest.mark.parametrize('how', KILLS)
+def test_a_kill_that_is_not_held_is_told(tmp_path, only_sigterm, how):
+    first, second, problem = KILLS[how]
+    trees = trees_of(tmp_path, first, second)
+    trees.ends['rank'] = {name: data for name, data in END.items() if name != 'x'}
+    line = kills.kill_and_run_again(trees, 'rank', Random(0))
+    assert (problem in line) if problem else line == ''
+    assert line == '' or line.startswith('rank, SIGTERM')
+
+
+def test_a_shard_that_is_made_again_is_told(tmp_path, only_sigterm):
+    def again(folder):
+        (folder / 'new').write_bytes(END[SHARD])
+        (folder / 'new').rename(folder / SHARD)
+        return writes('run/ranking.json')(folder)
+
+    trees = trees_of(tmp_path, RIGHT, again)
+    trees.ends['rank'] = {name: data for name, data in END.items() if name != 'x'}
+    line = kills.kill_and_run_again(trees, 'rank', Random(0))
+    assert 'made again' in line and SHARD in line
+
+
+def test_a_signal_to_a_command_that_has_ended_is_sent_to_another_start(
+    tmp_path, only_sigterm
+):
+    trees = trees_of(tmp_path, *[WHOLE] * 2, RIGHT, WHOLE)
+    trees.ends['rank'] = {name: data for name, data in END.items() if name != 'x'}
+    assert kills.kill_and_run_again(trees, 'rank', Random(0)) == ''
+    assert trees.server.plays == []
+
+
+@pytest.mark.parametrize(
+    'play, problem',
+    [
+        (writes(status=1, errors=FULL), ''),
+        (writes(status=1, errors='error: damaged\n'), 'it said error: damaged'),
+        (writes(status=1, errors=f'Traceback\n{FULL}'), 'traceback'),
+        (writes(status=2, errors=FULL), 'exit code 2'),
+    ],
+)
+def test_a_full_disk_that_is_not_held_is_told(tmp_path, monkeypatch, play, problem):
+    monkeypatch.setattr(disk_full, 'fill_bytes', lambda *args: None)
+    monkeypatch.setattr(disk_full, 'NAMES_SHARE', 0)
+    trees = trees_of(tmp_path, WHOLE, play, WHOLE)
+    monkeypatch.setattr(disk_full.fill_bytes, '__name__', 'bytes')
+    line = disk_full.fill_and_run_again(trees, 'rank', tmp_path, Random(0))
+    assert (problem in line) if problem else line == ''
+
+
+@pytest.mark.parametrize(
+    'plays, problem',
+    [
+        ([WHOLE, writes(status=1, errors='error: in use by 7\n'), WHOLE], ''),
+        ([WHOLE, writes(status=1, errors='Traceback\nKeyError'), WHOLE], 'traceback'),
+        ([WHOLE, writes(status=-11), WHOLE], 'ended with -11'),
+        ([writes(SHARD, changed=b'torn'), WHOLE, WHOLE], SHARD),
+    ],
+)
+def test_writers_that_are_not_held_are_told(tmp_path, plays, problem):
+    trees = trees_of(tmp_path, *plays)
+    line = writers.write_at_once(trees, 'rank', 'rank', ['rank'] * 2, Random(0))
+    assert (problem in line) if problem else line == ''
+
+
+def test_every_command_that_writes_is_tried():
+    tried = {case.args[0] for case in cases.CASES.values()}
+    assert set(COMMANDS) - tried == set(cases.UNTRIED)
+
+
+def test_a_case_runs_after_cases_that_are_there():
+    assert all(set(case.after) <= set(cases.CASES) for case in cases.CASES.values())
+
+
+def test_the_server_of_forks_gives_exit_codes_lines_and_signals(tmp_path):
+    with ForkServer(tmp_path / 'logs') as server:
+        refused = server.start(['rank_systems', '--run-dir', 'none'], tmp_path)
+        assert refused.wait(60) == 1
+        assert refused.errors.startswith('error: ') and refused.errors.count('\n') == 1
+        hanging = server.start(['doctor'], tmp_path)
+        hanging.send(signal.SIGKILL)
+        assert hanging.wait(60) == -signal.SIGKILL
