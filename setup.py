@@ -113,6 +113,8 @@ setup(
             # training of judges
             'peft',
             'accelerate',
+            # the page is checked with axe-core (MIT; the engine in it MPL-2.0)
+            'axe-core-python',
             # ratings of another program, which ours are compared with
             'trueskill',
         ],

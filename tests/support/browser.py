@@ -8,6 +8,7 @@ with its content security policy.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -33,7 +34,11 @@ FLAGS = [
     '--remote-debugging-pipe',
 ]
 PATIENCE = 60  # seconds; the machine may be busy
-KEYS = {'Backspace': 8, 'ArrowLeft': 37, 'ArrowRight': 39, 'ArrowDown': 40, 'Enter': 13}
+KEYS = {
+    **{'Backspace': 8, 'Enter': 13, 'End': 35, 'Home': 36},
+    **{'ArrowLeft': 37, 'ArrowUp': 38, 'ArrowRight': 39, 'ArrowDown': 40},
+}
+SAVED = ('.json', '.jsonl', '.csv')
 
 
 class Browser:
@@ -113,12 +118,16 @@ class Browser:
         answer: dict[str, Any] = json.loads(message)
         return answer
 
-    def open(self, path: Path | None) -> None:
+    def open(self, path: Path | None, fragment: str = '') -> None:
         """
         Load a file, or an empty page, and wait until it is there.
+
+        :param fragment: of the address, with its ``#``.
         """
         url = path.resolve().as_uri() if path else 'about:blank'
-        self.ask('Page.navigate', url=url)
+        if fragment:  # the same file with another fragment would not be loaded again
+            self.ask('Page.navigate', url='about:blank')
+        self.ask('Page.navigate', url=url + fragment)
         self.wait_for('document.readyState === "complete"')
 
     def evaluate(self, script: str) -> Any:
@@ -158,6 +167,15 @@ class Browser:
         """
         self.ask('Input.insertText', text=text)
 
+    def show(self, width: int = 1100, height: int = 900, scheme: str = 'light') -> None:
+        """
+        Give the page a size and a colour scheme, ``light`` or ``dark``.
+        """
+        size = {'width': width, 'height': height, 'deviceScaleFactor': 1}
+        self.ask('Emulation.setDeviceMetricsOverride', **size, mobile=width < 600)
+        feature = {'name': 'prefers-color-scheme', 'value': scheme}
+        self.ask('Emulation.setEmulatedMedia', features=[feature])
+
     def click(self, selector: str) -> None:
         """
         Click an element.
@@ -168,7 +186,7 @@ class Browser:
         """
         Click an element that saves a file, and return the file.
         """
-        before = set(self.downloads.iterdir())
+        before = self._downloaded()
         session, self.session = self.session, None
         self.ask(
             'Browser.setDownloadBehavior',
@@ -179,10 +197,19 @@ class Browser:
         self.click(selector)
         end = time.monotonic() + PATIENCE
         while True:
-            new = set(self.downloads.iterdir()) - before
+            new = [path for path, _ in self._downloaded() - before]
             # an empty file of that name comes first, and what is written beside it
-            whole = [p for p in new if p.suffix == '.json' and p.stat().st_size]
+            whole = [p for p in new if p.suffix in SAVED and p.stat().st_size]
             if whole and len(new) == 1:
                 return whole[0]
             assert time.monotonic() < end, f'no file was saved: {new}'
             time.sleep(0.02)
+
+    def _downloaded(self) -> set[tuple[Path, int]]:
+        """
+        Return the files that were saved, with the time of their last change: a second
+        file of one name replaces the first.
+        """
+        with contextlib.suppress(FileNotFoundError):  # a name that was given up
+            return {(p, p.stat().st_mtime_ns) for p in self.downloads.iterdir()}
+        return self._downloaded()

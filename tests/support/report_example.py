@@ -54,6 +54,7 @@ def example_run(
     lines: Sequence[str] = LINES,
     num_turns: int = 6,
     reason: str = 'the reply was empty',
+    ranking: Mapping[str, Any] | None = None,
 ) -> RunFolder:
     """
     Make a run folder with dialogues and scores; each first dialogue of a pairing
@@ -76,6 +77,7 @@ def example_run(
         openers='ext:smalltalk',
         num_turns=num_turns,
         scorer={'name': 'fed', 'judge_model_file': '/home/someone/m/model'},
+        ranking=ranking or {},
     )
     about = {'evidence_labels': list(LABELS)}
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)

@@ -1,0 +1,425 @@
+"""
+A reader uses the page in a real browser: search, sort, pages, keys, links, several
+scorers, systems side by side, files, narrow windows, and an accessibility engine.
+"""
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import pytest
+
+from parlai_ext.core.dialogue_means import dialogue_means
+from parlai_ext.core.display import number, spreadsheet_text, visible
+from parlai_ext.core.nouns import Score, ScoredDialogue, content_id
+from parlai_ext.report.write import write_report
+from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import write_ranking
+from tests.report.test_report_browser import PAYLOADS, RUN
+from tests.support.browser import BROWSER, MISSING, Browser
+from tests.support.report_example import SCORER, example_run
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
+OTHER = 'scorer:words|v:1'
+# elements that stick out of the window, but for those in something that scrolls
+STICKING = """(() => {
+  document.querySelectorAll('details').forEach((d) => { d.open = true; });
+  const scrolls = (e) => e && (/auto|scroll/.test(getComputedStyle(e).overflowX)
+    || scrolls(e.parentElement));
+  const width = document.documentElement.clientWidth;
+  const outside = [...document.querySelectorAll('body *')].filter((e) => {
+    const box = e.getBoundingClientRect();
+    return box.width && (box.right > width + 0.5 || box.left < -0.5)
+      && !scrolls(e.parentElement) && !e.closest('.unseen');
+  });
+  return [document.documentElement.scrollWidth, outside.map((e) => e.outerHTML)];
+})()"""
+# whether an attack ran, and whether the script got to its end
+STATE = """[document.documentElement.dataset.ran || null,
+  document.getElementById('browser').hidden]"""
+AXE = """axe.run({}).then((found) =>
+  found.violations.map((v) => v.impact + ' ' + v.id + ': ' + v.nodes[0].html))"""
+
+
+def add_word_counts(run):
+    """
+    Score a run a second time: the number of words of what the target says.
+    """
+    for shard in run.dialogue_shards():
+        target = run.pairing(shard.pairing_id).first
+        scored = [
+            ScoredDialogue(
+                one.id,
+                tuple(
+                    Score(one.id, i, target, 'Words', float(len(turn.text.split())))
+                    for i, turn in enumerate(one.utterances)
+                    if turn.speaker == target and not turn.given
+                ),
+            )
+            for one in run.read_dialogues(shard.pairing_id, shard.index)
+        ]
+        run.scores(OTHER).write(shard.pairing_id, shard.index, scored)
+
+
+def written(folder, **about):
+    """
+    Return a run of three targets, two partners and ten openers with two scorers, and
+    its page.
+    """
+    about.setdefault('targets', ('alpha', 'beta', 'gamma'))
+    about.setdefault('openers', [f'hello number {n}' for n in range(10)])
+    run = example_run(folder, ranking={'bootstraps': 50}, **about)
+    add_word_counts(run)
+    ranking = rank_run(run, SCORER)
+    write_ranking(run, ranking)
+    other = rank_run(run, OTHER)
+    write_ranking(run, other, f'rankings/{content_id(OTHER)}/')
+    return run, write_report(run, ranking)
+
+
+@pytest.fixture(scope='module')
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp('profile')) as one:
+        yield one
+
+
+@pytest.fixture(scope='module')
+def made(tmp_path_factory):
+    return written(tmp_path_factory.mktemp('reader') / 'run')
+
+
+@pytest.fixture
+def page(browser, made):
+    browser.show()
+    browser.open(made[1], '#dialogues')
+    return browser
+
+
+def rows(browser):
+    return browser.evaluate(
+        '[...document.querySelectorAll("#list button")].map((b) => b.innerText)'
+    )
+
+
+def text_of(browser, selector):
+    return browser.evaluate(f'document.querySelector({json.dumps(selector)}).innerText')
+
+
+def address(browser):
+    return unquote(browser.evaluate('location.hash').replace('+', ' '))
+
+
+def choose(browser, selector, value):
+    found = f'document.querySelector({json.dumps(selector)})'
+    browser.evaluate(
+        f'{found}.value = {json.dumps(value)}; '
+        f'{found}.dispatchEvent(new Event("change"))'
+    )
+
+
+def search(browser, text):
+    browser.evaluate('document.getElementById("filter-text").select()')
+    browser.write(text)
+
+
+def means(run, dimension, signature=SCORER):
+    """
+    Return the mean of each dialogue by its id, as the score files have it.
+    """
+    found = {}
+    for shard in run.dialogue_shards():
+        by_id = run.scores(signature).by_dialogue(shard.pairing_id, shard.index)
+        target = run.pairing(shard.pairing_id).first
+        for one in run.read_dialogues(shard.pairing_id, shard.index):
+            mean = dialogue_means(one, by_id[one.id], target).get(dimension)
+            found[one.id] = target, mean
+    return found
+
+
+def test_all_dialogues_are_there_fifty_rows_at_a_time(page):
+    assert text_of(page, '#count') == '60 of 60 dialogues'
+    assert len(rows(page)) == 50
+    page.click('#page-after')
+    assert len(rows(page)) == 10
+    assert page.evaluate('document.getElementById("page-after").disabled')
+
+
+def test_search_finds_texts_whatever_their_case(page):
+    search(page, 'NUMBER 3')
+    assert text_of(page, '#count') == '6 of 60 dialogues'
+    assert text_of(page, '#dialogue mark') == 'number 3'
+    assert 'q=NUMBER 3' in address(page)
+    search(page, 'nobody says this')
+    assert rows(page) == []
+
+
+def test_rows_are_sorted_by_the_chosen_dimension(page, made):
+    found = [v for _, v in means(made[0], 'Fluency').values() if v is not None]
+    page.click('#choose-dimension button:nth-child(2)')
+    choose(page, '#sort', 'low')
+    shown = [row.split('\n')[1] for row in rows(page)]
+    digits = len(shown[0].partition('.')[2])
+    assert shown[:5] == [number(v, digits) for v in sorted(found)[:5]]
+    choose(page, '#sort', 'high')
+    shown = [row.split('\n')[1] for row in rows(page)]
+    assert shown[:5] == [number(v, digits) for v in sorted(found)[::-1][:5]]
+
+
+def test_filters_leave_what_they_name(page):
+    choose(page, '#filter-target', 'beta')
+    choose(page, '#filter-partner', 'tom')
+    assert text_of(page, '#count') == '10 of 60 dialogues'
+    choose(page, '#filter-which', 'broken off')  # one for each pair with tom
+    assert text_of(page, '#count') == '1 of 60 dialogues'
+    assert 'Broken off by beta: the reply was empty' in text_of(page, '#dialogue')
+
+
+def test_keys_go_through_the_list_and_into_the_search(page):
+    names = [row.split('\n')[0] for row in rows(page)]
+    page.evaluate('document.querySelector("#list button").focus()')
+    page.press('ArrowDown')
+    page.press('j')
+    current = 'document.querySelector("#list [aria-current]")'
+    index = f'[...{current}.closest("ol").children].indexOf({current}.parentNode)'
+    assert page.evaluate(index) == 2
+    page.press('k')
+    assert page.evaluate(index) == 1
+    assert page.evaluate(f'document.activeElement === {current}')
+    page.press('End')  # it is on the second page
+    assert len(rows(page)) == 10 and page.evaluate(index) == 9
+    page.press('Home')
+    assert [row.split('\n')[0] for row in rows(page)] == names
+    page.press('/')
+    assert page.evaluate('document.activeElement.id') == 'filter-text'
+    page.write('j/k')  # in a field a letter is a letter
+    assert page.evaluate('document.activeElement.value') == 'j/k'
+
+
+def test_a_link_opens_the_same_view_again(page, made):
+    choose(page, '#choose-scorer', content_id(OTHER))
+    choose(page, '#filter-target', 'gamma')
+    choose(page, '#sort', 'low')
+    search(page, 'hello')
+    page.click('#list li:nth-child(4) button')
+    page.click('.beside input')
+    link = page.evaluate('location.hash')
+    seen = [text_of(page, where) for where in ('#list', '#dialogue', '#count')]
+    page.open(made[1], link)
+    assert [text_of(page, w) for w in ('#list', '#dialogue', '#count')] == seen
+    assert page.evaluate('document.getElementById("choose-scorer").value') == (
+        content_id(OTHER)
+    )
+    # another link into the open page
+    page.evaluate('location.hash = "#pairs?dimension=Fluency"')
+    page.wait_for('document.getElementById("sort").value === ""')
+    assert text_of(page, '#choose-dimension [aria-pressed=true]') == 'Fluency'
+
+
+def test_links_of_earlier_pages_still_work(page, made):
+    wanted = list(means(made[0], 'Overall'))[-1]
+    page.open(made[1], f'#dialogue-{wanted}')
+    assert wanted in text_of(page, '#dialogue .meta')
+    page.open(made[1], '#dimension-2')
+    assert text_of(page, '#choose-dimension [aria-pressed=true]') == 'Fluency'
+
+
+def test_a_link_within_the_page_keeps_what_is_chosen(page):
+    page.click('#choose-dimension button:nth-child(2)')
+    page.click('nav a[href="#pairs"]')
+    assert address(page) == '#pairs?dimension=Fluency'
+
+
+def test_each_scorer_has_its_own_view_and_figures(page, made):
+    names = 'document.querySelectorAll(".view:not([hidden]) .glance").length'
+    assert page.evaluate(names) == 1
+    assert '(Words)' not in text_of(page, '#dialogue')
+    choose(page, '#choose-scorer', content_id(OTHER))
+    assert page.evaluate(names) == 1
+    found = [v for _, v in means(made[0], 'Words', OTHER).values() if v is not None]
+    choose(page, '#sort', 'high')
+    digits = len(rows(page)[0].split('\n')[1].partition('.')[2])
+    assert rows(page)[0].split('\n')[1] == number(max(found), digits)
+    assert 'Words' in text_of(page, '#dialogue')
+    assert 'Fluency' not in text_of(page, '#dialogue')
+
+
+def test_systems_stand_side_by_side_with_differences(page, made):
+    run = made[0]
+    by_opener = {
+        (run.pairing(d.pairing_id).first, run.pairing(d.pairing_id).second): d.id
+        for d in run.iter_dialogues()
+        if d.utterances[0].text == 'hello number 4'
+    }
+    value = means(run, 'Overall')
+    page.open(made[1], f'#dialogues?dialogue={by_opener["alpha", "mary"]}')
+    assert 'side' not in page.evaluate('document.querySelector("table.side") + ""')
+    choose_beta = '.beside input[value=beta]'
+    page.click(choose_beta)
+    # the focus stays on what was clicked
+    assert page.evaluate('document.activeElement.value') == 'beta'
+    heads = page.evaluate(
+        '[...document.querySelectorAll(".side thead th")].map((e) => e.innerText)'
+    )
+    difference = (
+        value[by_opener['beta', 'mary']][1] - value[by_opener['alpha', 'mary']][1]
+    )
+    digits = len(heads[1].split('\n')[1].rpartition('.')[2])
+    assert [head.split('\n')[0] for head in heads] == ['Turn', 'alpha', 'beta']
+    assert f'({"+" if difference > 0 else ""}{number(difference, digits)})' in heads[2]
+    assert page.evaluate('document.querySelectorAll(".side tbody tr").length') == 6
+
+
+def test_files_hold_what_is_listed(page, made):
+    run = made[0]
+    choose(page, '#filter-target', 'beta')
+    path = page.save('#save-dialogues-csv')
+    with open(path, newline='', encoding='utf-8') as file:
+        lines = list(csv.DictReader(file))
+    dialogues = {
+        d.id: d
+        for d in run.iter_dialogues()
+        if run.pairing(d.pairing_id).first == 'beta'
+    }
+    assert {line['dialogue_id'] for line in lines} == set(dialogues)
+    assert len(lines) == sum(len(d.utterances) for d in dialogues.values())
+    for line in lines:
+        turn = dialogues[line['dialogue_id']].utterances[int(line['utterance_index'])]
+        assert (line['text'], line['speaker']) == (turn.text, turn.speaker)
+        assert (line['Overall'] == '') == (
+            turn.given
+            or turn.speaker != 'beta'
+            or (dialogues[line['dialogue_id']].ended_by is not None)
+        )
+    path = page.save('#save-dialogues-jsonl')
+    records = [json.loads(line) for line in path.read_text('utf-8').split('\n')[:-1]]
+    value = means(run, 'Overall')
+    assert {record['dialogue_id'] for record in records} == set(dialogues)
+    for record in records:
+        mean = value[record['dialogue_id']][1]
+        known = None if mean is None else pytest.approx(mean, rel=1e-5)
+        assert record['means']['Overall'] == known
+
+
+def test_saved_leaderboard_is_that_of_the_run(page, made):
+    path = page.save('#save-leaderboard')
+    assert path.read_bytes() == (made[0].root / 'leaderboard.csv').read_bytes()
+    with open(page.save('#save-pairs'), newline='', encoding='utf-8') as file:
+        lines = list(csv.DictReader(file))
+    # three pairs on two dimensions
+    assert len(lines) == 6 and {line['dimension'] for line in lines} == {
+        'Overall',
+        'Fluency',
+    }
+
+
+@pytest.mark.parametrize('fragment', ['', '#dialogues?beside=beta&beside=gamma&q=lake'])
+def test_at_400_pixels_nothing_is_cut_off(browser, made, fragment):
+    browser.show(width=400, height=800)
+    browser.open(made[1], fragment or '#')
+    assert browser.evaluate('document.documentElement.clientWidth') == 400
+    assert browser.evaluate(STICKING) == [400, []]
+
+
+def axe_engine():
+    found = importlib.util.find_spec('axe_core_python')
+    if found is None:
+        pytest.skip('axe-core-python is not installed')
+    [folder] = found.submodule_search_locations
+    return (Path(folder) / 'axe.min.js').read_text('utf-8')
+
+
+@pytest.mark.parametrize(
+    'scheme, width',
+    [
+        ('light', 1100),
+        ('dark', 400),
+        pytest.param('light', 400, marks=pytest.mark.slow),
+        pytest.param('dark', 1100, marks=pytest.mark.slow),
+    ],
+)
+def test_an_accessibility_engine_finds_nothing(browser, made, scheme, width):
+    browser.show(width=width, scheme=scheme)
+    browser.open(made[1], '#dialogues?beside=beta&q=lake')
+    browser.evaluate('document.querySelectorAll("details").forEach((d) => d.open = 1)')
+    browser.evaluate(axe_engine() + ';0')
+    assert browser.evaluate(AXE.format('document')) == []
+    # a field without a name would be found
+    browser.evaluate('document.body.append(document.createElement("select"))')
+    found = browser.evaluate(AXE.format('document.body.lastChild'))
+    assert [line for line in found if line.startswith('critical select-name')]
+
+
+# ------------------------------------------------------------------- hostile texts
+
+
+@pytest.fixture(scope='module')
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('hostile') / 'run'
+    formulas = ('=1+1', '@SUM(A1)', ' +2', '-3', '\t=4', '＝5', 'plain')
+    return written(
+        folder,
+        targets=PAYLOADS[:3],
+        partners=(PAYLOADS[6], '=cmd|x'),
+        openers=PAYLOADS[:5],
+        lines=(*PAYLOADS, *formulas),
+        num_turns=len(PAYLOADS) + len(formulas) + 2,
+        reason=PAYLOADS[5],
+    )
+
+
+def test_nothing_in_the_address_runs(browser, hostile):
+    browser.show()
+    assert 'dataset.ran' in RUN
+    words = ('constructor', '__proto__', 'toString', '%', '%zz', '?&=')
+    for k, payload in enumerate([*PAYLOADS, *words]):
+        text = quote(payload.encode('utf-8', 'replace'))
+        if k % 10:  # within the open page; the others as it is loaded
+            browser.evaluate(f'location.hash = {json.dumps(fragment_of(text))}')
+            browser.evaluate('new Promise((done) => setTimeout(done, 5))')
+        else:
+            browser.open(hostile[1], fragment_of(text))
+        assert browser.evaluate(STATE) == [None, False]
+        assert text_of(browser, '#count').endswith(' of 30 dialogues')
+
+
+def fragment_of(text):
+    """
+    Return an address in which every value, and the anchor, is one text.
+    """
+    keys = ('scorer', 'dimension', 'q', 'target', 'partner', 'which', 'sort', 'beside')
+    query = '&'.join(f'{key}={text}' for key in (*keys, 'dialogue'))
+    return f'#{text}?{query}'
+
+
+def test_hostile_texts_stand_side_by_side_and_marked_as_they_are(browser, hostile):
+    browser.show()
+    wanted = quote(PAYLOADS[2])
+    names = '&'.join(f'beside={quote(name)}' for name in PAYLOADS[:3])
+    browser.open(hostile[1], f'#dialogues?q={wanted}&{names}')
+    # \x00 and other hidden characters are spelled out
+    seen = browser.evaluate('document.querySelector("table.side").textContent')
+    for payload in PAYLOADS:
+        assert visible(payload) in seen
+    assert visible(PAYLOADS[2]) in browser.evaluate(
+        '[...document.querySelectorAll("#dialogue mark")].map((e) => e.textContent)'
+    )
+    assert browser.evaluate(STATE) == [None, False]
+
+
+def test_no_cell_of_a_saved_file_is_a_formula(browser, hostile):
+    browser.show()
+    browser.open(hostile[1], '#dialogues')
+    with open(browser.save('#save-dialogues-csv'), newline='', encoding='utf-8') as f:
+        lines = list(csv.DictReader(f))
+    texts = {line['text'] for line in lines}
+    for text in ('=1+1', '@SUM(A1)', ' +2', '-3', '＝5', 'plain'):
+        assert spreadsheet_text(text) in texts
+    assert {line['partner'] for line in lines} == {
+        spreadsheet_text(PAYLOADS[6]),
+        "'=cmd|x",
+    }
+    for name in ('#save-pairs', '#save-leaderboard'):
+        saved = browser.save(name).read_text('utf-8')
+        assert '\n=' not in saved and ',=' not in saved
