@@ -69,15 +69,26 @@ def check_clones_as_targets(
         gap = difference(values, audited.bootstraps, audited.seed)
         name = audited.systems[place]
         text = (
-            f'A clone of {name} as a further target gets its score and '
-            f'{number(gap.value, 3)} ({interval(gap.low, gap.high, 3)}), over '
-            f'{player.num_openers} openers.'
+            f'A clone of {name} as a further target scores {_gap_text(gap)} it, over '
         )
+        text += f'{player.num_openers} openers.'
         findings.append(Finding(TARGETS, text, gap.is_open))
         rows.append(
             Row(TARGETS, clone.name, name, 'score above', gap.value, gap.low, gap.high)
         )
     return PartResult(tuple(findings), tuple(rows))
+
+
+def _gap_text(gap: Difference) -> str:
+    """
+    Return how far a clone's score is from its original's, in words.
+    """
+    if gap.value == gap.low == gap.high == 0:
+        return 'exactly as'
+    if gap.value is None:
+        return 'nothing to compare with'
+    where = 'above' if gap.value >= 0 else 'below'
+    return f'{number(abs(gap.value), 3)} ({interval(gap.low, gap.high, 3)}) {where}'
 
 
 def check_clones_as_partners(
@@ -112,7 +123,7 @@ def check_clones_as_partners(
             f'against the other systems’, and its rank from {rank} to {after}'
         )
         if usual:
-            text += f'; the run’s own partners do by {interval(*usual, 3)}'
+            text += f'; the run’s own partners change it by {interval(*usual, 3)}'
         ordinary = gain.is_open or is_inside(gain, usual)
         findings.append(Finding(PARTNERS, f'{text}.', ordinary and rank == after))
         rows += [

@@ -290,8 +290,9 @@ def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
     if effect is None:
         return left_out(
             SIBLINGS,
-            'Siblings are left out: no two systems of one family, or no others to '
-            'compare them with; a roster declares families (family:).',
+            'Siblings are left out: no two systems of one family talked with each '
+            'other, or too few others did, which would tell what to expect of them; a '
+            'roster declares families (family:).',
         )
     value, draws = effect
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
