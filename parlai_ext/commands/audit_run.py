@@ -41,6 +41,7 @@ class AuditRun(Command):
         from parlai_ext.audit.audit_run import audit_run
         from parlai_ext.audit.record import CSV, NAME
         from parlai_ext.audit.table import terminal_text
+        from parlai_ext.report.write import PAGE
         from parlai_ext.results.chosen_scores import choose_scores
         from parlai_ext.store import RunFolder
         from parlai_ext.systems.safe.trust import trust_files
@@ -54,4 +55,6 @@ class AuditRun(Command):
         print(terminal_text(audit))
         folder = choose_scores(run, audit.basis.scores)[1]
         print(f'{run.root / folder / NAME}, {CSV}: every number behind these findings')
+        if not folder and (run.root / PAGE).exists():
+            print(f'`parlai report_run --run-dir {run.root}` puts them on the page')
         return audit

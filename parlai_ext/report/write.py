@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import duration
+from parlai_ext.report.audit_section import audit_section
 from parlai_ext.report.recipe import scorer_name, value_text
 from parlai_ext.report.table import leaderboard_csv
 from parlai_ext.results.ranking import NAME as RANKING
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 PAGE = 'report.html'
 # what other parts of the project have written into the run folder and the page shows:
 # each function returns a section, or `None` where its file is not there
-SECTIONS: tuple[Callable[[RunFolder, Ranking], Section | None], ...] = ()
+SECTIONS: tuple[Callable[[RunFolder, Ranking], Section | None], ...] = (audit_section,)
 
 
 def write_report(run: RunFolder, ranking: Ranking, folder: str = '') -> Path:
