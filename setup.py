@@ -87,6 +87,8 @@ setup(
         'moderation': ['h5py', 'spacy'],
         # training of judges (Apache-2.0)
         'train': ['peft', 'accelerate'],
+        # work on several machines (Apache-2.0)
+        'ray': ['ray>=2.40'],
         # the paper's own rating; its licence allows non-commercial use only
         'trueskill': ['trueskill'],
         'dev': [
@@ -115,6 +117,8 @@ setup(
             'accelerate',
             # the page is checked with axe-core (MIT; the engine in it MPL-2.0)
             'axe-core-python',
+            # several machines
+            'ray',
             # ratings of another program, which ours are compared with
             'trueskill',
         ],

@@ -22,6 +22,7 @@ FOLDERS = {
     'core': 'tqdm',
     'files': 'yaml',
     'store': '',
+    'engines': 'ray',
     'ranking': 'evalica numpy pandas scipy',
     'data': '',
     'mini': 'parlai tokenizers torch',
@@ -53,6 +54,7 @@ KNOWN: set[str] = set()
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.write report.page'
 LIGHT += ' commands.installation judge_check.record scoring.llm.judges'
+LIGHT += ' engines.options engines.ray_cluster'
 LIGHT += ' people.rating_set people.ranking report.rating_page'
 HEAVY = {'torch', 'parlai', 'transformers'}
 

@@ -21,6 +21,7 @@ from parlai_ext.bench.plan import BenchPlan
 from parlai_ext.bench.score_sets import ScorerResult, SetScores, score_sets
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.engines.engine import LOCAL, Engine
 from parlai_ext.ranking.agreement import BOOTSTRAPS
 
 
@@ -34,6 +35,7 @@ def run_bench(
     seed: int = 0,
     machine: Machine | None = None,
     progress: bool = True,
+    engine: Engine = LOCAL,
 ) -> tuple[Bench, list[ScorerResult]]:
     """
     Run a bench and write its files; the same call again does what is missing.
@@ -42,6 +44,7 @@ def run_bench(
     :param missing: why a set that was asked for is not there, by its name.
     :param bootstraps: resamples behind each interval.
     :param seed: of the items that are drawn, and of the resamples.
+    :param engine: where items are scored.
     :return: the bench, and the scores behind it.
     """
     plan = plan.with_trivial_scorers()
@@ -50,7 +53,11 @@ def run_bench(
         for name, one in sets.items()
     }
     results = score_sets(
-        plan, drawn, folder, seed=seed, machine=machine, progress=progress
+        *(plan, drawn, folder),
+        seed=seed,
+        machine=machine,
+        progress=progress,
+        engine=engine,
     )
     results += mean_rank_results(plan.mean_ranks, results, drawn)
     bench = Bench(

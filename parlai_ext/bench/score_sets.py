@@ -9,9 +9,10 @@ the result, never a score, and does not stop the rest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,26 @@ from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import JudgeModel, content_id
 from parlai_ext.core.options import option_values
-from parlai_ext.core.progress import Bar, PartProgress, bar_of
+from parlai_ext.core.progress import Bar, bar_of
 from parlai_ext.core.watch import Watch
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.engines.engine import (
+    LOCAL,
+    Engine,
+    Job,
+    Task,
+    Tell,
+    Worker,
+    refuse_difference,
+)
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.scoring.score_run import build_scorer, scorer_elsewhere
 from parlai_ext.store.atomic import locked, make_folder
 
 BATCH = 32  # items, at most, that a killed bench has to score again
+AHEAD = 1000  # batches, at most, that are scored before an earlier one is stored
 SCORES = 'scores'
 OTHERS_ONLY = 'the bench file has this set scored by other scorers only'
 OTHER_SETS_ONLY = 'the bench file has this scorer score other sets only'
@@ -84,6 +95,7 @@ def score_sets(
     seed: int = 0,
     machine: Machine | None = None,
     progress: bool = True,
+    engine: Engine = LOCAL,
 ) -> list[ScorerResult]:
     """
     Score the sets by every scorer of a plan.
@@ -97,7 +109,7 @@ def score_sets(
     with bar_of('bench', total, progress, unit='item') as bar:
         for variant in plan.variants:
             work = _ScorerWork(
-                variant, shared.get(variant.label), folder, seed, machine, bar
+                variant, shared.get(variant.label), folder, seed, machine, bar, engine
             )
             results.append(work.result(plan, sets))
     return results
@@ -151,6 +163,7 @@ class _ScorerWork:
         seed: int,
         machine: Machine | None,
         bar: Bar,
+        engine: Engine,
     ):
         self.variant = variant
         self.evidence_section = evidence_section
@@ -158,7 +171,7 @@ class _ScorerWork:
         self.seed = seed
         self.machine = machine
         self.bar = bar
-        self.parts = PartProgress(bar, 'inputs read')
+        self.engine = engine
 
     def result(self, plan: BenchPlan, sets: Mapping[str, JudgedSet]) -> ScorerResult:
         """
@@ -318,6 +331,7 @@ class _ScorerWork:
 
         :param share: how many items of the bar one of these is.
         """
+        derives = self.evidence_section is not None
         source, source_store = scorer, store
         if self.evidence_section is not None:
             source = self._built(self.evidence_section)
@@ -326,33 +340,99 @@ class _ScorerWork:
         size = len(items) if scorer.compares_items else BATCH
         lock = StoredScores.lock_path(self.folder, source.signature)
         with nullcontext() if source_store is store else locked(lock):
-            done = 0
-            for batch in _batches(items, size):
-                begun, done = done, done + len(batch)
-                self.parts.begin(round(done * share) - round(begun * share))
-                self._score_batch(source, source_store, batch)
-                if source_store is not store:
-                    sources = source_store.scores
-                    store.add({one: _derived(scorer, sources[one]) for one in batch})
-                self.parts.end()
+            batches = list(_batches(items, size))
+            missing = [
+                {one: batch[one] for one in source_store.missing(list(batch), derives)}
+                for batch in batches
+            ]
+            scored = self._scored_batches(source, missing, batches, share)
+            with closing(scored):
+                for batch, scores in zip(batches, scored, strict=True):
+                    if scores:
+                        source_store.add(scores)
+                    if source_store is not store:
+                        sources = source_store.scores
+                        new = {one: _derived(scorer, sources[one]) for one in batch}
+                        store.add(new)
 
-    def _score_batch(
-        self, source: Scorer, store: StoredScores, items: Mapping[str, ScoringItem]
-    ) -> None:
+    def _scored_batches(
+        self,
+        source: Scorer,
+        missing: Sequence[Mapping[str, ScoringItem]],
+        batches: Sequence[Mapping[str, ScoringItem]],
+        share: float,
+    ) -> Generator[dict[str, StoredScore], None, None]:
         """
-        Score one batch, items by id, by the scorer that gives scores or evidence.
+        Yield the scores of the items of each batch that are missing, by id, by the
+        scorer that gives scores or evidence.
+
+        :param share: how many items of the bar one item is.
         """
-        with_evidence = self.evidence_section is not None
-        missing = store.missing(list(items), with_evidence)
-        if missing:
-            with source.watched(Watch(self.parts.tell)):
-                scores = source.checked_scores([items[one] for one in missing])
-            store.add(
-                {
-                    one: StoredScore.from_score(score, with_evidence)
-                    for one, score in zip(missing, scores, strict=True)
-                }
-            )
+        derives = self.evidence_section is not None
+        section = self.evidence_section or self.variant.section
+        job = Job(
+            here=lambda: ItemScorer(source, derives),
+            elsewhere=partial(
+                item_scorer, section, self.machine, source.signature, derives
+            ),
+            steps='inputs read',
+            key=content_id('bench', source.signature, derives),
+            in_order=True,
+            lookahead=AHEAD,
+        )
+        tasks, done = [], 0
+        for n, (batch, todo) in enumerate(zip(batches, missing, strict=True)):
+            begun, done = done, done + len(batch)
+            name = f'batch {n} of {len(batches)} by {self.variant.label}'
+            tasks.append(Task(name, todo, round(done * share) - round(begun * share)))
+        with closing(self.engine.run(job, tasks, self.bar)) as finished:
+            for _, scores in finished:
+                yield scores
+
+
+class ItemScorer(Worker):
+    """
+    Scores items of judged sets by one scorer.
+
+    :param with_evidence: the evidence behind the scores is wanted, too.
+    """
+
+    def __init__(self, scorer: Scorer, with_evidence: bool):
+        self.scorer = scorer
+        self.with_evidence = with_evidence
+
+    def work(
+        self, data: Mapping[str, ScoringItem], tell: Tell
+    ) -> dict[str, StoredScore]:
+        """
+        Return the scores of a batch of items, by id.
+        """
+        if not data:
+            return {}
+        with self.scorer.watched(Watch(tell)):
+            scores = self.scorer.checked_scores(list(data.values()))
+        return {
+            one: StoredScore.from_score(score, self.with_evidence)
+            for one, score in zip(data, scores, strict=True)
+        }
+
+
+def item_scorer(
+    section: Mapping[str, Any],
+    machine: Machine | None,
+    signature: str,
+    with_evidence: bool,
+    share: float,
+) -> ItemScorer:
+    """
+    Return a worker of another process.
+
+    :param section: of the scorer, whose signature must be this one.
+    :param share: of the memory of its device; scorers ask for what is free.
+    """
+    scorer = scorer_elsewhere(section, machine, True)
+    refuse_difference(f'scorer {scorer.name}', scorer.signature, signature)
+    return ItemScorer(scorer, with_evidence)
 
 
 def _derived(scorer: Scorer, source: StoredScore) -> StoredScore:

@@ -7,16 +7,38 @@ before; only its missing shards are written.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
-from parlai_ext.collect.block_player import BlockPlayer
+from parlai_ext.collect.block_player import BlockPlayer, load_on
 from parlai_ext.collect.not_run import write_problems
-from parlai_ext.collect.plan import plan_of_run
+from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.progress import PartProgress, bar_of
+from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core.progress import bar_of
+from parlai_ext.core.schedule import Block, ShardKey
+from parlai_ext.engines.engine import (
+    LOCAL,
+    Engine,
+    Job,
+    Task,
+    Tell,
+    Worker,
+    refuse_difference,
+)
+from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.store import RunFolder
-from parlai_ext.systems.spending import Spending
+from parlai_ext.systems.identity import identity
+from parlai_ext.systems.model_cache import (
+    memory_for_weights,
+    size_on_disk,
+    weights_name,
+)
+from parlai_ext.systems.players import Player
+from parlai_ext.systems.safe.trust import trust_files
+from parlai_ext.systems.spending import Spending, add_spendings
 
 
 @dataclass(frozen=True)
@@ -37,6 +59,7 @@ def collect(
     *,
     progress: bool = True,
     spent: dict[str, Spending] | None = None,
+    engine: Engine = LOCAL,
 ) -> CollectReport:
     """
     Play every block of the run's plan that lacks a shard, and write what is missing.
@@ -45,25 +68,156 @@ def collect(
     played is played again by the next call.
 
     :param spent: is filled with what each system has used, however this ends.
+    :param engine: where the blocks are played.
     """
     plan = plan_of_run(run)
-    player = BlockPlayer.from_plan(plan, machine, spent=spent)
-    blocks = player.missing_blocks(run)
-    n_missing = sum(shard.n_dialogues for shards in blocks.values() for shard in shards)
+    player = BlockPlayer.from_plan(plan, machine)
+    tasks = block_tasks(plan, player.missing_blocks(run), machine.datapath)
+    spent = {} if spent is None else spent
+    problems: dict[str, str] = {}
     n_played = 0
-    with bar_of('collect', n_missing, progress) as bar, ExitStack() as end:
-        end.callback(player.cache.clear)
-        parts = PartProgress(bar, 'replies')
-        player = replace(player, on_replies=parts.tell)
-        for block, missing in blocks.items():
-            parts.begin(sum(shard.n_dialogues for shard in missing))
-            for shard, dialogues in player.play_block(block).items():
-                if shard in missing:
-                    run.write_dialogues(shard.pairing_id, shard.index, dialogues)
-                    n_played += len(dialogues)
-            parts.end()
+
+    def add_spent(last: Mapping[str, Spending]) -> None:
+        for name, used in last.items():
+            spent[name] = add_spendings(spent.get(name, {}), used)
+
+    job = Job(
+        here=lambda: BlockWorker(run, player),
+        elsewhere=partial(
+            block_worker, str(run.root.resolve()), content_id(run.manifest), machine
+        ),
+        steps='replies',
+        key=content_id('collect', str(run.root.resolve()), content_id(run.manifest)),
+        on_close=add_spent,
+    )
+    n_missing = sum(task.size for task in tasks)
+    with (
+        bar_of('collect', n_missing, progress) as bar,
+        closing(engine.run(job, tasks, bar)) as finished,
+    ):
+        for _, block in finished:
+            wait_for_files(run.dialogues_path(*shard) for shard in block.written)
+            n_played += block.n_played
+            problems |= block.problems
     run.restore_metadata()
-    problems = player.cache.problems
     write_problems(run, problems)
     n_skipped = len(plan.pairings) * len(plan.openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(problems.values()))
+
+
+@dataclass(frozen=True)
+class PlayedBlock:
+    """
+    What came of a block: the shards that were written, by pairing and index, how many
+    dialogues they have, and why systems cannot go on.
+    """
+
+    written: tuple[tuple[str, int], ...]
+    n_played: int
+    problems: Mapping[str, str]
+
+
+class BlockWorker(Worker):
+    """
+    Plays blocks and writes those of their shards that are missing.
+    """
+
+    def __init__(self, run: RunFolder, player: BlockPlayer):
+        self.run = run
+        self.player = replace(player, on_replies=lambda n, of: self._tell(n, of))
+        self.budget = player.cache.budget
+        self._tell: Tell = lambda n, of: None
+
+    def work(self, data: tuple[Block, Collection[ShardKey]], tell: Tell) -> PlayedBlock:
+        """
+        Play a block.
+
+        :param data: the block, and its shards that are missing.
+        """
+        block, missing = data
+        self._tell = tell
+        written = []
+        n_played = 0
+        for shard, dialogues in self.player.play_block(block).items():
+            if shard in missing:
+                self.run.write_dialogues(shard.pairing_id, shard.index, dialogues)
+                written.append((shard.pairing_id, shard.index))
+                n_played += len(dialogues)
+        problems = dict(self.player.cache.problems)
+        return PlayedBlock(tuple(written), n_played, problems)
+
+    def loaded(self) -> Collection[str]:
+        """
+        Return the names of the weights that are loaded.
+        """
+        return self.player.cache.loaded_weights()
+
+    def close(self) -> dict[str, Spending]:
+        """
+        Drop the systems; return what each has used.
+        """
+        self.player.cache.clear()
+        return self.player.cache.ledger.spent
+
+
+def block_tasks(
+    plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]], datapath: str | None
+) -> list[Task]:
+    """
+    Return a task for each block.
+
+    :param blocks: with the shards that they lack.
+    """
+    pairs = {pairing.id: pairing for pairing in plan.pairings}
+    weights: dict[str, tuple[str, int]] = {}
+    tasks = []
+    for block, missing in blocks.items():
+        pairings = [pairs[id] for id in {shard.pairing_id: 0 for shard in block.shards}]
+        names = {name: 0 for pair in pairings for name in (pair.first, pair.second)}
+        for name in names:
+            if name not in weights:
+                system = plan.roster.system(name)
+                weights[name] = weights_name(system), size_on_disk(system, datapath)
+        first, last = pairings[0], pairings[-1]
+        more = '' if len(pairings) == 1 else f' to {last.first} – {last.second}'
+        shard = block.shards[0]
+        tasks.append(
+            Task(
+                f'block {first.first} – {first.second}{more}, shard {shard.index}',
+                (block, missing),
+                sum(shard.n_dialogues for shard in missing),
+                dict(weights[name] for name in names),
+            )
+        )
+    return tasks
+
+
+def block_worker(
+    run_dir: str, manifest: str, machine: Machine, share: float
+) -> BlockWorker:
+    """
+    Return a worker of another process, which reads the plan from the run folder.
+
+    :param manifest: a hash of the manifest there.
+    :param share: of the memory of its device, from 0 to 1.
+    """
+    run = RunFolder.existing(run_dir)
+    refuse_difference(f'{run_dir}/manifest.json', content_id(run.manifest), manifest)
+    limit = memory_for_weights(machine.no_cuda) * share / 1e9
+    if machine.max_gpu_memory is not None:
+        limit = min(limit, machine.max_gpu_memory)
+    machine = replace(machine, max_gpu_memory=limit)
+    load = partial(load_same, run, machine)
+    return BlockWorker(run, BlockPlayer.from_plan(plan_of_run(run), machine, load=load))
+
+
+def load_same(run: RunFolder, machine: Machine, system: System) -> Player:
+    """
+    Load a system in another process, if it is what the run's manifest says.
+    """
+    manifest = run.manifest
+    known = {**manifest['partners'], **manifest['targets']}[system.name]['identity']
+    with trust_files(machine.trust_model_code, machine.datapath):
+        here = identity(system, machine.datapath)
+        refuse_difference(f'system {system.name!r}: its options and files', here, known)
+        return load_on(machine, system)

@@ -8,19 +8,27 @@ import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
+from parlai_ext.commands.options import ENGINE, add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, flag_values, option
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
+from parlai_ext.engines.engine import refuse_difference
+from parlai_ext.engines.options import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.models.handle import ModelHandle
-    from parlai_ext.moderation.build_prompts import BuildState, Selection
+    from parlai_ext.moderation.build_prompts import (
+        BlockSelector,
+        BuildState,
+        Selection,
+    )
+    from parlai_ext.moderation.pair_features import FeatureOptions
 
 
 @dataclass(frozen=True)
@@ -106,25 +114,27 @@ class BuildToxicPrompts(Command):
         )
         add_flags(parser, SelectionOptions, title=group)
         add_flags(parser, FeatureOptions, title='features')
-        add_options(parser, '--batchsize', '--datapath', '--no-cuda')
+        add_options(parser, '--batchsize', '--datapath', '--no-cuda', *ENGINE)
 
     def run(self) -> BuildState:
         """
         Build the table, print its statistics, and return the state of the build.
         """
-        from parlai_ext.models.handle import ModelHandle
         from parlai_ext.moderation import build_prompts as building
-        from parlai_ext.moderation.pair_features import FeatureOptions, load_features
+        from parlai_ext.moderation.pair_features import FeatureOptions
 
         given = self.options(SourceOptions)
-        chosen = self.options(SelectionOptions)
-        feature_options = self.options(FeatureOptions)
         self.require(out='the folder of the table')
         pairs = self._pairs(given)
-        models = ModelHandle(Machine.from_options(self.opt))
-        features = load_features(feature_options, models)
-        selection = self._selection(chosen, models, features.missing)
-        for line in features.missing:
+        machine = Machine.from_options(self.opt)
+        parts = SelectorParts(
+            tuple(self.opt['detectors']),
+            self.options(SelectionOptions),
+            self.options(FeatureOptions),
+            machine,
+        )
+        selector, missing = parts.selector()
+        for line in missing:
             print(line)
         folder = Path(str(given.out))
         names = (SourceOptions, SelectionOptions, FeatureOptions)
@@ -133,9 +143,13 @@ class BuildToxicPrompts(Command):
             settings |= flag_values(cls, self.opt)
         settings.pop('out')
         settings = json.loads(json.dumps(settings))  # as they are read again
-        state = building.build_prompts(
-            pairs, selection, features, feature_options.max_entities, folder, settings
-        )
+        with open_engine(self.options(EngineOptions), folder, machine) as engine:
+            state = building.build_prompts(
+                *(pairs, selector.selection, selector.features),
+                *(selector.max_entities, folder, settings),
+                engine=engine,
+                elsewhere=partial(selector_elsewhere, parts, tuple(missing)),
+            )
         self._show(state, folder)
         return state
 
@@ -169,9 +183,35 @@ class BuildToxicPrompts(Command):
             ).pairs()
         return islice(pairs, given.max_pairs)
 
-    def _selection(
-        self, chosen: SelectionOptions, models: ModelHandle, missing: list[str]
-    ) -> Selection:
+
+@dataclass(frozen=True)
+class SelectorParts:
+    """
+    What a `BlockSelector` is made from, as plain data.
+
+    :param detectors: their names; the first decides what is toxic.
+    """
+
+    detectors: tuple[str, ...]
+    chosen: SelectionOptions
+    features: FeatureOptions
+    machine: Machine
+
+    def selector(self) -> tuple[BlockSelector, list[str]]:
+        """
+        Return the selector, its models loaded, and a line for each that cannot be had.
+        """
+        from parlai_ext.models.handle import ModelHandle
+        from parlai_ext.moderation.build_prompts import BlockSelector
+        from parlai_ext.moderation.pair_features import load_features
+
+        models = ModelHandle(self.machine)
+        features = load_features(self.features, models)
+        selection = self._selection(models, features.missing)
+        most = self.features.max_entities
+        return BlockSelector(selection, features, most), features.missing
+
+    def _selection(self, models: ModelHandle, missing: list[str]) -> Selection:
         """
         Return how pairs are selected; a detector that cannot be had is named.
 
@@ -180,8 +220,9 @@ class BuildToxicPrompts(Command):
         from parlai_ext.moderation.build_prompts import Selection
         from parlai_ext.moderation.detectors import read_detector, short_name
 
+        chosen = self.chosen
         detectors, absent = [], []
-        for place, spec in enumerate(self.opt['detectors']):
+        for place, spec in enumerate(self.detectors):
             try:
                 detectors.append(read_detector(spec, models))
             except UserError as error:
@@ -202,6 +243,20 @@ class BuildToxicPrompts(Command):
             frozenset(word.casefold() for word in chosen.threats),
             absent,
         )
+
+
+def selector_elsewhere(
+    parts: SelectorParts, missing: tuple[str, ...], share: float
+) -> BlockSelector:
+    """
+    Return the selector of another process.
+
+    :param missing: the lines about models that cannot be had; they must be the same.
+    :param share: of the memory of its device; models ask for what is free.
+    """
+    selector, missing_there = parts.selector()
+    refuse_difference('models that cannot be had', missing_there, list(missing))
+    return selector
 
 
 def task_pairs(task: str, split: str, datapath: str | None) -> Iterator[TurnPair]:

@@ -9,10 +9,11 @@ from typing import Any
 
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, PLAN, TRIALS, add_options
+from parlai_ext.commands.options import ENGINE, MACHINE, PLAN, TRIALS, add_options
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values, read_options
+from parlai_ext.engines.options import EngineOptions, open_engine
 
 
 class CollectDialogues(Command):
@@ -25,7 +26,7 @@ class CollectDialogues(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, *PLAN, *TRIALS, *MACHINE)
+        add_options(parser, *PLAN, *TRIALS, *MACHINE, *ENGINE)
 
     def run(self) -> Any:
         """
@@ -49,8 +50,12 @@ class CollectDialogues(Command):
             return result
         run, plan = prepare(options, machine)
         spent: dict[str, Any] = {}
-        with run.lock(), timed(run, 'collect', spent):
-            report = collect(run, machine, spent=spent)
+        with (
+            run.lock(),
+            open_engine(self.options(EngineOptions), run.root, machine) as engine,
+            timed(run, 'collect', spent),
+        ):
+            report = collect(run, machine, spent=spent, engine=engine)
         for line in (*plan.left_out, *report.problems):
             print(printable(f'left out: {line}'))
         if report.problems and not report.n_played:

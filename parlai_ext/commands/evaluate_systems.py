@@ -12,6 +12,7 @@ from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import (
     CHECK,
+    ENGINE,
     MACHINE,
     PLAN,
     RANKING,
@@ -23,6 +24,7 @@ from parlai_ext.commands.options import (
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values, read_options
+from parlai_ext.engines.options import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.collect.forecast import Forecast
@@ -43,9 +45,8 @@ class EvaluateSystems(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(
-            parser, *PLAN, *SCORER, *CHECK, *RANKING, *REQUIRE, *TRIALS, *MACHINE
-        )
+        ranking = *CHECK, *RANKING, *REQUIRE
+        add_options(parser, *PLAN, *SCORER, *ranking, *TRIALS, *MACHINE, *ENGINE)
 
     def run(self) -> Ranking | DryRun | Forecast:
         """
@@ -83,16 +84,24 @@ class EvaluateSystems(Command):
         run, plan = prepare(options, machine)
         with run.lock():
             spent: dict[str, Any] = {}
-            with timed(run, 'collect', spent):
-                problems = collect(run, machine, spent=spent).problems
-            if problems and not run.dialogue_shards():
-                raise UserError(f'nothing could be collected: {problems[0]}')
-            config = run.manifest['protocol']['scorer']
-            with timed(run, 'score'):
-                scorer = build_scorer(
-                    config, machine, named_by_user=bool(opt['config'])
-                )
-                scored = score_run(run, scorer, config=config)
+            where = self.options(EngineOptions)
+            with open_engine(where, run.root, machine) as engine:
+                with timed(run, 'collect', spent):
+                    collected = collect(run, machine, spent=spent, engine=engine)
+                problems = collected.problems
+                if problems and not run.dialogue_shards():
+                    raise UserError(f'nothing could be collected: {problems[0]}')
+                config = run.manifest['protocol']['scorer']
+                named = bool(opt['config'])
+                with timed(run, 'score'):
+                    scorer = build_scorer(config, machine, named_by_user=named)
+                    scored = score_run(
+                        *(run, scorer),
+                        config=config,
+                        engine=engine,
+                        machine=machine,
+                        named_by_user=named,
+                    )
             check_run(run, scorer, sample=opt['check_sample'])
             rules = flag_values(RankingOptions, opt)
             ranking = rank_run(run, scored.signature, human=human, **rules)

@@ -14,6 +14,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.engines.options import EngineOptions
 from parlai_ext.judge_check.options import CheckOptions, RequireCheck
 
 RANKING_TITLE = 'ranking (default: as the protocol says)'
@@ -66,6 +67,7 @@ SHARED: tuple[tuple[type, str | None, bool], ...] = (
     (RequireCheck, CHECK_TITLE, False),
     (TrialOptions, None, False),
     (Machine, None, False),
+    (EngineOptions, None, False),
 )
 
 
@@ -85,6 +87,7 @@ PLAN = tuple(
     if flag not in ('--name', '--score')
 )
 MACHINE = tuple(flag for flag in flags_of(Machine) if flag != '--batchsize')
+ENGINE = flags_of(EngineOptions)
 SCORER = flags_of(ScorerFlags)
 # how systems are ranked, and a reference; `--partners` is a protocol's own matter
 RANKING = (

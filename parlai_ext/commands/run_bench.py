@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
+from parlai_ext.commands.options import ENGINE, add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, option
+from parlai_ext.engines.options import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench
@@ -95,7 +96,7 @@ class RunBench(Command):
         )
         add_flags(parser, RunBenchOptions)
         add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
-        add_options(parser, '--trust-model-code')
+        add_options(parser, '--trust-model-code', *ENGINE)
 
     def run(self) -> Bench:
         """
@@ -131,15 +132,17 @@ class RunBench(Command):
         names = [choice.name for choice in plan.sets]
         sets, missing = read_judged_sets(Path(str(given.judged_path)), names)
         out = Path(str(given.out))
-        bench, results = run_bench(
-            plan,
-            sets,
-            out,
-            missing=missing,
-            bootstraps=given.bootstraps,
-            seed=given.seed,
-            machine=machine,
-        )
+        with open_engine(self.options(EngineOptions), out, machine) as engine:
+            bench, results = run_bench(
+                plan,
+                sets,
+                out,
+                missing=missing,
+                bootstraps=given.bootstraps,
+                seed=given.seed,
+                machine=machine,
+                engine=engine,
+            )
         show_bench(bench, out)
         broken = [one.variant.label for one in results if one.broke]
         if broken:

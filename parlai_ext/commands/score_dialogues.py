@@ -8,9 +8,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import CHECK, add_options, add_scorer_options
+from parlai_ext.commands.options import CHECK, ENGINE, add_options, add_scorer_options
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import SWITCH
+from parlai_ext.engines.options import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ScoreReport
@@ -37,7 +38,7 @@ class ScoreDialogues(Command):
             help='judge the given first utterances too',
         )
         add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
-        add_options(parser, '--trust-model-code', *CHECK)
+        add_options(parser, '--trust-model-code', *CHECK, *ENGINE)
 
     def run(self) -> ScoreReport:
         """
@@ -64,17 +65,22 @@ class ScoreDialogues(Command):
 
         self.require(run_dir='the folder of the run to score')
         run = RunFolder.existing(self.opt['run_dir'])
+        machine = Machine.from_options(self.opt)
         with run.lock():
             recorded = run.manifest['protocol'].get('scorer') or {}
             chosen = choose_scorer(recorded, self.opt)
-            scorer = chosen.build(Machine.from_options(self.opt))
-            report = score_run(
-                run,
-                scorer,
-                include_given=self.opt['score_given'],
-                config=chosen.section,
-                ranking=chosen.ranking,
-            )
+            scorer = chosen.build(machine)
+            where = self.options(EngineOptions)
+            with open_engine(where, run.root, machine) as engine:
+                report = score_run(
+                    *(run, scorer),
+                    include_given=self.opt['score_given'],
+                    config=chosen.section,
+                    ranking=chosen.ranking,
+                    engine=engine,
+                    machine=machine,
+                    named_by_user=chosen.named_by_user,
+                )
             check = check_run(
                 run,
                 scorer,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from parlai_ext.core.options import flag_values, option
 
 GROUP = 'machine'
+SHARE_FOR_WEIGHTS = 0.6  # of memory; the rest is for what the models compute
 
 
 @dataclass(frozen=True)

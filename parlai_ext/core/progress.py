@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tqdm import tqdm
 
@@ -47,6 +47,24 @@ class Bar(PlainBar):
                 self.last_print_t = time.time()
 
 
+class Counting(Protocol):
+    """
+    The part of a bar that moves.
+    """
+
+    def update(self, n: float | None = 1) -> bool | None:
+        """
+        Move by ``n``.
+        """
+        ...
+
+    def set_postfix_str(self, s: str = '', refresh: bool = True) -> None:
+        """
+        Set what stands behind the numbers.
+        """
+        ...
+
+
 class PartProgress:
     """
     Moves a bar of dialogues while a part of them (a shard, a block) is worked on.
@@ -56,7 +74,7 @@ class PartProgress:
     have begun.
     """
 
-    def __init__(self, bar: PlainBar, steps: str):
+    def __init__(self, bar: Counting, steps: str):
         self.bar = bar
         self.steps = steps
         self.n_steps = 0

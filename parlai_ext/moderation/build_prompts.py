@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -17,10 +18,12 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
 from parlai_ext.data.toxic_pairs import FOLDS, MISSING, fold_of_prompt
 from parlai_ext.data.turn_pairs import TurnPair, csv_rows
+from parlai_ext.engines.engine import LOCAL, Engine, Job, Task, Tell, Worker
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.moderation.detectors import Detector, words_of
 from parlai_ext.moderation.pair_features import SIDES, Features, Row, row_of
@@ -28,6 +31,7 @@ from parlai_ext.store.atomic import append_synced, locked, make_folder, write_fi
 
 TABLE, STATE = 'pairs.csv', 'state.json'
 BLOCK = 2048  # pairs in memory at once
+AHEAD = 32  # blocks, at most, that are read before an earlier one is written
 
 
 @dataclass(frozen=True)
@@ -145,33 +149,45 @@ def build_prompts(
     max_entities: int,
     folder: Path,
     settings: dict[str, Any],
+    *,
+    engine: Engine = LOCAL,
+    elsewhere: Callable[[float], Worker] | None = None,
 ) -> BuildState:
     """
     Write the table of a build into a folder, and return its state.
 
     :param settings: JSON data; a folder of a build with others is refused.
+    :param engine: where blocks are selected.
+    :param elsewhere: makes the `BlockSelector` of another process, and can be pickled;
+        an engine with other processes needs it.
     """
     make_folder(folder)
     with locked(folder / '.lock'):
         state = read_state(folder, settings)
         if state.done:
             return state
-        left = islice(pairs, state.n_read, None)
+        selector = BlockSelector(selection, features, max_entities)
+        job = Job(
+            here=lambda: selector,
+            elsewhere=elsewhere or _only_here,
+            steps='texts',
+            key=content_id('build_toxic_prompts', settings),
+            in_order=True,
+            lookahead=AHEAD,
+        )
+        tasks = _block_tasks(islice(pairs, state.n_read, None), state.n_read)
         with bar_of('build', None, unit='pair') as bar:
             bar.update(state.n_read)
-            while block := list(islice(left, BLOCK)):
-                if not state.source_columns and not state.n_read:
-                    state.source_columns = _source_columns(block, selection, features)
-                    _append(folder, state, [_header(state, selection, features)])
-                rows = _selected(block, selection, features, max_entities, state)
-                header = _header(state, selection, features)
-                cells = [[row.get(name, '') for name in header] for row in rows]
-                _append(folder, state, cells)
-                state.n_read += len(block)
-                state.n_kept += len(rows)
-                _write_state(folder, state)
-                bar.update(len(block))
-                bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
+            with closing(engine.run(job, tasks, bar)) as finished:
+                for task, selected in finished:
+                    if not state.source_columns and not state.n_read:
+                        columns = _source_columns(task.data, selection, features)
+                        state.source_columns = columns
+                        _append(folder, state, [_header(state, selection, features)])
+                    _append_selected(folder, state, selected, selection, features)
+                    state.n_read += len(task.data)
+                    _write_state(folder, state)
+                    bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
         if not state.n_read:
             raise UserError('the source has no pair of turns')
         state.done = True
@@ -203,29 +219,77 @@ def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
     return state
 
 
-def _selected(
-    block: Sequence[TurnPair],
+@dataclass(frozen=True)
+class SelectedRows:
+    """
+    The rows of a block that are selected, and how many are not, by reason.
+    """
+
+    rows: list[Row]
+    left_out: Mapping[str, int]
+
+
+class BlockSelector(Worker):
+    """
+    Selects the rows of blocks of pairs, and gives them their features.
+    """
+
+    def __init__(self, selection: Selection, features: Features, max_entities: int):
+        self.selection = selection
+        self.features = features
+        self.max_entities = max_entities
+
+    def work(self, data: Sequence[TurnPair], tell: Tell) -> SelectedRows:
+        """
+        Return the rows of a block that are selected, with their features.
+        """
+        features = self.features
+        rows = [row_of(pair) for pair in data]
+        reasons = self.selection.reasons(rows)
+        counts = Counter(reason for reason in reasons if reason)
+        rows = [
+            row for row, reason in zip(rows, reasons, strict=True) if reason is None
+        ]
+        if features.mask is not None:
+            rows = _masked_rows(rows, features.mask, self.max_entities, counts)
+        for fill in features.fill if rows else ():
+            fill(rows)
+        for row in rows:
+            row['split'] = fold_of_prompt(row['toxic'])
+        return SelectedRows(rows, dict(counts))
+
+
+def _block_tasks(pairs: Iterator[TurnPair], n_before: int) -> Iterator[Task]:
+    """
+    Yield a task for each block of pairs, which are read only then.
+    """
+    while block := list(islice(pairs, BLOCK)):
+        name = f'pairs {n_before + 1} to {n_before + len(block)}'
+        yield Task(name, block, len(block))
+        n_before += len(block)
+
+
+def _only_here(share: float) -> Worker:
+    raise UserError('this build knows no way to be done by other processes')
+
+
+def _append_selected(
+    folder: Path,
+    state: BuildState,
+    selected: SelectedRows,
     selection: Selection,
     features: Features,
-    max_entities: int,
-    state: BuildState,
-) -> list[Row]:
+) -> None:
     """
-    Return the rows of a block that are selected, with their features.
+    Append the rows of a block to the table, and count them.
     """
-    rows = [row_of(pair) for pair in block]
+    header = _header(state, selection, features)
+    cells = [[row.get(name, '') for name in header] for row in selected.rows]
+    _append(folder, state, cells)
     counts = Counter(state.left_out)
-    reasons = selection.reasons(rows)
-    counts.update(reason for reason in reasons if reason)
-    rows = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
-    if features.mask is not None:
-        rows = _masked_rows(rows, features.mask, max_entities, counts)
-    for fill in features.fill if rows else ():
-        fill(rows)
-    for row in rows:
-        row['split'] = fold_of_prompt(row['toxic'])
+    counts.update(selected.left_out)
     state.left_out = dict(counts)
-    return rows
+    state.n_kept += len(selected.rows)
 
 
 def _masked_rows(

@@ -5,17 +5,36 @@ From dialogues to scores: every shard that this scorer has not yet judged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, System, to_json
-from parlai_ext.core.progress import PartProgress, bar_of
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Score,
+    ScoredDialogue,
+    System,
+    content_id,
+    to_json,
+)
+from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.schedule import ShardKey
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.core.watch import Watch
+from parlai_ext.engines.engine import (
+    LOCAL,
+    Engine,
+    Job,
+    Task,
+    Tell,
+    Worker,
+    refuse_difference,
+)
+from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
 from parlai_ext.scoring.base import Scorer, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import (
@@ -26,6 +45,7 @@ from parlai_ext.scoring.registry import (
     scorer_section,
 )
 from parlai_ext.store import RunFolder, imported
+from parlai_ext.systems.safe.trust import trust_files
 from parlai_ext.systems.spending import spending_of
 
 
@@ -46,6 +66,42 @@ class ScoreReport:
     n_utterances: int
     n_unscored: int
     n_truncated: int = 0
+
+    def plus(self, counts: ShardCounts) -> ScoreReport:
+        """
+        Return the report with the counts of one more shard.
+        """
+        sums = {
+            one.name: getattr(self, one.name) + getattr(counts, one.name)
+            for one in fields(counts)
+        }
+        return replace(self, n_shards_scored=self.n_shards_scored + 1, **sums)
+
+
+@dataclass(frozen=True)
+class ShardCounts:
+    """
+    What was scored of one shard, counted as `ScoreReport` counts.
+    """
+
+    n_dialogues: int
+    n_utterances: int
+    n_unscored: int
+    n_truncated: int
+
+    @classmethod
+    def from_scores(cls, scored: Sequence[ScoredDialogue]) -> ShardCounts:
+        """
+        Return the counts of a shard's scores.
+        """
+        scores = [score for dialogue in scored for score in dialogue.scores]
+        judged = {(s.dialogue_id, s.utterance_index) for s in scores}
+        return cls(
+            len(scored),
+            sum(index is not None for _, index in judged),
+            sum(s.value is None for s in scores),
+            sum(len(dialogue.truncated) for dialogue in scored),
+        )
 
 
 @dataclass(frozen=True)
@@ -210,6 +266,9 @@ def score_run(
     progress: bool = True,
     config: Mapping[str, Any] | None = None,
     ranking: Mapping[str, Any] | None = None,
+    engine: Engine = LOCAL,
+    machine: Machine | None = None,
+    named_by_user: bool = False,
 ) -> ScoreReport:
     """
     Score the shards that are not scored; a killed run goes on where it was.
@@ -221,33 +280,107 @@ def score_run(
     :param config: the ``scorer:`` section that made the scorer, written beside its
         scores: `choose_scores` finds the protocol's own scorer by it.
     :param ranking: the rule by which these scores rank, if not the protocol's.
+    :param engine: where shards are scored. Workers of other processes build the scorer
+        anew, from `config`, `machine` and `named_by_user`, as `build_scorer` does.
     """
-    first_speaker_only = run.manifest['protocol'].get('score') != 'both'
     signature = score_signature(scorer, include_given)
     store = run.scores(signature)
     shards = run.dialogue_shards()
     todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
     report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
     store.remove_partial()
-    with bar_of('score', sum(s.n_dialogues for s in todo), progress) as bar:
-        parts = PartProgress(bar, 'inputs read')
-        for shard in todo:
-            dialogues = run.read_dialogues(shard.pairing_id, shard.index)
-            partial = store.partial(shard.pairing_id, shard.index)
-            parts.begin(len(dialogues))
-            with scorer.watched(Watch(parts.tell, partial)), partial.saved_at_exit():
-                scored = score_dialogues(
-                    dialogues, scorer, first_speaker_only, include_given
-                )
-            scored = imported.without_people(run.manifest, scored)
-            store.write(shard.pairing_id, shard.index, scored)
-            partial.remove()
-            report = add_shard(report, scored)
-            parts.end()
+    folder, there = str(run.root.resolve()), content_id(run.manifest)
+    job = Job(
+        here=lambda: ShardScorer(run, scorer, include_given),
+        elsewhere=partial(
+            shard_scorer,
+            *(folder, there, dict(config or {}), machine, named_by_user),
+            *(include_given, signature),
+        ),
+        steps='inputs read',
+        key=content_id('score', folder, there, signature),
+    )
+    tasks = [
+        Task(f'scores of {s.pairing_id}, shard {s.index}', s, s.n_dialogues)
+        for s in todo
+    ]
+    with (
+        bar_of('score', sum(s.n_dialogues for s in todo), progress) as bar,
+        closing(engine.run(job, tasks, bar)) as finished,
+    ):
+        for task, counts in finished:
+            wait_for_files([store.path(task.data.pairing_id, task.data.index)])
+            report = report.plus(counts)
     if shards:
         about = scorer_record(scorer, include_given, config or {}, ranking or {})
         store.write_about({'signature': signature, **about})
     return report
+
+
+class ShardScorer(Worker):
+    """
+    Scores shards of a run, and writes the scores of each.
+    """
+
+    def __init__(self, run: RunFolder, scorer: Scorer, include_given: bool):
+        self.run = run
+        self.scorer = scorer
+        self.include_given = include_given
+        self.first_speaker_only = run.manifest['protocol'].get('score') != 'both'
+        self.store = run.scores(score_signature(scorer, include_given))
+
+    def work(self, data: ShardKey, tell: Tell) -> ShardCounts:
+        """
+        Score a shard.
+        """
+        place = data.pairing_id, data.index
+        dialogues = self.run.read_dialogues(*place)
+        partial = self.store.partial(*place)
+        with self.scorer.watched(Watch(tell, partial)), partial.saved_at_exit():
+            scored = score_dialogues(
+                dialogues, self.scorer, self.first_speaker_only, self.include_given
+            )
+        scored = imported.without_people(self.run.manifest, scored)
+        self.store.write(*place, scored)
+        partial.remove()
+        return ShardCounts.from_scores(scored)
+
+
+def shard_scorer(
+    run_dir: str,
+    manifest: str,
+    config: Mapping[str, Any],
+    machine: Machine | None,
+    named_by_user: bool,
+    include_given: bool,
+    signature: str,
+    share: float,
+) -> ShardScorer:
+    """
+    Return a worker of another process.
+
+    :param manifest: a hash of the run's manifest.
+    :param config, named_by_user: as for `build_scorer`.
+    :param signature: of the scores.
+    :param share: of the memory of its device; judges ask for what is free.
+    """
+    run = RunFolder.existing(run_dir)
+    refuse_difference(f'{run_dir}/manifest.json', content_id(run.manifest), manifest)
+    scorer = scorer_elsewhere(config, machine, named_by_user)
+    worker = ShardScorer(run, scorer, include_given)
+    refuse_difference('the scorer', worker.store.signature, signature)
+    return worker
+
+
+def scorer_elsewhere(
+    section: Mapping[str, Any], machine: Machine | None, named_by_user: bool
+) -> Scorer:
+    """
+    Return the scorer of another process, its models loaded as `build_scorer` does.
+    """
+    machine = machine or Machine()
+    with trust_files(machine.trust_model_code, machine.datapath):
+        return build_scorer(section, machine, named_by_user=named_by_user)
 
 
 def scorer_record(
@@ -297,24 +430,6 @@ def score_dialogues(
         )
         for dialogue, scored in zip(dialogues, results, strict=True)
     ]
-
-
-def add_shard(report: ScoreReport, scored: Sequence[ScoredDialogue]) -> ScoreReport:
-    """
-    Return the report with the counts of one more shard.
-    """
-    scores = [score for dialogue in scored for score in dialogue.scores]
-    judged = {(s.dialogue_id, s.utterance_index) for s in scores}
-    return replace(
-        report,
-        n_shards_scored=report.n_shards_scored + 1,
-        n_dialogues=report.n_dialogues + len(scored),
-        n_utterances=report.n_utterances
-        + sum(index is not None for _, index in judged),
-        n_unscored=report.n_unscored + sum(s.value is None for s in scores),
-        n_truncated=report.n_truncated
-        + sum(len(dialogue.truncated) for dialogue in scored),
-    )
 
 
 def spending_lines(scorer: Scorer) -> list[str]:

@@ -18,6 +18,16 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.secrets import bytes_without_secrets
 
 LEFTOVER = '.unfinished'
+_writer = ''  # stands in the names of this process's unfinished files
+
+
+def name_writer(name: str) -> None:
+    """
+    Give the unfinished files of this process names of their own: processes that write
+    the same file at once must not write over each other's.
+    """
+    global _writer
+    _writer = f'.{name}'
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -27,7 +37,7 @@ def write_file(path: Path, data: bytes) -> None:
     """
     data = bytes_without_secrets(data)
     make_folder(path.parent)
-    unfinished = path.with_name(f'.{path.name}{LEFTOVER}')
+    unfinished = path.with_name(f'.{path.name}{_writer}{LEFTOVER}')
     with _file_named_in_errors(path):
         try:
             _write_synced(unfinished, data)

@@ -172,6 +172,12 @@ class RunFolder:
         if not path.exists() or path.read_bytes() != data:
             write_file(path, data)
 
+    def dialogues_path(self, pairing_id: str, index: int) -> Path:
+        """
+        Return the path of one shard's dialogues.
+        """
+        return self._shard(pairing_id, index)
+
     def read_dialogues(self, pairing_id: str, index: int) -> list[Dialogue]:
         """
         Return one shard's dialogues.

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.machine import SHARE_FOR_WEIGHTS
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.players import Player
@@ -20,8 +21,6 @@ from parlai_ext.systems.torch_memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
 
-# the rest is for what the models compute
-SHARE_FOR_WEIGHTS = 0.6
 UNKNOWN_MEMORY = 4 * 2**30
 
 
@@ -81,6 +80,12 @@ class ModelCache:
             key = weights_key(system)
             sizes[key] = max(self._size(system), sizes.get(key, 0))
         return sum(sizes.values()) <= self.budget
+
+    def loaded_weights(self) -> set[str]:
+        """
+        Return the names of the weights that are loaded, as `weights_name` says.
+        """
+        return {str(self._weights[name]) for name in self._players}
 
     def drop_failed(self, error: SystemFailed) -> None:
         """
@@ -151,6 +156,13 @@ def weights_key(system: System) -> Hashable:
     where nobody does.
     """
     return family_of(system.opt).weights_key(system.opt) or system.name
+
+
+def weights_name(system: System) -> str:
+    """
+    Return a name of the system's weights, which those that share them have, too.
+    """
+    return str(weights_key(system))
 
 
 def size_on_disk(system: System, datapath: str | None = None) -> int:

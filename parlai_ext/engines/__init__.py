@@ -1,0 +1,3 @@
+"""
+Where tasks run: in this process, or on the machines of a Ray cluster.
+"""

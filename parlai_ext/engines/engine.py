@@ -1,0 +1,144 @@
+"""
+What an engine is: it gives tasks to workers and yields what they return.
+
+An engine knows nothing of dialogue. What a task is and what a worker does is said by
+the job; where the worker runs is the engine's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from parlai_ext.core.progress import Bar, PartProgress
+
+Tell = Callable[[int, int], object]
+Results = Generator[tuple['Task', Any], None, None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """
+    A piece of work that is done as a whole.
+
+    :param name: what error lines call it.
+    :param data: plain data, which a worker is given and which can be pickled.
+    :param size: how far the bar moves for it.
+    :param weights: bytes of each model that it needs, by a name of the weights.
+    """
+
+    name: str
+    data: Any
+    size: int
+    weights: Mapping[str, int] = field(default_factory=dict)
+
+
+class Worker:
+    """
+    Does the tasks of one job, one after the other, and keeps its models loaded between
+    them.
+
+    :cvar budget: bytes of weights that may be loaded at once; `None`: not known.
+    """
+
+    budget: int | None = None
+
+    def work(self, data: Any, tell: Tell) -> Any:
+        """
+        Do a task and return its result, plain data.
+
+        :param tell: is called with how many steps are finished, and of how many.
+        :raises UserError: ends the job with this line.
+        """
+        raise NotImplementedError
+
+    def loaded(self) -> Collection[str]:
+        """
+        Return the names of the weights that are loaded now.
+        """
+        return ()
+
+    def close(self) -> Any:
+        """
+        Free what is loaded; return what the job wants to know at the end.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Job:
+    """
+    Tasks of one kind.
+
+    :param here: makes the worker of this process.
+    :param elsewhere: makes the worker of another process, and can be pickled. It is
+        given the share of its device's memory that the worker may use, from 0 to 1.
+    :param steps: what `Worker.work` tells of, for the bar.
+    :param key: stands for `elsewhere`: workers of an earlier job with this key go on.
+    :param in_order: results are yielded in the order of the tasks; else, as they come.
+    :param lookahead: so many tasks at most are read, but not yielded; `None`: any.
+    :param on_close: is given what each worker returns when it is closed.
+    """
+
+    here: Callable[[], Worker]
+    elsewhere: Callable[[float], Worker]
+    steps: str
+    key: str
+    in_order: bool = False
+    lookahead: int | None = None
+    on_close: Callable[[Any], object] = lambda last: None
+
+
+class Engine(Protocol):
+    """
+    A place where jobs run.
+    """
+
+    def run(self, job: Job, tasks: Iterable[Task], bar: Bar) -> Results:
+        """
+        Do the tasks; yield each with its result. Close the iterator when it is left
+        early.
+
+        :param bar: is moved by the sizes of the tasks.
+        """
+        ...
+
+
+class LocalEngine:
+    """
+    Runs tasks in this process, in their order.
+    """
+
+    def run(self, job: Job, tasks: Iterable[Task], bar: Bar) -> Results:
+        """
+        Do the tasks as `Engine.run` says.
+        """
+        worker = job.here()
+        parts = PartProgress(bar, job.steps)
+        try:
+            for task in tasks:
+                parts.begin(task.size)
+                yield task, worker.work(task.data, parts.tell)
+                parts.end()
+        finally:
+            job.on_close(worker.close())
+
+
+LOCAL = LocalEngine()
+
+
+class WorkerDiffers(Exception):
+    """
+    A worker has other code, models or files than the process that gives it tasks.
+    """
+
+
+def refuse_difference(what: str, there: object, here: object) -> None:
+    """
+    Refuse a worker that has something else than the process that gives it tasks.
+
+    :raises WorkerDiffers: names both.
+    """
+    if there != here:
+        raise WorkerDiffers(f'{what}: {there} there, {here} here')

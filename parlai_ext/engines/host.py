@@ -1,0 +1,185 @@
+"""
+The process of a worker on another machine: it checks that it may take part, does tasks,
+and tells how far it is.
+
+Nothing here imports Ray, which only calls the methods of `Host`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import traceback
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.progress import PartProgress
+from parlai_ext.core.secrets import without_secrets
+from parlai_ext.engines.code_facts import code_facts
+from parlai_ext.engines.engine import Worker, WorkerDiffers, refuse_difference
+from parlai_ext.engines.shared_folder import Token
+from parlai_ext.store.atomic import name_writer
+
+
+@dataclass(frozen=True)
+class Failure:
+    """
+    An exception of a worker as plain data, without secrets.
+
+    :param kind: ``user``: a `UserError`; ``differs``: a `WorkerDiffers`; ``os``: an
+        `OSError`; ``bug``: any other.
+    :param line: what it says.
+    :param number, file: of an `OSError`.
+    :param trace: of a bug.
+    """
+
+    kind: str
+    line: str
+    number: int | None = None
+    file: str | None = None
+    trace: str = ''
+
+    @classmethod
+    def from_exception(cls, error: Exception) -> Failure:
+        """
+        Return the failure that an exception is.
+        """
+        line = without_secrets(first_line(error))
+        if isinstance(error, WorkerDiffers):
+            return cls('differs', line)
+        if isinstance(error, UserError):
+            return cls('user', line)
+        if isinstance(error, OSError) and error.errno is not None:
+            file = None if error.filename is None else str(error.filename)
+            return cls('os', error.strerror or line, error.errno, file)
+        trace = without_secrets(traceback.format_exc())
+        return cls('bug', f'{type(error).__name__}: {line}', trace=trace)
+
+    def exception(self, where: str) -> Exception:
+        """
+        Return the exception that ends the job.
+
+        :param where: names the worker.
+        """
+        if self.kind == 'os':
+            return OSError(self.number, self.line, self.file)
+        if self.kind == 'user':
+            return UserError(self.line)
+        if self.kind == 'differs':
+            return UserError(f'{where} cannot take part; {self.line}')
+        return RuntimeError(f'{where}: {self.line}\n{self.trace}')
+
+
+@dataclass(frozen=True)
+class Started:
+    """
+    A worker that is ready.
+
+    :param budget: as `Worker.budget`.
+    """
+
+    budget: int | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """
+    The result of a task, and the names of the weights that are loaded after it.
+    """
+
+    result: Any
+    loaded: Collection[str]
+
+
+class _Counter:
+    """
+    A bar that is only counted.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def update(self, n: float | None = 1) -> None:
+        self.n += int(n or 0)
+
+    def set_postfix_str(self, s: str = '', refresh: bool = True) -> None:
+        pass
+
+
+class Host:
+    """
+    A process that is a worker: of one job at a time.
+    """
+
+    def __init__(self) -> None:
+        self.key: str | None = None
+        self.worker: Worker | None = None
+        self.finished = _Counter()
+
+    def check(
+        self, folder: str, token: Token, facts: Mapping[str, str]
+    ) -> Failure | None:
+        """
+        Check that this process sees the shared folder and has the same code.
+
+        :param folder: the current folder of the process that gives tasks; it becomes
+            the current one here, so that relative paths mean the same.
+        :param facts: what `code_facts` returned there.
+        """
+        try:
+            if os.path.isdir(folder):
+                os.chdir(folder)
+            token.check()
+            here = code_facts()
+            for what, value in facts.items():
+                refuse_difference(what, here.get(what), value)
+            name_writer(f'{socket.gethostname()}-{os.getpid()}')
+        except Exception as error:
+            return Failure.from_exception(error)
+        return None
+
+    def begin(
+        self, key: str, make: Callable[[float], Worker], share: float
+    ) -> Started | Failure:
+        """
+        Become a worker of a job, unless this is one already.
+        """
+        try:
+            if self.key != key or self.worker is None:
+                self._close()
+                self.worker, self.key = make(share), key
+        except Exception as error:
+            return Failure.from_exception(error)
+        return Started(self.worker.budget)
+
+    def work(self, data: Any, size: int, steps: str) -> Done | Failure:
+        """
+        Do a task.
+        """
+        assert self.worker is not None
+        self.finished = _Counter()
+        parts = PartProgress(self.finished, steps)
+        parts.begin(size)
+        try:
+            result = self.worker.work(data, parts.tell)
+            return Done(result, tuple(self.worker.loaded()))
+        except Exception as error:
+            return Failure.from_exception(error)
+
+    def sign(self) -> int:
+        """
+        Return how much of the current task is finished: a sign of life, too.
+        """
+        return self.finished.n
+
+    def end(self) -> Any:
+        """
+        Return what the worker tells at the end of its job.
+        """
+        return self._close()
+
+    def _close(self) -> Any:
+        worker, self.worker, self.key = self.worker, None, None
+        return worker.close() if worker is not None else None

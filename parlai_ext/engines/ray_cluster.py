@@ -1,0 +1,556 @@
+"""
+Runs tasks on the machines of a Ray cluster: a worker for each GPU, or for some cores.
+
+A worker that is lost, with its process, its machine or the way to it, loses its task to
+another one. What tasks write must therefore be the same whoever does them, and be safe
+to write twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.machine import SHARE_FOR_WEIGHTS, Machine
+from parlai_ext.core.progress import Bar
+from parlai_ext.engines.code_facts import code_facts
+from parlai_ext.engines.engine import Job, Results, Task
+from parlai_ext.engines.host import Done, Failure, Host, Started
+from parlai_ext.engines.places import Place, places
+from parlai_ext.engines.shared_folder import Token, token_in
+from parlai_ext.engines.waiting_tasks import WaitingTasks
+
+logger = logging.getLogger(__name__)
+
+TRIES = 3  # of a task, and of starting a worker at a place
+SIGN_SECONDS = 2.0  # between two signs of life
+LOOK_SECONDS = 5.0  # between two looks for new machines
+WAITS = 10  # patiences without any worker
+CONNECT_SECONDS = 10.0
+SIGNS = 'signs'
+INSTALL = (
+    '--engine ray needs Ray, which is not installed here: '
+    "pip install 'parlai_ext[ray]', the same version on all machines"
+)
+
+
+class RayEngine:
+    """
+    Runs tasks on a cluster; a context manager, which connects and leaves.
+
+    :param folder: is written to by the workers, which must all see it.
+    :param address: ``HOST:PORT`` of the cluster, or ``auto``.
+    :param cpus: cores, and threads, of each worker.
+    :param patience: seconds without a sign of life after which a worker is lost.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        address: str = 'auto',
+        cpus: int = 1,
+        patience: float = 60.0,
+        machine: Machine | None = None,
+    ):
+        self.folder = folder
+        self.address = address
+        self.cpus = cpus
+        self.patience = patience
+        self.machine = machine or Machine()
+        self._crew = _Crew(self)
+        self._end = ExitStack()
+
+    def __enter__(self) -> RayEngine:
+        self._end.enter_context(_connected(self.address))
+        self._end.callback(self._crew.dismiss)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end.close()
+
+    def run(self, job: Job, tasks: Iterable[Task], bar: Bar) -> Results:
+        """
+        Do the tasks as `Engine.run` says.
+        """
+        with token_in(self.folder) as token:
+            run = _JobRun(self._crew, job, token, bar)
+            try:
+                yield from run.results(tasks)
+            except BaseException:
+                self._crew.dismiss()  # workers at work are not waited for
+                raise
+            self._crew.finish(job)
+
+    def places(self) -> list[Place]:
+        """
+        Return the places for workers that the cluster has now.
+        """
+        import ray
+
+        limit = self.machine.max_gpu_memory
+        return places(
+            ray.nodes(),
+            self.cpus,
+            no_gpu=self.machine.no_cuda,
+            needed=None if limit is None else limit / SHARE_FOR_WEIGHTS,
+        )
+
+
+@dataclass
+class _Hand:
+    """
+    A worker as the driver knows it.
+
+    :param reply: of what it was asked last: to check, to begin, or to work.
+    :param stage: what that was; '' when nothing is asked of it.
+    :param seen: when it last gave a sign of life; `None`: not yet.
+    """
+
+    place: Place
+    actor: Any
+    reply: Any = None
+    stage: str = ''
+    key: str | None = None
+    checked: bool = False
+    budget: int | None = None
+    loaded: Sequence[str] = ()
+    number: int = -1
+    task: Task | None = None
+    finished: int = 0
+    sign: Any = None
+    asked_at: float = 0.0
+    seen: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f'the worker on {self.place.host}'
+
+
+class _Crew:
+    """
+    All workers of an engine, from job to job.
+    """
+
+    def __init__(self, engine: RayEngine):
+        self.engine = engine
+        self.hands: list[_Hand] = []
+        self.failed_starts: Counter[tuple[str, int]] = Counter()
+        self._looked_at = float('-inf')
+
+    def look_for_places(self) -> None:
+        """
+        Start a worker at each place that has none.
+        """
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        taken = {(hand.place.node, hand.place.slot) for hand in self.hands}
+        for place in self.engine.places():
+            at = place.node, place.slot
+            if at not in taken and self.failed_starts[at] < TRIES:
+                self.hands.append(_Hand(place, _start(place)))
+
+    def lose(self, hand: _Hand) -> None:
+        """
+        Give a worker up.
+        """
+        import ray
+
+        if not hand.checked:
+            self.failed_starts[hand.place.node, hand.place.slot] += 1
+        self.hands.remove(hand)
+        with suppress(Exception):
+            ray.kill(hand.actor, no_restart=True)
+
+    def dismiss(self) -> None:
+        """
+        End all workers at once.
+        """
+        for hand in list(self.hands):
+            self.lose(hand)
+
+    def finish(self, job: Job) -> None:
+        """
+        Let the workers of a job end it, and pass on what they tell.
+        """
+        import ray
+
+        ends = {
+            hand.actor.end.remote(): hand for hand in self.hands if hand.key == job.key
+        }
+        done, late = (
+            ray.wait(list(ends), num_returns=len(ends), timeout=self.engine.patience)
+            if ends
+            else ([], [])
+        )
+        for reply in late:
+            self.lose(ends[reply])
+        for reply in done:
+            ends[reply].key = None
+            try:
+                job.on_close(ray.get(reply))
+            except ray.exceptions.RayError:
+                self.lose(ends[reply])
+
+
+class _JobRun:
+    """
+    One job while it runs.
+    """
+
+    def __init__(self, crew: _Crew, job: Job, token: Token, bar: Bar):
+        self.crew = crew
+        self.job = job
+        self.token = token
+        self.bar = bar
+        self.waiting = WaitingTasks()
+        self.losses: Counter[int] = Counter()
+        self.n_read = 0
+        self.n_yielded = 0
+        self.results_by_number: dict[int, tuple[Task, Any]] = {}
+        self._done_size = self._shown = 0
+        self._last_hand_at = time.monotonic()
+        self._warned = False
+
+    def results(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
+        """
+        Yield each task with its result.
+        """
+        source = _Source(tasks)
+        while True:
+            self._read(source)
+            if self.n_yielded == self.n_read:
+                break
+            self.crew.look_for_places()
+            self._assign()
+            self._hear()
+            self._show()
+            yield from self._finished()
+        source.raise_error()
+
+    def _read(self, source: _Source) -> None:
+        limit = self.job.lookahead
+        while limit is None or self.n_read - self.n_yielded < limit:
+            task = source.next()
+            if task is None:
+                return
+            self.waiting.add(self.n_read, task)
+            self.n_read += 1
+
+    def _finished(self) -> Iterator[tuple[Task, Any]]:
+        """
+        Yield what is finished and may be yielded now.
+        """
+        ready = self.results_by_number
+        numbers = list(ready)
+        if self.job.in_order:
+            numbers = []
+            while self.n_yielded + len(numbers) in ready:
+                numbers.append(self.n_yielded + len(numbers))
+        for number in numbers:
+            self.n_yielded += 1
+            yield ready.pop(number)
+
+    def _assign(self) -> None:
+        """
+        Ask idle workers to check, to begin, or to do a task.
+        """
+        budgets = [h.budget for h in self.crew.hands if h.key == self.job.key]
+        largest = max((b for b in budgets if b is not None), default=None)
+        for hand in self.crew.hands:
+            if hand.stage:
+                continue
+            if not hand.checked:
+                here = os.getcwd(), self.token, code_facts()
+                self._ask(hand, 'check', hand.actor.check.remote(*here))
+            elif hand.key != self.job.key:
+                job = self.job.key, self.job.elsewhere, hand.place.share
+                self._ask(hand, 'begin', hand.actor.begin.remote(*job))
+            elif taken := self.waiting.take(hand.loaded, hand.budget, largest):
+                hand.number, hand.task = taken
+                work = hand.task.data, hand.task.size, self.job.steps
+                self._ask(hand, 'work', hand.actor.work.remote(*work))
+
+    def _ask(self, hand: _Hand, stage: str, reply: Any) -> None:
+        hand.stage, hand.reply = stage, reply
+        if hand.seen is not None:
+            hand.seen = time.monotonic()
+
+    def _hear(self) -> None:
+        """
+        Wait for a reply, for some seconds at most, and take what has come.
+        """
+        import ray
+
+        asked = {hand.reply: hand for hand in self.crew.hands if hand.stage}
+        if asked:
+            ray.wait(list(asked), num_returns=1, timeout=SIGN_SECONDS / 2)
+            done, _ = ray.wait(list(asked), num_returns=len(asked), timeout=0)
+            for reply in done:
+                self._take(asked[reply], reply)
+        else:
+            time.sleep(SIGN_SECONDS / 2)
+        self._take_signs()
+        self._check_that_somebody_works()
+
+    def _take(self, hand: _Hand, reply: Any) -> None:
+        """
+        Take a reply of a worker.
+        """
+        import ray
+
+        stage, hand.stage, hand.reply = hand.stage, '', None
+        try:
+            answer = ray.get(reply)
+        except ray.exceptions.RayTaskError as error:
+            raise RuntimeError(f'{hand.name}: {first_line(error)}') from None
+        except ray.exceptions.RayError as error:
+            self._lost(hand, _reason(error))
+            return
+        hand.seen = time.monotonic()
+        if isinstance(answer, Failure):
+            raise answer.exception(hand.name)
+        if stage == 'check':
+            hand.checked = True
+        elif isinstance(answer, Started):
+            hand.key, hand.budget, hand.loaded = self.job.key, answer.budget, ()
+        elif isinstance(answer, Done) and hand.task is not None:
+            hand.loaded = tuple(answer.loaded)
+            self.results_by_number[hand.number] = hand.task, answer.result
+            self._done_size += hand.task.size
+            self.waiting.done(hand.task)
+            hand.task, hand.finished = None, 0
+
+    def _lost(self, hand: _Hand, reason: str) -> None:
+        """
+        Give up a worker; its task waits for another one.
+
+        :raises UserError: when the task, or the start of workers, has failed too often.
+        """
+        self.crew.lose(hand)
+        task, hand.task = hand.task, None
+        logger.warning('%s is lost: %s', hand.name, reason)
+        if task is None:
+            self._refuse_endless_starts(hand, reason)
+            return
+        self.waiting.done(task)
+        self.losses[hand.number] += 1
+        if self.losses[hand.number] >= TRIES:
+            raise UserError(
+                f'{task.name}: {TRIES} workers were lost while they worked on it, the '
+                f'last on {hand.place.host} ({reason}); what is written stays, and the '
+                'same command goes on from there, with or without --engine ray'
+            )
+        self.waiting.add(hand.number, task)
+
+    def _refuse_endless_starts(self, hand: _Hand, reason: str) -> None:
+        place = hand.place
+        at = place.node, place.slot
+        if self.crew.failed_starts[at] >= TRIES and not any(
+            other.checked for other in self.crew.hands
+        ):
+            raise UserError(f'{hand.name} cannot be started: {reason}')
+
+    def _take_signs(self) -> None:
+        """
+        Ask workers for signs of life, and give up those that gave none for too long.
+        """
+        import ray
+
+        now = time.monotonic()
+        asked = {hand.sign: hand for hand in self.crew.hands if hand.sign is not None}
+        done, _ = (
+            ray.wait(list(asked), num_returns=len(asked), timeout=0)
+            if asked
+            else ([], [])
+        )
+        for sign in done:
+            hand = asked[sign]
+            hand.sign = None
+            with suppress(ray.exceptions.RayError):  # its reply will say the same
+                n = ray.get(sign)
+                hand.seen = now
+                hand.finished = n if hand.task is not None else 0
+        for hand in list(self.crew.hands):
+            if hand.sign is None and now - hand.asked_at >= SIGN_SECONDS:
+                hand.sign = hand.actor.sign.options(concurrency_group=SIGNS).remote()
+                hand.asked_at = now
+            elif hand.seen is not None and now - hand.seen > self.crew.engine.patience:
+                self._lost(hand, f'no sign of life for {now - hand.seen:.0f} s')
+
+    def _check_that_somebody_works(self) -> None:
+        """
+        Refuse to wait for ever for a first worker, or for another one.
+        """
+        now = time.monotonic()
+        if any(hand.seen is not None for hand in self.crew.hands):
+            self._last_hand_at, self._warned = now, False
+        waited = now - self._last_hand_at
+        patience = self.crew.engine.patience
+        if waited > patience and not self._warned:
+            self._warned = True
+            logger.warning('no worker for %.0f s: %s', waited, self._no_worker())
+        if waited > WAITS * patience:
+            raise UserError(
+                f'no worker for {waited:.0f} s: {self._no_worker()}; what is written '
+                'stays, and the same command goes on from there'
+            )
+
+    def _no_worker(self) -> str:
+        there = self.crew.engine.places()
+        if there:
+            hosts = ', '.join(sorted({place.host for place in there}))
+            return f'the cluster ({hosts}) starts none; `ray status` says what is taken'
+        return (
+            f'no machine of the cluster has {self.crew.engine.cpus} cores, and a GPU '
+            'where others have one, for a worker'
+        )
+
+    def _show(self) -> None:
+        """
+        Move the bar to what is finished, in parts of tasks too.
+        """
+        parts = sum(
+            min(hand.finished, hand.task.size) for hand in self.crew.hands if hand.task
+        )
+        more = self._done_size + parts - self._shown
+        if more > 0:
+            self._shown += more
+            self.bar.update(more)
+
+
+@dataclass
+class _Source:
+    """
+    The tasks of a job; an error while they are made waits until the tasks before it are
+    done, as it does where they are done one after the other.
+    """
+
+    tasks: Iterable[Task]
+    error: Exception | None = None
+    iterator: Iterator[Task] | None = field(default=None)
+
+    def next(self) -> Task | None:
+        """
+        Return the next task; `None` after the last one.
+        """
+        if self.error is not None:
+            return None
+        if self.iterator is None:
+            self.iterator = iter(self.tasks)
+        try:
+            return next(self.iterator, None)
+        except Exception as error:
+            self.error = error
+            return None
+
+    def raise_error(self) -> None:
+        """
+        Raise the error that ended the tasks, if one did.
+        """
+        if self.error is not None:
+            raise self.error
+
+
+def _start(place: Place) -> Any:
+    """
+    Start a worker's process at a place.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    actor = ray.remote(
+        num_cpus=place.cpus,
+        num_gpus=place.gpus,
+        max_restarts=0,
+        max_task_retries=0,
+        concurrency_groups={SIGNS: 1},
+        scheduling_strategy=NodeAffinitySchedulingStrategy(place.node, soft=False),
+    )(Host)
+    return actor.remote()
+
+
+def _reason(error: Exception) -> str:
+    """
+    Return why a worker is lost, in a few words.
+    """
+    text = ' '.join(str(error).split())
+    for line in str(error).split('\n'):
+        if 'ModuleNotFoundError' in line or 'ImportError' in line:
+            return first_line(Exception(line.strip()))
+    return text[:160]
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[None]:
+    """
+    Be a driver of a cluster, without Ray's usage reports, and leave it at the end.
+
+    :raises UserError: when Ray is not installed, or no cluster is there.
+    """
+    if find_spec('ray') is None:
+        raise UserError(INSTALL)
+    _check_address(address)
+    os.environ['RAY_USAGE_STATS_ENABLED'] = '0'
+    import ray
+
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            configure_logging=False,
+            namespace='parlai_ext',
+        )
+    except Exception as error:  # Ray raises many kinds
+        with suppress(Exception):
+            ray.shutdown()
+        raise UserError(
+            f'--ray-address {address}: {" ".join(str(error).split())[:200]}'
+        ) from None
+    finally:
+        _restore(handlers)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+        _restore(handlers)
+
+
+def _restore(handlers: dict[signal.Signals, Any]) -> None:
+    with suppress(ValueError):  # not the main thread
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
+
+
+def _check_address(address: str) -> None:
+    """
+    Refuse an address where nobody listens; Ray itself would wait long.
+    """
+    if address == 'auto':
+        return
+    host, _, port = address.rpartition(':')
+    if '://' in address or not host or not port.isdigit():
+        raise UserError(
+            f'--ray-address {address}: HOST:PORT, or auto, is expected; the command '
+            'runs on a machine of the cluster'
+        )
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise UserError(
+            f'--ray-address {address}: cannot be reached ({error.strerror or error}); '
+            '`ray start --head` prints the address'
+        ) from None

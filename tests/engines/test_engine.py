@@ -1,0 +1,165 @@
+"""
+The engine of this process, and the host of a worker in another one.
+"""
+
+import os
+import pickle
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.progress import bar_of
+from parlai_ext.engines.code_facts import code_facts
+from parlai_ext.engines.engine import LOCAL, Job, Task, Worker, refuse_difference
+from parlai_ext.engines.host import Done, Failure, Host, Started
+from parlai_ext.engines.shared_folder import Token, token_in, wait_for_files
+from parlai_ext.store import atomic
+
+
+class Doubler(Worker):
+    """
+    Doubles a number; some are mistakes.
+    """
+
+    budget = 7
+
+    def work(self, data, tell):
+        tell(1, 2)
+        if data == 'mistake':
+            raise UserError('key: wrong')
+        if data == 'bug':
+            raise ZeroDivisionError('by zero')
+        if data == 'disk':
+            raise OSError(28, 'No space left on device', '/there')
+        return 2 * data
+
+    def loaded(self):
+        return {'weights'}
+
+    def close(self):
+        return 'closed'
+
+
+def doubler(share):
+    return Doubler()
+
+
+def job(last):
+    return Job(Doubler, doubler, 'steps', 'key', on_close=last.append)
+
+
+def tasks(*data):
+    return [Task(str(one), one, 1) for one in data]
+
+
+def host():
+    one = Host()
+    one.begin('key', doubler, 1.0)
+    return one
+
+
+@pytest.fixture(autouse=True)
+def same_writer(monkeypatch):
+    monkeypatch.setattr(atomic, '_writer', '')
+
+
+def test_results_come_in_order_and_the_bar_ends_full():
+    last = []
+    with bar_of('test', 3, False) as bar:
+        results = list(LOCAL.run(job(last), tasks(1, 2, 3), bar))
+    assert [result for _, result in results] == [2, 4, 6]
+    assert last == ['closed']
+
+
+def test_a_worker_is_closed_when_its_task_fails():
+    last = []
+    with bar_of('test', 1, False) as bar, pytest.raises(UserError):
+        list(LOCAL.run(job(last), tasks('mistake'), bar))
+    assert last == ['closed']
+
+
+def test_a_host_returns_results_and_what_is_loaded():
+    assert host().begin('key', doubler, 1.0) == Started(7)
+    assert host().work(4, 1, 'steps') == Done(8, ('weights',))
+
+
+@pytest.mark.parametrize(
+    'data, kind, words',
+    [
+        ('mistake', UserError, 'key: wrong'),
+        ('disk', OSError, '/there'),
+        ('bug', RuntimeError, 'ZeroDivisionError'),
+    ],
+)
+def test_an_exception_of_a_worker_ends_the_job_here(data, kind, words):
+    failure = pickle.loads(pickle.dumps(host().work(data, 1, 'steps')))
+    assert isinstance(failure, Failure)
+    error = failure.exception('the worker on node-7')
+    assert isinstance(error, kind)
+    assert words in str(error)
+
+
+def test_a_secret_does_not_leave_a_worker(monkeypatch):
+    from parlai_ext.core.secrets import name_secret
+
+    monkeypatch.setenv('EVALKEY', 'sesame-sesame-sesame')
+    name_secret('EVALKEY')
+    try:
+        raise ValueError('401: sesame-sesame-sesame is no key')
+    except ValueError as error:
+        failure = Failure.from_exception(error)
+    assert b'sesame' not in pickle.dumps(failure)
+
+
+def test_other_versions_are_refused_and_named(tmp_path):
+    with token_in(tmp_path) as token:
+        facts = {**code_facts(), 'torch': '0.1'}
+        failure = Host().check(os.getcwd(), token, facts)
+    assert failure is not None and failure.kind == 'differs'
+    assert 'torch' in failure.line and '0.1' in failure.line
+
+
+def test_other_code_of_one_version_is_refused(tmp_path):
+    with token_in(tmp_path) as token:
+        facts = {**code_facts(), 'parlai_ext': '0.1.0 #000000000000'}
+        failure = Host().check(os.getcwd(), token, facts)
+    assert failure is not None and 'parlai_ext' in failure.line
+
+
+def test_a_folder_that_a_worker_does_not_see_is_named(tmp_path):
+    token = Token(str(tmp_path / 'run' / '.token'), 'content')
+    failure = Host().check(os.getcwd(), token, code_facts())
+    assert failure is not None and failure.kind == 'differs'
+    assert str(tmp_path / 'run') in failure.line
+
+
+def test_the_same_code_and_folder_pass_and_no_token_stays(tmp_path):
+    with token_in(tmp_path) as token:
+        assert Host().check(os.getcwd(), token, code_facts()) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_never_appear_are_named(tmp_path):
+    with pytest.raises(UserError, match='00000.jsonl'):
+        wait_for_files([tmp_path / '00000.jsonl'], seconds=0)
+
+
+def test_a_difference_names_both_sides():
+    with pytest.raises(Exception, match='torch: 1 there, 2 here'):
+        refuse_difference('torch', '1', '2')
+
+
+def test_unfinished_files_of_two_writers_have_different_names(tmp_path, monkeypatch):
+    names = set()
+    replace = os.replace
+
+    def noted(source, target):
+        names.add(os.path.basename(source))
+        replace(source, target)
+
+    monkeypatch.setattr(os, 'replace', noted)
+    for writer in ('host-1', 'host-2'):
+        atomic.name_writer(writer)
+        atomic.write_file(tmp_path / 'file', b'data')
+    assert len(names) == 2
+    assert all(name.endswith(atomic.LEFTOVER) for name in names)

@@ -1,0 +1,153 @@
+"""
+Three machines of a Ray cluster, one of which is killed, cut off, frozen or slowed down:
+the run folder is that of one process, byte for byte.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.ray_nodes import ENV, RayNodes
+from tests.support.small_run import files_of
+
+ROOT = Path(__file__).parents[2]
+AGENT = 'tests.support.slow_talker:SlowTalker'
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec('ray') is None, reason='Ray is not installed'),
+]
+
+
+@pytest.fixture(scope='module')
+def config(tmp_path_factory):
+    path = tmp_path_factory.mktemp('config') / 'talk.yaml'
+    systems = {
+        kind: [{'name': f'{kind}-{i}', 'opt': {'model': AGENT}} for i in range(n)]
+        for kind, n in (('targets', 3), ('partners', 4))
+    }
+    protocol = {
+        'pairing': 'bipartite',
+        'openers': 'ext:smalltalk',
+        'num_dialogues': 12,
+        'num_turns': 12,
+        'scorer': {'name': 'length'},
+        'roster': systems,
+    }
+    path.write_text(yaml.safe_dump(protocol))
+    return path
+
+
+def command(config, run, *options):
+    return [
+        *(sys.executable, '-m', 'parlai_ext', 'evaluate_systems', '--no-cuda'),
+        *('--config', str(config), '--run-dir', str(run), '--batchsize', '4'),
+        *('--bootstraps', '50', *options),
+    ]
+
+
+def start(config, run, cluster, patience=20):
+    ray = ('--engine', 'ray', '--ray-address', cluster.address)
+    return subprocess.Popen(
+        command(config, run, *ray, '--ray-patience', str(patience)),
+        cwd=ROOT,
+        env=ENV,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process):
+    out, err = process.communicate(timeout=400)
+    assert process.returncode == 0, err[-3000:]
+    return out, err
+
+
+def shards(run):
+    return len(list((run / 'dialogues').rglob('*.jsonl')))
+
+
+def wait_for_shards(run, n, process, seconds=150):
+    deadline = time.monotonic() + seconds
+    while shards(run) < n:
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope='module')
+def whole(config, tmp_path_factory):
+    run = tmp_path_factory.mktemp('local') / 'run'
+    subprocess.run(command(config, run), cwd=ROOT, env=ENV, check=True)
+    return files_of(run)
+
+
+@pytest.fixture
+def cluster():
+    with RayNodes() as nodes:
+        for _ in range(3):
+            nodes.add()
+        yield nodes
+
+
+@pytest.mark.parametrize('trouble', ['none', 'killed', 'cut off', 'frozen', 'slow'])
+def test_a_machine_in_trouble_changes_no_byte(
+    config, whole, cluster, tmp_path, trouble
+):
+    if trouble == 'cut off' and not cluster.spaces:
+        pytest.skip('network namespaces are not allowed here')
+    run = tmp_path / 'run'
+    process = start(config, run, cluster)
+    wait_for_shards(run, 6, process)
+    before = shards(run)
+    node = cluster.nodes[1]
+    if trouble == 'killed':
+        node.kill()
+    elif trouble == 'cut off':
+        node.cut_off()
+    elif trouble == 'frozen':
+        node.signal(signal.SIGSTOP)
+    if trouble == 'slow':
+        with node.slowed():
+            _, err = ended(process)
+    else:
+        _, err = ended(process)
+    assert before < 36  # it was in the middle
+    assert files_of(run) == whole
+    assert ('is lost' in err) == (trouble in ('killed', 'cut off', 'frozen'))
+
+
+def test_a_run_without_any_machine_left_goes_on_in_one_process(
+    config, whole, cluster, tmp_path
+):
+    run = tmp_path / 'run'
+    process = start(config, run, cluster, patience=5)
+    wait_for_shards(run, 6, process)
+    for node in cluster.nodes:
+        node.kill()
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert 'Traceback' not in err
+    assert 'error: ' in err and str(shards(run)) >= '6'
+    assert 6 <= shards(run) < 36
+    subprocess.run(command(config, run), cwd=ROOT, env=ENV, check=True)
+    assert files_of(run) == whole
+
+
+def test_ctrl_c_ends_the_workers_and_the_run_can_go_on(
+    config, whole, cluster, tmp_path
+):
+    run = tmp_path / 'run'
+    process = start(config, run, cluster)
+    wait_for_shards(run, 4, process)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert 'Traceback' not in err
+    ended(start(config, run, cluster))
+    assert files_of(run) == whole

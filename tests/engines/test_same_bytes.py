@@ -1,0 +1,170 @@
+"""
+Whoever does the tasks, in whatever order: every file of a run, a bench or a table has
+the bytes that one process gives.
+"""
+
+from contextlib import contextmanager
+
+import pytest
+import yaml
+
+from parlai_ext.bench.plan import BenchPlan, Variant
+from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.collect import collect as stage
+from parlai_ext.commands import build_toxic_prompts, evaluate_systems
+from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Opener, Roster, System
+from parlai_ext.moderation import build_prompts as building
+from parlai_ext.store import atomic
+from tests.support.bench_samples import judged_set
+from tests.support.plans import open_run
+from tests.support.scattered_engine import ScatteredEngine
+from tests.support.small_run import files_of
+from tests.support.store_samples import files_under
+from tests.support.tiny_models import make_generator, sentences
+
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+OPENERS = [
+    Opener.from_utterances(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 10, 2)
+]
+AGENTS = 'tests.support.trial_agents'
+
+
+@pytest.fixture(autouse=True)
+def same_writer(monkeypatch):
+    monkeypatch.setattr(atomic, '_writer', '')
+
+
+def scattered(monkeypatch, module, **how):
+    """
+    Let a command give its tasks to other hosts; return the engines that it opens.
+    """
+    engines = []
+
+    @contextmanager
+    def open_scattered(options, folder, machine):
+        engines.append(ScatteredEngine(folder, **how))
+        yield engines[-1]
+
+    monkeypatch.setattr(module, 'open_engine', open_scattered)
+    return engines
+
+
+def test_an_evaluation(tmp_path, monkeypatch):
+    def fixed(*names):
+        model = f'{AGENTS}:Talker'
+        return [{'name': name, 'opt': {'model': model}} for name in names]
+
+    protocol = {
+        'pairing': 'bipartite',
+        'openers': 'ext:smalltalk',
+        'num_dialogues': 3,
+        'num_turns': 6,
+        'scorer': {'name': 'length'},
+        'roster': {'targets': fixed('a', 'b'), 'partners': fixed('c', 'd')},
+    }
+    (tmp_path / 'talk.yaml').write_text(yaml.safe_dump(protocol))
+    config = str(tmp_path / 'talk.yaml')
+    options = {'config': config, 'bootstraps': 50, 'batchsize': 2}
+    EvaluateSystems.main(**options, run_dir=str(tmp_path / 'here'))
+    engines = scattered(monkeypatch, evaluate_systems, twice=True)
+    EvaluateSystems.main(**options, run_dir=str(tmp_path / 'there'))
+    assert files_of(tmp_path / 'there') == files_of(tmp_path / 'here')
+    assert engines[0].n_tasks == 16  # 4 pairs, 2 shards each, played and scored
+
+
+def roster_run(root, *targets, openers=OPENERS):
+    partners = tuple(
+        System(name, {'model': 'fixed_response', 'fixed_response': name})
+        for name in ('yes', 'no')
+    )
+    roster = Roster(targets, partners)
+    return open_run(root, roster, openers, 2, batchsize=2, num_turns=6, seed=1)
+
+
+def collected(root, *targets, scatter=False):
+    run = roster_run(root, *targets)
+    engine = {'engine': ScatteredEngine(root)} if scatter else {}
+    with run.lock():
+        machine = Machine(batchsize=2, no_cuda=True)
+        return stage.collect(run, machine, progress=False, **engine)
+
+
+@pytest.fixture
+def same_identity(monkeypatch):
+    """
+    Runs of `open_run` have made-up identities.
+    """
+    monkeypatch.setattr(stage, 'refuse_difference', lambda *what: None)
+
+
+def test_systems_that_draw_their_replies(tmp_path, same_identity):
+    path = make_generator(tmp_path, 'draws', inference='topk', topk=20)
+    draws = System('draws', {'model_file': path})
+    here = collected(tmp_path / 'here', draws)
+    there = collected(tmp_path / 'there', draws, scatter=True)
+    assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
+    assert there == here
+    assert there.n_played == 10
+
+
+def test_a_system_that_cannot_be_loaded(tmp_path, same_identity):
+    targets = (
+        System('sound', {'model': f'{AGENTS}:Talker'}),
+        System('broken', {'model': f'{AGENTS}:Unbuildable'}),
+    )
+    here = collected(tmp_path / 'here', *targets)
+    there = collected(tmp_path / 'there', *targets, scatter=True)
+    assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
+    assert there == here
+    assert 'broken' in there.problems[0]
+
+
+def test_a_system_with_other_files_elsewhere_is_named(tmp_path):
+    with pytest.raises(UserError, match='sound') as error:
+        collected(
+            tmp_path, System('sound', {'model': f'{AGENTS}:Talker'}), scatter=True
+        )
+    assert not isinstance(error.value, SystemFailed)
+
+
+def test_what_was_lost_is_played_by_this_process(tmp_path, same_identity):
+    sound = System('sound', {'model': f'{AGENTS}:Talker'})
+    collected(tmp_path / 'whole', sound)
+    collected(tmp_path / 'part', sound, scatter=True)
+    whole = files_under(tmp_path / 'whole')
+    next((tmp_path / 'part').rglob('*/00001.jsonl')).unlink()
+    assert collected(tmp_path / 'part', sound).n_played == 2
+    assert files_under(tmp_path / 'part') == whole
+
+
+def test_a_bench(tmp_path):
+    name = 'tests.support.bench_samples:Counted'
+    plan = BenchPlan((Variant('words', {'name': name}),))
+    sets = {'small': judged_set()}
+    options = {'bootstraps': 50, 'progress': False}
+    run_bench(plan, sets, tmp_path / 'here', **options)
+    engine = ScatteredEngine(tmp_path / 'there')
+    run_bench(plan, sets, tmp_path / 'there', **options, engine=engine)
+    assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
+    assert engine.n_tasks > 2
+
+
+def test_a_table_of_toxic_prompts(tmp_path, monkeypatch):
+    rows = ''.join(f'{i},grunk {i % 7},fine {i}\n' for i in range(50))
+    (tmp_path / 'talk.csv').write_text('id,toxic,answer\n' + rows)
+    (tmp_path / 'words.txt').write_text('grunk\n')
+    monkeypatch.setattr(building, 'BLOCK', 8)
+    options = {
+        'source': 'csv',
+        'path': str(tmp_path / 'talk.csv'),
+        'detectors': [f'words={tmp_path / "words.txt"}'],
+    }
+    BuildToxicPrompts.main(**options, out=str(tmp_path / 'here'))
+    engines = scattered(monkeypatch, build_toxic_prompts)
+    BuildToxicPrompts.main(**options, out=str(tmp_path / 'there'))
+    assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
+    assert engines[0].n_tasks == 7

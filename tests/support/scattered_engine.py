@@ -1,0 +1,55 @@
+"""
+An engine without a cluster: tasks and workers are pickled, and done out of order by two
+hosts, as on two machines.
+"""
+
+import os
+import pickle
+
+from parlai_ext.engines.code_facts import code_facts
+from parlai_ext.engines.host import Done, Failure, Host
+from parlai_ext.engines.shared_folder import token_in
+
+
+def pickled(value):
+    """
+    Return what another process would get.
+    """
+    return pickle.loads(pickle.dumps(value))
+
+
+class ScatteredEngine:
+    """
+    Gives tasks, the last one first, to two hosts in turns.
+
+    :param twice: every task is done by both.
+    """
+
+    def __init__(self, folder, twice=False):
+        self.folder = folder
+        self.twice = twice
+        self.n_tasks = 0
+
+    def run(self, job, tasks, bar):
+        hosts = [Host(), Host()]
+        with token_in(self.folder) as token:
+            for host in hosts:
+                check = host.check(os.getcwd(), pickled(token), code_facts())
+                started = host.begin(job.key, pickled(job.elsewhere), 0.5)
+                for answer in (check, started):
+                    if isinstance(answer, Failure):
+                        raise answer.exception('the worker')
+            tasks = list(tasks)
+            results = {}
+            for n, task in reversed(list(enumerate(tasks))):
+                self.n_tasks += 1
+                for host in hosts if self.twice else [hosts[n % 2]]:
+                    done = host.work(pickled(task.data), task.size, job.steps)
+                    if isinstance(done, Failure):
+                        raise done.exception('the worker')
+                    assert isinstance(done, Done)
+                    results[n] = pickled(done.result)
+            for n in range(len(tasks)) if job.in_order else results:
+                yield tasks[n], results[n]
+            for host in hosts:
+                job.on_close(host.end())
