@@ -1,6 +1,5 @@
 """
-Time the engines on systems that reply at once: what a block and a dialogue cost beside
-the models, up to the size of a paper's.
+Time the engines on systems that reply at once: all that is not a model.
 
     python -m benchmarks.cluster_size [--openers 20] [--engine ray --ray-address auto]
     python -m benchmarks.cluster_size --overhead [--engine ray --ray-address auto]
