@@ -33,7 +33,8 @@ from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder
-from parlai_ext.store.imported import NAME, numbered_id
+from parlai_ext.store.imported import NAME
+from parlai_ext.store.manifest_check import numbered_id
 
 SHARD = 64
 LOCK = '.lock'

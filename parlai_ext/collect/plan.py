@@ -21,6 +21,7 @@ from parlai_ext.files.roster_file import parse_target
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.store import manifest as manifests
+from parlai_ext.store.manifest_check import numbered_openers
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def plan_of_run(run: RunFolder) -> Plan:
     return Plan(
         protocol_of(manifest),
         tuple(Pairing(**p) for p in manifest['pairings']),
-        tuple(_old_openers(manifest) or imported.numbered_openers(manifest)),
+        tuple(_old_openers(manifest) or numbered_openers(manifest)),
         manifest['shard_size'],
         manifest,
     )

@@ -43,6 +43,7 @@ from parlai_ext.store.lines import (
     short_text,
     without_checksum,
 )
+from parlai_ext.store.manifest_check import check_manifest, numbered_openers
 from parlai_ext.store.partial import PartialScores
 from parlai_ext.store.shards import (
     dialogue_from_record,
@@ -67,6 +68,7 @@ class RunFolder:
         self.openers = [Opener.from_record(opener) for opener in manifest['openers']]
         self.shard_size: int = manifest.get('shard_size') or 1
         self.grown_from: tuple[int, ...] = tuple(manifest.get('grown_from') or ())
+        self._numbered = {opener.id for opener in numbered_openers(manifest)}
         self._by_id = {pairing.id: pairing for pairing in self.pairings}
         self._depth = 0
 
@@ -93,6 +95,7 @@ class RunFolder:
             else:
                 old = {}
             if new != old:
+                check_manifest(new)
                 manifests.save(root, new)
         return cls(root, new)
 
@@ -103,11 +106,7 @@ class RunFolder:
 
         :raises UserError: when there is none, or its manifest is damaged.
         """
-        manifest = manifests.load(Path(root))
-        try:
-            return cls(Path(root), manifest)
-        except (KeyError, TypeError, AttributeError, ValueError):
-            raise manifests.damaged(Path(root) / manifests.NAME) from None
+        return cls(Path(root), manifests.load(Path(root)))
 
     @classmethod
     def existing_or_none(cls, root: str | Path | None) -> RunFolder | None:
@@ -189,6 +188,7 @@ class RunFolder:
         dialogues = read_records(dialogue_from_record, records, path, 'dialogue')
         if any(dialogue.pairing_id != pairing_id for dialogue in dialogues):
             raise damage_error(path, 'line 1 is of another pairing')
+        self._check_openers(self._key(pairing_id, index), dialogues, path)
         return dialogues
 
     def dialogue_shards(self) -> list[ShardKey]:
@@ -319,6 +319,24 @@ class RunFolder:
             path = self._shard(pairing_id, index)
             raise UserError(f'{path} is no file of this run: it has fewer openers')
         return planned[index]
+
+    def _check_openers(
+        self, shard: ShardKey, dialogues: Sequence[Dialogue], path: Path
+    ) -> None:
+        """
+        Refuse dialogues over other openers than those of the manifest.
+        """
+        ids = [dialogue.opener_id for dialogue in dialogues]
+        if self.openers:
+            wanted = [opener.id for opener in self.openers[shard.start : shard.stop]]
+            fits = ids == wanted
+        else:
+            fits = self._numbered.issuperset(ids)
+        if not fits:
+            raise UserError(
+                f'{path}: these are dialogues over other openers than those of '
+                f'{self.root / manifests.NAME}; restore one of them from a copy'
+            )
 
     def _settings_then(self, shard: ShardKey) -> dict[str, Any]:
         """

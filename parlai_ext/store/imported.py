@@ -14,34 +14,15 @@ from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Roster, ScoredDialogue
+from parlai_ext.core.nouns import Dialogue, Pairing, Roster, ScoredDialogue
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest_check import IMPORTED
 
-NAME = 'imported'
+NAME = IMPORTED
 UNKNOWN = (
     'imported dialogues: which versions of the systems made them, from what openers, '
     'with what decoding and seeds, is not known'
 )
-
-
-def numbered_id(number: int) -> str:
-    """
-    Return the id of the placeholder for the opener of the n-th imported dialogue of two
-    systems.
-    """
-    return f'{NAME}-{number:06d}'
-
-
-def numbered_openers(manifest: Mapping[str, Any]) -> list[Opener]:
-    """
-    Return placeholders for the openers of an imported run, which has none; an empty
-    list for any other run.
-    """
-    about = manifest.get(NAME) or {}
-    return [
-        Opener(numbered_id(i), (), NAME)
-        for i in range(about.get('dialogues_a_pair', 0))
-    ]
 
 
 def refuse_collecting(manifest: Mapping[str, Any], root: Any) -> None:

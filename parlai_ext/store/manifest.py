@@ -9,52 +9,25 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.records import record_from_json
+from parlai_ext.core.records import WrongType
 from parlai_ext.core.secrets import without_secrets
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.lines import checksum, dumps
+from parlai_ext.store.manifest_check import check_manifest
 
 logger = logging.getLogger(__name__)
 
 SCHEMA = 1
 NAME = 'manifest.json'
-_SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')
 _ABSENT = object()
 SCORING_HINT = '; score_dialogues judges the dialogues that are there by another scorer'
-
-
-@dataclass(frozen=True)
-class _ManifestFile:
-    """
-    The kinds of a manifest's values; `None` is absent.
-    """
-
-    targets: Mapping[str, Mapping[str, Any]]
-    partners: Mapping[str, Mapping[str, Any]]
-    systems: Mapping[str, Mapping[str, Any]]
-    collect: Mapping[str, Any]
-    score: Mapping[str, Any]
-    versions: Mapping[str, Any]
-    pairings: tuple[Mapping[str, Any], ...]
-    openers: tuple[Mapping[str, Any], ...]
-    protocol: Mapping[str, Any] | None = None
-    shard_size: int | None = None
-    signature: str | None = None
-    grown_from: tuple[int, ...] | None = None
-    asked: Mapping[str, Any] | None = None
-    trusted: Mapping[str, str] | None = None
-    families: Mapping[str, str] | None = None
-    guessed: tuple[str, ...] | None = None
-    left_out: tuple[str, ...] | None = None
 
 
 def manifest_data(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,9 +42,6 @@ def manifest_data(manifest: Mapping[str, Any]) -> dict[str, Any]:
         data.setdefault(key, {})
     for key in ('pairings', 'openers'):
         data.setdefault(key, [])
-    for pairing in data['pairings']:
-        if not _SAFE_ID.fullmatch(pairing['id']):
-            raise UserError(f'{pairing["id"]!r} in {NAME} cannot be a pairing id')
     return data
 
 
@@ -95,31 +65,28 @@ def load(root: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f'{root} is not a run folder: {path} is missing') from None
     except ValueError:
-        raise damaged(path) from None
+        raise _damaged(path) from None
     if not isinstance(manifest, dict) or 'schema' not in manifest:
-        raise damaged(path)
+        raise _damaged(path)
     version = manifest['schema']
     if version != SCHEMA:
         raise UserError(_schema_error(path, version, manifest))
     if checksum(manifest) != manifest.get('checksum'):
-        raise UserError(
-            f'{path} is damaged or was edited by hand (its checksum does not fit); '
-            'restore it from a copy, or use another --run-dir'
-        )
+        raise _damaged(path, ' or was edited by hand (its checksum does not fit)')
+    data = manifest_data(manifest)
     try:
-        data = manifest_data(manifest)
-        record_from_json(_ManifestFile, data)
-    except (ValueError, KeyError, TypeError):
-        raise damaged(path) from None
+        check_manifest(data)
+    except WrongType as error:
+        raise _damaged(path, f': {error}') from None
     return data
 
 
-def damaged(path: Path) -> UserError:
+def _damaged(path: Path, problem: str = '') -> UserError:
     """
     Return the error about a manifest that cannot be read.
     """
     return UserError(
-        f'{path} is damaged; restore it from a copy, or use another --run-dir'
+        f'{path} is damaged{problem}; restore it from a copy, or use another --run-dir'
     )
 
 

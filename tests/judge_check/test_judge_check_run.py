@@ -8,7 +8,9 @@ from parlai_ext.judge_check.check import BLOCK
 from parlai_ext.judge_check.check_run import PARTS, check_run
 from parlai_ext.judge_check.record import NAME
 from parlai_ext.scoring.score_run import score_run
+from parlai_ext.store import RunFolder
 from tests.support.planted_judges import SYSTEMS, Sense, planted_run
+from tests.support.store_samples import sample_manifest
 
 
 def scored_run(root, **options):
@@ -69,5 +71,5 @@ def test_no_sample_is_no_check_and_removes_an_old_one(tmp_path):
 
 
 def test_an_empty_run_has_no_check(tmp_path):
-    run = planted_run(tmp_path / 'run', systems=())
+    run = RunFolder.open(tmp_path / 'run', sample_manifest())
     assert check_run(run, Sense(), progress=False) is None

@@ -209,7 +209,7 @@ def test_parlai_reads_our_metadata(run):
     run.write_dialogues(run.pairings[0].id, 0, said(run, 'fine'))
     metadata = conversations(str(next(run.root.rglob('00000.jsonl')))).metadata
     assert metadata.speakers == ['a', 'p1']
-    assert metadata.opt == {'seed': 0, 'num_turns': 5}
+    assert metadata.opt == run.manifest['collect']
     assert metadata.self_chat is False
     assert 'seed: 0' in metadata.read()
 

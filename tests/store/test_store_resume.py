@@ -113,9 +113,10 @@ def test_changed_partners_openers_and_shard_size_are_refused(tmp_path):
 
 
 def test_a_target_that_is_something_else_now_is_refused_with_its_options(tmp_path):
-    first = {**sample_manifest(), 'systems': {'a': {'beam_size': 1, 'model': 'm'}}}
+    first, other = sample_manifest(), sample_manifest()
+    first['systems']['a'] = {'beam_size': 1, 'model': 'm'}
     RunFolder.open(tmp_path, first)
-    other = {**sample_manifest(), 'systems': {'a': {'beam_size': 10, 'model': 'm'}}}
+    other['systems']['a'] = {'beam_size': 10, 'model': 'm'}
     other['targets'] = {**other['targets'], 'a': {'identity': 'other'}}
     message = refused(tmp_path, other)
     assert 'targets.a.beam_size: 1 → 10' in message

@@ -9,6 +9,7 @@ from parlai_ext.core.options import option
 from parlai_ext.core.records import record_to_json
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.store import RunFolder
+from tests.support.store_samples import sample_manifest
 
 SYSTEMS = ('plain', 'other')
 PARTNER = 'partner'
@@ -180,11 +181,12 @@ def planted_run(root, n_openers=12, systems=SYSTEMS, reply=True):
     Write a run in which each system has a dialogue over each opener.
     """
     pairings = [Pairing(f'{name}-p', name, PARTNER, 'bipartite') for name in systems]
+    sample = sample_manifest(systems, [PARTNER], openers='planted')
     manifest = {
-        'protocol': {'score': 'target', 'scorer': {}, 'openers': 'planted'},
+        **sample,
+        'protocol': {**sample['protocol'], 'score': 'target', 'scorer': {}},
         'pairings': [to_json(pairing) for pairing in pairings],
         'openers': [record_to_json(opener(j, reply)) for j in range(n_openers)],
-        'targets': {name: {'identity': name} for name in systems},
         'shard_size': n_openers,
     }
     run = RunFolder.open(root, manifest)

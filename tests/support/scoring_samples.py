@@ -21,6 +21,7 @@ from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.fed import Fed, FedOptions
 from parlai_ext.scoring.followups import FollowUps
 from parlai_ext.store import RunFolder
+from tests.support.store_samples import sample_manifest
 from tests.support.tiny_models import sentences
 
 FIRST, SECOND = 'target', 'partner'
@@ -133,8 +134,14 @@ def small_run(
     texts = sentences(n_dialogues * n_turns)
     said = [texts[i * n_turns : (i + 1) * n_turns] for i in range(n_dialogues)]
     openers = [Opener.from_utterances(one[:2], 'made up') for one in said]
+    sample = sample_manifest([FIRST], [SECOND])
     manifest = {
-        'protocol': {'score': score, 'scorer': {'name': scorer, **options}},
+        **sample,
+        'protocol': {
+            **sample['protocol'],
+            'score': score,
+            'scorer': {'name': scorer, **options},
+        },
         'pairings': [to_json(Pairing('p', FIRST, SECOND, 'bipartite'))],
         'openers': [to_json(one) for one in openers],
         'shard_size': 2,

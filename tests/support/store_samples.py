@@ -41,16 +41,21 @@ def sample_manifest(
     targets, partners = list(targets), list(partners)
     roster = Roster(tuple(map(System, targets)), tuple(map(System, partners)))
     identities = {name: content_id(name) for name in (*targets, *partners)}
+    settings = {'pairing': 'bipartite', 'openers': 'sample', 'num_dialogues': 3}
+    settings |= {'num_turns': 5, 'seed': 0}
+    settings |= {key: collect[key] for key in settings if key in collect}
     return {
         'schema': 1,
-        'protocol': {'name': 'sample', 'pairing': 'bipartite'},
-        'collect': {'seed': 0, 'num_turns': 5, **collect},
+        'protocol': {'name': 'sample', **settings},
+        'collect': {**settings, **collect},
         'score': {'scorer': 'length'},
         'targets': {name: {'identity': identities[name]} for name in targets},
         'partners': {name: {'identity': identities[name]} for name in partners},
         'pairings': [asdict(one) for one in pairings(roster, 'bipartite', identities)],
         'openers': [asdict(one) for one in OPENERS],
+        'systems': {name: {} for name in (*targets, *partners)},
         'shard_size': SHARD_SIZE,
+        'batchsize': 64,
         'versions': {'parlai_ext': '0.1.0'},
         'signature': 'sample',
     }

@@ -1,0 +1,108 @@
+"""
+A manifest with a checksum that fits is read as it is, or refused by the key that does
+not: nothing that was changed by hand ends a command with a traceback.
+"""
+
+import shutil
+
+import pytest
+
+from parlai_ext.collect.plan import plan_of_run
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.report_run import ReportRun
+from parlai_ext.core.errors import UserError
+from parlai_ext.report.recipe import command
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import manifest_data, save
+from tests.support.mutations import mutations
+from tests.support.small_run import SMALL, small_config
+from tests.support.store_samples import sample_manifest, whole_run
+
+
+def test_a_changed_manifest_is_read_or_refused_by_its_key(tmp_path):
+    whole_run(tmp_path)
+    n_refused = 0
+    changes = list(mutations(manifest_data(sample_manifest())))
+    for change, manifest in changes[::2]:
+        save(tmp_path, manifest)
+        try:
+            run = RunFolder.existing(tmp_path)
+            list(run.iter_dialogues())
+            command(plan_of_run(run).protocol.name, run.manifest)
+        except UserError as error:
+            n_refused += 1
+            assert '\n' not in str(error)
+            if 'is damaged: ' in str(error):
+                key = change.split('.')[0].split(' ')[0]
+                assert key in str(error) or key in RELATED, change
+    assert n_refused > 150
+
+
+# systems, openers and settings are there twice; the other place may be named
+RELATED = ('targets', 'partners', 'protocol')
+
+
+@pytest.mark.parametrize(
+    'key, value, place',
+    [
+        ('shard_size', 0, 'shard_size: 0'),
+        ('batchsize', 10**30, 'batchsize: 1000'),
+        ('grown_from', [9], 'grown_from'),
+        ('protocol', {'name': 'x', 'num_turns': 'x'}, 'protocol.num_turns: '),
+        ('protocol', {'name': 'x', 'turns': 5}, 'protocol.turns: '),
+        ('versions', {'torch': 2}, 'versions.torch: '),
+        ('systems', {}, 'systems.a is missing'),
+        ('openers', [], 'openers: '),
+        ('asked', None, 'asked: '),
+        ('imported', {'format': 'csv'}, 'imported.asked is missing'),
+    ],
+)
+def test_the_key_that_does_not_fit_is_named(tmp_path, key, value, place):
+    save(tmp_path, {**manifest_data(sample_manifest()), key: value})
+    with pytest.raises(UserError, match=rf'manifest\.json is damaged: {place}'):
+        RunFolder.existing(tmp_path)
+
+
+def test_settings_that_are_there_twice_must_be_equal(tmp_path):
+    manifest = manifest_data(sample_manifest())
+    save(tmp_path, {**manifest, 'collect': {**manifest['collect'], 'num_turns': 7}})
+    with pytest.raises(UserError, match=r'collect\.num_turns: 7, while .* 5'):
+        RunFolder.existing(tmp_path)
+
+
+def test_dialogues_over_other_openers_than_the_manifests_are_refused(tmp_path):
+    whole_run(tmp_path)
+    manifest = manifest_data(sample_manifest())
+    manifest['openers'].reverse()
+    save(tmp_path, manifest)
+    run = RunFolder.existing(tmp_path)
+    with pytest.raises(UserError, match='00000.jsonl: these are dialogues over other'):
+        run.read_dialogues(run.pairings[0].id, 0)
+
+
+def test_a_run_is_not_begun_with_a_manifest_that_could_not_be_read(tmp_path):
+    with pytest.raises(ValueError, match='pairings'):
+        RunFolder.open(tmp_path, {**sample_manifest(), 'pairings': [{'id': '../x'}]})
+    assert not (tmp_path / 'manifest.json').exists()
+
+
+@pytest.mark.slow
+def test_no_command_that_reads_a_run_ends_with_a_traceback(tmp_path):
+    source, work = tmp_path / 'run', tmp_path / 'work'
+    config = small_config(tmp_path, targets=1, partners=1)
+    EvaluateSystems.main(config=config, run_dir=str(source), **SMALL)
+    manifest = RunFolder.existing(source).manifest
+    for _, changed in list(mutations(manifest))[::9]:
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(source, work)
+        save(work, changed)
+        for read in (
+            lambda: RankSystems.main(run_dir=str(work), bootstraps=5),
+            lambda: ReportRun.main(run_dir=str(work)),
+            lambda: EvaluateSystems.main(run_dir=str(work), dry_run=True),
+        ):
+            try:
+                read()
+            except UserError as error:
+                assert '\n' not in str(error)
