@@ -229,6 +229,7 @@ class ParlaiClassifier:
         from parlai.core.params import ParlaiParser
 
         from parlai_ext.compat.parlai_setup import prepare_parlai
+        from parlai_ext.systems.parlai_agents import cost_of_model
         from parlai_ext.systems.safe.load import guarded
         from parlai_ext.systems.zoo import fetch_path
 
@@ -242,7 +243,7 @@ class ParlaiClassifier:
             'batchsize': 1,
             'no_cuda': machine.no_cuda,
         }
-        with guarded(roster_opt=opt):  # the file is read as data
+        with guarded(roster_opt=opt), cost_of_model(opt):  # the file is read as data
             parsed = ParlaiParser(True, True).parse_kwargs(**opt)
             self.agent: Any = create_agent(parsed, requireModelExists=True)
         self.batchsize = machine.batchsize

@@ -17,6 +17,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import (
     Dialogue,
+    JudgeModel,
     Opener,
     Pairing,
     ScoredDialogue,
@@ -384,7 +385,7 @@ class _ScorerFile:
     evidence_labels: tuple[str, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     ranking: Mapping[str, Any] = field(default_factory=dict)
-    models: tuple[Mapping[str, Any], ...] = ()
+    models: tuple[JudgeModel, ...] = ()
 
 
 class ScoreStore:

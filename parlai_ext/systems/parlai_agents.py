@@ -5,9 +5,11 @@ Builds the ParlAI agent of a system, and checks options as building it would.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from parlai.core.agents import create_agent
@@ -31,12 +33,14 @@ from parlai_ext.systems.misfit import why_unfit
 from parlai_ext.systems.needed_files import needed_tokenizer
 from parlai_ext.systems.players import Player, in_words
 from parlai_ext.systems.remote.connections import Limit, limited
+from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import (
     BadModelFile,
     check_model_files,
     guarded,
     trusts_file,
 )
+from parlai_ext.systems.safe.model_folder import nested_values
 from parlai_ext.systems.safe.model_options import named_endpoints
 from parlai_ext.systems.system_options import effective_options, given_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
@@ -92,6 +96,7 @@ def _build(
             fresh_candidates(),
             _quiet_parlai(),
             limited(loading),
+            cost_of_model(all_options),
         ):
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError as error:
@@ -126,6 +131,18 @@ def _connection_limit(system: System, opt: Mapping[str, Any]) -> Limit | None:
     if own_code or hub.truthy(opt.get('hf_trust_code')):
         return None
     return Limit(system.name, tuple(named_endpoints(system.opt)))
+
+
+def cost_of_model(opt: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """
+    Bound what the model of these options may cost while it is loaded; one without a
+    file, and a trusted one, may cost anything.
+    """
+    file = str(opt.get('model_file') or '')
+    if not file or trusts_file(file):
+        return nullcontext()
+    names = {value for _, value in nested_values(opt) if isinstance(value, str)}
+    return bounded_cost(file, [Path(name) for name in names if os.path.isfile(name)])
 
 
 def _refuse_scorer(system: System, model: str) -> None:

@@ -7,7 +7,7 @@ A model is data: no code that comes with it runs unless the user asks for that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +25,9 @@ from transformers import (
 from parlai_ext.compat.libraries import without_bars
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_truth
+from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import guarded
+from parlai_ext.systems.safe.tokenizer_trial import TOKENIZER, check_tokenizer_file
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
@@ -87,7 +89,7 @@ def read(
     """
     arguments = {'local_files_only': True, 'trust_remote_code': trust}
     config, tokenizer = read_description(folder, trust=trust, allowed=allowed)
-    with quiet(), guarded():
+    with quiet(), guarded(), _bounded(folder, trust):
         if getattr(config, 'quantization_config', None) and 'quantization_config' in (
             extra
         ):
@@ -114,7 +116,9 @@ def read_description(
     :raises UserError: as `read` does.
     """
     arguments = {'local_files_only': True, 'trust_remote_code': trust}
-    with quiet(), guarded():
+    if not trust:
+        check_tokenizer_file(folder / TOKENIZER)
+    with quiet(), guarded(), _bounded(folder, trust):
         config = _read_part('config', folder, AutoConfig, allowed, **arguments)
         if not trust and (kernel := _hub_kernel(config)):
             raise UserError(
@@ -124,6 +128,10 @@ def read_description(
         tokenizer = _read_part('tokenizer', folder, AutoTokenizer, allowed, **arguments)
     _check_words(tokenizer, folder)
     return config, tokenizer
+
+
+def _bounded(folder: Path, trust: bool) -> AbstractContextManager[None]:
+    return nullcontext() if trust else bounded_cost(folder)
 
 
 def _hub_kernel(config: Any) -> str | None:

@@ -29,6 +29,7 @@ import torch
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.safe import read, safetensors_file
+from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.model_options import (
     check_files_beside,
     check_options,
@@ -308,7 +309,9 @@ def read_states(
 
     :raises UserError: when it cannot be read, or is more than data.
     """
-    with guarded(trusted):
+    trusts = _guard_with(trusted, None).trusts(path)
+    bound = contextlib.nullcontext() if trusts else bounded_cost(path)
+    with guarded(trusted), bound:
         states = torch.load(str(path), 'cpu', parlai.utils.pickle)
     if not isinstance(states, dict) or not isinstance(states.get('model'), dict):
         raise BadModelFile(str(path), 'it holds no weights of a ParlAI model')

@@ -64,6 +64,13 @@ TRAINING_OPTIONS = re.compile(
     r'|\w*data(file|path)|toxic_data'
 )
 
+# what a reply may cost; more is for the roster to ask
+MOST = {
+    **dict.fromkeys(('beam_size', 'n_docs', 'topk_candidates'), 1_000),
+    **dict.fromkeys(('truncate', 'text_truncate', 'label_truncate'), 1_000_000),
+    **dict.fromkeys(('beam_min_length', 'max_doc_token_length'), 1_000_000),
+}
+
 
 def check_options(path: str, opt: Options, roster_opt: Options) -> None:
     """
@@ -83,6 +90,10 @@ def check_options(path: str, opt: Options, roster_opt: Options) -> None:
         elif key not in roster_opt and _is_for_the_roster(key, value):
             hint = f'if you mean it: `{key}: …` in the roster entry'
             raise Refused(path, f'with {key}, which a roster alone may set,', hint)
+        elif key not in roster_opt and key in MOST and _exceeds(value, MOST[key]):
+            hint = f'if you mean it: `{key}: …` in the roster entry'
+            what = f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
+            raise Refused(path, f'with {key}', hint, sentence=what)
     model = Path(path.removesuffix('.opt'))
     folders = _model_folders(path, roster_opt)
     cleaned = {*parlai.core.opt.__AUTOCLEAN_KEYS__, 'model_file', *TASK_OPTIONS}
@@ -121,6 +132,15 @@ def _is_for_the_roster(key: str, value: Any) -> bool:
     if ROSTER_OPTIONS.fullmatch(key):
         return bool(value) and value not in PARLAI_REPOSITORIES
     return not TRAINING_OPTIONS.fullmatch(key) and _is_server(key, value)
+
+
+def _exceeds(value: Any, most: int) -> bool:
+    try:
+        return float(value) > most
+    except (TypeError, ValueError):  # no number: ParlAI says so
+        return False
+    except OverflowError:
+        return True
 
 
 def _is_server(key: str, value: Any) -> bool:
