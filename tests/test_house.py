@@ -28,7 +28,7 @@ FOLDERS = {
     'mini': 'parlai tokenizers torch',
     'compat': 'huggingface_hub transformers parlai',
     'systems': 'gguf h5py httpx2 huggingface_hub numpy parlai pyarrow safetensors '
-    'torch transformers',
+    'tokenizers torch transformers',
     'models': 'numpy parlai safetensors torch transformers',
     'moderation': 'better_profanity numpy parlai profanity_check spacy stanza',
     'scoring': 'nltk numpy rouge_score sacrebleu scipy',

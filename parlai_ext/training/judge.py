@@ -15,7 +15,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import signature_values
 from parlai_ext.core.progress import bar_of
+from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.models.likelihood.causal import TreeMasks
 from parlai_ext.models.likelihood.prefix_tree import PrefixTree, TreePass
 from parlai_ext.models.likelihood.prefixes import common_length
@@ -40,6 +41,9 @@ from parlai_ext.scoring.label_prompts import (
 from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import ModelOptions, chosen_device, read
+from parlai_ext.systems.safe.cost import bounded_cost
+from parlai_ext.systems.safe.read import read_tensors
+from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair
 
@@ -381,18 +385,84 @@ class Training:
         """
         if not self.state_file.is_file():
             return
-        state = torch.load(self.state_file, map_location='cpu', weights_only=True)
-        if state['identity'] != self.identity:
+        state = read_training_state(self.state_file)
+        if state.identity != self.identity:
             raise UserError(
                 f'--out: {self.state_file.parent} holds an unfinished training with '
                 'other options, pairs or base model; another folder would do'
             )
+        moments = state.optimizer['state']
+        sizes = [tuple(weight.shape) for weight in self.weights.values()]
+        fits = list(state.weights) == list(self.weights)
+        fits &= [tuple(w.shape) for w in state.weights.values()] == sizes
+        fits &= len(state.losses) <= self.last_step
+        fits &= not moments or list(moments) == list(range(len(sizes)))
+        fits &= all(_are_moments(moments[i], sizes[i]) for i in moments if fits)
+        if not fits:
+            raise _damaged_state(self.state_file, 'it is of another model')
         with torch.no_grad():
             for name, weight in self.weights.items():
-                weight.copy_(state['weights'][name])
-        self.optimizer.load_state_dict(state['optimizer'])
-        self.losses = list(state['losses'])
-        self.seconds = float(state['seconds'])
+                weight.copy_(state.weights[name])
+        groups = self.optimizer.state_dict()['param_groups']
+        self.optimizer.load_state_dict({'state': moments, 'param_groups': groups})
+        self.losses = list(state.losses)
+        self.seconds = state.seconds
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """
+    What is saved of a training under way.
+
+    :param optimizer: its `state_dict`.
+    """
+
+    identity: str
+    losses: tuple[float, ...]
+    seconds: float
+    weights: Mapping[str, Any]
+    optimizer: Mapping[str, Any]
+
+
+def read_training_state(file: Path) -> TrainingState:
+    """
+    Return a saved state, read as data.
+
+    :raises UserError: when the file is damaged, or more than data.
+    """
+    try:
+        with bounded_cost(file):
+            state: TrainingState = record_from_json(
+                TrainingState, read_tensors(file, 'cpu')
+            )
+    except BadModelFile as error:
+        raise _damaged_state(file, error.why) from None
+    except WrongType as error:
+        raise _damaged_state(file, str(error)) from None
+    moments = state.optimizer.get('state')
+    tensors = all(type(w) is torch.Tensor for w in state.weights.values())
+    if not tensors or not isinstance(moments, dict):
+        raise _damaged_state(file, 'it holds no weights')
+    return state
+
+
+def _are_moments(moments: Any, size: tuple[int, ...]) -> bool:
+    """
+    True if these are the moments of one weight, as AdamW keeps them.
+    """
+    sizes = {'step': (), 'exp_avg': size, 'exp_avg_sq': size}
+    return (
+        isinstance(moments, dict)
+        and set(moments) == set(sizes)
+        and all(type(value) is torch.Tensor for value in moments.values())
+        and all(tuple(moments[key].shape) == sizes[key] for key in sizes)
+    )
+
+
+def _damaged_state(file: Path, problem: str) -> UserError:
+    return UserError(
+        f'--out: {file} is damaged: {problem}; delete it to begin the training again'
+    )
 
 
 def epoch_batches(groups: Sequence[Group], size: int, seed: str) -> list[list[Example]]:

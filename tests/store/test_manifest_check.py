@@ -24,7 +24,7 @@ def test_a_changed_manifest_is_read_or_refused_by_its_key(tmp_path):
     whole_run(tmp_path)
     n_refused = 0
     changes = list(mutations(manifest_data(sample_manifest())))
-    for change, manifest in changes[::2]:
+    for change, manifest in changes[::5]:
         save(tmp_path, manifest)
         try:
             run = RunFolder.existing(tmp_path)
@@ -36,7 +36,7 @@ def test_a_changed_manifest_is_read_or_refused_by_its_key(tmp_path):
             if 'is damaged: ' in str(error):
                 key = change.split('.')[0].split(' ')[0]
                 assert key in str(error) or key in RELATED, change
-    assert n_refused > 150
+    assert n_refused > 60
 
 
 # systems, openers and settings are there twice; the other place may be named

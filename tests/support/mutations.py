@@ -27,10 +27,8 @@ def mutations(data: Any) -> Iterator[tuple[str, Any]]:
             yield f'{shown} cut', _changed(data, above, key, value[:1])
             yield f'{shown} reversed', _changed(data, above, key, value[::-1])
         if isinstance(key, str):
-            yield f'{shown} left out', _without(data, above, key)
-            renamed = _without(data, above, key)
-            _at(renamed, above)[f'{key}x'] = copy.deepcopy(value)
-            yield f'{shown} renamed', renamed
+            yield f'{shown} left out', _renamed(data, above, key, None)
+            yield f'{shown} renamed', _renamed(data, above, key, f'{key}x')
 
 
 def _places(data: Any) -> Iterator[list[Any]]:
@@ -51,12 +49,23 @@ def _at(data: Any, place: list[Any]) -> Any:
 
 
 def _changed(data: Any, above: list[Any], key: Any, value: Any) -> Any:
-    changed = copy.deepcopy(data)
-    _at(changed, above)[key] = copy.deepcopy(value)
+    """
+    Return the data with another value in one place; all else is shared.
+    """
+    if above:
+        value = _changed(data[above[0]], above[1:], key, value)
+        key = above[0]
+    changed = copy.copy(data)
+    changed[key] = value
     return changed
 
 
-def _without(data: Any, above: list[Any], key: Any) -> Any:
-    changed = copy.deepcopy(data)
-    del _at(changed, above)[key]
-    return changed
+def _renamed(data: Any, above: list[Any], key: str, name: str | None) -> Any:
+    """
+    Return the data with another name for one key; `None`: without it.
+    """
+    there = dict(_at(data, above))
+    value = there.pop(key)
+    if name is not None:
+        there[name] = value
+    return _changed(data, above[:-1], above[-1], there) if above else there

@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pair_accuracy import pair_accuracies
 from parlai_ext.training.pairs import ResponsePair, pair_line
 from tests.support.family_hf import make_tokenizer
+from tests.support.mutations import mutations
 from tests.support.planted_labels import FRAME
 
 pytest.importorskip('peft')
@@ -302,3 +304,60 @@ def test_a_judge_learns_is_killed_and_tells_held_out_pairs_apart(base, tmp_path)
     )
     [_, everything] = pair_accuracies(scorer, make_easy_pairs(40, seed=1))
     assert everything.low > 0.5
+
+
+@pytest.fixture
+def begun(base, tmp_path):
+    """
+    Return a training with a saved state of one step.
+    """
+    network = AutoModelForCausalLM.from_pretrained(base)
+    tokens = LabelTokens(AutoTokenizer.from_pretrained(base), 'plain')
+    options = options_of(lora_r=1)
+    groups, _ = judge.make_groups(make_pairs(16), tokens, options)
+    training = judge.Training(network, groups, options, tmp_path / STATE, 'one')
+    training.losses.append(training._step(0))
+    training.save()
+    return training
+
+
+def test_a_changed_state_is_gone_on_with_or_refused(begun):
+    state = torch.load(begun.state_file, weights_only=True)
+    n_refused = 0
+    changes = list(mutations(state))
+    for change, changed in random.Random(0).sample(changes, 60):
+        torch.save(changed, begun.state_file)
+        try:
+            begun.resume()
+            begun.optimizer.step()
+        except UserError as error:
+            n_refused += 1
+            assert str(begun.state_file.parent) in str(error), change
+    assert n_refused > 20
+
+
+def test_a_damaged_state_is_one_line(begun):
+    intact = begun.state_file.read_bytes()
+    rng = random.Random(0)
+    for _ in range(20):
+        data = bytearray(intact[: rng.randrange(len(intact))])
+        begun.state_file.write_bytes(data)
+        with pytest.raises(UserError, match=f'{STATE} is damaged'):
+            begun.resume()
+        data = bytearray(intact)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        begun.state_file.write_bytes(data)
+        try:
+            begun.resume()
+        except UserError as error:
+            assert '\n' not in str(error)
+
+
+def test_a_state_that_would_run_code_or_unpack_links_is_refused(begun, tmp_path):
+    with tarfile.open(begun.state_file, 'w') as tar:
+        tar.addfile(tarfile.TarInfo('storages'))
+    with pytest.raises(UserError, match='it is a tar'):
+        begun.resume()
+    torch.save({'identity': Path('x')}, begun.state_file)
+    with pytest.raises(UserError, match='refused: it wants to run pathlib'):
+        begun.resume()
