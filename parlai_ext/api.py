@@ -80,6 +80,10 @@ class EvaluateOptions(TypedDict, total=False):
     max_truncated_share: float
     check_sample: int
     require_judge_check: bool
+    stop: str  # when-ranked
+    margin: float
+    stop_dimension: str
+    block_openers: int
     preflight: bool
     batchsize: int
     datapath: str | os.PathLike[str]

@@ -128,7 +128,7 @@ def test_a_wrong_argument_gets_the_nearest_right_one(function, arguments, neares
     'options, command, else_named',
     [
         (EvaluateOptions, EvaluateSystems, {'config', 'run_dir', 'dry_run', 'pilot'}),
-        (RankOptions, RankSystems, {'run_dir'}),
+        (RankOptions, RankSystems, {'run_dir', 'plan'}),
     ],
 )
 def test_the_typed_options_are_those_of_the_command(options, command, else_named):

@@ -33,7 +33,8 @@ class RunNotes:
     `asked` has the options that the run came about by, `guessed` the systems of which
     the paper does not say exactly what they are, `left_out` those that could not be
     had, `trusted` the hashes of model files that might run code when read, and
-    `families` what rosters declare systems to be akin to.
+    `families` what rosters declare systems to be akin to. `stop` says how a run that
+    stops when it is settled came to its number of openers.
     """
 
     asked: Mapping[str, Any] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class RunNotes:
     left_out: Sequence[str] = ()
     trusted: Mapping[str, str] = field(default_factory=dict)
     families: Mapping[str, str] = field(default_factory=dict)
+    stop: Mapping[str, Any] | None = None
 
 
 def build_manifest(
@@ -95,6 +97,8 @@ def build_manifest(
         **({'families': dict(notes.families)} if notes.families else {}),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
+        # last, where the note stands that is written when the run is looked at
+        **({'stop': dict(notes.stop)} if notes.stop else {}),
     }
 
 

@@ -7,7 +7,7 @@ Every start of `parlai` imports this module, so it imports little.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parlai_ext.core.options import flag_values, option, options_of
@@ -23,6 +23,7 @@ OVERRIDES = (
 )
 RUN, SPEAKERS = 'the run', 'who talks'
 TRIALS = 'before a long run'
+STOP = 'stop when settled'
 DIALOGUES = 'dialogues (default: as the protocol says)'
 
 
@@ -86,6 +87,12 @@ class PlanOptions:
         given = {key: opt[key] for key in OVERRIDES if opt.get(key) is not None}
         return cls(**values, overrides=given)
 
+    def with_num_dialogues(self, number: int) -> PlanOptions:
+        """
+        Return these options with another number of dialogues of each pairing.
+        """
+        return replace(self, overrides={**self.overrides, 'num_dialogues': number})
+
     @property
     def options_needing_config(self) -> dict[str, Any]:
         """
@@ -114,4 +121,41 @@ class TrialOptions:
         group=TRIALS,
         help='play and score some blocks, forecast what the run will take (time, '
         'memory, money), and stop; the run compares itself with that at its end',
+    )
+
+
+@dataclass(frozen=True)
+class StopOptions:
+    """
+    When to stop before all dialogues of the protocol are played.
+    """
+
+    stop: str | None = option(
+        None,
+        choices=('when-ranked',),
+        metavar='when-ranked',
+        group=STOP,
+        help='play blocks of openers with all partners and stop as soon as every pair '
+        'of targets is settled, or a tie within --margin; --num-dialogues is the most',
+    )
+    margin: float | None = option(
+        None,
+        above=0,
+        metavar='M',
+        group=STOP,
+        help='difference of mean scores up to which two systems count as tied, in the '
+        'units of the score',
+    )
+    stop_dimension: str | None = option(
+        None,
+        metavar='NAME',
+        group=STOP,
+        help='the dimension that is watched (default: the first of the leaderboard)',
+    )
+    block_openers: int = option(
+        20,
+        low=1,
+        metavar='N',
+        group=STOP,
+        help='openers of a block; after each block the run is scored and looked at',
     )

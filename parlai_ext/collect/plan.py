@@ -123,6 +123,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         left_out=left_out or old.get('left_out') or (),
         families={n: f for n, f in requested.families.items() if n in names},
         trusted=_trusted_files(machine, old),
+        stop=old.get('stop'),
     )
     manifest = build_manifest(
         *(resolved, pairs, openers, size),

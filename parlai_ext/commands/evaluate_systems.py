@@ -5,10 +5,12 @@ The main job: collect, score, rank, report — for one protocol, in one command.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.collect.options import PlanOptions, TrialOptions
+from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import (
     CHECK,
@@ -18,6 +20,7 @@ from parlai_ext.commands.options import (
     RANKING,
     REQUIRE,
     SCORER,
+    STOP,
     TRIALS,
     add_options,
 )
@@ -28,8 +31,24 @@ from parlai_ext.engines.options import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.collect.forecast import Forecast
+    from parlai_ext.collect.plan import Plan
     from parlai_ext.collect.trials import DryRun
     from parlai_ext.results.ranking import Ranking
+    from parlai_ext.scoring.base import Scorer
+    from parlai_ext.store import RunFolder
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """
+    A run whose dialogues are collected and scored, and which could not be collected.
+    """
+
+    run: RunFolder
+    plan: Plan
+    scorer: Scorer
+    signature: str
+    problems: Sequence[str]
 
 
 class EvaluateSystems(Command):
@@ -45,8 +64,8 @@ class EvaluateSystems(Command):
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        ranking = *CHECK, *RANKING, *REQUIRE
-        add_options(parser, *PLAN, *SCORER, *ranking, *TRIALS, *MACHINE, *ENGINE)
+        add_options(parser, *PLAN, *SCORER, *CHECK, *RANKING, *REQUIRE, *STOP)
+        add_options(parser, *TRIALS, *MACHINE, *ENGINE)
 
     def run(self) -> Ranking | DryRun | Forecast:
         """
@@ -61,9 +80,7 @@ class EvaluateSystems(Command):
     def _evaluate(
         self, options: PlanOptions, machine: Machine
     ) -> Ranking | DryRun | Forecast:
-        from parlai_ext.collect.collect import collect
-        from parlai_ext.collect.forecast import comparison_lines, timed
-        from parlai_ext.collect.plan import prepare
+        from parlai_ext.collect.forecast import comparison_lines
         from parlai_ext.collect.trials import try_before_run
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
@@ -73,41 +90,26 @@ class EvaluateSystems(Command):
         from parlai_ext.report.table import terminal_report
         from parlai_ext.results.rank import rank_run
         from parlai_ext.results.ranking import write_ranking
-        from parlai_ext.scoring.score_run import build_scorer, score_run
 
         opt = self.opt
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        stop = self.options(StopOptions)
         trials = read_options(TrialOptions, flag_values(TrialOptions, opt))
         result = try_before_run(trials, options, machine, judge=True)
         if result is not None:
             return result
-        run, plan = prepare(options, machine)
+        if stop.stop:
+            scored = self._score_until_settled(options, machine, stop)
+        else:
+            scored = self._collect_and_score(options, machine)
+        run, problems = scored.run, scored.problems
         with run.lock():
-            spent: dict[str, Any] = {}
-            where = self.options(EngineOptions)
-            with open_engine(where, run.root, machine) as engine:
-                with timed(run, 'collect', spent):
-                    collected = collect(run, machine, spent=spent, engine=engine)
-                problems = collected.problems
-                if problems and not run.dialogue_shards():
-                    raise UserError(f'nothing could be collected: {problems[0]}')
-                config = run.manifest['protocol']['scorer']
-                named = bool(opt['config'])
-                with timed(run, 'score'):
-                    scorer = build_scorer(config, machine, named_by_user=named)
-                    scored = score_run(
-                        *(run, scorer),
-                        config=config,
-                        engine=engine,
-                        machine=machine,
-                        named_by_user=named,
-                    )
-            check_run(run, scorer, sample=opt['check_sample'])
+            check_run(run, scored.scorer, sample=opt['check_sample'])
             rules = flag_values(RankingOptions, opt)
             ranking = rank_run(run, scored.signature, human=human, **rules)
             write_ranking(run, ranking)
             page = report.write_report(run, ranking)
-        for line in (*plan.left_out, *problems):
+        for line in (*scored.plan.left_out, *problems):
             print(printable(f'left out: {line}'))
         print(terminal_report(ranking))
         for line in comparison_lines(run):
@@ -118,3 +120,102 @@ class EvaluateSystems(Command):
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking
+
+    def _collect_and_score(self, options: PlanOptions, machine: Machine) -> ScoredRun:
+        """
+        Collect and score what the run lacks.
+        """
+        from parlai_ext.collect.collect import collect
+        from parlai_ext.collect.forecast import timed
+        from parlai_ext.collect.plan import prepare
+        from parlai_ext.scoring.score_run import build_scorer, score_run
+
+        run, plan = prepare(options, machine)
+        spent: dict[str, Any] = {}
+        where = self.options(EngineOptions)
+        with run.lock(), open_engine(where, run.root, machine) as engine:
+            with timed(run, 'collect', spent):
+                collected = collect(run, machine, spent=spent, engine=engine)
+            problems = collected.problems
+            if problems and not run.dialogue_shards():
+                raise UserError(f'nothing could be collected: {problems[0]}')
+            config = run.manifest['protocol']['scorer']
+            named = bool(self.opt['config'])
+            with timed(run, 'score'):
+                scorer = build_scorer(config, machine, named_by_user=named)
+                scored = score_run(
+                    *(run, scorer),
+                    config=config,
+                    engine=engine,
+                    machine=machine,
+                    named_by_user=named,
+                )
+        return ScoredRun(run, plan, scorer, scored.signature, problems)
+
+    def _score_until_settled(
+        self, options: PlanOptions, machine: Machine, stop: StopOptions
+    ) -> ScoredRun:
+        """
+        Collect and score block after block of openers, until every pair of targets is
+        settled or the planned number of openers is reached.
+
+        Each block makes the run grow; so after each the run is whole, and where it goes
+        on depends on what it holds.
+        """
+        from parlai_ext.collect.plan import plan_to_try
+        from parlai_ext.core.ranking_options import RankingOptions
+        from parlai_ext.report.stopping import look_line
+        from parlai_ext.results.rank import read_run_scores
+        from parlai_ext.results.stopping import look_at_scores, write_stopping
+        from parlai_ext.store import RunFolder
+
+        margin = require_stop_options(stop, options)
+        planned = len(plan_to_try(options, machine).openers)
+        before = RunFolder.existing_or_none(options.run_dir)
+        n_openers = len(before.openers) if before else min(stop.block_openers, planned)
+        while True:
+            now = options.with_num_dialogues(n_openers)
+            scored = self._collect_and_score(now, machine)
+            run = scored.run
+            rules = flag_values(RankingOptions, self.opt)
+            scores = read_run_scores(run, scored.signature, rules)
+            with run.lock():
+                stopping = look_at_scores(
+                    run,
+                    scores.tables,
+                    scores.ranked,
+                    scored.signature,
+                    margin=margin,
+                    planned=planned,
+                    dimension=stop.stop_dimension,
+                )
+                write_stopping(run, stopping)
+            print(look_line(stopping), flush=True)
+            if stopping.is_final or scored.problems:
+                return scored
+            n_openers = min(n_openers + stop.block_openers, planned)
+
+
+def require_stop_options(stop: StopOptions, options: PlanOptions) -> float:
+    """
+    Return the margin of ``--stop``; refuse what it cannot work with.
+
+    :raises UserError: names the option that is missing, or the rule that does not fit.
+    """
+    from parlai_ext.collect.plan import protocol_of_options
+    from parlai_ext.core.ranking_options import ranking_options
+
+    if not options.config:
+        raise UserError(
+            '--stop needs --config: further openers are drawn as the protocol says'
+        )
+    if stop.margin is None:
+        raise UserError(
+            '--stop needs --margin M: the difference of mean scores up to which two '
+            'systems count as tied'
+        )
+    if ranking_options(protocol_of_options(options).ranking).is_tournament:
+        raise UserError(
+            '--stop: a tournament has no mean scores to watch; leave --stop out'
+        )
+    return stop.margin

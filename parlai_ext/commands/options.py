@@ -9,7 +9,12 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from parlai_ext.collect.options import DIALOGUES, PlanOptions, TrialOptions
+from parlai_ext.collect.options import (
+    DIALOGUES,
+    PlanOptions,
+    StopOptions,
+    TrialOptions,
+)
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions
@@ -66,6 +71,7 @@ SHARED: tuple[tuple[type, str | None, bool], ...] = (
     (CheckOptions, CHECK_TITLE, False),
     (RequireCheck, CHECK_TITLE, False),
     (TrialOptions, None, False),
+    (StopOptions, None, False),
     (Machine, None, False),
     (EngineOptions, None, False),
 )
@@ -95,6 +101,7 @@ RANKING = (
     '--human-scores',
 )
 TRIALS = flags_of(TrialOptions)
+STOP = flags_of(StopOptions)
 CHECK = flags_of(CheckOptions)
 REQUIRE = flags_of(RequireCheck)
 

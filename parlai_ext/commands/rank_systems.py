@@ -30,6 +30,12 @@ class RankSystems(Command):
             help='hash of the scores to rank, or the name of their scorer (default: '
             'those of the protocol’s scorer)',
         )
+        parser.add_argument(
+            '--plan',
+            metavar='DIFFERENCE',
+            help='take the run for a pilot: print how many dialogues a difference of '
+            'mean scores needs, or “observed” for those that the run shows',
+        )
 
     def run(self) -> Ranking:
         """
@@ -40,13 +46,16 @@ class RankSystems(Command):
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.options import require_passed
+        from parlai_ext.report.planning import plan_lines
         from parlai_ext.report.table import leaderboard_csv, terminal_table
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
-        from parlai_ext.results.rank import rank_run
+        from parlai_ext.results.planning import plan_from_pilot, wanted_difference
+        from parlai_ext.results.rank import rank_run, read_run_scores
         from parlai_ext.results.ranking import NAME, write_ranking
         from parlai_ext.store import RunFolder
 
         opt = self.opt
+        difference = wanted_difference(opt['plan']) if opt['plan'] else None
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
         self.require(run_dir='the folder of a scored run')
         run = RunFolder.existing(opt['run_dir'])
@@ -71,6 +80,10 @@ class RankSystems(Command):
             print(
                 f'removed {page}, which showed an older ranking; report_run writes it'
             )
+        if opt['plan']:
+            scores = read_run_scores(run, signature, options)
+            print()
+            print('\n'.join(plan_lines(plan_from_pilot(scores, difference))))
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

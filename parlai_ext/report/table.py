@@ -17,7 +17,7 @@ from parlai_ext.core.display import (
 )
 from parlai_ext.core.floors import is_floor
 from parlai_ext.ranking.standings import best_first
-from parlai_ext.report import judge, tournament
+from parlai_ext.report import judge, stopping, tournament
 from parlai_ext.report.columns import (
     COLUMNS,
     LeaderboardRow,
@@ -57,6 +57,8 @@ def terminal_table(ranking: Ranking) -> str:
         lines += [*tournament.terminal_lines(ranking.tournament), '']
         for note in tournament.notes(ranking.tournament):
             lines += wrap_lines(f'note: {note}')
+    if ranking.stopping is not None:
+        lines += [*stopping.terminal_lines(ranking.stopping), '']
     lines += _closing_lines(ranking)
     return '\n'.join(lines).rstrip('\n')
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.core.display import duration
 from parlai_ext.report.audit_section import audit_section
 from parlai_ext.report.recipe import scorer_name, value_text
+from parlai_ext.report.stopping_section import stopping_section
 from parlai_ext.report.table import leaderboard_csv
 from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 PAGE = 'report.html'
 # what other parts of the project have written into the run folder and the page shows:
 # each function returns a section, or `None` where its file is not there
-SECTIONS: tuple[Callable[[RunFolder, Ranking], Section | None], ...] = (audit_section,)
+SECTIONS: tuple[Callable[[RunFolder, Ranking], Section | None], ...] = (
+    stopping_section,
+    audit_section,
+)
 
 
 def write_report(run: RunFolder, ranking: Ranking, folder: str = '') -> Path:

@@ -28,6 +28,7 @@ from parlai_ext.ranking.standings import (
     rank_dimension,
     unscored_bounds,
 )
+from parlai_ext.ranking.stopping import Stopping
 from parlai_ext.results.judge_card import judge_card
 from parlai_ext.results.ranking import (
     Agreement,
@@ -43,6 +44,7 @@ from parlai_ext.results.reference import (
     match_reference,
     read_reference,
 )
+from parlai_ext.results.stopping import read_stopping
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.results.tournament import (
     agreement_record,
@@ -105,6 +107,7 @@ def rank_run(
         result = play_tournament(tables, options, reference, scores.seed)
     truncated = count_truncated(tables, options.max_truncated_share)
     store = run.scores(scorer_signature)
+    stopping = read_stopping(run, scorer_signature)
     return Ranking(
         signature=ranking_signature(scores, result),
         protocol=plan.protocol.name,
@@ -120,9 +123,11 @@ def rank_run(
         judge=judge_card(scorer_signature, store.about()),
         judge_check=read_check(store),
         missing_scores=scores.missing,
+        stopping=stopping,
         notes=(
             *notes(run, plan, tables),
             *missing_scores_notes(run, scores.missing),
+            *stopping_notes(stopping),
             *truncation_notes(truncated),
             *reference_notes,
         ),
@@ -224,6 +229,20 @@ def missing_scores_notes(run: RunFolder, missing: MissingScores | None) -> list[
         f'{n_files} files of scores are missing (dialogues without scores: {counts}): '
         f'{", ".join(missing.files[:LISTED])}{more}; `parlai score_dialogues --run-dir '
         f'{run.root}` writes them'
+    ]
+
+
+def stopping_notes(stopping: Stopping | None) -> list[str]:
+    """
+    Return a note on intervals, where the number of openers depended on the scores.
+    """
+    if stopping is None:
+        return []
+    return [
+        f'looked at {len(stopping.looks)} times, the last time after {stopping.used} '
+        f'of {stopping.planned} openers ({stopping.reason}): intervals and rank ranges '
+        'of the leaderboard assume that the number was fixed beforehand; those that '
+        'hold are listed by themselves'
     ]
 
 

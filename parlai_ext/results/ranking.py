@@ -19,6 +19,7 @@ from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.ranks import ranks_by_score
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import ScoreBounds, Standing
+from parlai_ext.ranking.stopping import Stopping
 from parlai_ext.results.judge_card import JudgeCard
 from parlai_ext.store import RunFolder
 
@@ -179,8 +180,10 @@ class Ranking:
     reference. `bounds` maps dimension -> system, `unplayed` a target to the number of
     dialogues that it lacks. `separation` maps a dimension to what can be told apart on
     it. `judge` is what is known of the judge and `judge_check` how it did on perturbed
-    responses (`None`: not checked). Rankings of early versions have no `truncated`,
-    `unplayed`, `judge`, `judge_check` and `separation`: there they are `None`.
+    responses (`None`: not checked). `stopping` says how a run that stops when it is
+    settled came to its number of openers (`None`: it was fixed). Rankings of early
+    versions have no `truncated`, `unplayed`, `judge`, `judge_check` and `separation`:
+    there they are `None`.
     """
 
     signature: str
@@ -204,6 +207,7 @@ class Ranking:
     judge_check: JudgeCheck | None = None
     separation: Mapping[str, Separation] | None = None
     missing_scores: MissingScores | None = None
+    stopping: Stopping | None = None
     notes: tuple[str, ...] = ()
 
     @property

@@ -244,6 +244,13 @@ class RunFolder:
         """
         self._write(name, text)
 
+    def write_note(self, key: str, value: Any) -> None:
+        """
+        Write a note into the manifest: a key that is not compared when the run goes on.
+        """
+        self.manifest = manifests.manifest_data({**self.manifest, key: value})
+        manifests.save(self.root, self.manifest)
+
     def read_json(self, name: str, remedy: str = 'delete it') -> dict[str, Any]:
         """
         Return the mapping in a file that `write_json` wrote, now or, without a

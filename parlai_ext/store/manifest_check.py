@@ -63,6 +63,20 @@ class _ImportRecord:
 
 
 @dataclass(frozen=True)
+class _StopRecord:
+    """
+    How a run that stops when it is settled came to its number of openers.
+    """
+
+    rule: str
+    dimension: str
+    margin: float
+    planned: int
+    used: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class ManifestRecord:
     """
     The kinds of a manifest's values; `None` is absent.
@@ -87,6 +101,7 @@ class ManifestRecord:
     guessed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     imported: _ImportRecord | None = None
+    stop: _StopRecord | None = None
 
 
 def numbered_id(number: int) -> str:

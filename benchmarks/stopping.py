@@ -1,0 +1,284 @@
+"""
+Test how often runs that stop when settled decide wrongly, and what they save.
+
+    python -m benchmarks.stopping [--runs 1000] [--dstc9 FOLDER]
+
+Simulates runs with known true scores that look after every 20 openers, 600 at most
+(``--openers``), and prints the tables of docs/stopping.md. A stop is wrong if any pair
+is declared in the wrong order, or tied though it differs by more than the margin; with
+equal true scores either order is wrong. Beside it: how often a t test for all pairs at
+each look, as if it were the only one, declares a wrong order.
+
+A system's score in a dialogue is its true score and effects of the opener and of the
+dialogue, whose variances are those measured in runs of ``real_demo`` (the judge
+``composite``) and of ``demo`` (FED); see `MEASURED`. The effects are normal, have heavy
+tails (Student's t with 3 degrees of freedom) or are skewed (exponential). With
+``--dstc9``, dialogues of eleven chatbots with people and their FlowScore are drawn with
+replacement, so that the true scores are the recorded means. ``extreme`` is there to
+break it: half of the systems have log-normal effects, the others hardly any.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.support.measures import benchmark_parser
+from parlai_ext.ranking.stopping import (
+    ERROR,
+    ORDER,
+    TIE,
+    PairOutcome,
+    settle_pairs,
+)
+from parlai_ext.ranking.table import Floats
+
+BLOCK, PLANNED = 20, 600
+
+
+@dataclass(frozen=True)
+class Measured:
+    """
+    Variances of the difference of two systems in a dialogue, medians over the pairs of
+    a run, and its number of partners.
+    """
+
+    opener: float
+    dialogue: float
+    n_partners: int
+
+    @property
+    def spread(self) -> float:
+        """
+        The standard deviation of the difference of two systems on one opener.
+        """
+        return float(np.sqrt(self.opener + self.dialogue / self.n_partners))
+
+
+MEASURED = {
+    'real_demo': Measured(opener=0.055, dialogue=0.040, n_partners=2),
+    'demo': Measured(opener=0.0017, dialogue=0.0031, n_partners=4),
+}
+# true scores in units of the spread, and the margin in the same units
+LADDERS: dict[str, tuple[Sequence[float], float]] = {
+    'ladder of real_demo': ((2.68, 2.16, 0.17, -0.90, -2.26), 0.3),
+    'ladder, steps of 0.5': ((0, 0.5, 1, 1.5, 2), 0.3),
+    'ladder, steps of 0.35': ((0, 0.35, 0.7, 1.05, 1.4), 0.3),
+    'ladder with two near-ties': ((0, 0.05, 0.8, 0.8, 1.6), 0.3),
+    'just beyond the margin': ((0, 0.31, 0.62), 0.3),
+    'all nearly equal': ((0, 0.02, 0.04, 0.06, 0.08), 0.3),
+    'all equal': ((0, 0, 0, 0, 0), 0.3),
+    'eleven, steps of 0.4': (tuple(0.4 * k for k in range(11)), 0.3),
+}
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """
+    Return normal effects of mean 0 and variance 1, as all of these do.
+    """
+    return rng.normal(size=shape)
+
+
+def heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """
+    Return effects with heavy tails: Student's t with 3 degrees of freedom.
+    """
+    return rng.standard_t(3, size=shape) / np.sqrt(3)
+
+
+def skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """
+    Return skewed effects: exponential for every other system, their mirror image for
+    the others, so that differences are skewed, too.
+    """
+    effects = rng.exponential(size=shape) - 1
+    effects[1::2] *= -1
+    return effects
+
+
+def extreme(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """
+    Return log-normal effects for every other system, and hardly any for the others.
+    """
+    effects = 0.1 * rng.normal(size=shape)
+    drawn = rng.lognormal(size=effects[::2].shape) - np.exp(0.5)
+    effects[::2] = np.sqrt(2 / (np.e * (np.e - 1))) * drawn
+    return effects
+
+
+SHAPES = {'normal': normal, 'heavy': heavy, 'skewed': skewed, 'extreme': extreme}
+Draw = Callable[[np.random.Generator, int], Floats]
+
+
+def drawn_scores(true_scores: Sequence[float], measured: Measured, shape: str) -> Draw:
+    """
+    Return a function that draws ``[system, opener]`` scores over all partners.
+    """
+    means = np.asarray(true_scores, np.float64)[:, None]
+    effects = SHAPES[shape]
+
+    def draw(rng: np.random.Generator, n_openers: int) -> Floats:
+        size = (len(means), n_openers)
+        of_opener = np.sqrt(measured.opener / 2) * effects(rng, size)
+        single = effects(rng, (*size, measured.n_partners)).mean(axis=2)
+        return means + of_opener + np.sqrt(measured.dialogue / 2) * single
+
+    return draw
+
+
+def redrawn_scores(recorded: Floats) -> Draw:
+    """
+    Return a function that draws recorded dialogues of each system with replacement.
+    """
+
+    def draw(rng: np.random.Generator, n_openers: int) -> Floats:
+        places = rng.integers(recorded.shape[1], size=(len(recorded), n_openers))
+        return np.take_along_axis(recorded, places, axis=1)
+
+    return draw
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """
+    Shares of simulated runs that decided wrongly and that ended settled, the share of
+    pairs that were settled, the openers that the runs took, and how often tests at each
+    look declared a wrong order.
+    """
+
+    wrong: float
+    settled: float
+    pairs: float
+    openers: float
+    wrong_by_tests: float
+
+    def row(self, planned: int = PLANNED) -> str:
+        """
+        Return the cells of a table.
+        """
+        saved = 1 - self.openers / planned
+        return (
+            f'{self.wrong:.1%} | {self.settled:.0%} | {self.pairs:.0%} | '
+            f'{self.openers:.0f} | {saved:.0%} | {self.wrong_by_tests:.0%}'
+        )
+
+
+def simulate(
+    draw: Draw,
+    true_scores: Sequence[float],
+    margin: float,
+    *,
+    n_runs: int,
+    planned: int = PLANNED,
+    block: int = BLOCK,
+    seed: int = 0,
+) -> Outcome:
+    """
+    Return what comes of runs with these true scores.
+    """
+    rng = np.random.default_rng([seed, 15])
+    names = [str(k) for k in range(len(true_scores))]
+    looks = list(range(block, planned + 1, block))
+    wrong, settled, settled_pairs, openers, by_tests = 0, 0, 0.0, 0, 0
+    for _ in range(n_runs):
+        scores = draw(rng, planned)
+        by_look, _ = settle_pairs(scores, names, looks, margin)
+        last = next((one for one in by_look if one.n_open == 0), by_look[-1])
+        # what was decided by then, later openers unseen
+        seen = [n for n in looks if n <= last.n_openers]
+        _, pairs = settle_pairs(scores, names, seen, margin)
+        wrong += any(is_wrong(pair, true_scores, margin) for pair in pairs)
+        settled += last.n_open == 0
+        settled_pairs += 1 - last.n_open / len(pairs)
+        openers += last.n_openers
+        by_tests += tests_are_wrong(scores, looks, true_scores)
+    sums = (wrong, settled, settled_pairs, openers, by_tests)
+    return Outcome(*(total / n_runs for total in sums))
+
+
+def is_wrong(pair: PairOutcome, true_scores: Sequence[float], margin: float) -> bool:
+    """
+    True if a pair is settled in another way than its true scores say.
+    """
+    difference = true_scores[int(pair.first)] - true_scores[int(pair.second)]
+    if pair.outcome == TIE:
+        return abs(difference) > margin
+    return pair.outcome == ORDER and difference <= 0
+
+
+def tests_are_wrong(
+    scores: Floats, looks: Sequence[int], true_scores: Sequence[float]
+) -> bool:
+    """
+    True if t tests at each look, Bonferroni over pairs, declare a wrong order.
+    """
+    pairs = list(combinations(range(len(scores)), 2))
+    n = np.asarray(looks)
+    bound = stats.t.isf(ERROR / len(pairs) / 2, n - 1)
+    for i, j in pairs:
+        x = scores[i] - scores[j]
+        mean = x.cumsum()[n - 1] / n
+        variance = ((x**2).cumsum()[n - 1] - n * mean**2) / (n - 1)
+        claims = np.sign(mean) * (np.abs(mean) > bound * np.sqrt(variance / n))
+        if (claims * (true_scores[i] - true_scores[j]) < 0).any():
+            return True
+        if true_scores[i] == true_scores[j] and claims.any():
+            return True
+    return False
+
+
+def flow_scores(folder: Path) -> Floats:
+    """
+    Return ``[bot, dialogue]`` FlowScores of DSTC9's interactive track.
+    """
+    data = json.loads((folder / 'flowscore_per_dialogue.json').read_bytes())['flow']
+    rows = [np.asarray(data[name], np.float64) for name in sorted(data)]
+    shortest = min(len(row) for row in rows)
+    return np.stack([row[:shortest] for row in rows])
+
+
+def main() -> None:
+    parser = benchmark_parser(__doc__)
+    parser.add_argument('--runs', type=int, default=1000, help='for each row')
+    parser.add_argument('--openers', type=int, default=PLANNED, help='at most')
+    parser.add_argument('--dstc9', type=Path, help='folder of the recorded scores')
+    args = parser.parse_args()
+    heads = ('true scores', 'effects', 'wrong', 'settled', 'pairs settled', 'openers')
+    print(f'| {" | ".join((*heads, "saved", "t tests wrong"))} |')
+    print('|---' * 8 + '|')
+    measured = MEASURED['real_demo']
+    for shape in SHAPES:
+        for name, (steps, margin) in LADDERS.items():
+            true_scores = [measured.spread * step for step in steps]
+            outcome = simulate(
+                drawn_scores(true_scores, measured, shape),
+                true_scores,
+                margin * measured.spread,
+                n_runs=args.runs,
+                planned=args.openers,
+            )
+            print(f'| {name} | {shape} | {outcome.row(args.openers)} |', flush=True)
+    if args.dstc9:
+        recorded = flow_scores(args.dstc9)
+        means = recorded.mean(axis=1).tolist()
+        spread = float(np.sqrt(2) * recorded.std(axis=1).mean())
+        for margin in (0.3, 0.6):
+            outcome = simulate(
+                redrawn_scores(recorded),
+                means,
+                margin * spread,
+                n_runs=args.runs,
+                planned=args.openers,
+            )
+            name = f'eleven bots of DSTC9, margin {margin}'
+            print(f'| {name} | recorded | {outcome.row(args.openers)} |')
+
+
+if __name__ == '__main__':
+    main()
