@@ -14,7 +14,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 READY := .venv/ready-$(shell { cat setup.py Makefile; echo '$(TORCH) $(CURDIR)'; } \
   | cksum | cut -d' ' -f1)
 
-.PHONY: demo real test slow check lint types mini-zoo families bench torture install
+.PHONY: demo real reference test slow check lint types mini-zoo families bench torture install
 .PHONY: clean
 
 demo: $(READY)
@@ -23,6 +23,11 @@ demo: $(READY)
 # a real language model and a real judge: fetches 177 MB once, then some minutes
 real: $(READY)
 	$(VENV)/bin/parlai evaluate_systems --config real_demo --run-dir runs/real
+
+# the published run beside which others stand (docs/publish.md)
+reference: $(READY)
+	$(VENV)/bin/parlai evaluate_systems --config real_demo --run-dir runs/reference
+	$(VENV)/bin/parlai publish_run --run-dir runs/reference --out runs/reference.zip
 
 test: $(READY)
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal

@@ -41,6 +41,7 @@ FOLDERS = {
     'audit': 'numpy',
     'people': 'numpy',
     'report': 'jinja2 markupsafe matplotlib pandas',
+    'packs': '',
     'worlds': 'parlai',
     'tasks': 'parlai',
     'agents': 'jinja2 parlai torch transformers',
@@ -55,6 +56,7 @@ KNOWN: set[str] = set()
 LIGHT = 'ranking store collect.plan results.rank report.write report.page'
 LIGHT += ' commands.installation judge_check.record scoring.llm.judges'
 LIGHT += ' engines.options engines.ray_cluster'
+LIGHT += ' packs.publish packs.verify packs.compare packs.cite'
 LIGHT += ' people.rating_set people.ranking report.rating_page'
 HEAVY = {'torch', 'parlai', 'transformers'}
 

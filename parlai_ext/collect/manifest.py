@@ -158,13 +158,18 @@ def score_keys(protocol: Protocol) -> dict[str, Any]:
     return {'score': protocol.score, **options}
 
 
-def dialogue_signature(protocol: Protocol, collect: Mapping[str, Any]) -> str:
+def dialogue_signature(
+    protocol: Protocol, collect: Mapping[str, Any], made_by: str | None = None
+) -> str:
     """
     Return the part of the signature that says how dialogues arise, as one line.
+
+    :param made_by: the version of parlai_ext (`None`: this one).
     """
     partners = {k: v for k, v in collect.items() if k.startswith('partners.')}
     rest = {k: v for k, v in collect.items() if not k.startswith('partners.')}
-    head = {'protocol': protocol.name, 'parlai_ext': _version('parlai_ext')}
+    made_by = made_by or _version('parlai_ext')
+    head = {'protocol': protocol.name, 'parlai_ext': made_by}
     return signature_line({**head, **rest, 'partners': partners})
 
 

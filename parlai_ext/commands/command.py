@@ -38,6 +38,11 @@ COMMANDS = {
     'compare_metrics': 'parlai_ext.commands.compare_metrics:CompareMetrics',
     'report_run': 'parlai_ext.commands.report_run:ReportRun',
     'audit_run': 'parlai_ext.commands.audit_run:AuditRun',
+    'publish_run': 'parlai_ext.commands.publish_run:PublishRun',
+    'verify_run': 'parlai_ext.commands.verify_run:VerifyRun',
+    'compare_runs': 'parlai_ext.commands.compare_runs:CompareRuns',
+    'build_leaderboard': 'parlai_ext.commands.build_leaderboard:BuildLeaderboard',
+    'cite_run': 'parlai_ext.commands.cite_run:CiteRun',
     'rate_dialogues': 'parlai_ext.commands.rate_dialogues:RateDialogues',
     'export_crowdsourcing': (
         'parlai_ext.commands.export_crowdsourcing:ExportCrowdsourcing'

@@ -25,6 +25,23 @@ def signature_line(fields: Mapping[str, Any]) -> str:
     return '|'.join(f'{name}:{_short(value)}' for name, value in fields.items())
 
 
+def signature_differences(old: str, new: str) -> list[str]:
+    """
+    Return ``key: old → new`` for each field in which two signatures differ.
+    """
+    fields: list[dict[str, str]] = [{}, {}]
+    for mine, text in zip(fields, (old, new), strict=True):
+        for part in text.split('|'):
+            key, _, value = part.partition(':')
+            mine[key] = value
+    first, second = fields
+    return [
+        f'{key}: {first.get(key, "(absent)")} → {second.get(key, "(absent)")}'
+        for key in dict.fromkeys((*first, *second))
+        if first.get(key) != second.get(key)
+    ]
+
+
 def _short(value: Any) -> str:
     """
     Return a value as one word: containers and long texts by their hash.

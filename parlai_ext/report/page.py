@@ -160,9 +160,7 @@ def _view_data(view: RankingView, manifest: Mapping[str, Any]) -> dict[str, Any]
         'sentences': summary.sentences(ranking),
         'warnings': summary.warnings(ranking),
         'judge': judge.page_data(ranking, view.speed),
-        'boards': [
-            _board(marked, name, ranking.standings[name]) for name in ranking.dimensions
-        ],
+        'boards': leaderboards(marked),
         'details': {
             name: details_data(ranking.standings[name], own)
             for name, own in view.details.items()
@@ -214,6 +212,15 @@ def static_page(template: str, **values: Any) -> str:
     return page.render(
         policy=Markup(content_policy(style, '')), style=Markup(style), **values
     )
+
+
+def leaderboards(ranking: Ranking) -> list[dict[str, Any]]:
+    """
+    Return the leaderboard of each dimension, ready to draw.
+    """
+    return [
+        _board(ranking, name, ranking.standings[name]) for name in ranking.dimensions
+    ]
 
 
 @cache

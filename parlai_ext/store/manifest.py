@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 SCHEMA = 1
 NAME = 'manifest.json'
-_ABSENT = object()
+ABSENT = object()
 SCORING_HINT = '; score_dialogues judges the dialogues that are there by another scorer'
 
 
@@ -172,7 +172,7 @@ def manifest_differences(
     before, after = _ids_by_pair(old), _ids_by_pair(new)
     for pair in before:
         if pair in after:
-            yield from _leaf_differences(f'pairings.{pair}', before[pair], after[pair])
+            yield from leaf_differences(f'pairings.{pair}', before[pair], after[pair])
 
 
 def _setting_differences(
@@ -182,18 +182,18 @@ def _setting_differences(
     Yield the differences of settings, and of the systems that both runs have.
     """
     for key in ('collect', 'score', 'partners', 'shard_size'):
-        yield from _leaf_differences(key, old.get(key, _ABSENT), new.get(key, _ABSENT))
+        yield from leaf_differences(key, old.get(key, ABSENT), new.get(key, ABSENT))
     before, after = _opener_ids(old), _opener_ids(new)
     if before != after:
         yield f'openers: {_openers_text(before)} → {_openers_text(after)}'
     for name, old_target in old['targets'].items():
         if new['targets'].get(name, old_target) != old_target:
-            yield from _leaf_differences(
+            yield from leaf_differences(
                 f'targets.{name}', _system(old, name), _system(new, name)
             )
 
 
-def _leaf_differences(key: str, old: Any, new: Any) -> Iterator[str]:
+def leaf_differences(key: str, old: Any, new: Any) -> Iterator[str]:
     """
     Yield ``key: old → new`` for each value below ``key`` that differs.
     """
@@ -201,8 +201,8 @@ def _leaf_differences(key: str, old: Any, new: Any) -> Iterator[str]:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in dict.fromkeys((*old, *new)):
-            inner = old.get(name, _ABSENT), new.get(name, _ABSENT)
-            yield from _leaf_differences(f'{key}.{name}', *inner)
+            inner = old.get(name, ABSENT), new.get(name, ABSENT)
+            yield from leaf_differences(f'{key}.{name}', *inner)
     else:
         shown = key if key.isprintable() else repr(key)
         yield f'{shown}: {_short(old)} → {_short(new)}'
@@ -212,7 +212,7 @@ def _short(value: Any) -> str:
     """
     Return a value on one line; a long one is cut.
     """
-    if value is _ABSENT:
+    if value is ABSENT:
         return '(absent)'
     text = dumps(value)
     return text if len(text) <= 60 else f'{text[:48]}… #{content_id(value)[:8]}'

@@ -63,9 +63,18 @@ def unpack(archive: Path, target: Path, *, flatten: bool = False) -> None:
     # '.zip' is how ParlAI's `untar` tells the two kinds apart
     is_zip = '.zip' in archive.name or archive.suffix == '.whl'
     if is_zip:
-        _unpack_members(archive, target, _zip_members)
+        unpack_zip(archive, target)
     else:
         _unpack_members(archive, target, partial(_tar_members, flatten=flatten))
+
+
+def unpack_zip(archive: Path, target: Path) -> None:
+    """
+    Unpack a zip file, whatever its name, into a folder: all of it, or nothing.
+
+    :raises BadArchive: naming the member that is not to be trusted.
+    """
+    _unpack_members(archive, target, _zip_members)
 
 
 def unpack_gzip(archive: Path, target: Path) -> None:

@@ -1,0 +1,47 @@
+"""
+Cite a published run: what a paper has to say of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.core.errors import printable
+from parlai_ext.core.options import add_flags
+
+if TYPE_CHECKING:
+    from parlai_ext.packs.cite import Citation
+
+
+class CiteRun(Command):
+    """
+    Print the signature, the partners' lock, the numbers, BibTeX and LaTeX of a pack.
+    """
+
+    description = 'A published run as a citation, with rows of a LaTeX table'
+    usage = 'PACK [--system NAME] [--url URL] [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        from parlai_ext.packs.options import CiteOptions
+
+        parser.add_argument('pack', nargs='?', metavar='PACK', help='a published run')
+        add_flags(parser, CiteOptions)
+
+    def run(self) -> list[Citation]:
+        """
+        Print and return a citation for each scorer of the pack.
+        """
+        from parlai_ext.packs.cite import cite_pack
+        from parlai_ext.packs.options import CiteOptions
+        from parlai_ext.packs.pack import open_pack
+
+        self.require(pack='a published run, a .zip file')
+        with open_pack(self.opt['pack']) as pack:
+            citations = cite_pack(pack, self.options(CiteOptions))
+        for citation in citations:
+            for part in (citation.facts, citation.latex, citation.bibtex):
+                print('\n'.join(map(printable, part)) + '\n')
+        return citations

@@ -1,0 +1,124 @@
+"""
+Make one ranking of published runs, where they may be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.options import add_flags, option
+
+if TYPE_CHECKING:
+    from parlai_ext.packs.compare import JoinedRun
+    from parlai_ext.results.ranking import Ranking
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """
+    Where the joined run goes.
+    """
+
+    out: str | None = option(
+        None,
+        metavar='FOLDER',
+        path=True,
+        help='a new run folder with the targets of all packs, its ranking and its page '
+        '(default: the ranking is printed only)',
+    )
+
+
+class CompareRuns(Command):
+    """
+    Rank the targets of several packs together; name the keys in which others differ.
+    """
+
+    description = 'One ranking of published runs that have the same signature'
+    usage = 'PACK PACK … [--out FOLDER]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument('packs', nargs='*', metavar='PACK', help='published runs')
+        add_flags(parser, CompareOptions)
+
+    def run(self) -> list[Ranking]:
+        """
+        Print and return a ranking for each scorer that the packs share.
+
+        :raises UserError: when a pack is damaged, or may not be compared with the first
+            one; what may be is ranked before.
+        """
+        from parlai_ext.packs.compare import join_packs, pack_differences
+        from parlai_ext.packs.pack import open_pack
+
+        paths = [Path(path) for path in self.opt['packs'] or ()]
+        if len(paths) < 2:
+            raise UserError('two packs or more are needed: parlai compare_runs A B …')
+        given = self.options(CompareOptions)
+        out = Path(given.out) if given.out else None
+        if (
+            out is not None
+            and out.exists()
+            and (not out.is_dir() or any(out.iterdir()))
+        ):
+            raise UserError(f'--out {out}: a new folder is expected')
+        with ExitStack() as stack:
+            packs = [stack.enter_context(open_pack(path)) for path in paths]
+            differing = {p.path: pack_differences(packs[0], p) for p in packs[1:]}
+            fitting = [pack for pack in packs if not differing.get(pack.path)]
+            rankings = []
+            if len(fitting) > 1:
+                root = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                rankings = show_joined(join_packs(fitting, root), keep=out is not None)
+        refused = {path: lines for path, lines in differing.items() if lines}
+        for path, lines in refused.items():
+            print(printable(f'refused: {path} may not be compared with {paths[0]}:'))
+            for line in lines:
+                print(printable(f'  {line}'))
+        if refused:
+            raise UserError(
+                f'{len(refused)} of {len(paths)} packs may not be compared with '
+                f'{paths[0]}: {", ".join(map(str, refused))}'
+            )
+        return rankings
+
+
+def show_joined(joined: JoinedRun, keep: bool) -> list[Ranking]:
+    """
+    Print the rankings of a joined run and, if it is kept, write them into it.
+    """
+    from parlai_ext.report.table import terminal_report
+
+    rankings = [joined.rank(signature) for signature in joined.signatures]
+    for place, ranking in enumerate(rankings):
+        print(terminal_report(ranking))
+        if keep:
+            folder = (
+                f'rankings/{joined.run.scores(joined.signatures[place]).root.name}/'
+            )
+            _write(joined, ranking, '' if place == 0 else folder)
+    return rankings
+
+
+def _write(joined: JoinedRun, ranking: Ranking, folder: str) -> None:
+    """
+    Write a ranking, the leaderboard and, where texts are there, the page.
+    """
+    from parlai_ext.report.table import leaderboard_csv
+    from parlai_ext.report.write import write_report
+    from parlai_ext.results.ranking import write_ranking
+
+    write_ranking(joined.run, ranking, folder)
+    if any(pack.index.withheld_text for pack in joined.packs):
+        path = joined.run.root / folder / 'leaderboard.csv'
+        joined.run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
+        print(f'leaderboard: {path} (no page: texts are withheld)')
+    else:
+        print(f'report: {write_report(joined.run, ranking, folder)}')

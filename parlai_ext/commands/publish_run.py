@@ -1,0 +1,85 @@
+"""
+Publish a run: one archive from which others can check, compare and cite it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.display import data_size
+from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.options import add_flags, option
+
+if TYPE_CHECKING:
+    from parlai_ext.packs.publish import Publication
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """
+    What of a run is published, and where it goes.
+    """
+
+    out: str | None = option(
+        None, metavar='FILE.zip', path=True, help='the pack that is written'
+    )
+    scores: str | None = option(
+        None,
+        metavar='HASH|NAME',
+        help='only the scores with this hash, or of this scorer (default: all scores '
+        'that are complete)',
+    )
+    withhold_text: bool = option(
+        False,
+        help='publish digests in the place of texts, as licences of openers may demand',
+    )
+
+
+class PublishRun(Command):
+    """
+    Write the pack of a scored run: the same run gives the same bytes.
+    """
+
+    description = 'A run as one archive that others can check, compare and cite'
+    usage = '--run-dir FOLDER --out FILE.zip [--withhold-text]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(parser, '--run-dir')
+        add_flags(parser, PublishOptions)
+
+    def run(self) -> Publication:
+        """
+        Write the pack and return what is in it.
+        """
+        from parlai_ext.packs.publish import publish_run
+        from parlai_ext.store import RunFolder
+
+        self.require(run_dir='the folder of a scored run', out='the pack, a .zip file')
+        given = self.options(PublishOptions)
+        path = Path(str(given.out))
+        if path.suffix != '.zip' or path.is_dir():
+            raise UserError(f'--out {path}: a file whose name ends in .zip is expected')
+        run = RunFolder.existing(self.opt['run_dir'])
+        pack = publish_run(
+            run, path, scores=given.scores, withhold_text=given.withhold_text
+        )
+        index = pack.index
+        texts = 'digests of' if index.withheld_text else ''
+        n_dialogues = sum(shard.n_dialogues for shard in run.dialogue_shards())
+        for line in (
+            *(f'left out: {reason}' for reason in pack.left_out),
+            f'{path} ({data_size(path.stat().st_size)}): protocol {index.protocol}, '
+            f'{len(index.targets)} targets, {len(index.partners)} partners, {texts}'
+            f'{" " if texts else ""}{n_dialogues:,} dialogues',
+            f'partners {index.partner_lock}, openers {index.openers.hash}',
+            *(f'scores {f}: {s[:60]}…' for f, s in index.scores.items()),
+            f'id {pack.id}',
+        ):
+            print(printable(line))
+        return pack

@@ -1,0 +1,110 @@
+"""
+Check a pack: what of it is proven, what is wrong, and what is only reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import MACHINE, add_options
+from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import add_flags
+
+if TYPE_CHECKING:
+    from parlai_ext.packs.check_pack import Checker, Verification
+
+LONGEST = 300  # characters of a line about a stranger's file
+SHOWN = 20  # problems of one part that are printed
+
+
+class VerifyRun(Command):
+    """
+    Check a pack and print, part by part, what was and what was not proven.
+    """
+
+    description = 'What of a published run can be proven'
+    usage = 'PACK [--sample N] [--regenerate M] [--config NAME|FILE]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        from parlai_ext.packs.options import RegenerateOptions
+
+        parser.add_argument('pack', nargs='?', metavar='PACK', help='a published run')
+        add_flags(parser, RegenerateOptions)
+        add_checker_options(parser)
+
+    def run(self) -> Verification:
+        """
+        Print what is known of the pack.
+
+        :raises UserError: when something in it is wrong, or it is no pack.
+        """
+        from parlai_ext.packs.check_pack import check_pack
+        from parlai_ext.packs.options import RegenerateOptions
+
+        self.require(pack='a published run, a .zip file')
+        options = self.options(RegenerateOptions)
+        checked = check_pack(self.opt['pack'], options, checker_of(self))
+        for line in finding_lines(checked):
+            print(printable(line)[:LONGEST])
+        if not checked.is_right:
+            n, first = len(checked.problems), checked.problems[0]
+            raise UserError(
+                f'{checked.path}: {n} problems, the first: {first}'[:LONGEST]
+            )
+        return checked
+
+
+def add_checker_options(parser: argparse.ArgumentParser) -> None:
+    """
+    Add the options that say what the one who checks has at hand.
+    """
+    group = parser.add_argument_group('what is at hand')
+    group.add_argument(
+        '--config',
+        metavar='NAME|FILE',
+        help='your own protocol: its systems and its scorer make things again '
+        '(default: the shipped protocol of the pack’s name)',
+    )
+    add_options(parser, '--add-target', '--openers-file', *MACHINE)
+
+
+def checker_of(command: Command) -> Checker:
+    """
+    Return what the one who checks a pack has, as the options of a command say.
+    """
+    from parlai_ext.files.roster_file import parse_target
+    from parlai_ext.packs.check_pack import Checker
+    from parlai_ext.scoring.registry import load_protocol_file
+
+    opt = command.opt
+    added = opt['add_target'] or ()
+    return Checker(
+        Machine.from_options(opt),
+        load_protocol_file(opt['config']).protocol if opt['config'] else None,
+        tuple(parse_target(spec)[0] for spec in added),
+        opt['openers_file'],
+    )
+
+
+def finding_lines(checked: Verification) -> list[str]:
+    """
+    Return the findings as lines, the problems of each part below it.
+    """
+    index = checked.index
+    lines = [
+        f'{checked.path}: protocol {index.protocol}, {len(index.targets)} targets, '
+        f'parlai_ext {index.environment.get("parlai_ext", "?")}',
+        f'id {checked.id}',
+    ]
+    for finding in checked.findings:
+        lines.append(f'{finding.state:13}  {finding.about}: {finding.text}')
+        lines += [f'{"":13}  - {problem}' for problem in finding.problems[:SHOWN]]
+        if (more := len(finding.problems) - SHOWN) > 0:
+            lines.append(f'{"":13}  - and {more:,} more')
+    if checked.again.played or checked.again.n_scored:
+        lines.append(f'drawn with --draw {checked.draw}')
+    return lines

@@ -1,0 +1,3 @@
+"""
+Packs: runs that are published, checked by others, compared and cited.
+"""

@@ -1,0 +1,180 @@
+"""
+What a paper says of a published run: a citation, the numbers with their intervals and
+what they rest on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parlai_ext.collect.plan import plan_of_run
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.packs.options import CiteOptions
+from parlai_ext.packs.pack import Pack
+from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.report.judge import outcome_on
+from parlai_ext.results.chosen_scores import scores_rule
+from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import Ranking
+
+ESCAPES = {
+    '\\': r'\textbackslash{}',
+    '~': r'\textasciitilde{}',
+    '^': r'\textasciicircum{}',
+    '<': r'\textless{}',
+    '>': r'\textgreater{}',
+    '|': r'\textbar{}',
+    '–': '--',
+    '−': '$-$',
+    **{char: f'\\{char}' for char in '&%$#_{}'},
+}
+
+
+@dataclass(frozen=True)
+class Citation:
+    """
+    A citation of a pack, as lines: facts, rows of a LaTeX table, a BibTeX entry.
+    """
+
+    facts: tuple[str, ...]
+    latex: tuple[str, ...]
+    bibtex: tuple[str, ...]
+
+
+def cite_pack(pack: Pack, options: CiteOptions) -> list[Citation]:
+    """
+    Return a citation for each scorer of a pack. All numbers are made again from its
+    scores.
+
+    :raises UserError: for a system or a dimension that it does not have.
+    """
+    return [_cite(pack, signature, options) for signature in pack.index.scores.values()]
+
+
+def _cite(pack: Pack, signature: str, options: CiteOptions) -> Citation:
+    ranking = rank_run(pack.run, signature, **scores_rule(pack.run, signature))
+    dimension = options.dimension or ranking.dimensions[0]
+    if dimension not in ranking.standings:
+        hint = nearest(dimension, ranking.dimensions)
+        raise UserError(f'--dimension {dimension!r}: no scores; {hint}')
+    rows = best_first(ranking.standings[dimension])
+    if options.system is not None:
+        names = [row.system for row in rows]
+        rows = [row for row in rows if row.system == options.system]
+        if not rows:
+            hint = nearest(options.system, names)
+            raise UserError(
+                f'--system {options.system!r}: no target of the pack; {hint}'
+            )
+    return Citation(
+        tuple(_facts(pack, ranking, dimension, rows)),
+        tuple(_latex(ranking, dimension, rows)),
+        tuple(_bibtex(pack, ranking, dimension, options)),
+    )
+
+
+def _facts(
+    pack: Pack, ranking: Ranking, dimension: str, rows: Sequence[Standing]
+) -> list[str]:
+    """
+    Return what the numbers rest on, and the numbers, as lines.
+    """
+    index, protocol = pack.index, plan_of_run(pack.run).protocol
+    lines = [
+        f'pack          {index.protocol}, id {pack.id}',
+        f'signature     {ranking.signature}',
+        f'partners      lock {index.partner_lock}: '
+        + ', '.join(f'{name} {digest}' for name, digest in index.partners.items()),
+        f'openers       {index.openers.n} of {index.openers.source}, hash '
+        f'{index.openers.hash}; {protocol.num_turns} utterances a dialogue',
+        f'judge check   {outcome_on(ranking, dimension)} on {dimension}',
+        'environment   '
+        + ', '.join(f'{name} {version}' for name, version in index.environment.items()),
+    ]
+    for row in rows:
+        rank = 'not ranked' if row.rank is None else f'rank {row.rank}{_range(row)}'
+        lines.append(
+            f'{dimension}       {row.system}: {_number(row.score)} {_interval(row)}, '
+            f'{rank}, n = {row.n_dialogues}'
+            + (f' ({row.n_unscored} without a score)' if row.n_unscored else '')
+        )
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return '–' if value is None else f'{value:.3f}'.replace('-', '−')
+
+
+def _interval(row: Standing) -> str:
+    low, high = row.low, row.high
+    if low is None or high is None:
+        low, high = row.low_fixed, row.high_fixed
+    return 'no interval' if low is None else f'[{_number(low)}, {_number(high)}]'
+
+
+def _range(row: Standing) -> str:
+    if row.rank_low is None or row.rank_low == row.rank_high:
+        return ''
+    return f' ({row.rank_low}–{row.rank_high})'
+
+
+def _latex(ranking: Ranking, dimension: str, rows: Sequence[Standing]) -> list[str]:
+    """
+    Return rows of a LaTeX table: system, score, 95 % interval, rank, dialogues.
+    """
+    head = ('System', dimension, '95 % interval', 'Rank', 'n')
+    lines = [' & '.join(map(latex_text, head)) + r' \\']
+    for row in rows:
+        rank = '–' if row.rank is None else f'{row.rank}{_range(row)}'
+        cells = (row.system, _number(row.score), _interval(row), rank)
+        shown = [*map(latex_text, cells), str(row.n_dialogues)]
+        lines.append(' & '.join(shown) + r' \\')
+    return lines
+
+
+def latex_text(text: str) -> str:
+    """
+    Return a text in which LaTeX sees no command.
+
+    >>> latex_text('50% of a_b')
+    '50\\\\% of a\\\\_b'
+    """
+    printable = ''.join(c if c.isprintable() else ' ' for c in text)
+    return ''.join(ESCAPES.get(char, char) for char in printable)
+
+
+def _bibtex(
+    pack: Pack, ranking: Ranking, dimension: str, options: CiteOptions
+) -> list[str]:
+    """
+    Return a BibTeX entry; fields that nobody gave are left out.
+    """
+    index = pack.index
+    key = re.sub('[^A-Za-z0-9]+', '-', index.protocol).strip('-') or 'pack'
+    version = index.environment.get('parlai_ext', '?')
+    note = (
+        f'parlai_ext {version}, pack {pack.id[:16]}, partners {index.partner_lock}, '
+        f'openers {index.openers.hash}, judge check: {outcome_on(ranking, dimension)}'
+    )
+    fields = {
+        'author': options.author,
+        'title': f'{{{latex_text(f"Results of {index.protocol}")}}}',
+        'year': None if options.year is None else str(options.year),
+        'howpublished': options.url and f'\\url{{{_address(options.url)}}}',
+        'note': latex_text(note),
+    }
+    lines = [
+        f'  {name} = {{{latex_text(value) if name in ("author", "year") else value}}},'
+        for name, value in fields.items()
+        if value
+    ]
+    return [f'@misc{{{key}-{pack.id[:8]},', *lines, '}']
+
+
+def _address(url: str) -> str:
+    """
+    Return an address that can stand in ``\\url{…}``.
+    """
+    return re.sub(r'[{}\\%\s]', lambda match: f'%{ord(match[0]):02X}', url)

@@ -1,0 +1,338 @@
+"""
+Packs of runs that were made apart become one ranking, if they may be compared.
+
+They may if the dialogues arose in the same way (protocol, partners by their hashes,
+openers, seeds), the same scorer judged and the same rule ranks. What is ranked is a run
+folder that holds the targets of all packs: the ranking is that of one run with all of
+these targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.collect.plan import plan_of_run
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue
+from parlai_ext.core.pairings import SCHEMES
+from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.core.schedule import ShardKey
+from parlai_ext.core.signature import signature_differences
+from parlai_ext.judge_check.record import FAIL, PASS, WEAK, read_check, write_check
+from parlai_ext.packs.pack import Pack
+from parlai_ext.results.chosen_scores import scores_rule
+from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import Ranking
+from parlai_ext.store import RunFolder, imported
+from parlai_ext.store.manifest import leaf_differences
+
+SEVERITY = (PASS, WEAK, FAIL)
+
+
+@dataclass(frozen=True)
+class JoinedRun:
+    """
+    The targets of several packs in one run folder.
+
+    :param names: for each pack, the name here of each of its targets.
+    :param notes: what a reader of a ranking must be told.
+    """
+
+    packs: tuple[Pack, ...]
+    run: RunFolder
+    signatures: tuple[str, ...]
+    names: tuple[Mapping[str, str], ...]
+    notes: tuple[str, ...]
+
+    def rank(self, signature: str) -> Ranking:
+        """
+        Return the ranking of all targets by the scores of one scorer.
+        """
+        ranking = rank_run(self.run, signature, **scores_rule(self.run, signature))
+        if any(pack.index.withheld_text for pack in self.packs):
+            ranking = replace(ranking, baselines={}, baseline_reference={})
+        return replace(ranking, notes=(*ranking.notes, *self.notes))
+
+
+def pack_differences(first: Pack, other: Pack) -> list[str]:
+    """
+    Return ``key: first → other`` for each reason why two packs may not be compared.
+    """
+    lines = list(_setting_differences(first.run.manifest, other.run.manifest))
+    if not lines:
+        signatures = first.index.signature, other.index.signature
+        lines += signature_differences(*signatures)
+    if not common_signatures([first, other]):
+        ours, theirs = (next(iter(p.index.scores.values())) for p in (first, other))
+        lines += [f'scorer: {line}' for line in signature_differences(ours, theirs)]
+    return lines or list(_pair_differences(first, other))
+
+
+def _setting_differences(
+    first: Mapping[str, Any], other: Mapping[str, Any]
+) -> Iterator[str]:
+    """
+    Yield the settings that differ and that dialogues, or ranks, depend on.
+    """
+    for manifest in (first, other):
+        if imported.NAME in manifest:
+            yield 'imported: the partners and openers of imported dialogues are unknown'
+            return
+    yield from leaf_differences('collect', first['collect'], other['collect'])
+    judged = first['score'].get('score'), other['score'].get('score')
+    yield from leaf_differences('score', *judged)
+    rules = (
+        vars(ranking_options(one['protocol'].get('ranking') or {}))
+        for one in (first, other)
+    )
+    yield from leaf_differences('ranking', *rules)
+
+
+def _pair_differences(first: Pack, other: Pack) -> Iterator[str]:
+    """
+    Yield why the targets of two packs cannot be in one run: they would have to talk
+    with each other.
+    """
+    scheme = SCHEMES[plan_of_run(first.run).protocol.pairing]
+    partners = list(first.index.partners)
+    both = list(dict.fromkeys((*first.index.targets, *other.index.targets)))
+    played = [
+        {*scheme.pairs(list(targets), partners)}
+        for targets in (first.index.targets, other.index.targets)
+    ]
+    if apart := {*scheme.pairs(both, partners)} - played[0] - played[1]:
+        one, two = sorted(apart)[0]
+        yield f'pairing: {one!r} and {two!r} never talked with each other'
+
+
+def common_signatures(packs: Sequence[Pack]) -> list[str]:
+    """
+    Return the signatures of the scorers that scored all packs.
+    """
+    shared = set.intersection(*({*pack.index.scores.values()} for pack in packs))
+    return [s for s in packs[0].index.scores.values() if s in shared]
+
+
+def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
+    """
+    Write the targets of packs that may be compared into one run folder.
+
+    A target with the same name and the same hash is one system: the dialogues of the
+    first pack that has it count, and a note says whether the others agree. One with the
+    same name and another hash gets its pack's name behind its own.
+    """
+    names = _names(packs)
+    signatures = common_signatures(packs)
+    run = RunFolder.open(root, _joined_manifest(packs, names))
+    notes = [*_renaming_notes(packs, names), *_alias_notes(packs, names)]
+    for k, pack in enumerate(packs):
+        notes += _join_dialogues(run, pack, names[k], signatures)
+    for signature in signatures:
+        notes += _join_records(run, packs, signature)
+    return JoinedRun(
+        tuple(packs), run, tuple(signatures), tuple(names), tuple(dict.fromkeys(notes))
+    )
+
+
+def _system_of(pack: Pack, target: str) -> tuple[Any, Any]:
+    """
+    Return what a target is: its hash, and that of the replies that it chooses among.
+    """
+    entry = pack.run.manifest['targets'][target]
+    return entry['identity'], entry.get('candidates')
+
+
+def _names(packs: Sequence[Pack]) -> list[dict[str, str]]:
+    """
+    Return, for each pack, the name of each of its targets in the joined run.
+    """
+    known: dict[str, tuple[Any, Any]] = {}
+    names = []
+    for k, pack in enumerate(packs):
+        mine = {}
+        for target in pack.index.targets:
+            system, name = _system_of(pack, target), target
+            if known.setdefault(name, system) != system:
+                name = f'{target} ({pack.name})'
+            if known.setdefault(name, system) != system:
+                name = f'{target} ({k + 1})'
+            known[name] = system
+            mine[target] = name
+        names.append(mine)
+    return names
+
+
+def _renaming_notes(
+    packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
+) -> Iterator[str]:
+    for pack, mine in zip(packs, names, strict=True):
+        for target, name in mine.items():
+            if name != target:
+                yield (
+                    f'{target} of {pack.name} is another system than the first of this '
+                    f'name; it is called {name}'
+                )
+
+
+def _alias_notes(
+    packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
+) -> Iterator[str]:
+    """
+    Yield which names are those of one system.
+    """
+    by_system: dict[Any, list[str]] = {}
+    for pack, mine in zip(packs, names, strict=True):
+        for target, name in mine.items():
+            same = by_system.setdefault(_system_of(pack, target), [])
+            if name not in same:
+                same.append(name)
+    for same in by_system.values():
+        if len(same) > 1:
+            yield f'one system under several names: {", ".join(same)}'
+
+
+def _joined_manifest(
+    packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
+    """
+    Return the first pack's manifest with the targets of all.
+    """
+    manifest: dict[str, Any] = {**packs[0].run.manifest}
+    targets: dict[str, Any] = {}
+    systems: dict[str, Any] = dict(manifest['systems'])
+    pairings: dict[str, Any] = {}
+    for pack, mine in zip(packs, names, strict=True):
+        theirs = pack.run.manifest
+        for target, name in mine.items():
+            targets.setdefault(name, theirs['targets'][target])
+            systems.setdefault(name, theirs['systems'][target])
+        for one in theirs['pairings']:
+            first, second = (mine.get(one[side], one[side]) for side in SIDES)
+            pairings.setdefault(one['id'], {**one, 'first': first, 'second': second})
+    joined = {'targets': targets, 'systems': systems}
+    return {**manifest, **joined, 'pairings': list(pairings.values())}
+
+
+SIDES = ('first', 'second')
+
+
+def _join_dialogues(
+    run: RunFolder, pack: Pack, names: Mapping[str, str], signatures: Sequence[str]
+) -> Iterator[str]:
+    """
+    Write a pack's dialogues and scores, and yield how those that are there differ.
+    """
+    repeated: dict[str, list[int]] = {}
+    for pairing in pack.run.pairings:
+        dialogues, scored = _of_pairing(pack, pairing.id, names, signatures)
+        for shard in run.planned_shards(pairing.id):
+            ids = [opener.id for opener in run.openers[shard.start : shard.stop]]
+            if not all(one in dialogues for one in ids):
+                if any(one in dialogues for one in ids):
+                    yield f'{pack.name}: incomplete files of dialogues are left out'
+                continue
+            chosen = [dialogues[one] for one in ids]
+            scores = {s: [scored[s][d.id] for d in chosen] for s in signatures}
+            if run.has_dialogues(pairing.id, shard.index):
+                counts = repeated.setdefault(names[pairing.first], [0, 0])
+                counts[0] += len(chosen)
+                counts[1] += _count_different(run, shard, chosen, scores)
+                continue
+            run.write_dialogues(pairing.id, shard.index, chosen)
+            for signature, values in scores.items():
+                run.scores(signature).write(pairing.id, shard.index, values)
+    for name, (n, n_different) in repeated.items():
+        yield (
+            f'{name} is in several packs; in {pack.name}, {n_different} of its {n} '
+            'dialogues or their scores are not those of the first pack, which are '
+            'ranked'
+            if n_different
+            else f'{name} is in several packs, with the same {n} dialogues and scores'
+        )
+
+
+def _count_different(
+    run: RunFolder,
+    shard: ShardKey,
+    dialogues: Sequence[Dialogue],
+    scores: Mapping[str, Sequence[ScoredDialogue]],
+) -> int:
+    """
+    Return how many dialogues are not those of a shard that is there, or have other
+    scores there.
+    """
+    place = shard.pairing_id, shard.index
+    different = {
+        theirs.id
+        for ours, theirs in zip(run.read_dialogues(*place), dialogues, strict=True)
+        if ours != theirs
+    }
+    for signature, scored in scores.items():
+        for mine, one in zip(run.scores(signature).read(*place), scored, strict=True):
+            if mine.scores != one.scores:
+                different.add(one.dialogue_id)
+    return len(different)
+
+
+def _of_pairing(
+    pack: Pack, pairing_id: str, names: Mapping[str, str], signatures: Sequence[str]
+) -> tuple[dict[str, Dialogue], dict[str, dict[str, ScoredDialogue]]]:
+    """
+    Return a pair's dialogues by opener, and its scores by scorer and dialogue, with the
+    names of the joined run.
+    """
+    dialogues = {}
+    scored: dict[str, dict[str, ScoredDialogue]] = {s: {} for s in signatures}
+    for shard in pack.run.dialogue_shards():
+        if shard.pairing_id != pairing_id:
+            continue
+        for dialogue in pack.run.read_dialogues(pairing_id, shard.index):
+            dialogues[dialogue.opener_id] = _renamed(dialogue, names)
+        for signature in signatures:
+            for one in pack.run.scores(signature).read(pairing_id, shard.index):
+                scored[signature][one.dialogue_id] = _renamed_scores(one, names)
+    return dialogues, scored
+
+
+def _renamed(dialogue: Dialogue, names: Mapping[str, str]) -> Dialogue:
+    ended_by = dialogue.ended_by
+    return replace(
+        dialogue,
+        utterances=tuple(
+            replace(one, speaker=names.get(one.speaker, one.speaker))
+            for one in dialogue.utterances
+        ),
+        ended_by=None if ended_by is None else names.get(ended_by, ended_by),
+    )
+
+
+def _renamed_scores(scored: ScoredDialogue, names: Mapping[str, str]) -> ScoredDialogue:
+    scores = (replace(s, system=names.get(s.system, s.system)) for s in scored.scores)
+    return replace(scored, scores=tuple(scores))
+
+
+def _join_records(
+    run: RunFolder, packs: Sequence[Pack], signature: str
+) -> Iterator[str]:
+    """
+    Write the record of a scorer and the worst of its checks in the packs.
+    """
+    store = run.scores(signature)
+    if about := packs[0].run.scores(signature).about():
+        store.write_about(about)
+    checks = [(read_check(pack.run.scores(signature)), pack) for pack in packs]
+    checked = [(check, pack) for check, pack in checks if check is not None]
+    if len(checked) < len(checks) or not checked:
+        yield 'the judge was not checked in all packs'
+        return
+
+    def severity(place: int) -> int:
+        dimensions = checked[place][0].dimensions.values()
+        return max((SEVERITY.index(one.outcome) for one in dimensions), default=0)
+
+    worst, pack = checked[max(range(len(checked)), key=severity)]
+    write_check(store, worst)
+    if len(packs) > 1:
+        yield f'judge check: that of {pack.name}, the worst of the packs'

@@ -1,0 +1,66 @@
+"""
+Options of commands on packs: how much is made again, what is cited.
+
+Every start of `parlai` may import this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parlai_ext.core.options import option
+
+
+@dataclass(frozen=True)
+class RegenerateOptions:
+    """
+    How much of a pack is made again, and how near it must come.
+    """
+
+    sample: int = option(
+        0, low=0, metavar='N', help='utterances that are scored again (0)'
+    )
+    regenerate: int = option(
+        0,
+        low=0,
+        metavar='M',
+        help='dialogues that are played again, in whole batches (0)',
+    )
+    tolerance: float = option(
+        0.001,
+        low=0,
+        metavar='X',
+        help='by so much a score may differ from the one made again (0.001)',
+    )
+    max_different: float = option(
+        0.0,
+        low=0,
+        high=1,
+        metavar='SHARE',
+        help='share of the dialogues played again that may differ, as near ties may '
+        'flip on another machine (0)',
+    )
+    draw: int | None = option(
+        None,
+        flag='--draw',
+        metavar='SEED',
+        help='draws what is made again (default: drawn afresh and printed, so that '
+        'nobody knows beforehand what will be checked)',
+    )
+
+
+@dataclass(frozen=True)
+class CiteOptions:
+    """
+    What a citation is about, and what a pack does not know.
+    """
+
+    system: str | None = option(
+        None, metavar='NAME', help='only this system (default: all)'
+    )
+    dimension: str | None = option(
+        None, metavar='NAME', help='of the scores (default: the first)'
+    )
+    author: str | None = option(None, metavar='TEXT', help='for the BibTeX entry')
+    year: int | None = option(None, metavar='YEAR', help='for the BibTeX entry')
+    url: str | None = option(None, metavar='URL', help='where the pack can be had')

@@ -1,0 +1,354 @@
+"""
+A pack: a published run as one zip file, and what is known of it before it is read.
+
+Its members lie as in a run folder, so that an unpacked pack is one. `pack.json` lists
+them with their sha256 and says what the run rests on: protocol, partners, openers,
+scorers. The hash of `pack.json` is the pack's id: it depends on the content of all
+members, and on no clock, path or version of zlib.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.secrets import without_secrets
+from parlai_ext.store import RunFolder
+from parlai_ext.store.lines import checksum, dumps
+from parlai_ext.systems.fetch.archives import unpack_zip
+
+INDEX = 'pack.json'
+FORMAT = 'parlai_ext pack'
+SCHEMA = 1
+LONGEST_INDEX = 64 * 2**20  # bytes
+LARGEST_MEMBER = 256 * 2**20
+MEMBER = re.compile(
+    r'manifest\.json|not_run\.json'
+    r'|dialogues/[\w-]+/\d{5,}\.jsonl'
+    r'|scores/[0-9a-f]{16}/(signature\.txt|scorer\.json|judge_check\.json)'
+    r'|scores/[0-9a-f]{16}/[\w-]+/\d{5,}\.jsonl'
+    r'|rankings/[0-9a-f]{16}/ranking\.json',
+    re.ASCII,
+)
+# a pack is read by strangers: what its manifest may ask them to compute
+MOST_BOOTSTRAPS = 20_000
+MOST_SHUFFLES = 1_000
+MOST_CELLS = 20_000_000  # of the array target × partner × opener
+
+
+@dataclass(frozen=True)
+class Member:
+    """
+    A file of a pack.
+    """
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class OpenersLock:
+    """
+    How many openers a run has, from which task, and the hash of their ids in order;
+    the id of an opener is a hash of its text.
+    """
+
+    n: int
+    source: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class PackIndex:
+    """
+    What `pack.json` says.
+
+    :param signature: how the dialogues arose; with that of a scorer it is what runs
+        must share to be compared.
+    :param partner_lock: the hash of all that is known of the partners.
+    :param partners, targets: the content hash of each system.
+    :param scores: the signature of each scorer by the folder of its scores.
+    :param environment: versions of Python and packages when the run was begun.
+    """
+
+    format: str
+    schema: int
+    protocol: str
+    signature: str
+    withheld_text: bool
+    partner_lock: str
+    partners: Mapping[str, str]
+    targets: Mapping[str, str]
+    openers: OpenersLock
+    scores: Mapping[str, str]
+    environment: Mapping[str, str]
+    members: Mapping[str, Member]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """
+    An unpacked pack. `run` is its content, in a folder that goes when the pack is
+    closed; `id` is the sha256 of its index.
+    """
+
+    path: Path
+    id: str
+    index: PackIndex
+    run: RunFolder
+
+    @property
+    def name(self) -> str:
+        """
+        The pack's file name without its ending.
+        """
+        return self.path.stem
+
+
+def make_index(
+    manifest: Mapping[str, Any],
+    scores: Mapping[str, str],
+    members: Mapping[str, Member],
+    withheld_text: bool,
+) -> PackIndex:
+    """
+    Return the index of a pack with this manifest.
+
+    :param scores: the signature of each scorer by the folder of its scores.
+    """
+    collect = manifest['collect']
+    lock = {k: v for k, v in sorted(collect.items()) if k.startswith('partners.')}
+    protocol = manifest.get('protocol') or {}
+    return PackIndex(
+        format=FORMAT,
+        schema=SCHEMA,
+        protocol=str(protocol.get('name', '')),
+        signature=str(manifest.get('signature') or ''),
+        withheld_text=withheld_text,
+        partner_lock=content_id(lock),
+        partners={n: one['identity'] for n, one in manifest['partners'].items()},
+        targets={n: one['identity'] for n, one in manifest['targets'].items()},
+        openers=OpenersLock(
+            len(manifest['openers']),
+            str(protocol.get('openers', '')),
+            content_id([opener['id'] for opener in manifest['openers']]),
+        ),
+        scores=dict(sorted(scores.items())),
+        environment={k: str(v) for k, v in manifest['versions'].items()},
+        members=dict(sorted(members.items())),
+    )
+
+
+def describe_member(data: bytes) -> Member:
+    """
+    Return the entry of the index for a file with these bytes.
+    """
+    return Member(hashlib.sha256(data).hexdigest(), len(data))
+
+
+def index_bytes(index: PackIndex) -> bytes:
+    """
+    Return the bytes of `pack.json`.
+    """
+    data = as_read(record_to_json(index))
+    return (dumps(data, indent=1, sort_keys=True) + '\n').encode()
+
+
+def zip_bytes(files: Mapping[str, bytes]) -> bytes:
+    """
+    Return a zip file whose bytes depend on the names and bytes of its files alone (and
+    on the version of zlib): sorted, one date, one owner, one mode.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, 'w') as archive:
+        for name in sorted(files):
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            info.create_system, info.external_attr = 3, 0o100644 << 16
+            archive.writestr(
+                info, files[name], compress_type=zipfile.ZIP_DEFLATED, compresslevel=9
+            )
+    return buffer.getvalue()
+
+
+@contextmanager
+def unpacked(path: str | Path) -> Iterator[Path]:
+    """
+    Unpack a pack into a folder that is removed afterwards: plain files only, no name
+    twice or outside, and no more bytes than `unpack_zip` allows.
+
+    :raises UserError: for a file that is missing, no zip file or not to be trusted.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise UserError(f'{file}: there is no such pack')
+    with tempfile.TemporaryDirectory(prefix='parlai_pack_') as folder:
+        unpack_zip(file, Path(folder))
+        yield Path(folder)
+
+
+@contextmanager
+def open_pack(path: str | Path) -> Iterator[Pack]:
+    """
+    Unpack a pack whose files all have their checksums.
+
+    :raises UserError: names the first file that is damaged, missing or too many.
+    """
+    file = Path(path)
+    with unpacked(file) as folder:
+        index, pack_id = read_index(folder, file)
+        if problems := member_problems(folder, index):
+            raise UserError(
+                f'{file}: {problems[0]}; `parlai verify_run {file}` says more'
+            )
+        with readable(file):
+            yield Pack(file, pack_id, index, read_run(folder, file))
+
+
+def read_index(folder: Path, path: Path) -> tuple[PackIndex, str]:
+    """
+    Return what `pack.json` of an unpacked pack says, and the pack's id.
+
+    :param path: the pack's file, for messages.
+    :raises UserError: when there is none, or it is of another kind or version.
+    """
+    try:
+        file = folder / INDEX
+        if file.stat().st_size > LONGEST_INDEX:
+            raise ValueError(f'it has more than {LONGEST_INDEX:,} bytes')
+        data = file.read_bytes()
+        index = parse_own_json(data)
+        if not isinstance(index, dict) or index.get('format') != FORMAT:
+            raise ValueError(f'its format is not {FORMAT!r}')
+        if index.get('schema') != SCHEMA:
+            made = (index.get('environment') or {}).get('parlai_ext', 'another version')
+            raise ValueError(
+                f'it has schema {index.get("schema")!r}, this parlai_ext reads schema '
+                f'{SCHEMA}; it was made by parlai_ext {made}'
+            )
+        record: PackIndex = record_from_json(PackIndex, index)
+    except OSError:
+        raise UserError(f'{path} is no pack: it has no {INDEX}') from None
+    except (ValueError, WrongType, AttributeError) as error:
+        raise UserError(f'{path} is no pack: {INDEX}: {error}') from None
+    return record, hashlib.sha256(data).hexdigest()
+
+
+def member_problems(folder: Path, index: PackIndex) -> list[str]:
+    """
+    Return a line for each file that is missing, too many, or not as the index says.
+    """
+    there = {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob('*'))
+        if not path.is_dir()
+    }
+    there.pop(INDEX, None)
+    problems = [f'{name} is missing' for name in index.members if name not in there]
+    for name, path in there.items():
+        if not MEMBER.fullmatch(name):
+            problems.append(f'{name!r} does not belong into a pack')
+        elif name not in index.members:
+            problems.append(f'{name} is not listed in {INDEX}')
+        elif path.stat().st_size > LARGEST_MEMBER:
+            problems.append(f'{name} has more than {LARGEST_MEMBER:,} bytes')
+        elif describe_member(path.read_bytes()) != index.members[name]:
+            problems.append(f'{name} was changed: it has not the sha256 of {INDEX}')
+    return problems
+
+
+def read_run(folder: Path, path: Path) -> RunFolder:
+    """
+    Return the run in an unpacked pack, if ranking it takes no more than a run may.
+
+    :raises UserError: when its manifest is damaged or asks for too much.
+    """
+    with readable(path):
+        run = RunFolder.existing(folder)
+        protocol = run.manifest.get('protocol') or {}
+        rule = protocol.get('ranking') or {}
+        for key, most in (('bootstraps', MOST_BOOTSTRAPS), ('shuffles', MOST_SHUFFLES)):
+            if rule.get(key, 0) > most:
+                raise UserError(
+                    f'{path}: manifest.json: protocol.ranking.{key} is {rule[key]}; '
+                    f'in a pack it may be {most:,} at most'
+                )
+        names = len(run.manifest['targets']) + len(run.manifest['partners'])
+        n_openers = max(len(run.openers), _numbered(run.manifest), 1)
+        cells = len(run.manifest['targets']) * names * n_openers
+        if cells > MOST_CELLS:
+            raise UserError(
+                f'{path}: manifest.json: targets × systems × openers are {cells:,}; in '
+                f'a pack they may be {MOST_CELLS:,} at most'
+            )
+        if run.shard_size < 1 or any(n < 1 for n in run.grown_from):
+            raise UserError(f'{path}: manifest.json: shard_size or grown_from is wrong')
+        return run
+
+
+def _numbered(manifest: Mapping[str, Any]) -> int:
+    return int((manifest.get('imported') or {}).get('dialogues_a_pair', 0))
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """
+    Turn what the code for own files raises on a stranger's files into one line.
+    """
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except (ArithmeticError, AssertionError, LookupError, MemoryError) as error:
+        raise _unreadable(path, error) from None
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    line = ' '.join(str(error).split())[:120]
+    return UserError(f'{path} cannot be read: {type(error).__name__}: {line}')
+
+
+def pack_id(index: PackIndex) -> str:
+    """
+    Return the id of the pack with this index.
+    """
+    return hashlib.sha256(index_bytes(index)).hexdigest()
+
+
+def pack_bytes(members: Mapping[str, bytes], index: PackIndex) -> bytes:
+    """
+    Return the bytes of a pack, without secrets.
+    """
+    return zip_bytes({**members, INDEX: index_bytes(index)})
+
+
+def json_bytes(data: Mapping[str, Any]) -> bytes:
+    """
+    Return the bytes of a file as `RunFolder.write_json` writes it: with a checksum and
+    without secrets.
+    """
+    content = as_read(data)
+    content.pop('checksum', None)
+    sealed = {**content, 'checksum': checksum(content)}
+    return (dumps(sealed, indent=1) + '\n').encode()
+
+
+def as_read(data: Any) -> Any:
+    """
+    Return JSON data as it is read from its file, without secrets.
+    """
+    return json.loads(without_secrets(dumps(data)))

@@ -1,0 +1,321 @@
+"""
+A run folder becomes a pack: everything that others need to check it, and no secret.
+
+The same run gives the same bytes, in whatever folder it lies and whenever it was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.collect import not_run
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
+from parlai_ext.core.schedule import ShardKey
+from parlai_ext.core.secrets import name_secret
+from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
+from parlai_ext.judge_check import record as judge_check
+from parlai_ext.packs.pack import (
+    PackIndex,
+    as_read,
+    describe_member,
+    json_bytes,
+    make_index,
+    pack_bytes,
+    pack_id,
+)
+from parlai_ext.report.recipe import without_folders
+from parlai_ext.results import ranking as rankings
+from parlai_ext.results.chosen_scores import choose_scores, scores_rule
+from parlai_ext.results.rank import rank_run
+from parlai_ext.store import RunFolder
+from parlai_ext.store.atomic import write_file
+from parlai_ext.store.folder import SCORER_FILE
+from parlai_ext.store.lines import dumps, encode_shard
+from parlai_ext.store.manifest import NAME as MANIFEST
+from parlai_ext.store.shards import dialogue_record, scored_record
+
+# a folder before a name, but not that of an address (http://host/…) or of zoo:…
+FOLDERS = re.compile(r'(?<![\w:/.~])~?/(?:[^\s/:\'"]+/)+')
+WITHHELD = 'withheld with the text'
+Shard = tuple[ShardKey, list[Dialogue]]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """
+    A pack that was written: its path, id and index, and the scores that were left out,
+    with reasons.
+    """
+
+    path: Path
+    id: str
+    index: PackIndex
+    left_out: tuple[str, ...]
+
+
+def publish_run(
+    run: RunFolder,
+    path: Path,
+    *,
+    scores: str | None = None,
+    withhold_text: bool = False,
+) -> Publication:
+    """
+    Write the pack of a scored run: whole, or not at all.
+
+    :param scores: hash or scorer's name of the only scores to publish (`None`: all).
+    :param withhold_text: give digests of the dialogues in the place of their texts.
+    :raises UserError: for a run without complete scores, or damaged files.
+    """
+    name_secrets(run.manifest)
+    complete, left_out = _complete_scores(run, scores)
+    members = _run_members(run, withhold_text)
+    for signature in complete:
+        members |= _score_members(run, signature, withhold_text)
+    index = make_index(
+        public_manifest(run.manifest, withhold_text),
+        {content_id(signature): signature for signature in complete},
+        {name: describe_member(data) for name, data in members.items()},
+        withhold_text,
+    )
+    write_file(path, pack_bytes(members, index))
+    return Publication(path, pack_id(index), index, left_out)
+
+
+def name_secrets(manifest: Mapping[str, Any]) -> None:
+    """
+    Let the values of all keys that systems name by an environment variable be written
+    nowhere.
+    """
+    for opt in manifest['systems'].values():
+        for key, value in opt.items():
+            if key.endswith('key_env') and isinstance(value, str):
+                name_secret(value)
+
+
+def _complete_scores(
+    run: RunFolder, wanted: str | None
+) -> tuple[list[str], tuple[str, ...]]:
+    """
+    Return the signatures of the scores of all dialogues, and why others are left out.
+    """
+    folders = sorted(p.parent.name for p in run.root.glob('scores/*/signature.txt'))
+    if wanted or not folders:
+        folders = [content_id(choose_scores(run, wanted)[0])]
+    shards = run.dialogue_shards()
+    complete, left_out = [], []
+    for folder in folders:
+        signature, _ = choose_scores(run, folder)
+        store = run.scores(signature)
+        n_missing = sum(not store.has(s.pairing_id, s.index) for s in shards)
+        if n_missing:
+            left_out.append(f'scores {folder}: {n_missing} of {len(shards)} files miss')
+        else:
+            complete.append(signature)
+    if not complete:
+        raise UserError(
+            f'{run.root}: no complete scores ({"; ".join(left_out)}); '
+            '`parlai score_dialogues` writes what is missing'
+        )
+    return complete, tuple(left_out)
+
+
+def _run_members(run: RunFolder, withhold_text: bool) -> dict[str, bytes]:
+    """
+    Return the manifest, the dialogues and what did not run, as files of a pack.
+    """
+    manifest = public_manifest(run.manifest, withhold_text)
+    members = {MANIFEST: json_bytes(manifest)}
+    if problems := not_run.read_problems(run):
+        members[not_run.NAME] = json_bytes(without_paths(problems))
+    for shard, dialogues in dialogue_files(run):
+        members[shard_name('dialogues', shard)] = dialogue_bytes(
+            dialogues, shard, withhold_text
+        )
+    return members
+
+
+def shard_name(folder: str, shard: ShardKey) -> str:
+    """
+    Return the name of a shard's file within a run folder.
+    """
+    return f'{folder}/{shard.pairing_id}/{shard.index:05d}.jsonl'
+
+
+def dialogue_files(run: RunFolder) -> Iterator[Shard]:
+    """
+    Yield the shards of a run with their dialogues.
+    """
+    for shard in run.dialogue_shards():
+        yield shard, run.read_dialogues(shard.pairing_id, shard.index)
+
+
+def dialogue_bytes(
+    dialogues: Sequence[Dialogue], shard: ShardKey, withhold_text: bool
+) -> bytes:
+    """
+    Return the bytes of a shard of dialogues.
+    """
+    records = []
+    for dialogue in dialogues:
+        shown = without_text(dialogue) if withhold_text else dialogue
+        record = dialogue_record(shown, f'{shard.index:05d}')
+        if withhold_text:
+            record['digest'] = dialogue_digest(dialogue)
+        records.append(record)
+    return encode_shard(records, shard.index)
+
+
+def dialogue_digest(dialogue: Dialogue) -> str:
+    """
+    Return the sha256 of a whole dialogue, given utterances included.
+
+    It is one for the dialogue and not one for each utterance, and the dialogue's id,
+    which depends on both systems and the opener, is part of it: a short utterance
+    cannot be guessed by itself, nor can tables be made beforehand. Whoever guesses all
+    utterances of a dialogue has the guess confirmed; that is what a digest is for.
+    """
+    turns = [[u.speaker, u.text, u.given] for u in dialogue.utterances]
+    text = dumps(['dialogue text', dialogue.id, turns, dialogue.ended_by])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def without_text(dialogue: Dialogue) -> Dialogue:
+    """
+    Return a dialogue with empty utterances: who spoke, and what was given, remain.
+    """
+    utterances = tuple(replace(one, text='') for one in dialogue.utterances)
+    return replace(dialogue, utterances=utterances)
+
+
+def _score_members(
+    run: RunFolder, signature: str, withhold_text: bool
+) -> dict[str, bytes]:
+    """
+    Return the scores of one scorer and their ranking, as files of a pack.
+    """
+    store = run.scores(signature)
+    folder = f'scores/{store.root.name}'
+    members = {f'{folder}/signature.txt': (signature + '\n').encode()}
+    if about := store.about():
+        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public_scorer(about))
+    if (check := judge_check.read_check(store)) is not None:
+        members[judge_check.check_path(store)] = json_bytes(
+            {'basis': judge_check.check_basis(store), **judge_check.to_json(check)}
+        )
+    for shard, dialogues in dialogue_files(run):
+        scored = store.read(shard.pairing_id, shard.index)
+        source = dialogue_bytes(dialogues, shard, withhold_text)
+        members[shard_name(folder, shard)] = _scored_bytes(
+            scored, source, shard, withhold_text
+        )
+    name = f'rankings/{store.root.name}/{rankings.NAME}'
+    return {**members, name: json_bytes(ranking_data(run, signature))}
+
+
+def _scored_bytes(
+    scored: Sequence[ScoredDialogue],
+    dialogues: bytes,
+    shard: ShardKey,
+    withhold_text: bool,
+) -> bytes:
+    """
+    Return the bytes of a shard of scores of these dialogues.
+    """
+    source = hashlib.sha256(dialogues).hexdigest()[:16]
+    shown = [without_words(one) for one in scored] if withhold_text else scored
+    records = [scored_record(one, source) for one in shown]
+    return encode_shard(records, shard.index)
+
+
+def without_words(scored: ScoredDialogue) -> ScoredDialogue:
+    """
+    Return scores without what may quote the dialogue: reasons, and evidence other than
+    numbers.
+    """
+    evidence = {
+        at: row
+        for at, row in scored.evidence.items()
+        if isinstance(row, tuple)
+        and all(isinstance(value, int | float) for value in row)
+    }
+    scores = tuple(
+        replace(score, reason=score.reason and WITHHELD) for score in scored.scores
+    )
+    return replace(scored, scores=scores, evidence=evidence)
+
+
+def ranking_data(run: RunFolder, signature: str) -> dict[str, Any]:
+    """
+    Return what `ranking.json` of these scores holds, ranked by their own rule.
+    """
+    data = rankings.to_json(rank_run(run, signature, **scores_rule(run, signature)))
+    shown: dict[str, Any] = without_paths(as_read(data))
+    return shown
+
+
+def public_manifest(
+    manifest: Mapping[str, Any], withhold_text: bool = False
+) -> dict[str, Any]:
+    """
+    Return a manifest as it is published: files by their names, not their folders, and
+    without the openers' text if that is withheld.
+    """
+    public = dict(as_read(manifest))
+    public.pop('checksum', None)
+    places = (*FILE_OPTIONS, *FOLDER_OPTIONS, 'datapath', 'download_path')
+    public['systems'] = {
+        name: {k: file_name(v) if k in places else v for k, v in opt.items()}
+        for name, opt in public['systems'].items()
+    }
+    public['score'] = {k: file_name(v) for k, v in public['score'].items()}
+    if public.get('protocol'):
+        scorer = public['protocol'].get('scorer') or {}
+        named = {k: file_name(v) for k, v in scorer.items()}
+        public['protocol'] = {**public['protocol'], 'scorer': named}
+    for key in ('asked', 'left_out'):
+        if public.get(key):
+            public[key] = without_paths(public[key])
+    if withhold_text:
+        public['openers'] = [
+            {**opener, 'utterances': [], 'reply': None} for opener in public['openers']
+        ]
+    return public
+
+
+def public_scorer(about: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the record of a scorer as it is published.
+    """
+    public = dict(as_read(about))
+    if isinstance(public.get('config'), dict):
+        public['config'] = {k: file_name(v) for k, v in public['config'].items()}
+    models = public.get('models') or []
+    public['models'] = [{**m, 'name': file_name(m.get('name'))} for m in models]
+    return public
+
+
+def file_name(value: Any) -> Any:
+    """
+    Return the last part of an absolute path; any other value as it is.
+    """
+    return without_folders(value) if isinstance(value, str) else value
+
+
+def without_paths(data: Any) -> Any:
+    """
+    Return JSON data whose texts name files without the folders above them.
+    """
+    if isinstance(data, str):
+        return FOLDERS.sub('', data)
+    if isinstance(data, Mapping):
+        return {key: without_paths(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [without_paths(value) for value in data]
+    return data

@@ -1,0 +1,226 @@
+"""
+A folder of packs becomes a site: one page for each protocol, and one that lists them.
+
+It is plain files, without a server or a script. Packs are strangers' files: each is
+checked first, one in which something is wrong is named and left out, and no text of a
+pack reaches a page unescaped.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import content_id
+from parlai_ext.packs.check_pack import Verification
+from parlai_ext.packs.compare import JoinedRun, join_packs, pack_differences
+from parlai_ext.packs.pack import Pack, open_pack
+from parlai_ext.report import judge, summary
+from parlai_ext.report.page import leaderboards, static_page
+from parlai_ext.results.ranking import Ranking
+from parlai_ext.store.atomic import make_folder, write_file, write_text
+
+INDEX_PAGE = 'index.html'
+PACKS = 'packs'
+PROTOCOL_PAGE = 'leaderboard.html.j2'
+LIST_PAGE = 'leaderboards.html.j2'
+Check = Callable[[Path], Verification]
+
+
+@dataclass(frozen=True)
+class Site:
+    """
+    What was written: the page of each protocol, and the packs that were left out, with
+    reasons.
+    """
+
+    index: Path
+    pages: Mapping[str, Path]
+    left_out: Mapping[str, str]
+
+
+def build_site(folder: Path, out: Path, check: Check) -> Site:
+    """
+    Write the site of all packs in a folder.
+
+    :param check: checks a pack, and makes again as much of it as is wanted.
+    :raises UserError: when the folder has no packs.
+    """
+    paths = sorted(folder.glob('*.zip'))
+    if not paths:
+        raise UserError(f'{folder}: there is no pack (a file whose name ends in .zip)')
+    checks, left_out = _check_all(paths, check)
+    by_protocol: dict[str, list[Path]] = {}
+    for path, checked in checks.items():
+        by_protocol.setdefault(checked.index.protocol, []).append(path)
+    make_folder(out / PACKS)
+    rows, pages = [], {}
+    for protocol, members in sorted(by_protocol.items()):
+        name = page_name(protocol)
+        with ExitStack() as stack:
+            packs = [stack.enter_context(open_pack(path)) for path in members]
+            groups = [
+                _group_data(group, reasons, checks, stack)
+                for group, reasons in comparable_groups(packs)
+            ]
+        text = static_page(PROTOCOL_PAGE, protocol=protocol, groups=groups)
+        write_text(out / name, text)
+        pages[protocol] = out / name
+        rows.append({'protocol': protocol, 'page': name, 'groups': groups})
+    for path in checks:
+        _copy(path, out / PACKS / path.name)
+    text = static_page(LIST_PAGE, rows=rows, left_out=left_out)
+    write_text(out / INDEX_PAGE, text)
+    return Site(out / INDEX_PAGE, pages, left_out)
+
+
+def _check_all(
+    paths: Sequence[Path], check: Check
+) -> tuple[dict[Path, Verification], dict[str, str]]:
+    """
+    Return the checks of the packs that are right, and why others are left out.
+    """
+    checks, left_out = {}, {}
+    for path in paths:
+        try:
+            checked = check(path)
+        except UserError as error:
+            left_out[path.name] = str(error)
+            continue
+        if checked.is_right:
+            checks[path] = checked
+        else:
+            left_out[path.name] = checked.problems[0]
+    return checks, left_out
+
+
+def comparable_groups(
+    packs: Sequence[Pack],
+) -> Iterator[tuple[list[Pack], list[str]]]:
+    """
+    Yield packs in groups that may be compared, each with the keys in which it differs
+    from the first group.
+    """
+    groups: list[list[Pack]] = []
+    for pack in packs:
+        for group in groups:
+            # every one with every other: a scorer of two packs may not be of the third
+            if not any(pack_differences(other, pack) for other in group):
+                group.append(pack)
+                break
+        else:
+            groups.append([pack])
+    for group in groups:
+        reasons = (
+            pack_differences(groups[0][0], group[0]) if group is not groups[0] else []
+        )
+        yield group, reasons
+
+
+def page_name(protocol: str) -> str:
+    """
+    Return the file name of a protocol's page; protocols whose names look alike have
+    pages of their own.
+    """
+    words = re.findall('[A-Za-z0-9_]+', protocol)
+    slug = '-'.join(words)[:40] or 'protocol'
+    plain = slug == protocol and slug != 'index'
+    return f'{slug}.html' if plain else f'{slug}-{content_id(protocol)[:8]}.html'
+
+
+def _group_data(
+    packs: Sequence[Pack],
+    reasons: Sequence[str],
+    checks: Mapping[Path, Verification],
+    stack: ExitStack,
+) -> dict[str, Any]:
+    """
+    Return what a page shows of packs that may be compared.
+    """
+    root = Path(stack.enter_context(TemporaryDirectory(prefix='parlai_site_')))
+    joined = join_packs(packs, root / 'joined')
+    rankings = [joined.rank(signature) for signature in joined.signatures]
+    return {
+        'reasons': list(reasons),
+        'boards': [_scorer_data(ranking) for ranking in rankings],
+        'packs': [_pack_data(pack, checks[pack.path]) for pack in packs],
+        'systems': list(_system_rows(joined, checks)),
+        'notes': list(joined.notes),
+        'partners': packs[0].index.partners,
+        'lock': packs[0].index.partner_lock,
+        'openers': packs[0].index.openers,
+        'signatures': [ranking.signature for ranking in rankings],
+    }
+
+
+def _scorer_data(ranking: Ranking) -> dict[str, Any]:
+    main = ranking.dimensions[0] if ranking.dimensions else ''
+    return {
+        'scorer': ranking.judge.scorer if ranking.judge else '',
+        'headline': summary.headline(ranking)
+        if main
+        else summary.sentences(ranking)[0],
+        'outcome': judge.outcome_on(ranking, main) if main else judge.UNCHECKED,
+        'boards': leaderboards(ranking),
+        'warnings': summary.warnings(ranking),
+    }
+
+
+def _pack_data(pack: Pack, checked: Verification) -> dict[str, Any]:
+    """
+    Return the row of a pack: where it is, and what was proven of it.
+    """
+    again = checked.again
+    n_played, n_different = sum(again.played.values()), sum(again.different.values())
+    return {
+        'name': pack.path.name,
+        'address': f'{PACKS}/{quote(pack.path.name)}',
+        'id': pack.id,
+        'version': pack.index.environment.get('parlai_ext', '?'),
+        'played': f'{n_played - n_different} of {n_played}' if n_played else '',
+        'scored': str(again.n_scored) if again.n_scored else '',
+        'withheld': pack.index.withheld_text,
+    }
+
+
+def _system_rows(
+    joined: JoinedRun, checks: Mapping[Path, Verification]
+) -> Iterator[dict[str, Any]]:
+    """
+    Yield a row for each target: its pack, its hash, and whether its dialogues were
+    played again.
+    """
+    shown: set[str] = set()
+    for pack, names in zip(joined.packs, joined.names, strict=True):
+        again = checks[pack.path].again
+        for target, name in names.items():
+            if name in shown:
+                continue
+            shown.add(name)
+            n, n_different = again.played.get(target, 0), again.different.get(target, 0)
+            yield {
+                'name': name,
+                'hash': pack.index.targets[target],
+                'pack': pack.path.name,
+                'played': f'{n - n_different} of {n}' if n else '',
+            }
+
+
+def _copy(source: Path, target: Path) -> None:
+    """
+    Copy a pack into the site, unless it lies there already.
+    """
+    if target.exists() and target.samefile(source):
+        return
+    if source.stat().st_size < 2**28:
+        write_file(target, source.read_bytes())
+    else:
+        shutil.copyfile(source, target)

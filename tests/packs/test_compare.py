@@ -1,0 +1,162 @@
+"""
+Packs made apart rank as one run with all of their targets; others are refused by key.
+"""
+
+import shutil
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+from parlai_ext.commands.compare_runs import CompareRuns
+from parlai_ext.core.errors import UserError
+from parlai_ext.packs.compare import join_packs, pack_differences
+from parlai_ext.packs.pack import open_pack
+from parlai_ext.results.rank import rank_run
+from parlai_ext.store import RunFolder
+from tests.support.published_runs import forge_shard, make_run, publish
+
+
+@pytest.fixture
+def opened(packs):
+    with ExitStack() as stack:
+        yield {n: stack.enter_context(open_pack(path)) for n, path in packs.items()}
+
+
+def differences(pack, run, tmp_path):
+    path = publish(run, tmp_path / 'other.zip').path
+    with open_pack(path) as other:
+        return pack_differences(pack, other)
+
+
+def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, tmp_path):
+    joined = join_packs([opened['generic'], opened['talker']], tmp_path / 'joined')
+    (signature,) = joined.signatures
+    together = rank_run(runs['both'], signature)
+    assert replace(joined.rank(signature), notes=()) == replace(together, notes=())
+
+
+def test_so_do_withheld_texts_but_for_trivial_baselines(runs, tmp_path):
+    with ExitStack() as stack:
+        packs = [
+            stack.enter_context(
+                open_pack(
+                    publish(runs[n], tmp_path / f'{n}.zip', withhold_text=True).path
+                )
+            )
+            for n in ('generic', 'talker')
+        ]
+        joined = join_packs(packs, tmp_path / 'joined')
+        (signature,) = joined.signatures
+        ranking = joined.rank(signature)
+    assert ranking.standings == rank_run(runs['both'], signature).standings
+    assert not ranking.baselines
+
+
+def test_a_run_in_other_files_is_the_same_run(runs, opened, tmp_path):
+    wide = make_run(tmp_path / 'wide', ['talker'], batchsize=64)
+    assert wide.shard_size != runs['talker'].shard_size
+    with open_pack(publish(wide, tmp_path / 'wide.zip').path) as pack:
+        assert pack_differences(opened['generic'], pack) == []
+        joined = join_packs([opened['generic'], pack], tmp_path / 'joined')
+        (signature,) = joined.signatures
+        together = rank_run(runs['both'], signature)
+        assert joined.rank(signature).standings == together.standings
+
+
+def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
+    opened, tmp_path
+):
+    joined = join_packs([opened['both'], opened['talker']], tmp_path / 'joined')
+    assert list(joined.run.manifest['targets']) == ['generic', 'talker']
+    assert 'talker is in several packs, with the same 10 dialogues and scores' in (
+        joined.notes
+    )
+
+
+def test_a_target_whose_scores_differ_is_named(runs, opened, tmp_path):
+    root = tmp_path / 'run'
+    shutil.copytree(runs['talker'].root, root)
+    shard = next(root.glob('scores/*/talker*/00000.jsonl'))
+
+    def raise_score(records):
+        records[0]['scores'][0]['value'] += 1
+
+    shard.write_bytes(forge_shard(shard.read_bytes(), raise_score))
+    path = publish(RunFolder.existing(root), tmp_path / 'other.zip').path
+    with open_pack(path) as other:
+        joined = join_packs([opened['both'], other], tmp_path / 'joined')
+        (signature,) = joined.signatures
+        assert any('in other, 1 of its 10 dialogues' in one for one in joined.notes)
+        first = rank_run(opened['both'].run, signature)
+        assert joined.rank(signature).standings == first.standings
+
+
+def test_another_system_of_the_same_name_gets_another_name(opened, tmp_path):
+    systems = {'talker': {'model': 'tests.support.trial_agents:SlowStart'}}
+    run = make_run(tmp_path / 'run', ['talker'], systems=systems)
+    with open_pack(publish(run, tmp_path / 'other.zip').path) as other:
+        joined = join_packs([opened['talker'], other], tmp_path / 'joined')
+        (signature,) = joined.signatures
+        (rows,) = joined.rank(signature).standings.values()
+    assert {row.system for row in rows} == {'talker', 'talker (other)'}
+    assert {row.n_dialogues for row in rows} == {10}
+
+
+def test_one_system_under_two_names_is_noted(opened, tmp_path):
+    systems = {'chatty': {'model': 'tests.support.trial_agents:Talker'}}
+    run = make_run(tmp_path / 'run', ['chatty'], systems=systems)
+    with open_pack(publish(run, tmp_path / 'other.zip').path) as other:
+        joined = join_packs([opened['talker'], other], tmp_path / 'joined')
+    assert 'one system under several names: talker, chatty' in joined.notes
+
+
+@pytest.mark.parametrize(
+    'changed, key',
+    [
+        ({'seed': 1}, 'collect.seed: 0 → 1'),
+        ({'num_turns': 7}, 'collect.num_turns: 5 → 7'),
+        ({'ranking': {'bootstraps': 60}}, 'ranking.bootstraps: 50 → 60'),
+        ({'scorer': {'name': 'distinct'}}, 'scorer: scorer: length → distinct'),
+        ({'name': 'other'}, 'protocol: tiny → other'),
+        (
+            {'systems': {'calm': {'model': 'tests.support.trial_agents:Talker'}}},
+            'collect.partners.calm',
+        ),
+    ],
+)
+def test_what_differs_is_named(opened, tmp_path, changed, key):
+    run = make_run(tmp_path / 'run', ['talker'], **changed)
+    lines = differences(opened['generic'], run, tmp_path)
+    assert any(line.startswith(key) for line in lines)
+
+
+def test_targets_that_never_met_cannot_be_joined(tmp_path):
+    paths = []
+    for k, targets in enumerate((['generic', 'salad'], ['generic', 'talker'])):
+        run = make_run(tmp_path / f'run{k}', targets, pairing='all_play_all')
+        paths.append(publish(run, tmp_path / f'{k}.zip').path)
+    with open_pack(paths[0]) as first, open_pack(paths[1]) as other:
+        (line,) = pack_differences(first, other)
+    assert "'salad' and 'talker' never talked" in line
+
+
+def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys):
+    run = make_run(tmp_path / 'run', ['talker'], seed=1)
+    odd = publish(run, tmp_path / 'odd.zip').path
+    paths = [packs['generic'], packs['talker'], odd]
+    with pytest.raises(UserError, match='odd.zip'):
+        CompareRuns.main(*map(str, paths))
+    out = capsys.readouterr().out
+    assert 'collect.seed: 0 → 1' in out
+    assert 'generic' in out.partition('refused')[0]
+
+
+def test_the_command_writes_a_run_folder_with_a_page(packs, tmp_path):
+    out = tmp_path / 'joined'
+    (ranking,) = CompareRuns.main(
+        str(packs['generic']), str(packs['talker']), '--out', str(out)
+    )
+    assert (out / 'report.html').exists()
+    (rows,) = ranking.standings.values()
+    assert {row.system for row in rows} == {'generic', 'talker'}

@@ -1,0 +1,163 @@
+"""
+A pack is a stranger's file: archives that would harm are refused by name.
+"""
+
+import io
+import json
+import stat
+import zipfile
+from contextlib import suppress
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.packs.check_pack import check_pack
+from parlai_ext.packs.pack import INDEX, open_pack, zip_bytes
+from tests.support.published_runs import files_in, forge_json, write_forged
+
+
+def archive(path, *entries):
+    """
+    Write a zip file of (name or ZipInfo, bytes).
+    """
+    with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as file:
+        for name, data in entries:
+            file.writestr(name, data)
+    return path
+
+
+def link(name):
+    info = zipfile.ZipInfo(name)
+    info.create_system, info.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+    return info
+
+
+@pytest.mark.parametrize('name', ['../evil', '/etc/evil', 'a/../../evil', 'C:evil'])
+def test_a_member_outside_is_refused(tmp_path, name):
+    path = archive(tmp_path / 'p.zip', (name, b'x'))
+    with pytest.raises(UserError, match='no plain path'), open_pack(path):
+        pass
+    assert [one.name for one in tmp_path.iterdir()] == ['p.zip']
+
+
+def test_a_link_is_refused(tmp_path):
+    path = archive(tmp_path / 'p.zip', (link('manifest.json'), b'/etc/passwd'))
+    with pytest.raises(UserError, match='neither a file nor a folder'), open_pack(path):
+        pass
+
+
+@pytest.mark.filterwarnings('ignore:Duplicate name')
+def test_a_name_that_is_there_twice_is_refused(tmp_path):
+    path = archive(tmp_path / 'p.zip', (INDEX, b'{}'), (INDEX, b'{}'))
+    with pytest.raises(UserError, match='twice'), open_pack(path):
+        pass
+
+
+def test_a_zip_bomb_is_refused_before_it_is_on_the_disk(tmp_path):
+    path = archive(tmp_path / 'p.zip', (INDEX, bytes(80 * 2**20)))
+    assert path.stat().st_size < 2**20
+    with pytest.raises(UserError, match='bytes come out of it'), open_pack(path):
+        pass
+
+
+@pytest.mark.parametrize('data', [b'', b'PK\x03\x04 not really', b'<html>403</html>'])
+def test_what_is_no_zip_file_is_one_line(tmp_path, data):
+    path = tmp_path / 'p.zip'
+    path.write_bytes(data)
+    with pytest.raises(UserError, match='p.zip'):
+        check_pack(path)
+
+
+def test_a_missing_pack_is_one_line(tmp_path):
+    with pytest.raises(UserError, match='no such pack'):
+        check_pack(tmp_path / 'none.zip')
+
+
+@pytest.mark.parametrize(
+    'index',
+    [
+        b'[]',
+        b'{}',
+        b'{"format": "parlai_ext pack", "schema": 9}',
+        b'{"format": "parlai_ext pack", "schema": 1, "members": 3}',
+        b'[' * 100_000,
+        b'\xff',
+    ],
+)
+def test_an_index_of_another_kind_is_one_line(tmp_path, index):
+    path = archive(tmp_path / 'p.zip', (INDEX, index))
+    with pytest.raises(UserError, match='is no pack'):
+        check_pack(path)
+
+
+def forged_manifest(packs, tmp_path, change):
+    files = files_in(packs['both'])
+    files['manifest.json'] = forge_json(files['manifest.json'], change)
+    return write_forged(tmp_path / 'p.zip', files)
+
+
+@pytest.mark.parametrize(
+    'change, named',
+    [
+        (lambda m: m['protocol']['ranking'].update(bootstraps=10**9), 'bootstraps'),
+        (lambda m: m.update(imported={'dialogues_a_pair': 10**9}), 'openers'),
+        (lambda m: m.update(shard_size=-1), 'shard_size'),
+    ],
+)
+def test_a_manifest_that_asks_for_too_much_work_is_refused(
+    packs, tmp_path, change, named
+):
+    path = forged_manifest(packs, tmp_path, change)
+    with pytest.raises(UserError, match=named), open_pack(path):
+        pass
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        lambda m: m.update(protocol={}),
+        lambda m: m.update(protocol=None),
+        lambda m: m['protocol'].update(num_turns='many'),
+        lambda m: m['protocol'].update(pairing=['bipartite']),
+        lambda m: m['protocol'].update(ranking={'bootstraps': 'x'}),
+        lambda m: m.update(pairings=[]),
+        lambda m: m['targets'].update(generic={}),
+        lambda m: m['openers'][0].update(utterances=7),
+        lambda m: m.update(systems={}),
+        lambda m: m.update(grown_from=['x']),
+    ],
+)
+def test_a_manifest_of_another_kind_is_wrong_and_no_traceback(packs, tmp_path, change):
+    path = forged_manifest(packs, tmp_path, change)
+    with suppress(UserError):
+        assert not check_pack(path).is_right
+
+
+def test_the_bytes_of_a_zip_do_not_depend_on_the_order_of_its_files():
+    files = {'b': b'2', 'a': b'1'}
+    data = zip_bytes(files)
+    assert data == zip_bytes(dict(reversed(files.items())))
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        dates = {info.date_time for info in opened.infolist()}
+        assert opened.namelist() == ['a', 'b']
+    assert dates == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_the_id_does_not_depend_on_how_the_archive_is_packed(packs, tmp_path):
+    files = files_in(packs['both'])
+    path = tmp_path / 'stored.zip'
+    with zipfile.ZipFile(path, 'w', zipfile.ZIP_STORED) as opened:
+        for name, data in files.items():
+            opened.writestr(name, data)
+    with open_pack(path) as stored, open_pack(packs['both']) as packed:
+        assert stored.id == packed.id
+
+
+def test_a_pack_that_names_hostile_members_is_refused(packs, tmp_path):
+    files = files_in(packs['both'])
+    index = json.loads(files[INDEX])
+    index['members']['../../x'] = {'sha256': '0', 'bytes': 1}
+    files[INDEX] = json.dumps(index).encode()
+    path = write_forged(tmp_path / 'p.zip', files, honest=True)
+    with pytest.raises(UserError, match='missing'), open_pack(path):
+        pass

@@ -1,0 +1,146 @@
+"""
+A published run: the same bytes from everywhere, nothing of the machine, no secret.
+"""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from parlai_ext.commands.publish_run import PublishRun
+from parlai_ext.core.errors import UserError
+from parlai_ext.packs.pack import INDEX, open_pack
+from parlai_ext.packs.publish import dialogue_digest, public_manifest, without_paths
+from parlai_ext.results.rank import rank_run
+from parlai_ext.store import RunFolder
+from tests.support.published_runs import files_in, publish
+
+
+def test_the_same_run_gives_the_same_bytes_from_another_folder_at_another_time(
+    runs, packs, tmp_path
+):
+    copy = tmp_path / 'elsewhere' / 'copy'
+    shutil.copytree(runs['both'].root, copy)
+    for path in copy.rglob('*'):
+        os.utime(path, (1, 1))
+    again = publish(RunFolder.existing(copy), tmp_path / 'other name.zip').path
+    assert again.read_bytes() == packs['both'].read_bytes()
+
+
+def test_an_unpacked_pack_is_a_run_folder_with_the_same_scores(runs, packs):
+    run = runs['both']
+    with open_pack(packs['both']) as pack:
+        (signature,) = pack.index.scores.values()
+        assert list(pack.run.iter_dialogues()) == list(run.iter_dialogues())
+        assert rank_run(pack.run, signature) == rank_run(run, signature)
+
+
+def test_publishing_an_unpacked_pack_gives_the_same_pack(packs, tmp_path):
+    with open_pack(packs['both']) as pack:
+        again = publish(pack.run, tmp_path / 'again.zip')
+        assert again.id == pack.id
+
+
+def test_the_index_names_partners_openers_and_environment(runs, packs):
+    index = json.loads(files_in(packs['both'])[INDEX])
+    manifest = runs['both'].manifest
+    partners = {n: one['identity'] for n, one in manifest['partners'].items()}
+    assert index['partners'] == partners
+    assert index['openers']['hash'] == manifest['collect']['openers.content']
+    assert index['environment'] == manifest['versions']
+
+
+def test_withheld_text_is_nowhere_in_the_pack(runs, tmp_path):
+    run = runs['both']
+    path = publish(run, tmp_path / 'quiet.zip', withhold_text=True).path
+    data = b'\n'.join(files_in(path).values()).decode()
+    texts = {u.text for d in run.iter_dialogues() for u in d.utterances}
+    assert not [text for text in texts if text in data]
+    first = next(run.iter_dialogues())
+    assert dialogue_digest(first) in data
+
+
+def test_withheld_text_leaves_the_ranking_as_it_is(runs, tmp_path):
+    path = publish(runs['both'], tmp_path / 'quiet.zip', withhold_text=True).path
+    with open_pack(path) as pack:
+        (signature,) = pack.index.scores.values()
+        quiet = rank_run(pack.run, signature)
+        assert quiet.standings == rank_run(runs['both'], signature).standings
+
+
+def test_a_key_that_a_system_names_is_nowhere_in_the_pack(runs, tmp_path, monkeypatch):
+    root = tmp_path / 'run'
+    shutil.copytree(runs['generic'].root, root)
+    run = RunFolder.existing(root)
+    run.manifest['systems']['generic']['remote_key_env'] = 'PACK_TEST_KEY'
+    run.manifest['systems']['generic']['note'] = 'a-secret-of-19-chars'
+    monkeypatch.setenv('PACK_TEST_KEY', 'a-secret-of-19-chars')
+    data = b''.join(files_in(publish(run, tmp_path / 'p.zip').path).values())
+    assert b'a-secret-of-19-chars' not in data
+    assert b'$PACK_TEST_KEY' in data
+
+
+def test_folders_of_this_machine_are_not_published():
+    manifest = {
+        'systems': {'a': {'model_file': '/home/me/models/a', 'prompt': '/think hard'}},
+        'score': {'scorer.judge_model_file': '/home/me/judge'},
+        'protocol': {'scorer': {'judge_model_file': '/home/me/judge'}},
+        'asked': {'config': '/home/me/my.yaml'},
+        'openers': [],
+    }
+    public = public_manifest(manifest)
+    assert '/home' not in json.dumps(public)
+    assert public['systems']['a'] == {'model_file': '…/a', 'prompt': '/think hard'}
+
+
+@pytest.mark.parametrize(
+    'text, shown',
+    [
+        ('cannot read /home/me/a b', 'cannot read a b'),
+        ('see ~/runs/x.json', 'see x.json'),
+        ('http://host/a/b and zoo:mini/a/model', None),
+        ('3/4 of and/or', None),
+    ],
+)
+def test_texts_name_files_without_their_folders(text, shown):
+    assert without_paths(text) == (shown or text)
+
+
+def test_a_run_without_all_scores_is_refused(runs, tmp_path):
+    root = tmp_path / 'run'
+    shutil.copytree(runs['generic'].root, root)
+    next(root.glob('scores/*/*/00000.jsonl')).unlink()
+    with pytest.raises(UserError, match='no complete scores'):
+        publish(RunFolder.existing(root), tmp_path / 'p.zip')
+    assert not (tmp_path / 'p.zip').exists()
+
+
+def test_a_killed_publication_leaves_the_old_pack_and_can_be_run_again(
+    runs, tmp_path, monkeypatch
+):
+    path = publish(runs['generic'], tmp_path / 'p.zip').path
+    before = path.read_bytes()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, 'replace', killed)
+        with pytest.raises(KeyboardInterrupt):
+            publish(runs['both'], path)
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ['p.zip']
+    assert publish(runs['both'], path).path.read_bytes() != before
+
+
+def test_the_command_prints_the_id_of_the_pack(runs, tmp_path, capsys):
+    out = tmp_path / 'p.zip'
+    made = PublishRun.main(run_dir=str(runs['generic'].root), out=str(out))
+    assert f'id {made.id}' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('out', [None, 'pack.tar', '.'])
+def test_the_command_wants_a_zip_file(runs, out):
+    with pytest.raises(UserError, match='--out'):
+        PublishRun.main(run_dir=str(runs['generic'].root), out=out)

@@ -1,0 +1,323 @@
+"""
+A pack that was tampered with: what is wrong is named, also where somebody made all
+checksums anew; and what only a new score or a new dialogue shows.
+"""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+
+from parlai_ext.commands.verify_run import VerifyRun
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.packs.check_pack import Checker, check_pack
+from parlai_ext.packs.options import RegenerateOptions
+from parlai_ext.packs.pack import INDEX
+from parlai_ext.scoring.registry import load_protocol_file
+from parlai_ext.scoring.score_run import build_scorer, score_run
+from parlai_ext.store import RunFolder
+from tests.support.published_runs import (
+    files_in,
+    forge_json,
+    forge_shard,
+    protocol_file,
+    publish,
+    write_forged,
+)
+
+MANIFEST = 'manifest.json'
+
+
+def states(checked):
+    return {finding.about: finding.state for finding in checked.findings}
+
+
+def first(files, start):
+    return next(
+        name for name in sorted(files) if name.startswith(start) and 'jsonl' in name
+    )
+
+
+def problems(path, **options):
+    return check_pack(path, RegenerateOptions(**options)).problems
+
+
+@pytest.fixture
+def files(packs):
+    return files_in(packs['both'])
+
+
+@pytest.fixture
+def checker(tmp_path):
+    """
+    Somebody who has the systems and the scorer of the runs.
+    """
+    config = protocol_file(tmp_path / 'mine', ['generic', 'talker'])
+    return Checker(Machine(no_cuda=True), load_protocol_file(config).protocol)
+
+
+def test_an_honest_pack_is_proven_but_for_what_was_not_made_again(packs):
+    assert states(check_pack(packs['both'])) == {
+        'files': 'proven',
+        'partners': 'proven',
+        'dialogues': 'proven',
+        'scores': 'proven',
+        'ranking': 'proven',
+        'played again': 'self-reported',
+        'scored again': 'self-reported',
+        'judge check': 'self-reported',
+    }
+
+
+@pytest.mark.parametrize(
+    'start', ['manifest', 'dialogues/', 'scores/', 'rankings/', 'scores/']
+)
+def test_a_changed_byte_names_its_file(files, tmp_path, start):
+    name = next(one for one in sorted(files) if one.startswith(start))
+    data = files[name]
+    files[name] = data[:-20] + bytes([data[-20] ^ 1]) + data[-19:]
+    path = write_forged(tmp_path / 'p.zip', files, honest=True)
+    assert any(name in line for line in problems(path))
+
+
+def test_a_missing_file_and_one_too_many_are_named(files, tmp_path):
+    name = first(files, 'dialogues/')
+    del files[name]
+    files['extra.txt'] = b'?'
+    lines = problems(write_forged(tmp_path / 'p.zip', files, honest=True))
+    assert any(line == f'files: {name} is missing' for line in lines)
+    assert any("'extra.txt'" in line for line in lines)
+
+
+def test_a_score_with_new_checksums_is_caught_by_the_ranking(files, tmp_path):
+    name = first(files, 'scores/')
+
+    def raise_score(records):
+        records[0]['scores'][0]['value'] += 100
+
+    files[name] = forge_shard(files[name], raise_score)
+    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    assert any('ranking: dimensions.' in line and '[generic]' in line for line in lines)
+
+
+def test_a_rank_with_new_checksums_is_caught_by_the_scores(files, tmp_path):
+    name = next(one for one in files if one.startswith('rankings/'))
+
+    def swap(data):
+        rows = next(iter(data['dimensions'].values()))
+        rows[0]['rank'], rows[1]['rank'] = rows[1]['rank'], rows[0]['rank']
+
+    files[name] = forge_json(files[name], swap)
+    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    assert len(lines) == 2
+    assert all('.rank: ' in line for line in lines)
+
+
+def test_a_dialogue_with_new_checksums_is_caught_by_its_scores(files, tmp_path):
+    name = first(files, 'dialogues/')
+
+    def rewrite(records):
+        records[0]['dialog'][1][0]['text'] = 'A much better answer.'
+
+    files[name] = forge_shard(files[name], rewrite)
+    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    assert any('scores of other dialogues' in line for line in lines)
+
+
+def test_a_given_utterance_that_is_not_the_openers_is_named(files, tmp_path):
+    name = first(files, 'dialogues/')
+
+    def rewrite(records):
+        records[0]['dialog'][0][0]['text'] = 'An easier opener.'
+
+    files[name] = forge_shard(files[name], rewrite)
+    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    assert any(f'{name} line 1' in line and 'opener' in line for line in lines)
+
+
+def test_an_openers_text_with_new_checksums_is_caught_by_its_id(files, tmp_path):
+    def easier(manifest):
+        manifest['openers'][0]['utterances'][0] = 'An easier opener.'
+
+    files[MANIFEST] = forge_json(files[MANIFEST], easier)
+    opener = json.loads(files[MANIFEST])['openers'][0]['id']
+    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    assert any(f'opener {opener}: its text was changed' in line for line in lines)
+
+
+def test_a_partner_with_new_checksums_is_caught_by_what_its_hash_is_in(files, tmp_path):
+    def weaker(manifest):
+        manifest['partners']['calm']['identity'] = '0' * 16
+
+    files[MANIFEST] = forge_json(files[MANIFEST], weaker)
+    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    assert any("partner 'calm'" in line for line in lines)
+    assert any("pair 'generic' – 'calm'" in line for line in lines)
+    assert any('partners.calm: pack.json says' in line for line in lines)
+
+
+def test_a_lock_in_the_index_is_compared_with_the_manifest(files, tmp_path):
+    index = json.loads(files[INDEX])
+    index['partner_lock'] = '0' * 16
+    files[INDEX] = json.dumps(index).encode()
+    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    assert any('partner_lock: pack.json says 0000' in line for line in lines)
+
+
+def test_a_signature_of_the_run_is_caught_by_its_settings(files, tmp_path):
+    def other(manifest):
+        manifest['signature'] = manifest['signature'].replace('seed:0', 'seed:1')
+
+    files[MANIFEST] = forge_json(files[MANIFEST], other)
+    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    assert any('signature: ' in line and 'seed:0' in line for line in lines)
+
+
+def test_a_signature_of_the_scorer_is_caught_by_its_hash(files, tmp_path):
+    name = next(one for one in files if one.endswith('signature.txt'))
+    files[name] = files[name].replace(b'length', b'wisdom')
+    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    assert any('scorer signature' in line and name in line for line in lines)
+
+
+def test_what_is_at_hand_is_made_again(packs, checker):
+    options = RegenerateOptions(sample=6, regenerate=30)
+    checked = check_pack(packs['both'], options, checker)
+    assert checked.is_right
+    assert (
+        states(checked)['played again'] == states(checked)['scored again'] == 'proven'
+    )
+    # two targets, two partners, five openers
+    assert checked.again.played == {'generic': 10, 'talker': 10}
+    assert checked.again.n_scored >= 6
+
+
+def test_a_score_and_its_ranking_made_anew_are_caught_by_scoring_again(
+    runs, tmp_path, checker
+):
+    root = tmp_path / 'forged'
+    shutil.copytree(runs['both'].root, root)
+    shard = next(root.glob('scores/*/talker*/00000.jsonl'))
+
+    def raise_score(records):
+        records[0]['scores'][0]['value'] += 100
+
+    shard.write_bytes(forge_shard(shard.read_bytes(), raise_score))
+    path = publish(RunFolder.existing(root), tmp_path / 'p.zip').path
+    assert check_pack(path).is_right
+    checked = check_pack(path, RegenerateOptions(sample=1000), checker)
+    (problem,) = checked.problems
+    assert problem.startswith('scored again: dialogue ')
+    assert 'of talker' in problem
+
+
+def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
+    runs, tmp_path, checker
+):
+    root = tmp_path / 'forged'
+    shutil.copytree(runs['both'].root, root)
+    shutil.rmtree(root / 'scores')
+    shard = next(root.glob('dialogues/talker*/00000.jsonl'))
+
+    def rewrite(records):
+        records[0]['dialog'][1][0]['text'] = 'A much better answer.'
+
+    shard.write_bytes(forge_shard(shard.read_bytes(), rewrite))
+    run = RunFolder.existing(root)
+    section = run.manifest['protocol']['scorer']
+    score_run(run, build_scorer(section), config=section, progress=False)
+    path = publish(run, tmp_path / 'p.zip').path
+    assert check_pack(path).is_right
+    checked = check_pack(path, RegenerateOptions(regenerate=100), checker)
+    (problem,) = checked.problems
+    assert 'A much better answer.' in problem
+    assert problem.startswith('played again: dialogue ')
+    lenient = RegenerateOptions(regenerate=100, max_different=0.05)
+    assert check_pack(path, lenient, checker).is_right  # 1 of 20
+
+
+def test_withheld_dialogues_are_played_again_and_compared_by_digest(
+    runs, tmp_path, checker
+):
+    path = publish(runs['both'], tmp_path / 'quiet.zip', withhold_text=True).path
+    checked = check_pack(path, RegenerateOptions(sample=4, regenerate=100), checker)
+    assert checked.is_right
+    assert sum(checked.again.played.values()) == 20
+    assert checked.again.n_scored >= 4
+
+
+def test_a_changed_digest_is_caught_by_playing_again(runs, tmp_path, checker):
+    path = publish(runs['both'], tmp_path / 'quiet.zip', withhold_text=True).path
+    files = files_in(path)
+    name = first(files, 'dialogues/talker')
+
+    def other(records):
+        records[0]['digest'] = '0' * 64
+
+    data = files[name] = forge_shard(files[name], other)
+    source = hashlib.sha256(data).hexdigest()[:16]
+    scores = next(n for n in files if n.startswith('scores/') and n.endswith(name[10:]))
+
+    def follow(records):
+        for record in records:
+            record['dialogues'] = source
+
+    files[scores] = forge_shard(files[scores], follow)
+    forged = write_forged(tmp_path / 'p.zip', files)
+    assert check_pack(forged).is_right
+    checked = check_pack(forged, RegenerateOptions(regenerate=100), checker)
+    (problem,) = checked.problems
+    assert 'its digest is another one' in problem
+
+
+def test_another_system_of_the_same_name_is_not_at_hand(packs, tmp_path):
+    systems = {'talker': {'model': 'tests.support.trial_agents:SlowStart'}}
+    config = protocol_file(tmp_path / 'mine', ['talker'], systems)
+    mine = Checker(Machine(no_cuda=True), load_protocol_file(config).protocol)
+    checked = check_pack(packs['talker'], RegenerateOptions(regenerate=1), mine)
+    finding = next(f for f in checked.findings if f.about == 'played again')
+    assert finding.state == 'self-reported'
+    assert 'talker (yours is another one' in finding.text
+
+
+def test_another_scorer_is_not_at_hand_and_what_differs_is_named(packs, tmp_path):
+    config = protocol_file(tmp_path / 'mine', ['generic'], scorer={'name': 'distinct'})
+    mine = Checker(Machine(no_cuda=True), load_protocol_file(config).protocol)
+    checked = check_pack(packs['generic'], RegenerateOptions(sample=1), mine)
+    finding = next(f for f in checked.findings if f.about == 'scored again')
+    assert finding.state == 'self-reported'
+    assert 'scorer: length → distinct' in finding.text
+
+
+def test_nothing_that_a_pack_names_is_imported(files, tmp_path):
+    def hostile(manifest):
+        manifest['systems']['generic'] = {'model': 'tests.packs.never:Imported'}
+        manifest['protocol']['scorer'] = {'name': 'tests.packs.never:Imported'}
+
+    files[MANIFEST] = forge_json(files[MANIFEST], hostile)
+    path = write_forged(tmp_path / 'p.zip', files)
+    mine = Checker(Machine(no_cuda=True))
+    checked = check_pack(path, RegenerateOptions(sample=1, regenerate=1), mine)
+    assert states(checked)['played again'] == 'self-reported'
+
+
+def test_the_command_ends_with_an_error_where_something_is_wrong(
+    files, tmp_path, capsys
+):
+    name = first(files, 'scores/')
+    files[name] += b'\n'
+    path = write_forged(tmp_path / 'p.zip', files, honest=True)
+    with pytest.raises(UserError, match=name):
+        VerifyRun.main(str(path))
+    out = capsys.readouterr().out
+    assert 'wrong          files: 1 problem' in out
+    assert name in out
+
+
+def test_the_command_says_what_is_only_reported(packs, capsys):
+    VerifyRun.main(str(packs['generic']))
+    out = capsys.readouterr().out
+    assert 'self-reported  played again' in out
+    assert 'proven         ranking' in out

@@ -1,0 +1,131 @@
+"""
+Small runs without a model, and packs of them that somebody tampers with.
+"""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.packs.pack import INDEX, zip_bytes
+from parlai_ext.packs.publish import Publication, publish_run
+from parlai_ext.store import RunFolder
+from parlai_ext.store.lines import checksum, decode_shard, dumps, encode_shard
+
+FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
+SYSTEMS: dict[str, dict[str, Any]] = {
+    'generic': {'model': FLOOR, 'floor_kind': 'generic_reply'},
+    'salad': {'model': FLOOR, 'floor_kind': 'word_salad'},
+    'talker': {'model': 'tests.support.trial_agents:Talker'},
+    'echo': {'model': FLOOR, 'floor_kind': 'word_salad'},
+    'calm': {'model': FLOOR, 'floor_kind': 'generic_reply'},
+}
+PARTNERS = ('echo', 'calm')
+
+
+def protocol_file(
+    folder: Path,
+    targets: Sequence[str],
+    systems: dict[str, dict[str, Any]] | None = None,
+    **changed: Any,
+) -> str:
+    """
+    Write a protocol of these targets and return its path.
+    """
+    known = SYSTEMS | (systems or {})
+    roster = {
+        side: [{'name': name, 'opt': known[name]} for name in names]
+        for side, names in (('targets', targets), ('partners', PARTNERS))
+    }
+    protocol = {
+        'name': 'tiny',
+        'openers': 'ext:smalltalk',
+        'num_dialogues': 5,
+        'num_turns': 5,
+        'scorer': {'name': 'length'},
+        'ranking': {'bootstraps': 50},
+        'roster': roster,
+        **changed,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / 'tiny.yaml'
+    path.write_text(yaml.safe_dump(protocol))
+    return str(path)
+
+
+def make_run(
+    root: Path, targets: Sequence[str], batchsize: int = 2, **changed: Any
+) -> RunFolder:
+    """
+    Collect, score and rank a run of these targets.
+    """
+    config = protocol_file(root.parent / f'{root.name}_config', targets, **changed)
+    EvaluateSystems.main(
+        config=config,
+        run_dir=str(root),
+        check_sample=0,
+        batchsize=batchsize,
+        no_cuda=True,
+    )
+    return RunFolder.existing(root)
+
+
+def publish(run: RunFolder, path: Path, **options: Any) -> Publication:
+    """
+    Publish a run.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return publish_run(run, path, **options)
+
+
+def files_in(pack: Path) -> dict[str, bytes]:
+    """
+    Return the bytes of every file of a pack by its name.
+    """
+    with zipfile.ZipFile(pack) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write_forged(path: Path, files: dict[str, bytes], honest: bool = False) -> Path:
+    """
+    Write files as a pack.
+
+    :param honest: leave the checksums of the index as they are; otherwise they are made
+        anew, as a forger would.
+    """
+    files = dict(files)
+    if not honest:
+        index = json.loads(files[INDEX])
+        index['members'] = {
+            name: {'bytes': len(data), 'sha256': hashlib.sha256(data).hexdigest()}
+            for name, data in files.items()
+            if name != INDEX
+        }
+        files[INDEX] = json.dumps(index).encode()
+    path.write_bytes(zip_bytes(files))
+    return path
+
+
+def forge_json(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """
+    Return a file of JSON with a change, its checksum made anew.
+    """
+    record = json.loads(data)
+    change(record)
+    if 'checksum' in record:
+        record['checksum'] = checksum(record)
+    return (dumps(record, indent=1) + '\n').encode()
+
+
+def forge_shard(data: bytes, change: Callable[[list[dict[str, Any]]], None]) -> bytes:
+    """
+    Return a shard with a change, the checksum of its lines made anew.
+    """
+    records = decode_shard(data, 0, Path('shard'))
+    change(records)
+    return encode_shard(records, 0)
