@@ -28,7 +28,7 @@ from parlai_ext.commands.command import (
 from parlai_ext.commands.installation import findings
 from parlai_ext.core.errors import UserError
 
-WITHOUT_PARLAI = ('rank_systems', 'report_run', 'doctor')
+WITHOUT_PARLAI = ('rank_systems', 'report_run', 'show_dialogue', 'doctor')
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -58,6 +58,7 @@ LIGHT += ' commands.installation judge_check.record scoring.llm.judges'
 LIGHT += ' engines.options engines.ray_cluster'
 LIGHT += ' packs.publish packs.verify packs.compare packs.cite'
 LIGHT += ' people.rating_set people.ranking report.rating_page'
+LIGHT += ' report.dialogue_text'
 HEAVY = {'torch', 'parlai', 'transformers'}
 
 

@@ -37,6 +37,7 @@ COMMANDS = {
     'run_bench': 'parlai_ext.commands.run_bench:RunBench',
     'compare_metrics': 'parlai_ext.commands.compare_metrics:CompareMetrics',
     'report_run': 'parlai_ext.commands.report_run:ReportRun',
+    'show_dialogue': 'parlai_ext.commands.show_dialogue:ShowDialogue',
     'audit_run': 'parlai_ext.commands.audit_run:AuditRun',
     'publish_run': 'parlai_ext.commands.publish_run:PublishRun',
     'verify_run': 'parlai_ext.commands.verify_run:VerifyRun',

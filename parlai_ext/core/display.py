@@ -120,15 +120,25 @@ def spreadsheet_text(text: str) -> str:
     return f"'{shown}" if text.lstrip(' ').startswith(FORMULA_STARTS) else shown
 
 
-def wrap_lines(text: str, indent: str = '') -> list[str]:
+def wrap_lines(
+    text: str,
+    indent: str = '',
+    width: int = WIDTH,
+    hanging: str = '  ',
+    limit: int = 2000,
+) -> list[str]:
     """
-    Return ``text`` as lines of at most `WIDTH` columns, hidden characters made visible.
+    Return ``text`` as lines of at most ``width`` columns, hidden characters made
+    visible.
+
+    :param hanging: what further lines are indented by, beyond ``indent``.
+    :param limit: characters; what is beyond is counted only.
     """
     lines = [indent]
-    for word in _split_long_words(one_line(text, 2000)):
-        room = WIDTH - terminal_width(lines[-1]) - 1
+    for word in _split_long_words(one_line(text, limit), width):
+        room = width - terminal_width(lines[-1]) - 1
         if terminal_width(word) > room and lines[-1].strip():
-            lines.append(indent + '  ')
+            lines.append(indent + hanging)
         lines[-1] += (' ' if lines[-1].strip() else '') + word
     return lines
 
@@ -157,14 +167,14 @@ def _character_width(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in 'WF' else 1
 
 
-def _split_long_words(text: str) -> Iterator[str]:
+def _split_long_words(text: str, width: int) -> Iterator[str]:
     """
     Yield the words of ``text``; one that is wider than a line comes in pieces.
     """
     for word in text.split(' '):
         piece = ''
         for char in word:
-            if terminal_width(piece + char) > WIDTH - 4:
+            if terminal_width(piece + char) > width - 4:
                 yield piece
                 piece = ''
             piece += char

@@ -1,0 +1,128 @@
+"""
+Print one dialogue of a run with its scores; needs no model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from parlai_ext.core.nouns import Dialogue, ScoredDialogue
+    from parlai_ext.store import RunFolder
+
+NARROWEST = 40  # columns
+FEWEST_LETTERS = 4  # of the beginning of an id
+MOST_NAMED = 5
+
+
+class ShowDialogue(Command):
+    """
+    Print one dialogue with the scores of a scorer.
+    """
+
+    description = 'Print one dialogue of a run with its scores'
+    usage = '--run-dir FOLDER ID [option …]'
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        add_options(parser, '--run-dir')
+        parser.add_argument(
+            'dialogue_id',
+            nargs='?',
+            metavar='ID',
+            help='the dialogue, as the page, score files and CSV files name it; the '
+            f'first {FEWEST_LETTERS} letters or more will do',
+        )
+        parser.add_argument(
+            '--scores',
+            help='hash of the scores to show, or the name of their scorer (default: '
+            'those of the protocol’s scorer)',
+        )
+        parser.add_argument('--dimension', metavar='NAME', help='show this one alone')
+
+    def run(self) -> Dialogue:
+        """
+        Print the dialogue and return it.
+
+        :raises UserError: for an unknown id, scorer or dimension.
+        """
+        from parlai_ext.report.dialogue_text import dialogue_lines
+        from parlai_ext.store import RunFolder
+
+        self.require(run_dir='the folder of a run')
+        if not self.opt['dialogue_id']:
+            raise UserError('ID is needed: which dialogue to show')
+        run = RunFolder.existing(self.opt['run_dir'])
+        dialogue, shard = find_dialogue(run, self.opt['dialogue_id'])
+        scored = self._scored(run, dialogue, shard)
+        dimensions = self._dimensions(scored)
+        pairing = run.pairing(dialogue.pairing_id)
+        width = max(NARROWEST, shutil.get_terminal_size().columns)
+        for line in dialogue_lines(dialogue, pairing, scored, dimensions, width):
+            print(line)
+        return dialogue
+
+    def _scored(
+        self, run: RunFolder, dialogue: Dialogue, shard: int
+    ) -> ScoredDialogue | None:
+        """
+        Return the scores of the dialogue; `None` in a run that is not scored.
+        """
+        from parlai_ext.results.chosen_scores import choose_scores
+
+        if not self.opt['scores'] and not any(run.root.glob('scores/*/signature.txt')):
+            return None
+        signature, _ = choose_scores(run, self.opt['scores'])
+        by_id = run.scores(signature).by_dialogue(dialogue.pairing_id, shard)
+        return by_id.get(dialogue.id)
+
+    def _dimensions(self, scored: ScoredDialogue | None) -> list[str]:
+        """
+        Return the dimensions to show.
+        """
+        scores = scored.scores if scored is not None else ()
+        known = list(dict.fromkeys(score.dimension for score in scores))
+        wanted = self.opt['dimension']
+        if wanted is None:
+            return known
+        if wanted not in known:
+            raise UserError(f'--dimension {wanted!r}: {nearest(wanted, known)}')
+        return [wanted]
+
+
+def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, int]:
+    """
+    Return the dialogue of this id, or the only one whose id begins so, and the index of
+    its shard.
+
+    :raises UserError: when there is none, or several, with near ones.
+    """
+    from parlai_ext.core.progress import bar_of
+
+    shards = run.dialogue_shards()
+    ids = []
+    begin: list[tuple[Dialogue, int]] = []
+    with bar_of('read', sum(shard.n_dialogues for shard in shards), delay=3) as bar:
+        for shard in shards:
+            for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+                if dialogue.id == wanted:
+                    return dialogue, shard.index
+                ids.append(dialogue.id)
+                if dialogue.id.startswith(wanted) and len(wanted) >= FEWEST_LETTERS:
+                    begin.append((dialogue, shard.index))
+                bar.update()
+    if len(begin) == 1:
+        return begin[0]
+    if begin:
+        names = ', '.join(dialogue.id for dialogue, _ in begin[:MOST_NAMED])
+        more = ', …' if len(begin) > MOST_NAMED else ''
+        raise UserError(
+            f'{run.root}: {len(begin)} dialogues begin with {wanted!r}: {names}{more}'
+        )
+    raise UserError(f'{run.root} has no dialogue {wanted!r}; {nearest(wanted, ids)}')

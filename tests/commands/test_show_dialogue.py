@@ -1,0 +1,127 @@
+import re
+import shutil
+import unicodedata
+
+import pytest
+
+from parlai_ext.commands import show_dialogue
+from parlai_ext.commands.show_dialogue import ShowDialogue
+from parlai_ext.core.display import number, terminal_width
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import ScoredDialogue
+from tests.support.report_example import SCORER, example_run
+
+HIDDEN = 'a\x1b[31m\u202eb\rc\nd\x00\x85'
+
+
+@pytest.fixture
+def run(tmp_path):
+    return example_run(tmp_path / 'r')
+
+
+def shown(run, capsys, wanted, **options):
+    dialogue = ShowDialogue.main(run_dir=str(run.root), dialogue_id=wanted, **options)
+    return dialogue, capsys.readouterr().out
+
+
+def finished(run):
+    return next(d for d in run.iter_dialogues() if d.ended_by is None)
+
+
+def test_every_turn_is_there_with_its_scores(run, capsys):
+    one = finished(run)
+    dialogue, text = shown(run, capsys, one.id)
+    assert dialogue == one
+    parts = re.split(r'\n\n(?=\d+  )', text)
+    assert len(parts) == 1 + len(one.utterances)
+    scores = run.scores(SCORER).by_dialogue(one.pairing_id, 0)[one.id].scores
+    for k, (part, turn) in enumerate(zip(parts[1:], one.utterances, strict=True)):
+        assert part.startswith(f'{k}  {turn.speaker}') and turn.text in part
+        assert (', given' in part) == turn.given
+        figures = [
+            f'{s.dimension} {number(s.value, 3)}'
+            for s in scores
+            if s.utterance_index == k
+        ]
+        assert all(figure in part for figure in figures)
+        assert ('→' in part) == bool(figures)
+
+
+def test_a_dialogue_that_was_broken_off_says_why_and_has_no_score(run, capsys):
+    one = next(d for d in run.iter_dialogues() if d.ended_by is not None)
+    _, text = shown(run, capsys, one.id)
+    assert f'broken off by {one.ended_by}: the reply was empty' in text
+    assert '→ not scored: the reply was empty' in text and 'mean of' not in text
+
+
+def test_one_dimension_alone(run, capsys):
+    _, text = shown(run, capsys, finished(run).id, dimension='Fluency')
+    assert 'Fluency' in text and 'Overall' not in text
+    with pytest.raises(UserError, match="--dimension 'Fluncy': did you mean 'Fluency'"):
+        shown(run, capsys, finished(run).id, dimension='Fluncy')
+
+
+def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(run, capsys):
+    one = finished(run)
+    assert shown(run, capsys, one.id[:8])[0] == one
+    with pytest.raises(UserError, match='no dialogue'):
+        shown(run, capsys, one.id[:3])
+
+
+def test_the_beginning_of_several_ids_names_them(run, capsys, monkeypatch):
+    monkeypatch.setattr(show_dialogue, 'FEWEST_LETTERS', 0)
+    ids = [d.id for d in run.iter_dialogues()]
+    with pytest.raises(UserError, match=f'8 dialogues begin with .*{ids[0]}, .*…$'):
+        show_dialogue.find_dialogue(run, '')
+
+
+def test_an_unknown_id_is_one_line_with_a_near_one(run, capsys):
+    wanted = finished(run).id
+    with pytest.raises(UserError, match=f'did you mean {wanted!r}'):
+        shown(run, capsys, 'x' + wanted[1:])
+
+
+def test_a_run_without_scores_is_shown_without(run, capsys):
+    shutil.rmtree(run.root / 'scores')
+    one = finished(run)
+    _, text = shown(run, capsys, one.id)
+    assert one.utterances[3].text in text and '→' not in text
+
+
+def test_scores_of_another_scorer_by_its_name(run, capsys):
+    for shard in run.dialogue_shards():
+        dialogues = run.read_dialogues(shard.pairing_id, shard.index)
+        run.scores('scorer:other|v:1').write(
+            shard.pairing_id,
+            shard.index,
+            [ScoredDialogue(d.id, ()) for d in dialogues],
+        )
+    _, text = shown(run, capsys, finished(run).id, scores='other')
+    assert '→' not in text
+    with pytest.raises(UserError, match='--scores: nosuch; choose one of'):
+        shown(run, capsys, finished(run).id, scores='nosuch')
+
+
+def test_control_characters_never_reach_the_terminal(tmp_path, capsys):
+    run = example_run(
+        tmp_path / 'r', targets=(HIDDEN, 'b'), lines=[HIDDEN], reason=HIDDEN
+    )
+    for one in run.iter_dialogues():
+        _, text = shown(run, capsys, one.id)
+        bad = [c for c in text if unicodedata.category(c) in ('Cc', 'Cf', 'Cs')]
+        assert set(bad) == {'\n'}
+        assert 'a␛[31m⟨U+202E⟩b␍c␊d␀⟨U+0085⟩' in text
+
+
+@pytest.mark.parametrize('columns', [40, 72, 160])
+def test_lines_are_as_wide_as_the_terminal_at_most(
+    tmp_path, capsys, monkeypatch, columns
+):
+    monkeypatch.setenv('COLUMNS', str(columns))
+    long = ['word ' * 60, 'x' * 500, '字' * 100]
+    run = example_run(tmp_path / 'r', lines=long)
+    _, text = shown(run, capsys, finished(run).id)
+    widths = [terminal_width(line) for line in text.split('\n')]
+    assert columns - 16 < max(widths) <= columns
+    # all of it is there
+    assert text.count('x') >= 500 and text.count('字') >= 100
