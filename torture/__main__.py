@@ -29,6 +29,7 @@ PARTS: tuple[str, ...] = (
     'writers',
     # nothing gets in
     'misbehaving',
+    'strings',
 )
 WHAT_WIDTH = 58  # columns
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files

@@ -8,6 +8,7 @@ registers each with the `parlai` command line; `python -m parlai_ext` runs it di
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import io
 import os
@@ -26,6 +27,7 @@ from parlai_ext.commands.signals import (
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.options import flag_values, read_options, read_truth
 from parlai_ext.core.secrets import without_secrets
+from parlai_ext.core.visible_output import VisibleOutput
 
 T = TypeVar('T')
 COMMANDS = {
@@ -77,6 +79,18 @@ def find_command(name: str) -> type[Command]:
     return command
 
 
+class OneLineParser(argparse.ArgumentParser):
+    """
+    A parser whose errors are safe to print, whatever the arguments hold.
+    """
+
+    def error(self, message: str) -> NoReturn:
+        """
+        Print what is wrong and leave.
+        """
+        super().error(printable(message))
+
+
 class Command:
     """
     A command: subclasses set `description` and `usage`, add options, and `run`.
@@ -126,7 +140,7 @@ class Command:
         """
         Return a plain parser with this command's options.
         """
-        parser = argparse.ArgumentParser(
+        parser = OneLineParser(
             prog=prog,
             usage=f'%(prog)s {cls.usage}',
             description=cls.description,
@@ -160,7 +174,8 @@ class Command:
         Run for the command line: a user's mistake is one line and exit code 1.
         """
         try:
-            with signals_as_interrupt():
+            shown = contextlib.redirect_stdout(VisibleOutput(sys.stdout))
+            with signals_as_interrupt(), shown:
                 require_current_folder()
                 return cls(opt).run()
         except BrokenPipeError:  # `… | head` has seen enough

@@ -114,7 +114,7 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         near = get_close_matches(wrong, parser._option_string_actions, 1)
         hint = f'; did you mean {near[0]}?' if near else ''
         line = f'parlai {name}: {message}{hint} (all options: parlai {name} --help)'
-        print(f'error: {line}', file=sys.stderr)
+        print(f'error: {printable(line)}', file=sys.stderr)
         raise SystemExit(2)
 
     return error

@@ -13,7 +13,7 @@ MAX_SHOWN = 20
 class UserError(Exception):
     """
     What is wrong, where (file, line, key), and what would be right — in one line,
-    without secrets.
+    without secrets, hidden characters spelled out.
 
     :cvar exit_code: of the command that it ends.
     """
@@ -21,7 +21,7 @@ class UserError(Exception):
     exit_code = 1
 
     def __init__(self, line: str):
-        super().__init__(without_secrets(line))
+        super().__init__(printable(without_secrets(line)))
 
 
 def first_line(error: BaseException) -> str:

@@ -6,15 +6,13 @@ raise what would end the program.
 from __future__ import annotations
 
 import contextlib
-import io
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from typing import IO
 
-from parlai_ext.core.display import visible
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.visible_output import VisibleOutput
 from parlai_ext.systems.remote.connections import Limit, limited
 
 AGAIN = 1.0  # seconds until code that caught the exception of a deadline meets it again
@@ -87,42 +85,15 @@ def _raise_overdue(number: int, frame: object) -> None:
     raise Overdue
 
 
-class _Shown(io.TextIOBase):
-    """
-    Passes text on to a stream, hidden characters made visible; closing it is in vain.
-    """
-
-    def __init__(self, stream: IO[str]):
-        self.stream = stream
-
-    def write(self, text: str) -> int:
-        """
-        Write a text; a carriage return, which a progress bar needs, stays.
-        """
-        self.stream.write('\r'.join(map(visible, text.split('\r'))))
-        return len(text)
-
-    def flush(self) -> None:
-        """
-        Flush the stream.
-        """
-        self.stream.flush()
-
-    def close(self) -> None:
-        """
-        Do nothing: the stream is not the agent's.
-        """
-
-
 @contextlib.contextmanager
 def _printing_to_stderr() -> Iterator[None]:
     """
     Let what is printed go to standard error, so that standard output holds results
     only, and let it change nothing of a terminal.
     """
-    if isinstance(sys.stderr, _Shown) or sys.stderr is None:
+    if isinstance(sys.stderr, VisibleOutput) or sys.stderr is None:
         yield
         return
-    shown = _Shown(sys.stderr)
+    shown = VisibleOutput(sys.stderr, progress=True)
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
         yield

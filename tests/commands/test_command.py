@@ -4,12 +4,15 @@ How a command ends when something from outside ends it.
 
 import os
 import signal
+import sys
 
 import pytest
 
 from parlai_ext import __main__
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import Command
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.visible_output import VisibleOutput
 
 
 class Terminated(Command):
@@ -51,3 +54,37 @@ def test_a_package_that_ranking_and_report_lack_is_one_line(monkeypatch, capsys)
     line = capsys.readouterr().err
     assert line.startswith('error: report_run ') and "'pandas'" in line
     assert line.count('\n') == 1
+
+
+OWNED = '\x1b]0;owned\x07\u202e\x9b2J\r'
+
+
+class Says(Command):
+    """
+    Prints a name of others, and stumbles over it.
+    """
+
+    @classmethod
+    def add_arguments(cls, parser):
+        parser.add_argument('--name', choices=['tea'])
+
+    def run(self):
+        print(f'system {OWNED}\tand\n')
+        raise UserError(f'no system {OWNED}')
+
+
+def test_nothing_that_a_command_prints_acts_on_a_terminal(capsys):
+    with pytest.raises(SystemExit):
+        Says.execute({})
+    with pytest.raises(SystemExit):
+        Says.parser().parse_args(['--name', OWNED])
+    captured = capsys.readouterr()
+    assert captured.out == 'system ␛]0;owned␇⟨U+202E⟩⟨U+009B⟩2J␍\tand\n\n'
+    assert '\\x1b]0;owned\\x07\\u202e' in captured.err
+    assert not set(OWNED) - set(']0;owned2J') & set(captured.err)
+
+
+def test_a_long_text_is_printed_whole(capsys):
+    words = 'tea ' * 10_000
+    VisibleOutput(sys.stdout).write(words)
+    assert capsys.readouterr().out == words
