@@ -1,0 +1,290 @@
+"""
+Answer three questions about numbers of dialogues, pairing schemes and openers.
+
+    python -m benchmarks.open_questions stable  RUN [RUN …]
+    python -m benchmarks.open_questions openers RUN RUN [RUN …]
+    python -m benchmarks.open_questions schemes --config real_demo --runs FOLDER
+
+``stable``: how many dialogues of a pair until the ranks are stable? Openers of scored
+runs are drawn anew; how often does the order of the means over ``n`` openers equal that
+over all? Several runs of one protocol over other openers count as one.
+
+``openers``: does the ranking depend on openers? Each run is one set of openers; their
+orders are compared, and the variance of a score is divided into parts.
+
+``schemes``: do self-play, all-play-all and bipartite-play agree? Plays and scores the
+protocol in each of them over the same openers, and compares the scores of the targets.
+A run that was begun goes on.
+
+What is observed counts as the truth from which openers are drawn: that the order over
+all openers is itself right is not shown. docs/open_questions.md has the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.support.measures import benchmark_parser
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.ranking.stopping import opener_means
+from parlai_ext.ranking.table import Floats
+from parlai_ext.results.chosen_scores import choose_scores
+from parlai_ext.results.stopping import watched_dimension
+from parlai_ext.results.tables import read_tables
+from parlai_ext.store import RunFolder
+
+DRAWS = 2000
+STABLE = 0.95
+COUNTS = (2, 4, 8, 16, 32, 64, 128, 256, 600)
+SCHEMES = ('self_play', 'all_play_all', 'bipartite')
+
+
+@dataclass(frozen=True)
+class Scores:
+    """
+    Scores of a run on its overall dimension: ``[system, partner, opener]``.
+    """
+
+    systems: tuple[str, ...]
+    values: Floats
+    games_per_opener: int = 1
+
+    @property
+    def by_opener(self) -> Floats:
+        """
+        Each system's mean over its partners on one opener.
+        """
+        return opener_means(self.values, self.games_per_opener)
+
+
+def read_scores(folder: Path) -> Scores:
+    """
+    Return the scores of a run's own scorer, or of the only one that it has.
+    """
+    run = RunFolder.existing(folder)
+    signature, _ = choose_scores(run, None)
+    tables = read_tables(run, signature)
+    values = tables.scores[watched_dimension(tables, None)]
+    return Scores(tables.systems, values, tables.games_per_opener)
+
+
+def joined(runs: Sequence[Scores]) -> Floats:
+    """
+    Return ``[system, opener]`` of several runs of the same systems.
+    """
+    first = runs[0].systems
+    if any(run.systems != first for run in runs):
+        raise SystemExit('these runs have other systems')
+    return np.concatenate([run.by_opener for run in runs], axis=1)
+
+
+# ------------------------------------------------------------------------------- stable
+
+
+def share_of_same_order(scores: Floats, n_openers: int, seed: int = 0) -> float:
+    """
+    Return how often ``n_openers``, drawn with replacement, order all systems as all
+    openers do.
+    """
+    rng = np.random.default_rng([seed, n_openers])
+    order = np.argsort(-np.nanmean(scores, axis=1))
+    same = 0
+    for _ in range(DRAWS):
+        drawn = scores[:, rng.integers(scores.shape[1], size=n_openers)]
+        means = np.nanmean(drawn, axis=1)[order]
+        same += bool((np.diff(means) < 0).all())
+    return same / DRAWS
+
+
+def openers_for_right_order(differences: Floats) -> float:
+    """
+    Return with how many openers the mean of differences has its sign in 95 of 100 runs:
+    ``(1.645 s / d) ** 2``.
+    """
+    known = differences[~np.isnan(differences)]
+    mean, spread = float(known.mean()), float(known.std(ddof=1))
+    return (stats.norm.ppf(STABLE) * spread / mean) ** 2 if mean else np.inf
+
+
+def range_of_openers(differences: Floats, seed: int = 0) -> tuple[float, float]:
+    """
+    Return the 90 % bootstrap interval of `openers_for_right_order`; its end is infinite
+    where the sign of the difference is not sure.
+    """
+    rng = np.random.default_rng([seed, 4])
+    known = differences[~np.isnan(differences)]
+    drawn = known[rng.integers(len(known), size=(DRAWS, len(known)))]
+    with np.errstate(divide='ignore'):  # a draw of one value again and again
+        ratio = drawn.mean(axis=1) / drawn.std(axis=1, ddof=1)
+    signed = ratio * np.sign(known.mean())
+    low, high = np.quantile(signed, [0.05, 0.95])
+    z = float(stats.norm.ppf(STABLE))
+    return (z / high) ** 2, (z / low) ** 2 if low > 0 else np.inf
+
+
+def print_stable(scores: Floats, systems: Sequence[str]) -> None:
+    """
+    Print with how many openers the order is that of all, and what each pair needs.
+    """
+    print(f'{scores.shape[1]} openers, {len(systems)} systems\n')
+    print('| openers of a pair | same order of all systems |\n|---|---|')
+    for n in COUNTS:
+        print(f'| {n} | {share_of_same_order(scores, n):.1%} |')
+    print(
+        '\n| pair | difference | spread | openers for the right order (95 %) | 90 % |'
+    )
+    print('|---' * 5 + '|')
+    means = np.nanmean(scores, axis=1)
+    order = np.argsort(-means)
+    for i, j in zip(order, order[1:], strict=False):
+        difference = scores[i] - scores[j]
+        low, high = range_of_openers(difference)
+        print(
+            f'| {systems[i]} – {systems[j]} | {np.nanmean(difference):.3f} | '
+            f'{np.nanstd(difference, ddof=1):.3f} | '
+            f'{_count(openers_for_right_order(difference))} | '
+            f'{_count(low)} to {_count(high)} |'
+        )
+
+
+def _count(n: float) -> str:
+    return f'{max(1, int(np.ceil(n))):,}' if np.isfinite(n) else 'no end'
+
+
+# ------------------------------------------------------------------------------ openers
+
+
+def variance_shares(values: Floats) -> dict[str, float]:
+    """
+    Return which share of the variance of a score comes from the system, the opener, and
+    from what systems do on single openers (with single dialogues).
+
+    :param values: ``[system, opener]``, by the method of moments of a two-way table.
+    """
+    n_systems, n_openers = values.shape
+    overall = values.mean()
+    rows, columns = values.mean(axis=1), values.mean(axis=0)
+    rest = values - rows[:, None] - columns[None, :] + overall
+    single = float((rest**2).sum()) / ((n_systems - 1) * (n_openers - 1))
+    parts = {
+        'system': max(0.0, float(rows.var(ddof=1)) - single / n_openers),
+        'opener': max(0.0, float(columns.var(ddof=1)) - single / n_systems),
+        'system on an opener': single,
+    }
+    total = sum(parts.values())
+    return {name: part / total for name, part in parts.items()}
+
+
+def print_openers(runs: Sequence[Scores]) -> None:
+    """
+    Print how the orders over different openers agree, and the parts of the variance.
+    """
+    systems = runs[0].systems
+    means = [np.nanmean(run.by_opener, axis=1) for run in runs]
+    taus = [stats.kendalltau(a, b).statistic for a, b in combinations(means, 2)]
+    print(f'{len(runs)} sets of {[run.by_opener.shape[1] for run in runs]} openers\n')
+    print(f'Kendall of two sets: mean {np.mean(taus):.2f}, lowest {min(taus):.2f}\n')
+    print('| pair | first is better in | \n|---|---|')
+    total = np.mean(means, axis=0)
+    order = np.argsort(-total)
+    for i, j in combinations(order, 2):
+        n_right = sum(bool(one[i] > one[j]) for one in means)
+        if (
+            n_right < len(means)
+            or abs(np.where(order == i)[0] - np.where(order == j)[0]) == 1
+        ):
+            print(f'| {systems[i]} – {systems[j]} | {n_right} of {len(means)} sets |')
+    scores = joined(runs)
+    complete = scores[:, ~np.isnan(scores).any(axis=0)]
+    shares = variance_shares(complete)
+    words = ', '.join(f'{name} {share:.0%}' for name, share in shares.items())
+    print(f'\nvariance of a score on one opener: {words}')
+
+
+# ------------------------------------------------------------------------------ schemes
+
+
+def agreement_interval(
+    first: Floats, second: Floats, seed: int = 0
+) -> tuple[float, float, float]:
+    """
+    Return Kendall's tau of two schemes' scores with its 95 % bootstrap interval over
+    openers, which both have in the same order.
+    """
+    rng = np.random.default_rng([seed, 9])
+
+    def tau(places: np.ndarray) -> float:
+        means = [np.nanmean(one[:, places], axis=1) for one in (first, second)]
+        return float(stats.kendalltau(*means).statistic)
+
+    n_openers = first.shape[1]
+    drawn = [tau(rng.integers(n_openers, size=n_openers)) for _ in range(DRAWS // 4)]
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return tau(np.arange(n_openers)), float(low), float(high)
+
+
+def print_schemes(scores: Mapping[str, Scores]) -> None:
+    """
+    Print the targets' scores in each scheme and how the schemes agree.
+    """
+    systems = next(iter(scores.values())).systems
+    print(f'| system | {" | ".join(scores)} |\n|---|{"---|" * len(scores)}')
+    for k, name in enumerate(systems):
+        cells = (f'{np.nanmean(one.by_opener[k]):.3f}' for one in scores.values())
+        print(f'| {name} | {" | ".join(cells)} |')
+    print('\n| schemes | Kendall | 95 % |\n|---|---|---|')
+    for one, other in combinations(scores, 2):
+        tau, low, high = agreement_interval(
+            scores[one].by_opener, scores[other].by_opener
+        )
+        print(f'| {one} – {other} | {tau:.2f} | {low:.2f} to {high:.2f} |')
+
+
+def play_schemes(args: argparse.Namespace) -> dict[str, Scores]:
+    """
+    Play and score a protocol in each scheme over the same openers.
+    """
+    more = {} if args.num_dialogues is None else {'num_dialogues': args.num_dialogues}
+    scores = {}
+    for scheme in SCHEMES:
+        folder = args.runs / scheme
+        EvaluateSystems.main(
+            config=args.config,
+            run_dir=str(folder),
+            pairing=scheme,
+            check_sample=0,
+            **more,
+        )
+        scores[scheme] = read_scores(folder)
+    return scores
+
+
+def main() -> None:
+    parser = benchmark_parser(__doc__)
+    questions = parser.add_subparsers(dest='question', required=True)
+    for name in ('stable', 'openers'):
+        questions.add_parser(name).add_argument('folders', nargs='+', type=Path)
+    schemes = questions.add_parser('schemes')
+    schemes.add_argument('--config', default='real_demo', help='the protocol')
+    schemes.add_argument('--num-dialogues', type=int, help='openers')
+    schemes.add_argument('--runs', type=Path, default=Path('runs/schemes'))
+    args = parser.parse_args()
+    if args.question == 'schemes':
+        print_schemes(play_schemes(args))
+        return
+    runs = [read_scores(folder) for folder in args.folders]
+    if args.question == 'stable':
+        print_stable(joined(runs), runs[0].systems)
+    else:
+        print_openers(runs)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,52 @@
+"""
+How many openers an order needs, and where the variance of a score comes from.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.open_questions import (
+    agreement_interval,
+    openers_for_right_order,
+    range_of_openers,
+    share_of_same_order,
+    variance_shares,
+)
+
+
+def test_the_order_of_two_openers_by_pencil():
+    # openers differ by 3 and -1, so the order over both is that of two equal draws of
+    # the first (1 of 4) and of one each (2 of 4): 3 of 4
+    scores = np.array([[3.0, -1.0], [0.0, 0.0]])
+    assert share_of_same_order(scores, 2) == pytest.approx(0.75, abs=0.04)
+
+
+def test_a_difference_of_one_standard_deviation_needs_three_openers():
+    # 1.645 ** 2 = 2.706; mean 1 and standard deviation 1
+    differences = 1 + np.array([-1.0, 1.0]) / 2**0.5
+    assert openers_for_right_order(differences) == pytest.approx(2.706, rel=1e-3)
+
+
+def test_by_then_the_mean_has_its_sign_in_95_of_100_runs():
+    n = round(openers_for_right_order(np.array([-0.9, 1.5, 0.9, -0.3])))
+    sd = np.std([-0.9, 1.5, 0.9, -0.3], ddof=1)
+    assert stats.norm.cdf(0.3 * n**0.5 / sd) == pytest.approx(0.95, abs=0.005)
+
+
+def test_a_sign_that_is_not_sure_has_no_end():
+    assert range_of_openers(np.array([1.0, -1.0, 0.2]))[1] == np.inf
+
+
+def test_variance_is_divided_as_it_was_planted():
+    rng = np.random.default_rng(0)
+    effects = 2 * rng.normal(size=(200, 1)) + rng.normal(size=(1, 200))
+    shares = variance_shares(effects + rng.normal(size=(200, 200)))
+    # 4, 1 and 1 of 6
+    assert list(shares.values()) == pytest.approx([4 / 6, 1 / 6, 1 / 6], abs=0.08)
+
+
+def test_the_same_scores_agree_and_reversed_ones_do_not():
+    scores = np.arange(4.0)[:, None] + np.zeros((4, 5))
+    assert agreement_interval(scores, scores) == (1, 1, 1)
+    assert agreement_interval(scores, -scores) == (-1, -1, -1)
