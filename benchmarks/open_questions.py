@@ -17,7 +17,7 @@ protocol in each of them over the same openers, and compares the scores of the t
 A run that was begun goes on.
 
 What is observed counts as the truth from which openers are drawn: that the order over
-all openers is itself right is not shown. docs/open_questions.md has the answers.
+all openers is itself right is not shown.
 """
 
 from __future__ import annotations

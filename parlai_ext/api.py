@@ -90,6 +90,11 @@ class EvaluateOptions(TypedDict, total=False):
     no_cuda: bool
     fp16: bool
     max_gpu_memory: float
+    reply_timeout: float
+    engine: str  # local or ray
+    ray_address: str
+    ray_cpus: int
+    ray_patience: float
     trust_model_code: Sequence[str]
 
 
