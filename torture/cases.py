@@ -32,6 +32,7 @@ from torture.tiny_run import (
     files_under,
     quiet,
     run_command,
+    write_judgements,
     write_protocol,
 )
 
@@ -100,7 +101,7 @@ CASES = {
             'validate_scorer --run-dir run --human-scores human.csv --bootstraps 20',
             ('evaluate',),
         ),
-        Case('audit', 'audit_run --run-dir run', ('evaluate',)),
+        Case('audit', 'audit_run --run-dir run', ('evaluate', 'grow')),
         Case('rate', 'rate_dialogues --run-dir run', ('collect',)),
         Case(
             'export_crowd',
@@ -174,12 +175,7 @@ def write_inputs(folder: Path) -> None:
     (folder / 'fed.yaml').write_text(FED)
     (folder / 'words.txt').write_text('grunk\n')
     talks = [sentences(5, seed) for seed in range(12)]
-    write_rows(
-        folder / 'human.csv',
-        ['system', 'dimension', 'value', 'rater'],
-        [['echo', 'Overall', k % 4, f'r{k}'] for k in range(4)]
-        + [['short', 'Overall', k % 3, f'r{k}'] for k in range(4)],
-    )
+    write_judgements(folder)
     write_rows(
         folder / 'chats.csv',
         ['dialogue_id', 'speaker', 'text'],

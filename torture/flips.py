@@ -13,6 +13,7 @@ import json
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 from parlai_ext.core.errors import UserError
 from torture.figure import Figure, Settings, try_all
@@ -23,6 +24,7 @@ from torture.tiny_run import (
     files_under,
     make_run,
     run_command,
+    validation,
 )
 
 TRIALS = 10_000
@@ -72,7 +74,7 @@ def read_damaged(run: Path, name: str, intact: dict[str, bytes]) -> str:
     Let commands read a run with a damaged file, until one names it; return what did not
     hold.
     """
-    for command, options in readers(name, run.parent / CONFIG):
+    for command, options in readers(name, run.parent):
         try:
             run_command(command, {'run_dir': str(run), **options})
         except UserError as error:
@@ -94,14 +96,18 @@ def content(data: bytes) -> object:
         return data
 
 
-def readers(name: str, config: Path) -> list[tuple[str, dict[str, str]]]:
+def readers(name: str, folder: Path) -> list[tuple[str, dict[str, Any]]]:
     """
     Return the commands that read a file, or write it anew, with options, in order.
     """
     if name.endswith('.metadata'):
-        return [('collect_dialogues', {'config': str(config)})]
+        return [('collect_dialogues', {'config': str(folder / CONFIG)})]
     scores = {'scores': OTHER} if name.startswith('rankings/') else {}
     rank, report = ('rank_systems', scores), ('report_run', scores)
+    if name == 'agreement.json':
+        return [('validate_scorer', validation(folder))]
+    if name.startswith('audit'):
+        return [('audit_run', {})]
     if name.startswith('people/'):
         return [('rate_dialogues', {})]
     if name.endswith('ranking.json'):

@@ -1,6 +1,6 @@
 """
 A run that takes a fraction of a second: four systems without a model, two scorers, a
-ranking of each, pages for annotators.
+ranking of each, agreement with people, an audit, pages for annotators.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ roster:
 """
 CONFIG = 'tiny.yaml'
 RUN = 'run'  # the name of the run folder
+HUMAN = 'human.csv'  # judgements of people
 OTHER = 'distinct'  # the scorer beside the protocol's
 
 
@@ -66,6 +67,15 @@ def write_protocol(folder: Path) -> Path:
     return path
 
 
+def write_judgements(folder: Path) -> None:
+    """
+    Write what people think of the targets into a folder.
+    """
+    rows = [f'{name},Overall,{k},r{k}' for name in ('echo', 'short') for k in range(3)]
+    lines = ['system,dimension,value,rater', *rows]
+    (folder / HUMAN).write_text('\n'.join(lines) + '\n')
+
+
 def make_run(folder: Path) -> Path:
     """
     Make a run that is scored and ranked by two scorers and return its folder.
@@ -76,8 +86,21 @@ def make_run(folder: Path) -> Path:
     other = {'run_dir': str(run), 'scores': OTHER}
     run_command('rank_systems', other)
     run_command('report_run', other)
-    run_command('rate_dialogues', {'run_dir': str(run)})
+    write_judgements(folder)
+    for command, options in (
+        ('rate_dialogues', {}),
+        ('audit_run', {}),
+        ('validate_scorer', validation(folder)),
+    ):
+        run_command(command, {'run_dir': str(run), **options})
     return run
+
+
+def validation(folder: Path) -> dict[str, Any]:
+    """
+    Return the options with which `validate_scorer` is run on the tiny run.
+    """
+    return {'human_scores': str(folder / HUMAN), 'bootstraps': 5}
 
 
 def files_under(folder: Path) -> dict[str, bytes]:
