@@ -31,6 +31,7 @@ from parlai_ext.models.training_options import TrainingOptions
 from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import BOUNDLESS, quiet, read
+from parlai_ext.systems.safe.safetensors_file import disk_errors
 
 IGNORED = -100  # the label of a token whose prediction does not count
 STATE, RECORD = 'training.safetensors', 'adaptation.json'
@@ -267,11 +268,12 @@ class Trainer:
                 tensors[f'{key}.{name}'] = value
         facts = {'training': dict(identity), 'step': self.step, 'losses': self.losses}
         unfinished = file.with_name(f'.{file.name}.unfinished')
-        save_file(
-            {key: value.contiguous().cpu() for key, value in tensors.items()},
-            unfinished,
-            metadata={'facts': json.dumps(facts)},
-        )
+        with disk_errors(file):
+            save_file(
+                {key: value.contiguous().cpu() for key, value in tensors.items()},
+                unfinished,
+                metadata={'facts': json.dumps(facts)},
+            )
         with open(unfinished, 'rb') as written:
             os.fsync(written.fileno())
         os.replace(unfinished, file)
@@ -398,7 +400,7 @@ class Trainer:
         removed. Of an encoder the head is left out.
         """
         model = self.model.base_model if self.kind == 'mlm' else self.model
-        with quiet():
+        with quiet(), disk_errors(folder):
             model.eval().save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
         losses = {key: self.losses.get(key) for key in ('before', 'after', 'head')}

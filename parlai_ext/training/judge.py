@@ -43,6 +43,7 @@ from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import ModelOptions, chosen_device, read
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.read import read_tensors
+from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair
@@ -516,9 +517,10 @@ def save_judge(
     so that a folder with a card is whole.
     """
     out = result.folder
-    model.save_pretrained(out / 'adapter')
-    merged_network(model, base, options).save_pretrained(out)
-    tokenizer.save_pretrained(out)
+    with disk_errors(out):
+        model.save_pretrained(out / 'adapter')
+        merged_network(model, base, options).save_pretrained(out)
+        tokenizer.save_pretrained(out)
     text = json.dumps(judge_card(base, result, options), indent=2, ensure_ascii=False)
     write_file(out / CARD, f'{text}\n'.encode())
     (out / STATE).unlink(missing_ok=True)

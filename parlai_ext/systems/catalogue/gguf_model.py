@@ -20,6 +20,7 @@ from safetensors.numpy import save_file
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.progress import bar_of
+from parlai_ext.systems.safe.safetensors_file import disk_errors
 
 # the ends of tensor names in GGUF, and in transformers
 PARTS = {
@@ -77,7 +78,8 @@ def convert_gguf(file: Path, folder: Path, *, shown: bool = True) -> None:
             text = json.dumps(content, ensure_ascii=False, indent=1)
             (folder / name).write_text(f'{text}\n', 'utf-8')
         tensors = _tensors(reader, config, shown)
-        save_file(tensors, folder / 'model.safetensors', {'format': 'pt'})
+        with disk_errors(folder):
+            save_file(tensors, folder / 'model.safetensors', {'format': 'pt'})
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise UserError(f'{file.name} cannot be converted: {error}') from None
 

@@ -20,6 +20,7 @@ from safetensors.numpy import save_file
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.systems.safe.allowed import AllowedCall
+from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.systems.safe.unpickle import SafeUnpickler
 
 MODEL_TYPE = 'word_bilstm'
@@ -118,7 +119,8 @@ def convert_keras(
         'lower': settings['lower'],
     }
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(arrays, folder / WEIGHTS)
+    with disk_errors(folder / WEIGHTS):
+        save_file(arrays, folder / WEIGHTS)
     (folder / WORDS).write_text('\n'.join(words) + '\n', 'utf-8', newline='\n')
     (folder / CONFIG).write_text(f'{json.dumps(config, indent=1)}\n', 'utf-8')
 

@@ -13,6 +13,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.systems.safe.safetensors_file import disk_errors
 
 VECTORS, WEIGHTS, WORDS = 'vectors', 'model.safetensors', 'words.txt'
 
@@ -40,5 +41,6 @@ def convert_vectors(vectors: Path, words: Path, folder: Path) -> None:
     except (ValueError, TypeError, OSError, ArrowException) as error:
         raise UserError(f'{vectors.name} cannot be converted: {error}') from None
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({VECTORS: np.ascontiguousarray(array)}, folder / WEIGHTS)
+    with disk_errors(folder / WEIGHTS):
+        save_file({VECTORS: np.ascontiguousarray(array)}, folder / WEIGHTS)
     (folder / WORDS).write_text(f'{lines}\n', 'utf-8', newline='\n')

@@ -7,11 +7,13 @@ are there once; their other names, and ParlAI's small entries, are in the metada
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import struct
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,24 @@ def _our_metadata(f: Any) -> dict[str, Any]:
     return ours if isinstance(ours, dict) else {}
 
 
+@contextlib.contextmanager
+def disk_errors(path: str | Path) -> Iterator[None]:
+    """
+    Turn an error of the disk into the `OSError` that it is, where safetensors and
+    tokenizers write: their Rust gives its number in words only.
+
+    :param path: what is written, for the message.
+    """
+    try:
+        yield
+    except Exception as error:
+        number = re.search(r'\(os error (\d+)\)', str(error))
+        if number is None or isinstance(error, OSError):
+            raise
+        code = int(number[1])
+        raise OSError(code, os.strerror(code), str(path)) from None
+
+
 def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
     """
     Write a model's states as safetensors, without what only training needs.
@@ -119,14 +139,15 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
     kept = {n: t.detach().cpu() for n, t in weights.items() if n not in shared}
     ours = {'entries': entries, 'names': list(weights), 'shared': shared}
     try:
-        safetensors.torch.save_file(
-            {
-                name: t.clone(memory_format=torch.contiguous_format)
-                for name, t in kept.items()
-            },
-            path,
-            {'format': 'pt', KEY: json.dumps(ours, sort_keys=True)},
-        )
+        with disk_errors(path):
+            safetensors.torch.save_file(
+                {
+                    name: t.clone(memory_format=torch.contiguous_format)
+                    for name, t in kept.items()
+                },
+                path,
+                {'format': 'pt', KEY: json.dumps(ours, sort_keys=True)},
+            )
     except (KeyError, ValueError, safetensors.SafetensorError) as error:
         raise UserError(f'safetensors cannot hold this model: {error}') from error
     _sort_metadata(path)
