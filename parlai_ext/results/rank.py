@@ -44,7 +44,7 @@ from parlai_ext.results.reference import (
     match_reference,
     read_reference,
 )
-from parlai_ext.results.stopping import read_stopping
+from parlai_ext.results.stopping import recorded_stopping
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.results.tournament import (
     agreement_record,
@@ -107,7 +107,7 @@ def rank_run(
         result = play_tournament(tables, options, reference, scores.seed)
     truncated = count_truncated(tables, options.max_truncated_share)
     store = run.scores(scorer_signature)
-    stopping = read_stopping(run, scorer_signature)
+    stopping = recorded_stopping(run, tables, scores.ranked, scorer_signature)
     return Ranking(
         signature=ranking_signature(scores, result),
         protocol=plan.protocol.name,

@@ -2,7 +2,7 @@
 A look at a run that stops when it is settled, and the file that holds all looks.
 
 What is decided depends on the stored scores alone: a run that was killed decides the
-same when it goes on.
+same when it goes on, and whoever ranks its scores finds the same decisions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import LEVEL
 from parlai_ext.ranking.stopping import (
     WHEN_RANKED,
@@ -34,12 +35,14 @@ def look_at_scores(
     margin: float,
     planned: int,
     dimension: str | None = None,
+    used: int | None = None,
 ) -> Stopping:
     """
     Return which pairs of the ranked targets are settled by the scores of a run.
 
     :param ranked: which of the targets get a rank.
     :param planned: openers that would be played at most.
+    :param used: openers at the last look; by default those of the run.
     :param dimension: the one that is watched; by default the overall one, else the
         first.
     :raises UserError: for a dimension without scores.
@@ -49,7 +52,8 @@ def look_at_scores(
     systems = [s for s, r in zip(tables.systems, ranked, strict=True) if r]
     n_pairs = len(ranked) * (len(ranked) - 1) // 2
     # the openers of each block are those that the run had when it was looked at
-    numbers = (*run.grown_from, len(run.openers))
+    last = used or len(run.openers)
+    numbers = [n for n in (*run.grown_from, len(run.openers)) if n <= last]
     looks, pairs = settle_pairs(scores, systems, numbers, margin, n_pairs)
     return Stopping(
         rule=WHEN_RANKED,
@@ -91,24 +95,27 @@ def write_stopping(run: RunFolder, stopping: Stopping) -> None:
             'planned': stopping.planned,
             'used': stopping.used,
             'reason': stopping.reason,
+            'scores': content_id(stopping.scores),
         },
     )
 
 
-def read_stopping(run: RunFolder, scorer_signature: str) -> Stopping | None:
+def recorded_stopping(
+    run: RunFolder, tables: ScoreTables, ranked: np.ndarray, scorer_signature: str
+) -> Stopping | None:
     """
-    Return the looks of a run at the scores of this scorer; `None` where there are none.
-
-    :raises UserError: when the file is damaged.
+    Return the looks that led to the run's number of openers, worked out anew from its
+    scores; `None` where it was fixed, or these are not the scores that were looked at.
     """
-    if not (run.root / NAME).exists():
+    note = run.manifest.get('stop')
+    if not note or note['scores'] != content_id(scorer_signature):
         return None
-    remedy = 'delete it; the same command again writes it anew'
-    data = run.read_json(NAME, remedy)
-    try:
-        stopping: Stopping = record_from_json(Stopping, data)
-        if not stopping.looks:
-            raise WrongType('it has no looks')
-    except WrongType as error:
-        raise UserError(f'{run.root / NAME} is damaged: {error}; {remedy}') from None
-    return stopping if stopping.scores == scorer_signature else None
+    if note['dimension'] not in tables.scores:
+        return None
+    return look_at_scores(
+        *(run, tables, ranked, scorer_signature),
+        margin=note['margin'],
+        planned=note['planned'],
+        dimension=note['dimension'],
+        used=note['used'],
+    )

@@ -74,6 +74,7 @@ class _StopRecord:
     planned: int
     used: int
     reason: str
+    scores: str
 
 
 @dataclass(frozen=True)

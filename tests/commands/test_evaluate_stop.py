@@ -2,17 +2,20 @@
 A run that stops when it is settled: what it plays, what it writes, what it refuses.
 """
 
-import json
 import shutil
 
 import pytest
 
 import parlai_ext.results.stopping as stopping_stage
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.commands.publish_run import PublishRun
 from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.score_dialogues import ScoreDialogues
+from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.records import record_from_json
+from parlai_ext.ranking.stopping import Stopping
 from parlai_ext.results.ranking import read_ranking
-from parlai_ext.results.stopping import read_stopping
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.small_run import files_of
@@ -64,10 +67,8 @@ def test_the_manifest_says_how_many_were_planned_and_why_it_stopped(stopped):
 def test_the_looks_are_in_files_table_and_page(stopped, capsys):
     root, ranking = stopped
     run = RunFolder.existing(root)
-    signature = ranking.scorer_signature
-    assert read_stopping(run, signature) == ranking.stopping
-    assert read_ranking(run).stopping == ranking.stopping
-    assert read_stopping(run, 'another scorer') is None
+    looks = record_from_json(Stopping, run.read_json('stopping.json'))
+    assert looks == ranking.stopping == read_ranking(run).stopping
     page = (root / 'report.html').read_text()
     assert 'id="stopping"' in page and 'anytime-valid' in page
     RankSystems.main(run_dir=str(root), plan='0.5')
@@ -130,12 +131,24 @@ def test_it_refuses_what_it_cannot_work_with(copied, change, named):
         EvaluateSystems.main(**{**options(copied), **STOP, **change})
 
 
-def test_edited_looks_are_refused(copied):
-    path = copied / 'run' / 'stopping.json'
-    data = json.loads(path.read_text())
-    path.write_text(json.dumps({**data, 'margin': 0.1}))
-    with pytest.raises(UserError, match='stopping.json'):
-        RankSystems.main(run_dir=str(copied / 'run'))
+def test_the_decisions_are_worked_out_from_the_scores(copied, stopped):
+    (copied / 'run' / 'stopping.json').unlink()
+    RankSystems.main(run_dir=str(copied / 'run'))
+    ranking = read_ranking(RunFolder.existing(copied / 'run'))
+    assert ranking.stopping == stopped[1].stopping
+
+
+def test_other_scores_were_not_looked_at(copied):
+    ScoreDialogues.main(run_dir=str(copied / 'run'), scorer='distinct', check_sample=0)
+    ranking = RankSystems.main(run_dir=str(copied / 'run'), scores='distinct')
+    assert ranking.stopping is None
+
+
+def test_a_published_pack_of_a_stopped_run_is_right(copied, capsys):
+    pack = copied / 'run.zip'
+    PublishRun.main(run_dir=str(copied / 'run'), out=str(pack))
+    VerifyRun.main(str(pack))
+    assert 'wrong' not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize('value', ['x', '0', '-1', 'nan', 'inf'])
