@@ -26,7 +26,7 @@ from parlai_ext.commands.signals import (
 )
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.options import flag_values, read_options, read_truth
-from parlai_ext.core.secrets import without_secrets
+from parlai_ext.core.secrets import hide_printed, without_secrets
 from parlai_ext.core.visible_output import VisibleOutput
 
 T = TypeVar('T')
@@ -175,7 +175,7 @@ class Command:
         """
         try:
             shown = contextlib.redirect_stdout(VisibleOutput(sys.stdout))
-            with signals_as_interrupt(), shown:
+            with signals_as_interrupt(), shown, hide_printed():
                 require_current_folder()
                 return cls(opt).run()
         except BrokenPipeError:  # `… | head` has seen enough
