@@ -20,17 +20,19 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.json_text import parse_json, parse_own_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import bar_of
+from parlai_ext.core.records import record_from_json
 from parlai_ext.models.training_options import TrainingOptions
 from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import BOUNDLESS, quiet, read
+from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 
 IGNORED = -100  # the label of a token whose prediction does not count
@@ -53,6 +55,17 @@ class Adapted:
     after: float
     head: float | None
     steps: int
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """
+    What a saved state says beside its tensors.
+    """
+
+    training: Mapping[str, Any]
+    step: int
+    losses: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -237,25 +250,45 @@ class Trainer:
         """
         if not file.is_file():
             return
-        with safe_open(file, 'pt') as state:
-            facts = json.loads(state.metadata()['facts'])
-            check_same(facts['training'], identity, file.parent)
-            tensors = {key: state.get_tensor(key) for key in state.keys()}  # noqa: SIM118
-        self.step, self.losses = facts['step'], facts['losses']
-        with torch.no_grad():
+        try:
+            with bounded_cost(file), safe_open(file, 'pt') as state:
+                text = (state.metadata() or {})['facts']
+                facts: _Facts = record_from_json(_Facts, parse_json(text))
+                check_same(facts.training, identity, file.parent)
+                tensors = {key: state.get_tensor(key) for key in state.keys()}  # noqa: SIM118
             for name, weight in self.model.named_parameters():
-                weight.copy_(tensors[f'weight.{name}'])
-                moments = {
-                    key: tensors[f'{key}.{name}']
-                    for key in ('step', 'exp_avg', 'exp_avg_sq')
-                    if f'{key}.{name}' in tensors
-                }
-                if moments:
-                    moments['step'] = moments['step'].cpu()
-                    self.optimizer.state[weight] = {
-                        key: value if key == 'step' else value.to(self.device)
-                        for key, value in moments.items()
-                    }
+                self._set_weight(name, weight, tensors)
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise UserError(
+                f'--out: {file} is damaged: {first_line(error)}; delete it to begin '
+                'the training again'
+            ) from None
+        self.step, self.losses = facts.step, dict(facts.losses)
+
+    def _set_weight(
+        self, name: str, weight: torch.Tensor, tensors: Mapping[str, torch.Tensor]
+    ) -> None:
+        """
+        Give a weight its saved value and moments.
+
+        :raises KeyError, ValueError: for one that is missing, or of another shape.
+        """
+        sizes = {'weight': weight.shape, 'step': ()}
+        sizes |= {'exp_avg': weight.shape, 'exp_avg_sq': weight.shape}
+        saved = {
+            key: tensors[f'{key}.{name}'] for key in sizes if f'{key}.{name}' in tensors
+        }
+        if len(saved) not in (1, len(sizes)) or 'weight' not in saved:
+            raise ValueError(f'{name} is not all there')
+        if any(value.shape != sizes[key] for key, value in saved.items()):
+            raise ValueError(f'{name} is of another shape')
+        with torch.no_grad():
+            weight.copy_(saved.pop('weight'))
+        if saved:
+            self.optimizer.state[weight] = {
+                key: value.cpu() if key == 'step' else value.to(self.device)
+                for key, value in saved.items()
+            }
 
     def save(self, file: Path, identity: Mapping[str, Any]) -> None:
         """

@@ -7,14 +7,18 @@ the maximum over all places, one hidden layer (ReLU), a sigmoid for each label.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.json_text import parse_json
+from parlai_ext.core.records import record_from_json
 from parlai_ext.core.signature import signature_line
 from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
@@ -24,8 +28,21 @@ from parlai_ext.systems.catalogue.keras_model import (
     WEIGHTS,
     WORDS,
 )
+from parlai_ext.systems.safe.cost import bounded_cost
 
 BATCH = 256  # texts in one forward pass: all are padded to one length
+
+
+@dataclass(frozen=True)
+class _Config:
+    """
+    The settings of a network, as its folder has them.
+    """
+
+    labels: tuple[str, ...]
+    length: int
+    lower: bool
+    filters: str
 
 
 class WordBiLSTM:
@@ -39,18 +56,25 @@ class WordBiLSTM:
     watch: Watch = NO_WATCH
 
     def __init__(self, folder: Path, device: torch.device):
-        config = json.loads((folder / CONFIG).read_text('utf-8'))
-        self.labels: tuple[str, ...] = tuple(config['labels'])
-        self.length: int = config['length']
-        self.lower: bool = config['lower']
-        self.blanks = str.maketrans(dict.fromkeys(config['filters'], ' '))
-        words = (folder / WORDS).read_text('utf-8').removesuffix('\n').split('\n')
+        try:
+            config: _Config = record_from_json(
+                _Config, parse_json((folder / CONFIG).read_bytes())
+            )
+            words = (folder / WORDS).read_text('utf-8').removesuffix('\n').split('\n')
+            weights = load_file(folder / WEIGHTS)
+            with bounded_cost(folder):
+                self.lstm = _lstm(weights).to(device).eval()
+        except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
+            raise UserError(
+                f'hf_model: {folder} holds no network of words: {first_line(error)}'
+            ) from None
+        self.labels = config.labels
+        self.length, self.lower = config.length, config.lower
+        self.blanks = str.maketrans(dict.fromkeys(config.filters, ' '))
         self.ids = {word: i for i, word in enumerate(words, 1)}
-        weights = load_file(folder / WEIGHTS)
         self.num_parameters = sum(array.numel() for array in weights.values())
         self.device = device
         self.weights = {name: array.to(device) for name, array in weights.items()}
-        self.lstm = _lstm(weights).to(device).eval()
         self.signature = signature_line(
             {
                 'model': type(self).__name__,
@@ -104,7 +128,7 @@ def is_word_bilstm(folder: Path) -> bool:
     True if a folder holds such a network.
     """
     try:
-        config = json.loads((folder / CONFIG).read_text('utf-8'))
+        config = parse_json((folder / CONFIG).read_bytes())
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and config.get('model_type') == MODEL_TYPE

@@ -12,13 +12,13 @@ are those of rating pages: an answer is a dialogue of two turns, its prompt the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
@@ -377,7 +377,7 @@ def read_annotation_key(path: Path) -> AnnotationKey:
     """
     file = path / KEY if path.is_dir() else path
     try:
-        data = json.loads(file.read_bytes())
+        data = parse_json(file.read_bytes())
         key: AnnotationKey = record_from_json(AnnotationKey, data)
     except OSError as error:
         raise UserError(f'--key {file}: {error.strerror}') from None

@@ -12,13 +12,13 @@ conversation share most of their tokens.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Likelihood, Question
 from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions
 from parlai_ext.models.hf_likelihood import leading_tokens
@@ -183,7 +183,7 @@ def training_card(folder: str | Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        card = json.loads(path.read_text('utf-8'))
+        card = parse_json(path.read_bytes())
     except ValueError:
         raise UserError(f'{path}: it is not JSON') from None
     return card if isinstance(card, dict) else {}

@@ -27,6 +27,7 @@ from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, first_line, nearest
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import write_file
@@ -162,7 +163,7 @@ def _is_fresh(path: Path) -> bool:
     was made.
     """
     try:
-        note = json.loads(_note(path).read_text(encoding='utf-8'))
+        note = parse_json(_note(path).read_bytes())
         data, code = dict(note['data']), dict(note['code'])
         return (
             bool(data)

@@ -6,7 +6,6 @@ any model as `ext:hf`, and ParlAI's own agents for DialoGPT and GPT-2.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Hashable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import System
 from parlai_ext.files.model_cards import is_model_name, model_card
 from parlai_ext.files.option_files import sha256
@@ -172,7 +172,7 @@ class HuggingFace(HubFamily):
         if bits is None or weights is None:
             return stored
         try:
-            config = json.loads((weights.parent / 'config.json').read_text('utf-8'))
+            config = parse_json((weights.parent / 'config.json').read_bytes())
             stored_dtype = str(config.get('dtype') or config.get('torch_dtype'))
         except (OSError, ValueError, AttributeError):
             stored_dtype = 'float32'

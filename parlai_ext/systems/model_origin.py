@@ -4,13 +4,13 @@ Which family of models a system belongs to, as far as names and configs tell.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family_hugging_face import HubFamily
@@ -90,7 +90,7 @@ def family_name(name: Any) -> str | None:
 
 def _config(folder: Path) -> dict[str, Any]:
     try:
-        config = json.loads((folder / 'config.json').read_text('utf-8'))
+        config = parse_json((folder / 'config.json').read_bytes())
     except (OSError, ValueError):
         return {}
     return config if isinstance(config, dict) else {}

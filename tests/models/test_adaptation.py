@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from parlai_ext.core.errors import UserError
@@ -143,6 +144,40 @@ def test_an_interrupted_training_is_saved_at_once(bases, tmp_path, monkeypatch):
     )
     train('lm', bases, tmp_path)
     assert steps[0] == 5
+
+
+@pytest.mark.parametrize('damage', ['cut', 'facts', 'shape', 'missing', 'moments'])
+def test_a_damaged_state_of_a_training_is_one_line(
+    damage, bases, tmp_path, monkeypatch
+):
+    update = adaptation.Trainer.update
+
+    def interrupted(self):
+        if self.step == 2:
+            raise KeyboardInterrupt
+        return update(self)
+
+    monkeypatch.setattr(adaptation.Trainer, 'update', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train('lm', bases, tmp_path)
+    file = tmp_path / adaptation.STATE
+    with safe_open(file, 'pt') as state:
+        facts = state.metadata()
+    tensors = load_file(file)
+    name = next(name for name in tensors if name.startswith('weight.'))
+    if damage == 'facts':
+        facts = {'facts': '[' * 10**5}
+    elif damage == 'shape':
+        tensors[name] = torch.zeros(7)
+    elif damage == 'missing':
+        del tensors[name]
+    elif damage == 'moments':
+        tensors[name.replace('weight.', 'exp_avg.', 1)] = torch.zeros(7)
+    save_file(tensors, file, facts)
+    if damage == 'cut':
+        file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(UserError, match=rf'{adaptation.STATE} is damaged: '):
+        train('lm', bases, tmp_path)
 
 
 def test_another_training_in_the_same_folder_is_refused(bases, tmp_path):

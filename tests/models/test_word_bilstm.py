@@ -3,18 +3,28 @@ The network of toxic-comments: converted from Keras' files, and what it gives.
 """
 
 import collections
+import json
 import pickle
 import sys
 import types
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.catalogue.fetch_model import is_fetched
-from parlai_ext.systems.catalogue.keras_model import ARRAYS, TOKENIZER, convert_keras
+from parlai_ext.systems.catalogue.keras_model import (
+    ARRAYS,
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    convert_keras,
+)
+from parlai_ext.systems.safe import cost
 
 h5py = pytest.importorskip('h5py')
 LABELS = ('toxic', 'insult')
@@ -124,6 +134,27 @@ def test_the_converted_network_gives_what_keras_layers_give(files, tmp_path):
     np.testing.assert_allclose(rows, expected, atol=1e-5)
     assert model.labels == LABELS
     assert model.cut_tokens(['tea ' * 130]) == [30]
+
+
+@pytest.mark.parametrize(
+    'key, value', [('labels', 7), ('length', '9'), ('filters', None), ('lower', 1)]
+)
+def test_settings_of_another_kind_are_named(files, tmp_path, key, value):
+    convert_keras(*files, LABELS, tmp_path / 'model')
+    file = tmp_path / 'model' / CONFIG
+    file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+    with pytest.raises(UserError, match=f'holds no network of words: {key}: '):
+        ModelHandle(Machine(no_cuda=True)).classifier(str(tmp_path / 'model'))
+
+
+def test_a_network_is_no_larger_than_its_weights(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(cost, 'MORE_WEIGHTS', 0)
+    convert_keras(*files, LABELS, tmp_path / 'model')
+    file = tmp_path / 'model' / WEIGHTS
+    weights = load_file(file) | {'forward.kernel': torch.zeros(1, 40_000)}
+    save_file(weights, file)
+    with pytest.raises(UserError, match='ask for more than .* weights'):
+        ModelHandle(Machine(no_cuda=True)).classifier(str(tmp_path / 'model'))
 
 
 def test_a_tokenizer_that_would_run_code_is_refused(files, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.fetch.lock_file import Entry, LockFile
+from tests.support.mutations import mutations
 
 A, B = Entry('a' * 64, 1), Entry('b' * 64, 2)
 
@@ -66,3 +67,15 @@ def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path, content):
             use()
         assert '\n' not in str(caught.value)
     assert path.read_text() == content
+
+
+def test_any_small_change_is_read_or_refused(tmp_path):
+    lock = LockFile(tmp_path / 'lock.json')
+    data = {'version': 1, 'files': {'http://x': ENTRY}}
+    changed = [json.dumps(data) for _, data in mutations(data)]
+    for text in (*changed, '[' * 10**5, '{"files": NaN}'):
+        lock.path.write_text(text)
+        try:
+            assert all(isinstance(entry.size, int) for entry in lock.entries().values())
+        except UserError as error:
+            assert f'{lock.path} is no lock file' in str(error)

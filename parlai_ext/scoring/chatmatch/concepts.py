@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.scoring.chatmatch.rules import ChatMatchOptions
 from parlai_ext.scoring.chatmatch.words import stem, stems, words
@@ -168,7 +169,7 @@ def read_dictionary(path: Path) -> dict[str, str]:
     :raises UserError: naming the file.
     """
     try:
-        concepts: Any = json.loads(path.read_text(encoding='utf-8'))
+        concepts: Any = parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise UserError(f'scorer: concepts {path}: {error}') from error
     if not isinstance(concepts, dict) or not all(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.model_cards import ModelCard, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file
@@ -49,7 +50,7 @@ def is_fetched(name: str, datapath: str | None = None) -> bool:
     True if a model is in its folder, with the files that its card names.
     """
     try:
-        note = json.loads((model_folder(name, datapath) / NOTE).read_bytes())
+        note = parse_json((model_folder(name, datapath) / NOTE).read_bytes())
         return bool(note['card'] == _pinned(model_card(name)))
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.store.atomic import make_folder, write_file
 from parlai_ext.systems.fetch.data_folder import exclusive
 
@@ -47,7 +48,7 @@ class LockFile:
         :raises UserError: when the file is no lock file, or damaged.
         """
         try:
-            content = json.loads(self.path.read_text(encoding='utf-8'))
+            content = parse_json(self.path.read_bytes())
             if content['version'] != VERSION:
                 raise ValueError(f'version {content["version"]!r}, not {VERSION}')
             return {url: _entry(value) for url, value in content['files'].items()}

@@ -21,6 +21,7 @@ import safetensors.torch
 import torch
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.systems.safe.unpickle import BadModelFile, path_of
 
 LONGEST_HEADER = 100_000_000  # the format's own bound
@@ -59,7 +60,7 @@ def _header(f: Any) -> dict[str, Any] | None:
         if size > LONGEST_HEADER:
             return None
         text = first[8:] + f.read(size - 1)
-        header = json.loads(text.decode('utf-8')) if len(text) == size else None
+        header = parse_json(text.decode('utf-8')) if len(text) == size else None
     except ValueError:
         return None
     finally:
