@@ -69,7 +69,7 @@ def check_clones_as_targets(
         gap = difference(values, audited.bootstraps, audited.seed)
         name = audited.systems[place]
         text = (
-            f'A clone of {name} as a further target scores {_gap_text(gap)} it, over '
+            f'A clone of {name} as a further target scores {_gap_text(gap)}, over '
         )
         text += f'{player.num_openers} openers.'
         findings.append(Finding(TARGETS, text, gap.is_open))
@@ -84,11 +84,10 @@ def _gap_text(gap: Difference) -> str:
     Return how far a clone's score is from its original's, in words.
     """
     if gap.value == gap.low == gap.high == 0:
-        return 'exactly as'
+        return 'exactly as it does'
     if gap.value is None:
-        return 'nothing to compare with'
-    where = 'above' if gap.value >= 0 else 'below'
-    return f'{number(abs(gap.value), 3)} ({interval(gap.low, gap.high, 3)}) {where}'
+        return 'nothing'
+    return f'{number(gap.value, 3)} ({interval(gap.low, gap.high, 3)}) above it'
 
 
 def check_clones_as_partners(
