@@ -68,9 +68,7 @@ def check_clones_as_targets(
         values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
         gap = difference(values, audited.bootstraps, audited.seed)
         name = audited.systems[place]
-        text = (
-            f'A clone of {name} as a further target scores {_gap_text(gap)}, over '
-        )
+        text = f'A clone of {name} as a further target scores {_gap_text(gap)}, over '
         text += f'{player.num_openers} openers.'
         findings.append(Finding(TARGETS, text, gap.is_open))
         rows.append(

@@ -166,6 +166,8 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
             f'chance; worst swing: {_swing_text(audited, worst)}.'
         )
     findings = [Finding(SETS, text, not pairs)]
+    if pairs:
+        findings.append(Finding(SETS, _swings_text(audited, every_swing), None))
     for pair in (sure or pairs)[:1]:
         members = join_names(audited.names(pair.worst_set))
         text = (
@@ -189,6 +191,22 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
         quantity = 'lead in the worst set'
         rows.append(Row(SETS, case, '', quantity, json_number(pair.margin)))
     return PartResult(tuple(findings), tuple(rows))
+
+
+def _swings_text(audited: Audited, every_swing: Sequence[Swing]) -> str:
+    """
+    Return how far each system can rise and fall.
+    """
+    moves = [
+        f'{audited.systems[one.system]} {one.gain} up, {one.loss} down'
+        for one in every_swing
+        if one.gain or one.loss
+    ]
+    still = len(every_swing) - len(moves)
+    return (
+        f'Places that a system can gain or lose at worst: {"; ".join(moves)}; the '
+        f'other {still} stay.'
+    )
 
 
 def _swing_text(audited: Audited, swing: Swing) -> str:

@@ -3,7 +3,11 @@ Canaries and clones, played against systems that are known to be dull.
 """
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 
 import pytest
 import yaml
@@ -17,7 +21,7 @@ from tests.support.small_run import files_of
 TALKER = 'tests.support.trial_agents:Talker'
 
 
-def protocol(scorer):
+def protocol(scorer, **keys):
     def talkers(*names):
         return [{'name': name, 'opt': {'model': TALKER}} for name in names]
 
@@ -28,12 +32,13 @@ def protocol(scorer):
         'scorer': {'name': scorer},
         'ranking': {'bootstraps': 50},
         'roster': {'targets': talkers('one', 'two'), 'partners': talkers('p', 'q')},
+        **keys,
     }
 
 
-def evaluated(folder, scorer='length'):
+def evaluated(folder, scorer='length', **keys):
     config = folder / 'protocol.yaml'
-    config.write_text(yaml.safe_dump(protocol(scorer)))
+    config.write_text(yaml.safe_dump(protocol(scorer, **keys)))
     root = folder / 'run'
     EvaluateSystems.main(config=str(config), run_dir=str(root), check_sample=0)
     return root
@@ -136,3 +141,39 @@ def test_with_tables_only_nothing_is_played(fresh, tmp_path):
     for part in ('canaries', 'clone as target', 'clone as partner'):
         assert [finding.left_out for finding in result.part(part)] == [True]
     assert not (root / 'audit').exists()
+
+
+@pytest.mark.parametrize(
+    'keys', [{'pairing': 'all_play_all', 'score': 'both'}, {'pairing': 'self_play'}]
+)
+def test_other_pairings_play_canaries_against_what_targets_meet(keys, tmp_path):
+    result = audit(evaluated(tmp_path, **keys))
+    flatterer = finding_on(result, 'flatterer')
+    assert 'would rank 1 of 3' in flatterer.sentence
+    assert [f.holds for f in result.part('clone as target')] == [True, True]
+    as_partner = result.part('clone as partner')
+    assert all(f.left_out for f in as_partner) == (keys['pairing'] == 'self_play')
+
+
+@pytest.mark.slow
+def test_killed_anywhere_and_audited_again_ends_the_same(fresh, audited, tmp_path):
+    root = tmp_path / 'run'
+    shutil.copytree(fresh, root)
+    command = [sys.executable, '-m', 'parlai_ext', 'audit_run', '--run-dir', str(root)]
+    environment = {**os.environ, 'PYTHONPATH': os.getcwd()}
+    kills = 0
+    for n_files in (2, 9, 20):
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        )
+        while process.poll() is None and len(files_of(root / 'audit')) < n_files:
+            time.sleep(0.01)
+        kills += process.poll() is None
+        process.kill()
+        process.wait()
+    assert kills
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    assert files_of(root) == files_of(audited[0])

@@ -68,9 +68,10 @@ def test_a_planted_swing_is_named_with_its_set(tmp_path):
     ranks = values(result, 'target sets', 'places lost')
     # with all opponents b leads; in {a, b, c}: a 5, b 4
     assert ranks[('a + b + c', 'b')] == 1
-    first, second = result.part('target sets')
+    first, by_system, second = result.part('target sets')
     assert first.holds is False
     assert 'of 10 pairs of systems, 1 (10 %)' in first.sentence
+    assert 'a 1 up, 0 down; b 0 up, 1 down; the other 3 stay' in by_system.sentence
     # a leads b in {a, b, c} and {a, b, d}, of the three sets with both
     assert (
         'a is behind b' in second.sentence and 'in 2 of the 3 sets' in second.sentence

@@ -1,0 +1,60 @@
+"""
+Canaries say what their kind says, from what they heard.
+"""
+
+import pytest
+from parlai.core.message import Message
+from parlai.core.opt import Opt
+
+from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
+from parlai_ext.audit.canaries import KINDS, canary_systems
+from parlai_ext.collect.lockstep import BatchRow, play
+from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.systems.parlai_agents import load_system
+
+
+def replies(kind, heard, own=None):
+    agent = CanaryAgent(Opt({'canary_kind': kind}))
+    if own is not None:
+        agent.self_observe(Message(text=own))
+    said = []
+    for text in heard:
+        agent.observe(Message(text=text))
+        said.append(agent.act()['text'])
+    return said
+
+
+def test_every_kind_is_played():
+    assert list(KINDS) == list(CANARIES)
+
+
+def test_an_echo_repeats_what_it_hears():
+    assert replies('echo', ['Hi there.', 'And you?']) == ['Hi there.', 'And you?']
+
+
+def test_a_parrot_repeats_its_opener():
+    assert replies('opener_parrot', ['Oh?', 'Why?'], 'I am sad.') == ['I am sad.'] * 2
+
+
+@pytest.mark.parametrize(
+    'kind', ['flatterer', 'question_spammer', 'instruction_injector']
+)
+def test_lines_are_said_in_turn(kind):
+    said = replies(kind, ['a'] * 7)
+    assert len(set(said[:6])) == 6 and said[6] == said[0]
+
+
+def test_a_question_spammer_says_nothing_but_questions():
+    for text in replies('question_spammer', ['a'] * 6):
+        assert text.endswith('?') and '.' not in text and '!' not in text
+
+
+def test_in_a_dialogue_a_parrot_knows_its_given_utterance():
+    names = {system.opt['canary_kind']: system for system in canary_systems()}
+    parrot, echo = names['opener_parrot'], names['echo']
+    players = {s.name: load_system(s) for s in (parrot, System('p', echo.opt))}
+    pairing = Pairing('x', parrot.name, 'p', 'bipartite')
+    opener = Opener.from_utterances(['I am sad.', 'Oh no.'], 'test')
+    (dialogue,) = play([BatchRow(pairing, opener)], players, 5)
+    texts = [utterance.text for utterance in dialogue.utterances]
+    assert texts == ['I am sad.', 'Oh no.', 'I am sad.', 'I am sad.', 'I am sad.']
