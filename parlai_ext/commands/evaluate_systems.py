@@ -214,7 +214,10 @@ def require_stop_options(stop: StopOptions, options: PlanOptions) -> float:
             '--stop needs --margin M: the difference of mean scores up to which two '
             'systems count as tied'
         )
-    if ranking_options(protocol_of_options(options).ranking).is_tournament:
+    protocol = protocol_of_options(options)
+    if len(protocol.roster.targets) < 2:
+        raise UserError('--stop needs two targets at least, which it tells apart')
+    if ranking_options(protocol.ranking).is_tournament:
         raise UserError(
             '--stop: a tournament has no mean scores to watch; leave --stop out'
         )

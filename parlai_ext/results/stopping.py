@@ -53,7 +53,8 @@ def look_at_scores(
     n_pairs = len(ranked) * (len(ranked) - 1) // 2
     # the openers of each block are those that the run had when it was looked at
     last = used or len(run.openers)
-    numbers = [n for n in (*run.grown_from, len(run.openers)) if n <= last]
+    every = (*run.grown_from, len(run.openers))
+    numbers = [n for n in every if n <= last] or every[-1:]
     looks, pairs = settle_pairs(scores, systems, numbers, margin, n_pairs)
     return Stopping(
         rule=WHEN_RANKED,
@@ -110,7 +111,7 @@ def recorded_stopping(
     note = run.manifest.get('stop')
     if not note or note['scores'] != content_id(scorer_signature):
         return None
-    if note['dimension'] not in tables.scores:
+    if note['dimension'] not in tables.scores or not run.openers:
         return None
     return look_at_scores(
         *(run, tables, ranked, scorer_signature),

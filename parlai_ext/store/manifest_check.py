@@ -99,7 +99,6 @@ class ManifestRecord:
     asked: Mapping[str, Any] = field(default_factory=dict)
     trusted: Mapping[str, str] = field(default_factory=dict)
     families: Mapping[str, str] = field(default_factory=dict)
-    stop: Mapping[str, Any] = field(default_factory=dict)
     guessed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     imported: _ImportRecord | None = None

@@ -138,6 +138,20 @@ def test_the_decisions_are_worked_out_from_the_scores(copied, stopped):
     assert ranking.stopping == stopped[1].stopping
 
 
+@pytest.mark.parametrize('used', [-3, 0, 10**9])
+def test_a_note_that_fits_no_look_does_no_harm(copied, used):
+    run = RunFolder.existing(copied / 'run')
+    run.write_note('stop', {**run.manifest['stop'], 'used': used})
+    ranking = RankSystems.main(run_dir=str(copied / 'run'))
+    assert ranking.stopping.used == len(run.openers)
+
+
+def test_one_target_needs_no_stop(tmp_path):
+    keys = {'roster': {'targets': TARGETS[:1], 'partners': PARTNER}}
+    with pytest.raises(UserError, match='two targets'):
+        EvaluateSystems.main(**options(tmp_path, **keys), **STOP)
+
+
 def test_other_scores_were_not_looked_at(copied):
     ScoreDialogues.main(run_dir=str(copied / 'run'), scorer='distinct', check_sample=0)
     ranking = RankSystems.main(run_dir=str(copied / 'run'), scores='distinct')
