@@ -30,6 +30,7 @@ PARTS: tuple[str, ...] = (
     # nothing gets in
     'misbehaving',
     'strings',
+    'models',
 )
 WHAT_WIDTH = 58  # columns
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files

@@ -48,11 +48,11 @@ def raise_unless_of_agent(error: BaseException) -> None:
     """
     if isinstance(error, Overdue):
         raise error
-    if isinstance(error, KeyboardInterrupt) and (
-        type(error) is not KeyboardInterrupt
-        or signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ):
-        raise error
+    if isinstance(error, KeyboardInterrupt):
+        handler = signal.getsignal(signal.SIGINT)
+        is_ours = callable(handler) and handler is not signal.default_int_handler
+        if type(error) is not KeyboardInterrupt or not is_ours:
+            raise error
 
 
 @contextlib.contextmanager

@@ -24,6 +24,13 @@ ROW = BatchRow(
 OTHER = BatchRow(Pairing('q', 'good', 'also', 'x'), ROW.opener)
 
 
+@pytest.fixture(autouse=True)
+def a_signal_that_is_not_ignored():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Echo(Agent):
     """
     Says what it heard.

@@ -23,6 +23,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
+from parlai_ext.core.process_limits import lower_limit
+
 SECONDS = 60  # for one text, also of processor time
 MEMORY = 2 * 2**30  # bytes of address space of the process that renders
 LONGEST_TEXT = 10_000_000  # characters
@@ -166,12 +168,12 @@ def render_requests() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    _set_limit(resource.RLIMIT_AS, MEMORY)
-    _set_limit(resource.RLIMIT_FSIZE, 0)
-    _set_limit(resource.RLIMIT_CORE, 0)
+    lower_limit(resource.RLIMIT_AS, MEMORY)
+    lower_limit(resource.RLIMIT_FSIZE, 0)
+    lower_limit(resource.RLIMIT_CORE, 0)
     _say(answers, 'ready', '')
     for line in sys.stdin.buffer:
-        _set_limit(resource.RLIMIT_CPU, int(time.process_time()) + SECONDS)
+        lower_limit(resource.RLIMIT_CPU, int(time.process_time()) + SECONDS)
         try:
             rendered: Any = render_jinja_template(**json.loads(line))
             [text], _ = rendered
@@ -188,12 +190,3 @@ def render_requests() -> None:
 def _say(answers: BinaryIO, text: str, kind: str) -> None:
     answers.write(json.dumps([text, kind]).encode() + b'\n')
     answers.flush()
-
-
-def _set_limit(what: int, most: int) -> None:
-    """
-    Lower a limit of this process, as far as it is not lower.
-    """
-    _, hard = resource.getrlimit(what)
-    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(what, (limit, hard))

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.process_limits import lower_limit
 
 TOKENIZER = 'tokenizer.json'
 SECONDS = 60  # of processor time; twice as many by the clock
@@ -77,7 +78,7 @@ def run_trial() -> None:
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(what, (most, most))
+        lower_limit(what, most)
     try:
         tokenizer = Tokenizer.from_file(path)
     except Exception:

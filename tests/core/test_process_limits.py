@@ -1,0 +1,22 @@
+"""
+A limit that a scheduler has set lower is no error.
+"""
+
+import subprocess
+import sys
+
+CODE = """
+import resource
+from parlai_ext.core.process_limits import lower_limit
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 20_000))
+lower_limit(resource.RLIMIT_FSIZE, 90_000)
+print(*resource.getrlimit(resource.RLIMIT_FSIZE))
+lower_limit(resource.RLIMIT_FSIZE, 500)
+print(*resource.getrlimit(resource.RLIMIT_FSIZE))
+"""
+
+
+def test_a_limit_is_lowered_and_never_raised_beyond_what_is_allowed():
+    command = [sys.executable, '-c', CODE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == '20000 20000\n500 20000\n'
