@@ -127,6 +127,12 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
     signatures = common_signatures(packs)
     run = RunFolder.open(root, _joined_manifest(packs, names))
     notes = [*_renaming_notes(packs, names), *_alias_notes(packs, names)]
+    notes += [
+        f'{pack.name} was played until its own order was settled: intervals assume '
+        'that the number of openers was fixed beforehand'
+        for pack in packs
+        if pack.run.manifest.get('stop')
+    ]
     for k, pack in enumerate(packs):
         notes += _join_dialogues(run, pack, names[k], signatures)
     for signature in signatures:
@@ -199,7 +205,8 @@ def _joined_manifest(
     """
     Return the first pack's manifest with the targets of all.
     """
-    manifest: dict[str, Any] = {**packs[0].run.manifest}
+    manifest: dict[str, Any] = {**packs[0].run.manifest, 'asked': {}}
+    manifest.pop('stop', None)
     targets: dict[str, Any] = {}
     systems: dict[str, Any] = dict(manifest['systems'])
     pairings: dict[str, Any] = {}

@@ -36,7 +36,7 @@ SCHEMA = 1
 LONGEST_INDEX = 64 * 2**20  # bytes
 LARGEST_MEMBER = 256 * 2**20
 MEMBER = re.compile(
-    r'manifest\.json|not_run\.json'
+    r'manifest\.json|not_run\.json|stopping\.json'
     r'|dialogues/[\w-]+/\d{5,}\.jsonl'
     r'|scores/[0-9a-f]{16}/(signature\.txt|scorer\.json|judge_check\.json)'
     r'|scores/[0-9a-f]{16}/[\w-]+/\d{5,}\.jsonl'

@@ -31,6 +31,7 @@ from parlai_ext.packs.pack import (
 )
 from parlai_ext.report.recipe import without_folders
 from parlai_ext.results import ranking as rankings
+from parlai_ext.results import stopping
 from parlai_ext.results.chosen_scores import choose_scores, scores_rule
 from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
@@ -133,7 +134,10 @@ def _run_members(run: RunFolder, withhold_text: bool) -> dict[str, bytes]:
     manifest = public_manifest(run.manifest, withhold_text)
     members = {MANIFEST: json_bytes(manifest)}
     if problems := not_run.read_problems(run):
-        members[not_run.NAME] = json_bytes(without_paths(problems))
+        shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
+        members[not_run.NAME] = json_bytes(shown)
+    if (run.root / stopping.NAME).exists():
+        members[stopping.NAME] = json_bytes(run.read_json(stopping.NAME))
     for shard, dialogues in dialogue_files(run):
         members[shard_name('dialogues', shard)] = dialogue_bytes(
             dialogues, shard, withhold_text

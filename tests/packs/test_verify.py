@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+from parlai_ext.collect.not_run import write_problems
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
@@ -22,6 +23,7 @@ from tests.support.published_runs import (
     files_in,
     forge_json,
     forge_shard,
+    make_run,
     protocol_file,
     publish,
     write_forged,
@@ -321,3 +323,27 @@ def test_the_command_says_what_is_only_reported(packs, capsys):
     out = capsys.readouterr().out
     assert 'self-reported  played again' in out
     assert 'proven         ranking' in out
+
+
+def test_a_run_that_stops_when_it_is_settled_takes_its_looks_with_it(tmp_path):
+    flags = {'stop': 'when-ranked', 'margin': 0.1, 'block_openers': 3}
+    run = make_run(tmp_path / 'run', ['generic', 'talker'], flags=flags)
+    path = publish(run, tmp_path / 'p.zip').path
+    assert 'stopping.json' in files_in(path)
+    assert check_pack(path).problems == []
+
+
+def test_a_run_in_which_a_system_did_not_run_is_consistent(runs, tmp_path):
+    root = tmp_path / 'run'
+    shutil.copytree(runs['both'].root, root)
+    run = RunFolder.existing(root)
+    for shard in [
+        s for s in run.dialogue_shards() if s.pairing_id.startswith('talker')
+    ]:
+        name = f'{shard.pairing_id}/{shard.index:05d}.jsonl'
+        for path in (root / 'dialogues' / name, *root.glob(f'scores/*/{name}')):
+            path.unlink()
+    write_problems(run, {'talker': 'system talker: no file /home/me/m/model'})
+    path = publish(run, tmp_path / 'p.zip').path
+    assert check_pack(path).problems == []
+    assert b'/home/me' not in b''.join(files_in(path).values())

@@ -59,10 +59,17 @@ def protocol_file(
 
 
 def make_run(
-    root: Path, targets: Sequence[str], batchsize: int = 2, **changed: Any
+    root: Path,
+    targets: Sequence[str],
+    batchsize: int = 2,
+    flags: dict[str, Any] | None = None,
+    **changed: Any,
 ) -> RunFolder:
     """
     Collect, score and rank a run of these targets.
+
+    :param flags: more options of the command.
+    :param changed: keys of the protocol.
     """
     config = protocol_file(root.parent / f'{root.name}_config', targets, **changed)
     EvaluateSystems.main(
@@ -71,6 +78,7 @@ def make_run(
         check_sample=0,
         batchsize=batchsize,
         no_cuda=True,
+        **(flags or {}),
     )
     return RunFolder.existing(root)
 

@@ -1,0 +1,157 @@
+"""
+The site of a folder of packs: one page a protocol, marks of what was checked, and no
+text of a stranger that acts.
+"""
+
+import json
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from parlai_ext.commands.build_leaderboard import BuildLeaderboard
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.packs.check_pack import Checker, check_pack
+from parlai_ext.packs.options import RegenerateOptions
+from parlai_ext.packs.pack import INDEX
+from parlai_ext.packs.site import build_site, page_name
+from parlai_ext.scoring.registry import load_protocol_file
+from tests.support.published_runs import (
+    files_in,
+    make_run,
+    protocol_file,
+    publish,
+    write_forged,
+)
+
+HOSTILE = '<script>alert(1)</script>"onload="x'
+
+
+class Tags(HTMLParser):
+    """
+    The tags and the addresses of a page.
+    """
+
+    def __init__(self, text):
+        super().__init__()
+        self.names, self.addresses = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        self.addresses += [v for k, v in attrs if k in ('href', 'src')]
+        assert not [k for k, _ in attrs if k.startswith('on')]
+
+
+@pytest.fixture
+def folder(packs, tmp_path):
+    """
+    A folder with two packs that may be compared.
+    """
+    here = tmp_path / 'packs'
+    here.mkdir()
+    for name in ('generic', 'talker'):
+        shutil.copy(packs[name], here)
+    return here
+
+
+def test_packs_that_compare_are_one_ranking_on_one_page(folder, tmp_path):
+    site = build_site(folder, tmp_path / 'site', check_pack)
+    assert list(site.pages) == ['tiny']
+    text = site.pages['tiny'].read_text()
+    assert text.count('id="ranking-') == 1
+    assert 'generic' in text
+    assert 'talker' in text
+    assert 'played again</span>' not in text
+
+
+def test_links_lead_to_the_packs_and_between_the_pages(folder, tmp_path):
+    site = build_site(folder, tmp_path / 'site', check_pack)
+    for page in (site.index, *site.pages.values()):
+        for address in Tags(page.read_text()).addresses:
+            file = address.partition('#')[0]
+            assert not file or (tmp_path / 'site' / file).exists()
+    copied = tmp_path / 'site' / 'packs' / 'talker.zip'
+    assert copied.read_bytes() == (folder / 'talker.zip').read_bytes()
+
+
+def test_a_system_that_was_played_again_is_marked(folder, tmp_path):
+    config = protocol_file(tmp_path / 'mine', ['talker'])
+    mine = Checker(Machine(no_cuda=True), load_protocol_file(config).protocol)
+    (folder / 'generic.zip').unlink()
+    options = RegenerateOptions(regenerate=100, sample=1)
+    site = build_site(
+        folder, tmp_path / 'site', lambda path: check_pack(path, options, mine)
+    )
+    text = site.pages['tiny'].read_text()
+    assert 'played again</span> 10 of 10' in text
+    assert 'self-reported</span>' not in text
+
+
+def test_packs_that_do_not_compare_have_rankings_of_their_own(folder, tmp_path):
+    publish(make_run(tmp_path / 'run', ['talker'], seed=1), folder / 'zodd.zip')
+    site = build_site(folder, tmp_path / 'site', check_pack)
+    text = site.pages['tiny'].read_text()
+    assert text.count('id="ranking-') == 2
+    assert 'collect.seed: 0 → 1' in text
+
+
+def test_a_wrong_pack_is_named_and_left_out(folder, tmp_path):
+    files = files_in(folder / 'talker.zip')
+    name = next(n for n in files if n.startswith('scores/') and 'jsonl' in n)
+    files[name] += b'\n'
+    write_forged(folder / 'talker.zip', files, honest=True)
+    (folder / 'junk.zip').write_bytes(b'junk')
+    site = build_site(folder, tmp_path / 'site', check_pack)
+    assert set(site.left_out) == {'talker.zip', 'junk.zip'}
+    assert 'talker.zip' in site.index.read_text()
+    assert not (tmp_path / 'site' / 'packs' / 'talker.zip').exists()
+
+
+def test_hostile_names_are_text(tmp_path):
+    systems = {HOSTILE: {'model': 'tests.support.trial_agents:Talker'}}
+    run = make_run(tmp_path / 'run', [HOSTILE], systems=systems, name=HOSTILE)
+    folder = tmp_path / 'packs'
+    publish(run, folder / 'a"><img src=x>.zip')
+    site = build_site(folder, tmp_path / 'site', check_pack)
+    for page in (site.index, *site.pages.values()):
+        names = Tags(page.read_text()).names
+        assert not {'script', 'img', 'iframe'} & {*names}
+
+
+@pytest.mark.parametrize(
+    'name', ['../../etc/x', 'index', 'a b', '', 'CON/..', 'x' * 999]
+)
+def test_no_protocol_name_leads_out_of_the_site(name):
+    page = page_name(name)
+    assert '/' not in page
+    assert page != 'index.html'
+    assert len(page) < 80
+
+
+def test_an_index_that_names_another_protocol_is_wrong(folder, tmp_path):
+    files = files_in(folder / 'talker.zip')
+    index = json.loads(files[INDEX])
+    index['protocol'] = 'real_demo'
+    files[INDEX] = json.dumps(index).encode()
+    write_forged(folder / 'talker.zip', files)
+    site = build_site(folder, tmp_path / 'site', check_pack)
+    assert 'protocol: pack.json says real_demo' in site.left_out['talker.zip']
+
+
+def test_the_same_packs_give_the_same_pages(folder, tmp_path):
+    first, again = (build_site(folder, tmp_path / n, check_pack) for n in 'ab')
+    assert first.index.read_bytes() == again.index.read_bytes()
+    assert first.pages['tiny'].read_bytes() == again.pages['tiny'].read_bytes()
+
+
+def test_the_command_says_where_the_site_is(folder, tmp_path, capsys):
+    out = tmp_path / 'site'
+    BuildLeaderboard.main('--packs', str(folder), '--out', str(out))
+    assert f'site: {out / "index.html"}' in capsys.readouterr().out
+
+
+def test_a_folder_without_packs_is_one_line(tmp_path):
+    with pytest.raises(UserError, match='no pack'):
+        build_site(tmp_path, tmp_path / 'site', check_pack)
