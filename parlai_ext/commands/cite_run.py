@@ -36,10 +36,10 @@ class CiteRun(Command):
         """
         from parlai_ext.packs.cite import cite_pack
         from parlai_ext.packs.options import CiteOptions
-        from parlai_ext.packs.pack import open_pack
+        from parlai_ext.packs.verify import open_right_pack
 
         self.require(pack='a published run, a .zip file')
-        with open_pack(self.opt['pack']) as pack:
+        with open_right_pack(self.opt['pack']) as pack:
             citations = cite_pack(pack, self.options(CiteOptions))
         for citation in citations:
             for part in (citation.facts, citation.latex, citation.bibtex):

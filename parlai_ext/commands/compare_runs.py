@@ -56,7 +56,7 @@ class CompareRuns(Command):
             one; what may be is ranked before.
         """
         from parlai_ext.packs.compare import join_packs, pack_differences
-        from parlai_ext.packs.pack import open_pack
+        from parlai_ext.packs.verify import open_right_pack
 
         paths = [Path(path) for path in self.opt['packs'] or ()]
         if len(paths) < 2:
@@ -70,7 +70,7 @@ class CompareRuns(Command):
         ):
             raise UserError(f'--out {out}: a new folder is expected')
         with ExitStack() as stack:
-            packs = [stack.enter_context(open_pack(path)) for path in paths]
+            packs = [stack.enter_context(open_right_pack(path)) for path in paths]
             differing = {p.path: pack_differences(packs[0], p) for p in packs[1:]}
             fitting = [pack for pack in packs if not differing.get(pack.path)]
             rankings = []

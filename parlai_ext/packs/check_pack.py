@@ -102,7 +102,7 @@ def check_pack(
         try:
             run = read_run(folder, file)
         except UserError as error:
-            line = str(error).replace(f'{folder}/', '').partition(';')[0]
+            line = str(error).removeprefix(f'{file}: ')
             findings.append(finding_of('manifest', '', [line]))
         else:
             findings += content_findings(folder, index, run, file)

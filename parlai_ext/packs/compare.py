@@ -342,4 +342,4 @@ def _join_records(
     worst, pack = checked[max(range(len(checked)), key=severity)]
     write_check(store, worst)
     if len(packs) > 1:
-        yield f'judge check: that of {pack.name}, the worst of the packs'
+        yield f'judge check: that of {pack.name}; no pack has a worse one'

@@ -43,6 +43,10 @@ MEMBER = re.compile(
     r'|rankings/[0-9a-f]{16}/ranking\.json',
     re.ASCII,
 )
+# what the code for run folders says would mend a damaged file
+ADVICE = re.compile(
+    r'; (delete|publish|restore|rank the run again|use another).*', re.DOTALL
+)
 # a pack is read by strangers: what its manifest may ask them to compute
 MOST_BOOTSTRAPS = 20_000
 MOST_SHUFFLES = 1_000
@@ -213,8 +217,7 @@ def open_pack(path: str | Path) -> Iterator[Pack]:
             raise UserError(
                 f'{file}: {problems[0]}; `parlai verify_run {file}` says more'
             )
-        with readable(file):
-            yield Pack(file, pack_id, index, read_run(folder, file))
+        yield Pack(file, pack_id, index, read_run(folder, file))
 
 
 def read_index(folder: Path, path: Path) -> tuple[PackIndex, str]:
@@ -275,7 +278,7 @@ def read_run(folder: Path, path: Path) -> RunFolder:
 
     :raises UserError: when its manifest is damaged or asks for too much.
     """
-    with readable(path):
+    with readable(path, folder):
         run = RunFolder.existing(folder)
         protocol = run.manifest.get('protocol') or {}
         rule = protocol.get('ranking') or {}
@@ -303,14 +306,18 @@ def _numbered(manifest: Mapping[str, Any]) -> int:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def readable(path: Path, folder: Path) -> Iterator[None]:
     """
-    Turn what the code for own files raises on a stranger's files into one line.
+    Turn what the code for own files raises on a stranger's files into one line that
+    names the pack, and no remedy for a run folder.
+
+    :param folder: where the pack is unpacked.
     """
     try:
         yield
-    except (UserError, OSError):
-        raise
+    except UserError as error:
+        line = ADVICE.sub('', str(error)).replace(f'{folder}/', '')
+        raise UserError(f'{path}: {line.removeprefix(f"{path}: ")}') from None
     except (ArithmeticError, AssertionError, LookupError, MemoryError) as error:
         raise _unreadable(path, error) from None
     except (AttributeError, RecursionError, TypeError, ValueError) as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
@@ -26,9 +27,11 @@ from parlai_ext.core.records import WrongType, record_to_json
 from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.packs.pack import (
     INDEX,
+    Pack,
     PackIndex,
     make_index,
     member_problems,
+    open_pack,
     readable,
 )
 from parlai_ext.packs.publish import ranking_data
@@ -38,9 +41,6 @@ from parlai_ext.store.lines import decode_shard
 
 PROVEN, WRONG, SELF_REPORTED = 'proven', 'wrong', 'self-reported'
 DIGEST = re.compile('[0-9a-f]{64}')
-ADVICE = re.compile(
-    r'; (delete|publish|restore|rank the run again|use another).*', re.DOTALL
-)
 # what a pack without texts cannot show
 NEEDS_TEXT = ('baselines', 'baseline_reference')
 MOST_PROBLEMS = 1000  # that are listed of one part
@@ -92,11 +92,10 @@ def content_findings(
     def problems(check: Callable[[], Iterator[str]]) -> list[str]:
         lines: list[str] = []
         try:
-            with readable(path):
+            with readable(path, folder):
                 lines += islice(check(), MOST_PROBLEMS)
         except UserError as error:
-            text = str(error).replace(f'{folder}/', '').replace(f'{path}: ', '')
-            lines.append(ADVICE.sub('', text))
+            lines.append(str(error).removeprefix(f'{path}: '))
         return lines
 
     n_partners, n_openers = len(index.partners), index.openers.n
@@ -123,6 +122,23 @@ def content_findings(
             f'{_scorer(signature)}: follows from the scores{_but(index)}',
             problems(partial(ranking_problems, run, signature, index)),
         )
+
+
+@contextmanager
+def open_right_pack(path: str | Path) -> Iterator[Pack]:
+    """
+    Unpack a pack in which nothing is wrong, as far as can be told without a model.
+
+    :raises UserError: names the first thing that is wrong.
+    """
+    with open_pack(path) as pack:
+        for finding in content_findings(pack.run.root, pack.index, pack.run, pack.path):
+            for problem in finding.problems[:1]:
+                raise UserError(
+                    f'{path}: {finding.about}: {problem}; `parlai verify_run {path}` '
+                    'says more'
+                )
+        yield pack
 
 
 def _scorer(signature: str) -> str:

@@ -2,6 +2,8 @@
 Runs and packs that the tests of this folder share and do not change.
 """
 
+import os
+
 import pytest
 
 from tests.support.published_runs import make_run, publish
@@ -30,3 +32,13 @@ def packs(runs, tmp_path_factory):
     return {
         name: publish(run, folder / f'{name}.zip').path for name, run in runs.items()
     }
+
+
+@pytest.fixture(autouse=True, scope='session')
+def no_fsync():
+    """
+    Skip fsync, which only a power cut would miss.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, 'fsync', lambda handle: None)
+        yield

@@ -2,6 +2,7 @@
 Packs made apart rank as one run with all of their targets; others are refused by key.
 """
 
+import json
 import shutil
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,22 +12,25 @@ import pytest
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.core.errors import UserError
 from parlai_ext.packs.compare import join_packs, pack_differences
-from parlai_ext.packs.pack import open_pack
+from parlai_ext.packs.pack import INDEX, open_pack
 from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
-from tests.support.published_runs import forge_shard, make_run, publish
+from tests.support.published_runs import (
+    files_in,
+    forge_json,
+    forge_shard,
+    make_run,
+    publish,
+    write_forged,
+)
+
+MANIFEST = 'manifest.json'
 
 
 @pytest.fixture
 def opened(packs):
     with ExitStack() as stack:
         yield {n: stack.enter_context(open_pack(path)) for n, path in packs.items()}
-
-
-def differences(pack, run, tmp_path):
-    path = publish(run, tmp_path / 'other.zip').path
-    with open_pack(path) as other:
-        return pack_differences(pack, other)
 
 
 def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, tmp_path):
@@ -53,6 +57,7 @@ def test_so_do_withheld_texts_but_for_trivial_baselines(runs, tmp_path):
     assert not ranking.baselines
 
 
+@pytest.mark.slow
 def test_a_run_in_other_files_is_the_same_run(runs, opened, tmp_path):
     wide = make_run(tmp_path / 'wide', ['talker'], batchsize=64)
     assert wide.shard_size != runs['talker'].shard_size
@@ -103,6 +108,7 @@ def test_another_system_of_the_same_name_gets_another_name(opened, tmp_path):
     assert {row.n_dialogues for row in rows} == {10}
 
 
+@pytest.mark.slow
 def test_one_system_under_two_names_is_noted(opened, tmp_path):
     systems = {'chatty': {'model': 'tests.support.trial_agents:Talker'}}
     run = make_run(tmp_path / 'run', ['chatty'], systems=systems)
@@ -112,25 +118,38 @@ def test_one_system_under_two_names_is_noted(opened, tmp_path):
 
 
 @pytest.mark.parametrize(
-    'changed, key',
+    'section, changed, key',
     [
-        ({'seed': 1}, 'collect.seed: 0 → 1'),
-        ({'num_turns': 7}, 'collect.num_turns: 5 → 7'),
-        ({'ranking': {'bootstraps': 60}}, 'ranking.bootstraps: 50 → 60'),
-        ({'scorer': {'name': 'distinct'}}, 'scorer: scorer: length → distinct'),
-        ({'name': 'other'}, 'protocol: tiny → other'),
-        (
-            {'systems': {'calm': {'model': 'tests.support.trial_agents:Talker'}}},
-            'collect.partners.calm',
-        ),
+        ('collect', {'partners.calm': 'other'}, 'collect.partners.calm: '),
+        ('collect', {'openers.content': 'other'}, 'collect.openers.content: '),
+        ('score', {'score': 'both'}, 'score: "target" → "both"'),
+        ('protocol', {'ranking': {'bootstraps': 60}}, 'ranking.bootstraps: 50 → 60'),
     ],
 )
-def test_what_differs_is_named(opened, tmp_path, changed, key):
-    run = make_run(tmp_path / 'run', ['talker'], **changed)
-    lines = differences(opened['generic'], run, tmp_path)
-    assert any(line.startswith(key) for line in lines)
+def test_what_differs_is_named(packs, opened, tmp_path, section, changed, key):
+    files = files_in(packs['talker'])
+    files[MANIFEST] = forge_json(
+        files[MANIFEST], lambda manifest: manifest[section].update(changed)
+    )
+    with open_pack(write_forged(tmp_path / 'p.zip', files)) as other:
+        (line,) = pack_differences(opened['generic'], other)
+    assert line.startswith(key)
 
 
+def test_another_scorer_and_another_version_are_named(packs, opened, tmp_path):
+    files = files_in(packs['talker'])
+    index = json.loads(files[INDEX])
+    (folder, signature), *_ = index['scores'].items()
+    index['scores'] = {folder: signature.replace('length', 'wisdom')}
+    index['signature'] = index['signature'].replace('parlai_ext:', 'parlai_ext:9')
+    files[INDEX] = json.dumps(index).encode()
+    with open_pack(write_forged(tmp_path / 'p.zip', files)) as other:
+        lines = pack_differences(opened['generic'], other)
+    assert 'scorer: scorer: length → wisdom' in lines
+    assert any(line.startswith('parlai_ext: ') for line in lines)
+
+
+@pytest.mark.slow
 def test_targets_that_never_met_cannot_be_joined(tmp_path):
     paths = []
     for k, targets in enumerate((['generic', 'salad'], ['generic', 'talker'])):

@@ -89,6 +89,7 @@ def test_a_system_that_was_played_again_is_marked(folder, tmp_path):
     assert 'self-reported</span>' not in text
 
 
+@pytest.mark.slow
 def test_packs_that_do_not_compare_have_rankings_of_their_own(folder, tmp_path):
     publish(make_run(tmp_path / 'run', ['talker'], seed=1), folder / 'zodd.zip')
     site = build_site(folder, tmp_path / 'site', check_pack)

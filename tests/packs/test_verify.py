@@ -325,6 +325,7 @@ def test_the_command_says_what_is_only_reported(packs, capsys):
     assert 'proven         ranking' in out
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_when_it_is_settled_takes_its_looks_with_it(tmp_path):
     flags = {'stop': 'when-ranked', 'margin': 0.1, 'block_openers': 3}
     run = make_run(tmp_path / 'run', ['generic', 'talker'], flags=flags)
