@@ -32,6 +32,7 @@ class ReportRun(Command):
         """
         Return the path of the page.
         """
+        from parlai_ext.core.nouns import content_id
         from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
         from parlai_ext.results.chosen_scores import choose_scores
@@ -40,12 +41,13 @@ class ReportRun(Command):
 
         self.require(run_dir='the folder of a ranked run')
         run = RunFolder.existing(self.opt['run_dir'])
-        folder = ''
+        folder, fragment = '', ''
         if self.opt['scores']:
-            _, folder = choose_scores(run, self.opt['scores'])
+            signature, folder = choose_scores(run, self.opt['scores'])
+            fragment = f'#?scorer={content_id(signature)}'
         ranking = read_ranking(run, folder, self.opt['scores'])
         with run.lock():
             page = write_report(run, ranking, folder)
         print(terminal_report(ranking))
-        print(f'report: {page.resolve()}')
+        print(f'report: {page.resolve()}{fragment}')
         return page

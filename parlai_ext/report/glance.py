@@ -94,7 +94,7 @@ def _lead(
     """
     question = 'By how much'
     if len(systems) < 2:
-        return Answer(question, 'There is no other', '')
+        return Answer(question, 'Not known', 'Fewer than two systems are ranked.')
     first, second = (standing.system for standing in systems[:2])
     if ranking.tournament is not None:
         result = ranking.tournament

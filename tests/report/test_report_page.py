@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from parlai_ext.report.page import script_safe_json
+from parlai_ext.report.page import TEMPLATES, script_safe_json
 from parlai_ext.report.write import render_run
 from tests.support.report_example import (
     LABELS,
@@ -211,3 +211,10 @@ def test_very_long_utterances_are_cut_and_say_so(tmp_path):
     text = rendered(tmp_path / 'r', lines=['x' * 100_000])
     assert '(96000 more characters)' in text
     assert 'x' * 4001 not in text
+
+
+def test_every_table_that_scrolls_can_be_reached_by_keys():
+    for template in TEMPLATES.iterdir():
+        if template.name.endswith('.j2'):
+            text = template.read_text('utf-8')
+            assert text.count('class="scroll"') == text.count('class="scroll" tabindex')

@@ -1,0 +1,93 @@
+"""
+The four answers at the top of the page, and the tables behind a leaderboard.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from parlai_ext.ranking.separation import Separation
+from parlai_ext.report.details import SHADES, details_data, signed
+from parlai_ext.report.glance import answers
+from parlai_ext.results.details import read_details
+from parlai_ext.results.rank import rank_run
+from tests.support.check_example import FAILS, PASSES, WEAK, example_check
+from tests.support.report_example import SCORER, example_ranking, example_run
+
+
+@pytest.fixture(scope='module')
+def ranked(tmp_path_factory):
+    run = example_run(
+        tmp_path_factory.mktemp('glance') / 'r',
+        targets=('alpha', 'beta', 'floor-x'),
+        openers=[f'hello {n}' for n in range(4)],
+        ranking={'bootstraps': 50, 'max_failed_share': 0.5},
+    )
+    ranking = rank_run(run, SCORER)
+    return ranking, read_details(run, ranking)
+
+
+def by_question(ranking, details=None):
+    return {one.question: one for one in answers(ranking, details or {})}
+
+
+def test_the_lead_is_the_paired_difference_to_the_second_system(ranked):
+    # floors lead in these made-up scores, and are no part of the claim
+    ranking, details = ranked
+    found = by_question(*ranked)
+    pair = details['Overall'].pair('beta', 'alpha')
+    assert found['By how much'].text.endswith(' over alpha')
+    assert found['By how much'].text.startswith(signed(pair.difference, 2))
+    assert f'of {pair.n} dialogues' in found['By how much'].more
+    assert found['Who leads'].text == 'beta'
+    assert 'below the floor floor-x' in found['Who leads'].more
+
+
+@pytest.mark.parametrize(
+    'outcome, believed', [(PASSES, 'passed'), (WEAK, 'weak'), (FAILS, 'fails')]
+)
+def test_whether_to_believe_it_is_what_the_check_says(outcome, believed):
+    check = example_check({'Overall': outcome})
+    found = by_question(example_ranking(judge_check=check))
+    assert believed in found['Believe it?'].text
+    assert (found['Who leads'].text == 'Nobody') == (outcome is FAILS)
+
+
+def test_a_judge_without_a_check_is_not_believed():
+    assert 'Not known' in by_question(example_ranking())['Believe it?'].text
+
+
+def test_nobody_leads_where_nothing_is_told_apart():
+    none_apart = Separation(1, 0, 'beta', ('alpha',))
+    ranking = replace(example_ranking(), separation={'Overall': none_apart})
+    found = by_question(ranking)
+    assert (
+        found['Who leads'].text == 'Not settled' and 'beta' in found['Who leads'].more
+    )
+
+
+def test_a_ranking_without_a_dimension_has_no_answers():
+    assert answers(replace(example_ranking(), standings={}), {}) == ()
+
+
+def test_the_matrix_is_its_own_mirror(ranked):
+    ranking, details = ranked
+    data = details_data(ranking.standings['Overall'], details['Overall'])
+    names, rows = data['systems'], data['pairs']
+    assert [row['system'] for row in rows] == names == ['floor-x', 'beta', 'alpha']
+    for i in range(3):
+        assert rows[i]['cells'][i] is None
+        for j in range(i):
+            there, back = rows[i]['cells'][j], rows[j]['cells'][i]
+            assert there['text'].strip('+\u2212') == back['text'].strip('+\u2212')
+            assert {there['text'][0], back['text'][0]} == {'+', '\u2212'}
+            assert there['style'].replace('behind', 'ahead') == back['style']
+
+
+def test_the_lowest_and_highest_cell_have_the_ends_of_the_colours(ranked):
+    ranking, details = ranked
+    heat = details_data(ranking.standings['Overall'], details['Overall'])['heat']
+    cells = [cell for row in heat['rows'] for cell in row['cells']]
+    assert {cell['n'] for cell in cells} == {3, 4}  # one in four with tom broke off
+    ends = {cell['text']: cell['shade'] for cell in cells}
+    assert (ends[heat['low']], ends[heat['high']]) == (0, SHADES - 1)
