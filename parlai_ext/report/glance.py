@@ -75,7 +75,9 @@ def _leader(ranking: Ranking, main: str, systems: list[Standing]) -> Answer:
     first = systems[0].system
     separation = summary.separation_on(ranking, main)
     if ranking.tournament is not None or separation is None:
-        return Answer(question, first, f'on {main}')
+        is_alone = systems[0].rank_high == 1
+        doubt = '' if is_alone else '; others may be as good'
+        return Answer(question, first, f'on {main}{doubt}')
     if not separation.n_apart:
         return Answer(question, 'Not settled', f'On {main}, {first} scores highest.')
     if separation.first != first:

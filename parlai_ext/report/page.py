@@ -285,8 +285,8 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
     """
     Return what the page's script knows of a scorer.
 
-    `boards` are the dimensions with a leaderboard, `dimensions` those with scores of
-    dialogues; `digits` and `best`, the systems best first, are of the latter.
+    `boards` are the dimensions with a leaderboard, `best` the systems of each, best
+    first; `dimensions` are those with scores of dialogues, `digits` their decimals.
     """
     ranking = view.ranking
     standings = [ranking.standings[name] for name in ranking.scored_dimensions]
@@ -297,7 +297,10 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
         'boards': ranking.dimensions,
         'dimensions': ranking.scored_dimensions,
         'digits': [digits_for([one.score for one in rows]) for rows in standings],
-        'best': [[one.system for one in best_first(rows)] for rows in standings],
+        'best': [
+            [one.system for one in best_first(ranking.standings[name])]
+            for name in ranking.dimensions
+        ],
         'labels': list(labels),
         'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
         'leaderboard': leaderboard_csv(ranking),

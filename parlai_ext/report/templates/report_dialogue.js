@@ -99,6 +99,7 @@
 
   // of a game its points, of any other dialogue its mean score
   const won = (d) => (scoredBy(d) || {}).won;
+  const leadOf = (d) => won(d) ? won(d)[0].length - won(d)[1].length : valueOf(d);
   function figure(d) {
     if (won(d)) return won(d).map((of) => of.length).join('\u2013');
     return valueOf(d) === null ? '–' : shown(valueOf(d), digits());
@@ -137,6 +138,9 @@
       && (o.partner === d.partner || (withItself(o) && withItself(d))) && seen.add(o.target)), '');
   }
 
+  // the difference of two dialogues in words; points of games are no such thing
+  const gap = (d, base) => won(d) ? '' : difference(valueOf(d), valueOf(base));
+
   // the difference of two scores in words, '' where one is missing
   function difference(v, base) {
     if (typeof v !== 'number' || typeof base !== 'number') return '';
@@ -157,7 +161,7 @@
         change({ beside: input.checked ? [...rest, o.target] : rest });
         [...document.querySelectorAll('.beside input')].find((i) => i.value === o.target).focus();
       });
-      label.append(input, make('span', '', o.target + ' ' + figure(o) + difference(valueOf(o), valueOf(d))));
+      label.append(input, make('span', '', o.target + ' ' + figure(o) + gap(o, d)));
       box.append(label);
     });
     return box;
@@ -177,7 +181,7 @@
     shownHere.forEach((d) => {
       const cell = make('th');
       cell.scope = 'col';
-      cell.append(make('b', '', d.target), make('span', '', outcome(d) + (d === base ? '' : difference(valueOf(d), valueOf(base)))));
+      cell.append(make('b', '', d.target), make('span', '', outcome(d) + (d === base ? '' : gap(d, base))));
       head.append(cell);
     });
     const body = table.createTBody();

@@ -23,14 +23,14 @@
   }
 
   function inOrder(dialogues, sort) {
-    const best = scorer().best[place()] || [];
+    const best = scorer().best[board()] || [];
     const rank = new Map(best.map((name, k) => [name, k]));
     const last = (v, sign) => v === null ? Infinity : sign * v;
     const rankOf = (d) => rank.has(d.target) ? rank.get(d.target) : best.length;
     const keys = {
-      '': (d) => [rankOf(d), last(valueOf(d), -1)],
-      high: (d) => [last(valueOf(d), -1), rankOf(d)],
-      low: (d) => [last(valueOf(d), 1), rankOf(d)],
+      '': (d) => [rankOf(d), last(leadOf(d), -1)],
+      high: (d) => [last(leadOf(d), -1), rankOf(d)],
+      low: (d) => [last(leadOf(d), 1), rankOf(d)],
       opener: (d) => [d.opener, d.partner, rankOf(d)],
       long: (d) => [-d.turns.length, rankOf(d)],
     };
