@@ -96,11 +96,6 @@ class EvaluateOptions(TypedDict, total=False):
     ray_cpus: int
     ray_patience: float
     trust_model_code: Sequence[str]
-    reply_timeout: float
-    engine: str
-    ray_address: str
-    ray_cpus: int
-    ray_patience: float
 
 
 def _checks_names(
