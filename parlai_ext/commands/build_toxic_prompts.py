@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ENGINE, add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import add_flags, flag_values, option
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
 from parlai_ext.engines.engine import refuse_difference
@@ -133,8 +134,8 @@ class BuildToxicPrompts(Command):
             self.options(FeatureOptions),
             machine,
         )
-        selector, missing = parts.selector()
-        for line in missing:
+        selector = parts.selector()
+        for line in selector.features.missing:
             print(line)
         folder = Path(str(given.out))
         names = (SourceOptions, SelectionOptions, FeatureOptions)
@@ -148,7 +149,7 @@ class BuildToxicPrompts(Command):
                 *(pairs, selector.selection, selector.features),
                 *(selector.max_entities, folder, settings),
                 engine=engine,
-                elsewhere=partial(selector_elsewhere, parts, tuple(missing)),
+                elsewhere=partial(selector_elsewhere, parts, parts.contents(selector)),
             )
         self._show(state, folder)
         return state
@@ -197,9 +198,10 @@ class SelectorParts:
     features: FeatureOptions
     machine: Machine
 
-    def selector(self) -> tuple[BlockSelector, list[str]]:
+    def selector(self) -> BlockSelector:
         """
-        Return the selector, its models loaded, and a line for each that cannot be had.
+        Return the selector, its models loaded; its features have a line for each that
+        cannot be had.
         """
         from parlai_ext.models.handle import ModelHandle
         from parlai_ext.moderation.build_prompts import BlockSelector
@@ -209,7 +211,27 @@ class SelectorParts:
         features = load_features(self.features, models)
         selection = self._selection(models, features.missing)
         most = self.features.max_entities
-        return BlockSelector(selection, features, most), features.missing
+        return BlockSelector(selection, features, most)
+
+    def contents(self, selector: BlockSelector) -> dict[str, str]:
+        """
+        Return what must be equal wherever the selector works: the signatures of its
+        models, hashes of its lists of words, and which models cannot be had.
+        """
+        from parlai_ext.models.handle import ModelHandle
+
+        selection = selector.selection
+        lists = {one.name: one.model for one in selection.detectors}
+        lists['--words'] = selection.words
+        return {
+            **ModelHandle(self.machine).signatures(),
+            **{
+                f'the word list of {name}': content_id(sorted(model.phrases))
+                for name, model in lists.items()
+                if hasattr(model, 'phrases')
+            },
+            'models that cannot be had': str(selector.features.missing),
+        }
 
     def _selection(self, models: ModelHandle, missing: list[str]) -> Selection:
         """
@@ -246,16 +268,17 @@ class SelectorParts:
 
 
 def selector_elsewhere(
-    parts: SelectorParts, missing: tuple[str, ...], share: float
+    parts: SelectorParts, contents: Mapping[str, str], share: float
 ) -> BlockSelector:
     """
     Return the selector of another process.
 
-    :param missing: the lines about models that cannot be had; they must be the same.
+    :param contents: as `SelectorParts.contents` returns in the process of the command.
     :param share: of the memory of its device; models ask for what is free.
     """
-    selector, missing_there = parts.selector()
-    refuse_difference('models that cannot be had', missing_there, list(missing))
+    selector = parts.selector()
+    for name, content in parts.contents(selector).items():
+        refuse_difference(name, content, contents.get(name))
     return selector
 
 

@@ -107,6 +107,17 @@ class ModelHandle:
         family = family_of(opt)
         return family.commit(opt) if isinstance(family, HubFamily) else None
 
+    def signatures(self) -> dict[str, str]:
+        """
+        Return the signature of each model that this process has loaded for the machine,
+        by kind and name.
+        """
+        return {
+            f'{kind} {name}': str(model.signature)
+            for (kind, name, machine), model in _LOADED.items()
+            if machine == self.machine and hasattr(model, 'signature')
+        }
+
     def _loaded(self, kind: str, name: str, load: Callable[[str], Any]) -> Any:
         key = (kind, name, self.machine)
         if key not in _LOADED:

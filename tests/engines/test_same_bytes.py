@@ -12,12 +12,19 @@ from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.collect import collect as stage
 from parlai_ext.commands import build_toxic_prompts, evaluate_systems
-from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
+from parlai_ext.commands.build_toxic_prompts import (
+    BuildToxicPrompts,
+    SelectionOptions,
+    SelectorParts,
+    selector_elsewhere,
+)
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
+from parlai_ext.engines.engine import WorkerDiffers
 from parlai_ext.moderation import build_prompts as building
+from parlai_ext.moderation.pair_features import FeatureOptions
 from parlai_ext.store import atomic
 from tests.support.bench_samples import judged_set
 from tests.support.plans import open_run
@@ -168,3 +175,18 @@ def test_a_table_of_toxic_prompts(tmp_path, monkeypatch):
     BuildToxicPrompts.main(**options, out=str(tmp_path / 'there'))
     assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
     assert engines[0].n_tasks == 7
+
+
+def test_another_list_of_words_elsewhere_is_named(tmp_path, monkeypatch):
+    (tmp_path / 'words.txt').write_text('grunk\n')
+    parts = SelectorParts(
+        (f'words={tmp_path / "words.txt"}',),
+        SelectionOptions(),
+        FeatureOptions(),
+        Machine(),
+    )
+    contents = parts.contents(parts.selector())
+    selector_elsewhere(parts, contents, 1.0)
+    (tmp_path / 'words.txt').write_text('grunk\nblarg\n')
+    with pytest.raises(WorkerDiffers, match='words'):
+        selector_elsewhere(parts, contents, 1.0)
