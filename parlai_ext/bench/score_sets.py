@@ -30,6 +30,7 @@ from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines.engine import (
     LOCAL,
     Engine,
+    EngineFailed,
     Job,
     Task,
     Tell,
@@ -193,6 +194,8 @@ class _ScorerWork:
         make_folder(self.folder)
         try:
             self._score_all(scorer, plan, sets, result)
+        except EngineFailed:
+            raise
         except UserError as error:  # another process has the lock
             result.sets = {**dict.fromkeys(sets, str(error)), **result.sets}
         return result
@@ -220,6 +223,8 @@ class _ScorerWork:
                     continue
                 try:
                     scores = self._drawn_scores(scorer, store, judged_set, choice.turns)
+                except EngineFailed:  # the scorer is not to blame
+                    raise
                 except Exception as error:
                     scores, broke = _reason(error)
                     result.broke |= broke

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.progress import Bar, PartProgress
 
 Tell = Callable[[int, int], object]
@@ -126,6 +127,13 @@ class LocalEngine:
 
 
 LOCAL = LocalEngine()
+
+
+class EngineFailed(UserError):
+    """
+    An engine cannot go on: no worker is left, or one may not take part. The tasks are
+    not to blame, and what is written stays.
+    """
 
 
 class WorkerDiffers(Exception):

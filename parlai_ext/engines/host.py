@@ -18,7 +18,12 @@ from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.progress import PartProgress
 from parlai_ext.core.secrets import without_secrets
 from parlai_ext.engines.code_facts import code_facts
-from parlai_ext.engines.engine import Worker, WorkerDiffers, refuse_difference
+from parlai_ext.engines.engine import (
+    EngineFailed,
+    Worker,
+    WorkerDiffers,
+    refuse_difference,
+)
 from parlai_ext.engines.shared_folder import Token
 from parlai_ext.store.atomic import name_writer
 
@@ -57,18 +62,19 @@ class Failure:
         trace = without_secrets(traceback.format_exc())
         return cls('bug', f'{type(error).__name__}: {line}', trace=trace)
 
-    def exception(self, where: str) -> Exception:
+    def exception(self, where: str, starting: bool = False) -> Exception:
         """
         Return the exception that ends the job.
 
         :param where: names the worker.
+        :param starting: it happened before the worker was ready for tasks.
         """
         if self.kind == 'os':
             return OSError(self.number, self.line, self.file)
+        if self.kind == 'differs' or (self.kind == 'user' and starting):
+            return EngineFailed(f'{where} cannot take part; {self.line}')
         if self.kind == 'user':
-            return UserError(self.line)
-        if self.kind == 'differs':
-            return UserError(f'{where} cannot take part; {self.line}')
+            return UserError(f'{self.line} ({where})')
         return RuntimeError(f'{where}: {self.line}\n{self.trace}')
 
 

@@ -25,7 +25,7 @@ from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.machine import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.core.progress import Bar
 from parlai_ext.engines.code_facts import code_facts
-from parlai_ext.engines.engine import Job, Results, Task
+from parlai_ext.engines.engine import EngineFailed, Job, Results, Task
 from parlai_ext.engines.host import Done, Failure, Host, Started
 from parlai_ext.engines.places import Place, places
 from parlai_ext.engines.shared_folder import Token, token_in
@@ -321,7 +321,7 @@ class _JobRun:
             return
         hand.seen = time.monotonic()
         if isinstance(answer, Failure):
-            raise answer.exception(hand.name)
+            raise answer.exception(hand.name, starting=stage != 'work')
         if stage == 'check':
             hand.checked = True
         elif isinstance(answer, Started):
@@ -348,7 +348,7 @@ class _JobRun:
         self.waiting.done(task)
         self.losses[hand.number] += 1
         if self.losses[hand.number] >= TRIES:
-            raise UserError(
+            raise EngineFailed(
                 f'{task.name}: {TRIES} workers were lost while they worked on it, the '
                 f'last on {hand.place.host} ({reason}); what is written stays, and the '
                 'same command goes on from there, with or without --engine ray'
@@ -361,7 +361,7 @@ class _JobRun:
         if self.crew.failed_starts[at] >= TRIES and not any(
             other.checked for other in self.crew.hands
         ):
-            raise UserError(f'{hand.name} cannot be started: {reason}')
+            raise EngineFailed(f'{hand.name} cannot be started: {reason}')
 
     def _take_signs(self) -> None:
         """
@@ -403,7 +403,7 @@ class _JobRun:
             self._warned = True
             logger.warning('no worker for %.0f s: %s', waited, self._no_worker())
         if waited > WAITS * patience:
-            raise UserError(
+            raise EngineFailed(
                 f'no worker for {waited:.0f} s: {self._no_worker()}; what is written '
                 'stays, and the same command goes on from there'
             )

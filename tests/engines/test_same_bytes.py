@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
+from parlai_ext.bench import score_sets
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.collect import collect as stage
@@ -22,7 +23,7 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
-from parlai_ext.engines.engine import WorkerDiffers
+from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.moderation import build_prompts as building
 from parlai_ext.moderation.pair_features import FeatureOptions
 from parlai_ext.store import atomic
@@ -38,6 +39,7 @@ OPENERS = [
     Opener.from_utterances(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 10, 2)
 ]
 AGENTS = 'tests.support.trial_agents'
+BENCH = 'tests.support.bench_samples'
 
 
 @pytest.fixture(autouse=True)
@@ -149,8 +151,7 @@ def test_what_was_lost_is_played_by_this_process(tmp_path, same_identity):
 
 
 def test_a_bench(tmp_path):
-    name = 'tests.support.bench_samples:Counted'
-    plan = BenchPlan((Variant('words', {'name': name}),))
+    plan = BenchPlan((Variant('words', {'name': f'{BENCH}:Counted'}),))
     sets = {'small': judged_set()}
     options = {'bootstraps': 50, 'progress': False}
     run_bench(plan, sets, tmp_path / 'here', **options)
@@ -158,6 +159,20 @@ def test_a_bench(tmp_path):
     run_bench(plan, sets, tmp_path / 'there', **options, engine=engine)
     assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
     assert engine.n_tasks > 2
+
+
+def test_a_worker_with_another_scorer_ends_a_bench(tmp_path, monkeypatch):
+    plan = BenchPlan((Variant('words', {'name': f'{BENCH}:Counted'}),))
+    engine = ScatteredEngine(tmp_path)
+
+    def differs(*what):
+        raise WorkerDiffers('scorer: other weights')
+
+    monkeypatch.setattr(score_sets, 'scorer_elsewhere', differs)
+    with pytest.raises(EngineFailed, match='other weights'):
+        run_bench(
+            plan, {'small': judged_set()}, tmp_path, progress=False, engine=engine
+        )
 
 
 def test_a_table_of_toxic_prompts(tmp_path, monkeypatch):
