@@ -73,7 +73,7 @@ def shards(run):
     return len(list((run / 'dialogues').rglob('*.jsonl')))
 
 
-def wait_for_shards(run, n, process, seconds=150):
+def wait_for_shards(run, n, process, seconds=300):
     deadline = time.monotonic() + seconds
     while shards(run) < n:
         assert time.monotonic() < deadline and process.poll() is None

@@ -25,6 +25,10 @@ ENV = {
     'HF_HUB_OFFLINE': '1',
     'TOKENIZERS_PARALLELISM': 'false',
 }
+# machines do not share /tmp/ray; `ip netns exec` gives each its own mounts
+OWN_FOLDER = (
+    *('sh', '-c', 'mount -t tmpfs -o size=500m none /tmp/ray && exec "$@"', 'sh'),
+)
 STORE = 80_000_000  # bytes of the object store, Ray's least is 75 MB
 
 
@@ -56,6 +60,18 @@ class RayNode:
             )
             return [int(pid) for pid in out.stdout.split()]
         return descendants(self.process.pid)
+
+    def wait_for_raylet(self) -> None:
+        """
+        Wait until the process that makes it a node is there; nodes of one folder that
+        start at the same time would take each other's names.
+        """
+        deadline = time.monotonic() + 120
+        while not any(map(is_raylet, self.pids())):
+            assert time.monotonic() < deadline, 'the node does not start'
+            assert self.process.poll() is None, 'the node ended'
+            time.sleep(0.3)
+        time.sleep(1)
 
     def signal(self, number: int) -> None:
         """
@@ -106,6 +122,15 @@ class RayNode:
             self.signal(signal.SIGCONT)
 
 
+def is_raylet(pid: int) -> bool:
+    """
+    True if a process is a raylet.
+    """
+    with suppress(OSError):
+        return b'raylet/raylet\0' in Path(f'/proc/{pid}/cmdline').read_bytes()
+    return False
+
+
 def descendants(pid: int) -> list[int]:
     """
     Return a process and those that it has started, and they.
@@ -153,7 +178,7 @@ class RayNodes:
 
     def add(self, cpus: int = 1, *options: str) -> RayNode:
         """
-        Start a node and return it; it takes some seconds to join.
+        Start a node and return it once its raylet runs.
         """
         number = len(self.nodes) + 2
         space, ip = None, self.host
@@ -164,6 +189,7 @@ class RayNodes:
             space, f'--address={self.address}', *options, cpus=cpus, ip=ip
         )
         self.nodes.append(node)
+        node.wait_for_raylet()
         return node
 
     def _make_space(self, space: str, ip: str) -> None:
@@ -178,7 +204,7 @@ class RayNodes:
         assert run(*inside, 'link', 'set', 'lo', 'up')
 
     def _start(self, space: str | None, *options: str, cpus: int, ip: str) -> RayNode:
-        prefix = ['ip', 'netns', 'exec', space] if space else []
+        prefix = ['ip', 'netns', 'exec', space, *OWN_FOLDER] if space else []
         process = subprocess.Popen(
             [
                 *prefix,
