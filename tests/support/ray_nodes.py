@@ -197,7 +197,9 @@ class RayNodes:
         self._end.callback(run, 'ip', 'netns', 'del', space)
         inside = ('ip', 'netns', 'exec', space, 'ip')
         pair = ('type', 'veth', 'peer', 'name', 'eth0', 'netns', space)
+        run('ip', 'link', 'del', f'{space}h')  # of a cluster that was killed
         assert run('ip', 'link', 'add', f'{space}h', *pair)
+        self._end.callback(run, 'ip', 'link', 'del', f'{space}h')
         assert run('ip', 'link', 'set', f'{space}h', 'master', BRIDGE, 'up')
         assert run(*inside, 'addr', 'add', f'{ip}/24', 'dev', 'eth0')
         assert run(*inside, 'link', 'set', 'eth0', 'up')
