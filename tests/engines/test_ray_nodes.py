@@ -126,11 +126,11 @@ def test_a_run_without_any_machine_left_goes_on_in_one_process(
     config, whole, cluster, tmp_path
 ):
     run = tmp_path / 'run'
-    process = start(config, run, cluster, patience=5)
+    process = start(config, run, cluster, patience=15)
     wait_for_shards(run, 6, process)
     for node in cluster.nodes:
         node.kill()
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=400)
     assert process.returncode == 1
     assert 'Traceback' not in err
     assert 'error: ' in err and str(shards(run)) >= '6'
