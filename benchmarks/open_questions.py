@@ -53,6 +53,7 @@ class Scores:
     """
 
     systems: tuple[str, ...]
+    openers: tuple[str, ...]
     values: Floats
     games_per_opener: int = 1
 
@@ -72,17 +73,22 @@ def read_scores(folder: Path) -> Scores:
     signature, _ = choose_scores(run, None)
     tables = read_tables(run, signature)
     values = tables.scores[watched_dimension(tables, None)]
-    return Scores(tables.systems, values, tables.games_per_opener)
+    openers = tuple(opener.id for opener in run.openers)
+    return Scores(tables.systems, openers, values, tables.games_per_opener)
 
 
 def joined(runs: Sequence[Scores]) -> Floats:
     """
-    Return ``[system, opener]`` of several runs of the same systems.
+    Return ``[system, opener]`` of several runs of the same systems, each opener once.
     """
     first = runs[0].systems
     if any(run.systems != first for run in runs):
         raise SystemExit('these runs have other systems')
-    return np.concatenate([run.by_opener for run in runs], axis=1)
+    columns: dict[str, Floats] = {}
+    for run in runs:
+        for opener, column in zip(run.openers, run.by_opener.T, strict=True):
+            columns.setdefault(opener, column)
+    return np.stack(list(columns.values()), axis=1)
 
 
 # ------------------------------------------------------------------------------- stable

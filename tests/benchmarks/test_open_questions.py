@@ -7,7 +7,9 @@ import pytest
 from scipy import stats
 
 from benchmarks.open_questions import (
+    Scores,
     agreement_interval,
+    joined,
     openers_for_right_order,
     range_of_openers,
     share_of_same_order,
@@ -50,3 +52,9 @@ def test_the_same_scores_agree_and_reversed_ones_do_not():
     scores = np.arange(4.0)[:, None] + np.zeros((4, 5))
     assert agreement_interval(scores, scores) == (1, 1, 1)
     assert agreement_interval(scores, -scores) == (-1, -1, -1)
+
+
+def test_an_opener_of_two_runs_counts_once():
+    one = Scores(('a', 'b'), ('x', 'y'), np.array([[[1.0, 2.0]], [[3.0, 4.0]]]))
+    other = Scores(('a', 'b'), ('y', 'z'), np.array([[[9.0, 5.0]], [[9.0, 6.0]]]))
+    assert joined([one, other]).tolist() == [[1.0, 2.0, 5.0], [3.0, 4.0, 6.0]]
