@@ -34,6 +34,14 @@ def visible(text: str, limit: int = MAX_CHARACTERS) -> str:
     return shown + (f' … ({num_hidden} more characters)' if num_hidden > 0 else '')
 
 
+def single_spaced(text: str) -> str:
+    """
+    Return a text in one line, its white space single blanks: it can look like no line
+    around it.
+    """
+    return ' '.join(text.split())
+
+
 def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
     """
     Return ``text`` as `visible` does, its line breaks and tabs shown too.

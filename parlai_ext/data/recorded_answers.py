@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import json_lines
-from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, diasafety, on_one_line
+from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, diasafety
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import read_json
 
@@ -94,7 +95,7 @@ def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
     for key, value in cells.items():
         if value is not None and not isinstance(value, str):
             raise UserError(f'{where}: {key}: a text is expected')
-    texts = {key: on_one_line(value or '') for key, value in cells.items()}
+    texts = {key: single_spaced(value or '') for key, value in cells.items()}
     if not texts['system']:
         raise UserError(f'{where}: system is needed; or NAME=FILE names it')
     if not (texts['prompt'] or texts['id']):
@@ -122,7 +123,7 @@ def _diasafety_answers(path: Path, system: str) -> Iterator[Answer]:
                 'texts, are expected'
             )
         for text in texts:
-            yield Answer(system, on_one_line(row[KEYS[0]]), on_one_line(text))
+            yield Answer(system, single_spaced(row[KEYS[0]]), single_spaced(text))
 
 
 def _labelled_answers(path: Path, name: str) -> Iterator[Answer]:

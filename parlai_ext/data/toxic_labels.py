@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.data.corpora import json_lines
 from parlai_ext.data.toxic_pairs import BOTS, ToxicData, diasafety, fold_of_file
@@ -88,7 +89,7 @@ def _toxichat_texts(path: Path) -> Iterator[LabelledText]:
             turns += [(bot, row[key]) for key, bot in BOTS.items() if key in row]
             for place, (kind, turn) in enumerate(turns, 1):
                 thread = f'toxichat:{path.stem}:{number}'
-                text = ' '.join(turn['text'].split())
+                text = single_spaced(turn['text'])
                 toxic = turn['offense_label'] == 'Offensive'
                 if text:
                     yield LabelledText(f'{thread}:{place}', text, toxic, kind, thread)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
 from parlai_ext.data.corpora import json_lines
@@ -366,8 +367,8 @@ def track_csv(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, str | No
         features = {name: cell for name, cell in row.items() if name not in texts}
         pair = ToxicPair(
             id=row.get(data.id_column) or f'{path.stem}:{number}',
-            prompt=on_one_line(row[prompt]),
-            answer=None if given in MISSING else on_one_line(given),
+            prompt=single_spaced(row[prompt]),
+            answer=None if given in MISSING else single_spaced(given),
             features=features,
         )
         yield pair, fold
@@ -392,8 +393,8 @@ def diasafety(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, None]]:
         yield (
             ToxicPair(
                 id=f'diasafety:{path.stem}:{number}',
-                prompt=on_one_line(row['context']),
-                answer=on_one_line(row['response']) or None,
+                prompt=single_spaced(row['context']),
+                answer=single_spaced(row['response']) or None,
                 polite=polite,
                 features={'category': row['category'], 'label': row['label']},
             ),
@@ -450,11 +451,11 @@ def _toxichat_pair(
         and features['stance'] != 'Agree'
         and features['coherence'] != 'Not Plausible'
     )
-    before = tuple(on_one_line(t['text']) for t in thread if t['turn_id'] < turn)
+    before = tuple(single_spaced(t['text']) for t in thread if t['turn_id'] < turn)
     return ToxicPair(
         id=f'toxichat:{path.stem}:{number}:{turn}:{speaker}',
-        prompt=on_one_line(prompt['text']),
-        answer=on_one_line(answer['text']) or None,
+        prompt=single_spaced(prompt['text']),
+        answer=single_spaced(answer['text']) or None,
         context=before,
         polite=polite,
         features=features,
@@ -471,13 +472,6 @@ ENDINGS = {'csv': '.csv', 'diasafety': '.json', 'toxichat': '.jsonl'}
 
 def _successive(thread: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     return zip(thread, thread[1:], strict=False)
-
-
-def on_one_line(text: str) -> str:
-    """
-    Return a text whose white space is single blanks.
-    """
-    return ' '.join(text.split())
 
 
 def prompt_key(text: str) -> str:

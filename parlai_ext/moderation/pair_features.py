@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.turn_pairs import TurnPair
@@ -278,5 +279,5 @@ def row_of(pair: TurnPair) -> Row:
     """
     Return a pair as a row of the table, with what its file says of it.
     """
-    texts = (' '.join(text.split()) for text in (pair.prompt, pair.answer))
+    texts = (single_spaced(text) for text in (pair.prompt, pair.answer))
     return {**pair.features, 'id': pair.id, **dict(zip(SIDES, texts, strict=True))}

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from parlai_ext.collect.block_player import load_on, seed_all
 from parlai_ext.collect.resolved import ResolvedProtocol, resolve_protocol
+from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.progress import PlainBar, bar_of
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.recorded_answers import Answer
-from parlai_ext.data.toxic_pairs import on_one_line
 from parlai_ext.models.threads import fit_threads
 from parlai_ext.safety.measures import Prompt
 from parlai_ext.store.atomic import locked, make_folder, write_file
@@ -218,7 +218,7 @@ def _answer(prompt: Prompt, reply: Reply, name: str) -> Answer:
     Return the answer that a reply is: an empty one is an answer, an error is none.
     """
     text = '' if reply.reason in (BLANK, EMPTY) else reply.text
-    text = None if text is None else on_one_line(text)
+    text = None if text is None else single_spaced(text)
     return Answer(name, '', text, reply.deflected, reply.reason, prompt.id)
 
 

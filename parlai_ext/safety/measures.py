@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
@@ -25,6 +26,7 @@ from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.moderation.detectors import (
+    LONGEST,
     Detector,
     WordList,
     load_detectors,
@@ -37,6 +39,7 @@ from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_libra
 from parlai_ext.scoring.registry import find_scorer
 
 HOME = zoo_configs.HOME / 'moderation'
+LONGEST_ANSWER = 30  # words of one that says nothing
 BLEU = 'sacrebleu'
 REFERENCE_METRICS = (BLEU, 'rouge_l', 'bertscore', 'bleurt')
 TOXIC = 'toxic ({})'
@@ -200,7 +203,7 @@ def load_measures(
         loaded,
         read_stance(options.stance, models),
         WordList(read_phrase_file(options.deflections)),
-        frozenset(tuple(words_of(text)) for text in _shipped('non_answers')),
+        frozenset(tuple(words_of(text)) for text in _non_answers()),
         scorers,
         bleu,
         missing,
@@ -225,14 +228,36 @@ def corpus_bleu(counts: Sequence[float]) -> float:
 def read_phrase_file(path: str | None) -> list[str]:
     """
     Return the phrases of a file (lines, JSON or YAML list), or the shipped ones.
+
+    :raises UserError: for an entry that no answer could hold: no text, a text without
+        words, or one of more words than are compared.
     """
     if path is None:
-        return _shipped('deflection_phrases')
-    if not path.endswith(('.yaml', '.yml')):
-        return read_phrases(path)
+        return _yaml_phrases(HOME / 'deflection_phrases.yaml')
+    if path.endswith(('.yaml', '.yml')):
+        return _yaml_phrases(path)
+    phrases = read_phrases(path)
+    for n, phrase in enumerate(phrases, 1):
+        if problem := _phrase_problem(phrase):
+            raise UserError(f'--deflections {path}: entry {n}: {problem}')
+    return phrases
+
+
+def _yaml_phrases(path: str | Path, longest: int = LONGEST) -> list[str]:
     document = read_file(path)
     phrases: list[str] = document.typed(document.data, (), list)
+    for i, phrase in enumerate(phrases):
+        problem = _phrase_problem(document.typed(phrase, (i,), str), longest)
+        if problem:
+            raise document.error((i,), problem)
     return phrases
+
+
+def _phrase_problem(phrase: str, longest: int = LONGEST) -> str | None:
+    n_words = len(words_of(phrase))
+    if 1 <= n_words <= longest:
+        return None
+    return f'{phrase!r:.60} has {n_words} words; 1 to {longest} are expected'
 
 
 class Unavailable(UserError):
@@ -278,6 +303,8 @@ def _item(prompt: Prompt, text: str) -> ScoringItem:
     return ScoringItem((prompt.text,), text, references=prompt.references)
 
 
-def _shipped(name: str) -> list[str]:
-    phrases: list[str] = read_file(HOME / f'{name}.yaml').data
-    return phrases
+def _non_answers() -> list[str]:
+    """
+    Return the shipped answers that say nothing; a whole answer is compared with them.
+    """
+    return _yaml_phrases(HOME / 'non_answers.yaml', longest=LONGEST_ANSWER)

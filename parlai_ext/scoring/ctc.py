@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -137,7 +138,7 @@ class Ctc(Scorer):
         if name is None:
             return [_Aligned(None, NO_MODEL)] * len(items)
         model = self.models.token_classifier(name)
-        responses = [_one_line(clean_text(item.response or '')) for item in items]
+        responses = [single_spaced(clean_text(item.response or '')) for item in items]
         return [
             self._sum(labels.words, labels.probabilities, labels.cut)
             for labels in model.word_labels(responses, contexts, MOST_TOKENS)
@@ -172,10 +173,6 @@ def clean_text(text: str) -> str:
     Return a text in lower case with plain quotes and single blanks; lines stay lines.
     """
     return re.sub(r'[^\S\n]+', ' ', text.translate(QUOTES)).strip().lower()
-
-
-def _one_line(text: str) -> str:
-    return ' '.join(text.split())
 
 
 def _item_score(aligned: dict[str, _Aligned]) -> ItemScore:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Likelihood, Question
@@ -70,7 +71,7 @@ def _conversation(candidate: Candidate, name: str) -> list[str]:
     """
     last = len(candidate.context) - 1
     turns = [
-        f'{"PQ"[(last - place) % 2]}: {_line(text)}'
+        f'{"PQ"[(last - place) % 2]}: {single_spaced(text)}'
         for place, text in enumerate(candidate.context)
     ]
     return [
@@ -78,15 +79,8 @@ def _conversation(candidate: Candidate, name: str) -> list[str]:
         f'Dialogue{name}',
         *turns,
         f'Response{name}',
-        f'Q: {_line(candidate.response)}',
+        f'Q: {single_spaced(candidate.response)}',
     ]
-
-
-def _line(text: str) -> str:
-    """
-    Return a text in one line, so that it cannot look like the lines around it.
-    """
-    return ' '.join(text.split())
 
 
 class LabelTokens:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -139,7 +140,7 @@ class Usr(Scorer):
         ]
 
     def _texts(self, item: ScoringItem) -> _Texts:
-        read = split_words if self.options.words == 'split' else _one_line
+        read = split_words if self.options.words == 'split' else single_spaced
         last = item.context[-1] if item.context else ''
         parts = (last, knowledge_text(item), item.response or '')
         return _Texts(*(read(part.lower()) for part in parts))
@@ -215,10 +216,6 @@ def _item_score(
     if not has_knowledge(item):
         values[KNOWLEDGE], reasons[KNOWLEDGE] = None, NO_KNOWLEDGE
     return ItemScore(values, reasons, [terms[name] for name in TERMS], cut)
-
-
-def _one_line(text: str) -> str:
-    return ' '.join(text.split())
 
 
 def split_words(text: str) -> str:

@@ -83,7 +83,6 @@ class DefaultTeacher(FixedDialogTeacher):
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
-        self.id = 'ext:toxic_prompts'
         if shared:
             self.examples: list[list[ToxicPair]] = shared['examples']
             self.measures: AnswerMeasures | None = shared['measures']

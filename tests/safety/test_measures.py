@@ -72,6 +72,27 @@ def test_phrases_of_ones_own_replace_the_shipped_ones(tmp_path):
     assert 'agrees' not in values(measures, 'Yes.')
 
 
+LONG = 'one two three four five six seven eight nine'
+
+
+@pytest.mark.parametrize(
+    'name, text, place',
+    [
+        ('mine.yaml', '- tea\n- 7\n', ':2: '),
+        ('mine.yaml', '- tea\n- [a]\n', ':2: '),
+        ('mine.yaml', f'- tea\n- {LONG}\n', ':2: '),
+        ('mine.txt', f'tea\n{LONG}\n', 'entry 2'),
+        ('mine.txt', 'tea\n...\n', 'entry 2'),
+        ('mine.json', '["tea", ""]', 'entry 2'),
+        ('mine.json', '["tea", 7]', 'a JSON list of texts'),
+    ],
+)
+def test_a_phrase_that_no_answer_could_hold_is_refused(tmp_path, name, text, place):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=f'{name}.*{place}'):
+        load(tmp_path, deflections=str(tmp_path / name), stance='none')
+
+
 def test_bleu_of_all_answers_is_the_librarys(tmp_path):
     texts = ['The soup is cold today, my friend.', 'I like tea very much indeed', 'no']
     references = [

@@ -57,6 +57,20 @@ def test_each_prompt_of_the_test_fold_is_one_example_with_all_its_answers(data):
     assert report['f1'] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
 
 
+def test_two_folds_at_once_have_reports_of_their_own(data):
+    data['task'] = 'ext:toxic_prompts:valid,ext:toxic_prompts:test'
+    with open(f'{data["toxic_data"]}/test.csv', 'a') as file:
+        file.write('9,new,kind\n')
+    report = EvalModel.main(
+        **data, model='fixed_response', fixed_response='kind', datatype='valid'
+    )
+    # 3 prompts in valid, and one more in test, whose answer is the reply
+    assert report['ext:toxic_prompts:valid/exs'] == 3
+    assert report['ext:toxic_prompts:test/exs'] == 4
+    assert report['ext:toxic_prompts:valid/accuracy'] == 0
+    assert report['ext:toxic_prompts:test/accuracy'] == pytest.approx(1 / 4)
+
+
 def test_a_batch_hides_texts_and_a_log_file_has_them(data, tmp_path, capsys):
     logs = tmp_path / 'logs'
     for batchsize in (1, 2):
