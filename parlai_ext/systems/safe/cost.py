@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from torch.nn.modules import module as torch_modules
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 
 from parlai_ext.core.errors import printable
 from parlai_ext.core.secrets import without_secrets
@@ -85,7 +85,7 @@ _current: ContextVar[_Bound | None] = ContextVar('parlai_ext_bound', default=Non
 
 
 def _size(weight: Any) -> int:
-    if weight is None or isinstance(weight, UninitializedTensorMixin):
+    if weight is None or is_lazy(weight):
         return 0
     return int(weight.numel())
 
