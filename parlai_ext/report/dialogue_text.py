@@ -31,8 +31,8 @@ def dialogue_lines(
     speakers = f'{pairing.first} with {pairing.second}'
     yield from wrap_lines(f'dialogue {dialogue.id}: {speakers}', width=width)
     yield from wrap_lines(f'opener {dialogue.opener_id or "unknown"}', width=width)
-    for name in names if scored is not None else ():
-        means = dialogue_means(dialogue, scored, name)
+    for name in names:
+        means = {} if scored is None else dialogue_means(dialogue, scored, name)
         known = [(d, means[d]) for d in dimensions if means.get(d) is not None]
         if known:
             line = f'mean of {name}: {_figures(known)}'
