@@ -31,6 +31,7 @@ PARTS: tuple[str, ...] = (
     'misbehaving',
     'strings',
     'models',
+    'no_network',
 )
 WHAT_WIDTH = 58  # columns
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files
