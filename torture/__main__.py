@@ -16,6 +16,7 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+from parlai_ext.commands.signals import signals_as_interrupt
 from parlai_ext.core.display import duration, one_line, pad_cell
 from parlai_ext.core.errors import nearest
 from torture.figure import Figure, PartInterrupted, Settings
@@ -127,7 +128,8 @@ def main(args: Sequence[str] | None = None) -> int:
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix='torture-', dir=memory) as folder:
         settings = Settings(Path(folder), options.share, options.seed, options.trial)
-        figures, ended = run_parts(options.name or PARTS, settings)
+        with signals_as_interrupt():
+            figures, ended = run_parts(options.name or PARTS, settings)
     print(table(figures))
     if not ended:
         print('interrupted: the last part is not complete')

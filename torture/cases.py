@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from parlai_ext.core.progress import bar_of
 from tests.support.annotated_answers import HUMAN, TOXIC, answers_file
 from tests.support.family_hf import make_tokenizer
 from tests.support.fed_samples import make_gpt2
@@ -28,6 +27,7 @@ from tests.support.tiny_models import make_generator, sentences
 from torture.fork_server import ForkServer
 from torture.tiny_run import (
     CONFIG,
+    PROTOCOL,
     differences,
     files_under,
     quiet,
@@ -76,7 +76,10 @@ class Case:
 
 
 # these only print, or download, which is tried in tests/systems
-UNTRIED = ('check_roster', 'doctor', 'get_model', 'judge_pairs')
+UNTRIED = (
+    *('check_roster', 'cite_run', 'doctor', 'get_model', 'judge_pairs'),
+    *('show_dialogue', 'verify_run'),
+)
 CASES = {
     case.name: case
     for case in (
@@ -90,6 +93,9 @@ CASES = {
         Case('rank', 'rank_systems --run-dir run', ('collect', 'score')),
         Case('report', 'report_run --run-dir run', ('collect', 'score', 'rank')),
         Case('evaluate', f'evaluate_systems --config {CONFIG} --run-dir run'),
+        Case(
+            'evaluate_other', f'evaluate_systems --config other/{CONFIG} --run-dir run2'
+        ),
         Case('evaluate_fed', 'evaluate_systems --config fed.yaml --run-dir run'),
         Case(
             'grow',
@@ -102,6 +108,22 @@ CASES = {
             ('evaluate',),
         ),
         Case('audit', 'audit_run --run-dir run', ('evaluate', 'grow')),
+        Case('publish', 'publish_run --run-dir run --out packs/one.zip', ('evaluate',)),
+        Case(
+            'publish_other',
+            'publish_run --run-dir run2 --out packs/two.zip',
+            ('evaluate_other',),
+        ),
+        Case(
+            'compare_runs',
+            'compare_runs packs/one.zip packs/two.zip --out joined',
+            ('evaluate', 'publish', 'evaluate_other', 'publish_other'),
+        ),
+        Case(
+            'leaderboard',
+            'build_leaderboard --packs packs --out site --draw 1',
+            ('evaluate', 'publish', 'evaluate_other', 'publish_other'),
+        ),
         Case('rate', 'rate_dialogues --run-dir run', ('collect',)),
         Case(
             'export_crowd',
@@ -173,6 +195,10 @@ def write_inputs(folder: Path) -> None:
     torch.manual_seed(0)
     write_protocol(folder)
     (folder / 'fed.yaml').write_text(FED)
+    other = PROTOCOL.replace('name: short', 'name: long').replace('No.', 'Not at all.')
+    for name in ('other', 'packs'):
+        (folder / name).mkdir()
+    (folder / 'other' / CONFIG).write_text(other)
     (folder / 'words.txt').write_text('grunk\n')
     talks = [sentences(5, seed) for seed in range(12)]
     write_judgements(folder)
@@ -289,56 +315,48 @@ class Trees:
     :param work: another folder than ``work`` there.
     """
 
-    def __init__(
-        self,
-        server: ForkServer,
-        home: Path,
-        names: Sequence[str],
-        work: Path | None = None,
-    ):
-        self.server, self.home, self.names = server, home, tuple(names)
+    def __init__(self, server: ForkServer, home: Path, work: Path | None = None):
+        self.server, self.home = server, home
         self.work = work or home / 'work'
         self.ends: dict[str, dict[str, bytes]] = {}
         self.seconds: dict[str, float] = {}
         self.steps: dict[str, int] = {}
 
-    def grow(self, progress: bool = True) -> None:
+    def prepare(self, name: str) -> None:
         """
-        Run every case to its end, undisturbed: twice, since the first run is for the
-        imports. The second one is measured.
+        Run a case to its end, undisturbed, when it is first needed: twice, since the
+        first run is for the imports. The second one is measured.
 
-        :raises RuntimeError: when a case does not end as it did before.
+        :raises RuntimeError: when the case does not end as it did before.
         """
+        if name in self.ends:
+            return
         inputs = self.home / 'inputs'
-        inputs.mkdir(parents=True)
-        with quiet():
-            write_inputs(inputs)
-        with bar_of('undisturbed', len(self.names), progress, unit='command') as bar:
-            for name in self.names:
-                self._grow_one(name, inputs)
-                bar.update(1)
-
-    def _grow_one(self, name: str, inputs: Path) -> None:
+        if not inputs.exists():
+            inputs.mkdir(parents=True)
+            with quiet():
+                write_inputs(inputs)
         case, start = CASES[name], self.home / f'start-{name}'
         self._copy(inputs)
         for earlier in case.after:
             self.server.run(CASES[earlier].args, self.work)
         shutil.copytree(self.work, start)
-        self.begin(name)
         self.server.learn(case.args, self.work)
-        self.ends[name] = files_under(self.work)
-        self.begin(name)
+        end = files_under(self.work)
+        self._copy(start)
         begin = time.perf_counter()
         child = self.server.run(case.args, self.work)
         self.seconds[name] = time.perf_counter() - begin
         self.steps[name] = self.server.steps(child)
-        if changed := self.changed(name):
+        if changed := differences(end, files_under(self.work)):
             raise RuntimeError(f'{name} does not end as before: {", ".join(changed)}')
+        self.ends[name] = end
 
     def begin(self, name: str) -> None:
         """
         Make ``work`` what it is before a case.
         """
+        self.prepare(name)
         self._copy(self.home / f'start-{name}')
 
     def _copy(self, folder: Path) -> None:

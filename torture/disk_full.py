@@ -46,8 +46,7 @@ def figure(settings: Settings) -> Figure:
         except (OSError, subprocess.CalledProcessError):
             return Figure(f'{WHAT} (left out: root may mount a disk)', 0, 0)
         server = stack.enter_context(ForkServer(home / 'logs'))
-        trees = Trees(server, home, names, disk / 'work')
-        trees.grow(settings.progress)
+        trees = Trees(server, home, disk / 'work')
 
         def trial(number: int, rng: random.Random) -> str:
             return fill_and_run_again(trees, names[number % len(names)], disk, rng)

@@ -107,7 +107,7 @@ def readers(name: str, folder: Path) -> list[tuple[str, dict[str, Any]]]:
     if name == 'agreement.json':
         return [('validate_scorer', validation(folder))]
     if name.startswith('audit'):
-        return [('audit_run', {})]
+        return [('report_run', {}), ('audit_run', {})]
     if name.startswith('people/'):
         return [('rate_dialogues', {})]
     if name.endswith('ranking.json'):

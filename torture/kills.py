@@ -48,10 +48,9 @@ def figure(settings: Settings) -> Figure:
     """
     Kill each command that writes files, in turns.
     """
-    names = [name for name in CASES]
+    names = list(CASES)
     with ForkServer(settings.folder / 'kills' / 'logs') as server:
-        trees = Trees(server, settings.folder / 'kills', names)
-        trees.grow(settings.progress)
+        trees = Trees(server, settings.folder / 'kills')
 
         def trial(number: int, rng: random.Random) -> str:
             return kill_and_run_again(trees, names[number % len(names)], rng)

@@ -83,14 +83,14 @@ def make_run(folder: Path) -> Path:
     config, run = write_protocol(folder), folder / RUN
     run_command('evaluate_systems', {'config': str(config), 'run_dir': str(run)})
     run_command('score_dialogues', {'run_dir': str(run), 'scorer': OTHER})
-    other = {'run_dir': str(run), 'scores': OTHER}
-    run_command('rank_systems', other)
-    run_command('report_run', other)
     write_judgements(folder)
     for command, options in (
         ('rate_dialogues', {}),
         ('audit_run', {}),
         ('validate_scorer', validation(folder)),
+        ('rank_systems', {'scores': OTHER}),
+        ('report_run', {'scores': OTHER}),
+        ('report_run', {}),  # the page shows the audit
     ):
         run_command(command, {'run_dir': str(run), **options})
     return run

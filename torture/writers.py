@@ -29,8 +29,7 @@ def figure(settings: Settings) -> Figure:
     home = settings.folder / 'writers'
     names = list(CASES)
     with ForkServer(home / 'logs') as server:
-        trees = Trees(server, home, names)
-        trees.grow(settings.progress)
+        trees = Trees(server, home)
 
         def trial(number: int, rng: random.Random) -> str:
             several = rng.choice((2, 3))
@@ -54,6 +53,8 @@ def write_at_once(
     :param end: the case that finishes the folder.
     """
     label = f'{" + ".join(writers)} where {start} begins'
+    for name in {*writers, end}:
+        trees.prepare(name)
     trees.begin(start)
     children = []
     longest = max(trees.seconds[name] for name in writers)

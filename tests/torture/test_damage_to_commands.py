@@ -52,7 +52,7 @@ def trees_of(tmp_path, *plays):
     """
     Return the trees of one case, `rank`, with these plays.
     """
-    trees = cases.Trees(Server(*plays), tmp_path, ['rank'])
+    trees = cases.Trees(Server(*plays), tmp_path)
     (tmp_path / 'start-rank').mkdir()
     trees.ends['rank'] = END
     trees.seconds['rank'], trees.steps['rank'] = 0.01, 3
