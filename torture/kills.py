@@ -152,10 +152,11 @@ def wrong_ending(ending: Ending, number: int) -> str:
 def finished(folder: Path) -> dict[str, tuple[int, int]]:
     """
     Return inode and time of the finished shards under a folder: they are never touched
-    again.
+    again, but for those that `compare_runs` copies from packs.
     """
     return {
         str(path): (path.stat().st_ino, path.stat().st_mtime_ns)
         for path in folder.rglob('*.jsonl')
         if path.parts[-3] == 'dialogues' or path.parts[-4] == 'scores'
+        if 'joined' not in path.parts
     }

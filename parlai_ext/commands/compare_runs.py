@@ -5,8 +5,10 @@ Make one ranking of published runs, where they may be compared.
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +16,14 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import add_flags, option
+from parlai_ext.store.atomic import locked, make_folder
 
 if TYPE_CHECKING:
     from parlai_ext.packs.compare import JoinedRun
     from parlai_ext.results.ranking import Ranking
+
+
+UNFINISHED = '.joining'  # in the folder of --out until all is written
 
 
 @dataclass(frozen=True)
@@ -63,18 +69,14 @@ class CompareRuns(Command):
             raise UserError('two packs or more are needed: parlai compare_runs A B …')
         given = self.options(CompareOptions)
         out = Path(given.out) if given.out else None
-        if (
-            out is not None
-            and out.exists()
-            and (not out.is_dir() or any(out.iterdir()))
-        ):
-            raise UserError(f'--out {out}: a new folder is expected')
         with ExitStack() as stack:
             packs = [stack.enter_context(open_right_pack(path)) for path in paths]
             differing = {p.path: pack_differences(packs[0], p) for p in packs[1:]}
             fitting = [pack for pack in packs if not differing.get(pack.path)]
             rankings = []
             if len(fitting) > 1:
+                if out is not None:
+                    stack.enter_context(new_folder(out))
                 root = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 rankings = show_joined(join_packs(fitting, root), keep=out is not None)
         refused = {path: lines for path, lines in differing.items() if lines}
@@ -88,6 +90,26 @@ class CompareRuns(Command):
                 f'{paths[0]}: {", ".join(map(str, refused))}'
             )
         return rankings
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[None]:
+    """
+    Make a folder whose files are written inside. One that a killed command left is
+    emptied before: it has a lock that a finished one has not.
+
+    :raises UserError: when something else is there, or another command is at work.
+    """
+    mark = out / UNFINISHED
+    if out.exists() and not mark.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f'--out {out}: a new folder is expected')
+    make_folder(out)
+    with locked(mark):
+        for left in out.iterdir():
+            if left != mark:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+        yield
+        mark.unlink()
 
 
 def show_joined(joined: JoinedRun, keep: bool) -> list[Ranking]:

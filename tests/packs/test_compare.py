@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.commands.compare_runs import CompareRuns
+from parlai_ext.commands.compare_runs import UNFINISHED, CompareRuns, new_folder
 from parlai_ext.core.errors import UserError
 from parlai_ext.packs.compare import join_packs, pack_differences
 from parlai_ext.packs.pack import INDEX, open_pack
@@ -179,3 +179,18 @@ def test_the_command_writes_a_run_folder_with_a_page(packs, tmp_path):
     assert (out / 'report.html').exists()
     (rows,) = ranking.standings.values()
     assert {row.system for row in rows} == {'generic', 'talker'}
+
+
+def test_a_folder_that_a_killed_command_left_is_filled_anew(tmp_path):
+    out = tmp_path / 'joined'
+    (out / 'dialogues').mkdir(parents=True)
+    (out / 'dialogues' / 'half').touch()
+    (out / UNFINISHED).touch()  # its lock is free
+    with new_folder(out):
+        assert [path.name for path in out.iterdir()] == [UNFINISHED]
+        with pytest.raises(UserError, match='in use by'), new_folder(out):
+            pass
+        (out / 'manifest.json').touch()
+    assert [path.name for path in out.iterdir()] == ['manifest.json']
+    with pytest.raises(UserError, match='a new folder is expected'), new_folder(out):
+        pass
