@@ -147,7 +147,8 @@ def _compare(audited: Audited, other: OtherJudge, is_scorer: bool) -> PartResult
         f'{number(rho)} to this ranking; {len(flips)} of {n_pairs} pairs flip, '
         f'{len(disputed)} of which both judges tell apart{_named(audited, disputed)}.'
     )
-    return PartResult((Finding(PART, text, not disputed),), tuple(rows))
+    holds = None if tau is None else tau > 0 and not disputed
+    return PartResult((Finding(PART, text, holds),), tuple(rows))
 
 
 def _named(audited: Audited, pairs: list[tuple[int, int]]) -> str:

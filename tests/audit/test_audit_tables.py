@@ -4,6 +4,7 @@ The checks that play nothing, on runs with planted scores.
 
 import json
 
+import numpy as np
 import pytest
 
 from parlai_ext.audit.record import is_current, read_audit
@@ -143,6 +144,20 @@ def test_a_judge_that_reverses_the_order_flips_every_pair(tmp_path):
     assert '10 of 10 pairs flip, 10 of which both judges tell apart' in finding.sentence
     taus = values(result, 'judge swap', 'Kendall tau-b')
     assert [v for (case, _), v in taus.items() if 'contrary' in case] == [-1]
+
+
+def test_a_noisy_judge_that_reverses_the_order_does_not_agree_either(tmp_path):
+    noise = np.random.default_rng(0).normal(size=(5, 6))
+    noise -= noise.mean(axis=1, keepdims=True)
+
+    def noisy(first, second, n):
+        # the order is reversed, by less than chance explains
+        return float(-0.01 * WORTH[first] + noise[ALL.index(first), n])
+
+    run = planted_run(tmp_path, {'made-up': plain, 'contrary': noisy}, ALL, ('p', 'q'))
+    (finding,) = audit(run).part('judge swap')
+    assert '10 of 10 pairs flip, 0 of which both' in finding.sentence
+    assert finding.holds is False
 
 
 def test_all_variance_of_a_ladder_comes_from_its_systems(tmp_path):
