@@ -61,6 +61,10 @@ def check_canaries(audited: Audited, player: SidePlayer) -> PartResult:
             Row(PART, name, name, 'score', placing.score, placing.low, placing.high),
             Row(PART, name, name, 'rank', placing.rank),
             *_beaten_rows(audited, name, placing),
+            *(
+                Row(PART, name, audited.systems[k], 'surely better', 1.0)
+                for k in placing.surely_better
+            ),
         ]
     return PartResult((_summary(audited, findings), *findings), tuple(rows))
 
@@ -92,6 +96,8 @@ def _finding(audited: Audited, kind: str, placing: Placing) -> Finding:
         text += f' ({join_names(audited.names(honest))}), {len(sure)} beyond chance'
     if len(audited.honest) < len(audited.systems):
         text += f', and {floors} of {len(audited.systems) - len(audited.honest)} floors'
+    above = [k for k in placing.surely_better if k in audited.honest]
+    text += f'; {len(above)} of {len(audited.honest)} systems are better beyond chance'
     return Finding(
         PART, f'{text}.', not honest or 2 * len(honest) < len(audited.honest)
     )

@@ -49,8 +49,8 @@ class Placing:
     """
     Where a newcomer would stand among ranked systems.
 
-    `beaten` are the systems with a lower score, `surely_beaten` those that the test of
-    `ranks` tells apart; both are places of systems.
+    `beaten` are the systems with a lower score, `surely_beaten` and `surely_better`
+    those that the test of `ranks` tells apart; all are places of systems.
     """
 
     score: float | None
@@ -59,6 +59,7 @@ class Placing:
     rank: int | None
     beaten: tuple[int, ...]
     surely_beaten: tuple[int, ...]
+    surely_better: tuple[int, ...] = ()
 
 
 def flipped_pairs(before: Floats, after: Floats) -> list[tuple[int, int]]:
@@ -146,6 +147,7 @@ def place_newcomer(
         rank=1 + int((means[:own] > means[own]).sum()),
         beaten=tuple(np.flatnonzero(means[:own] < means[own]).tolist()),
         surely_beaten=tuple(np.flatnonzero(better[own, :own]).tolist()),
+        surely_better=tuple(np.flatnonzero(better[:own, own]).tolist()),
     )
 
 

@@ -45,6 +45,7 @@ def test_a_newcomer_stands_where_its_score_says():
     values = np.array([[4 + spread, 4 + spread], [2 + spread, 2 + spread]])
     placed = place_newcomer(values, np.array([3 + spread, 3 + spread]), 100, seed=0)
     assert (placed.rank, placed.beaten, placed.surely_beaten) == (2, (1,), (1,))
+    assert placed.surely_better == (0,)
     assert placed.score == pytest.approx(3)
     assert placed.low < 3 < placed.high
 
