@@ -13,7 +13,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -154,13 +154,13 @@ def _watch(bound: _Bound, thread: int) -> None:
     """
     Tell a thread to end once it has cost too much, and end the process if it does not.
     """
-    clock = time.pthread_getcpuclockid(thread)
-    began, memory = time.clock_gettime(clock), _memory()
+    processor_time = _clock_of(thread)
+    began, memory = processor_time(), _memory()
     seconds = SECONDS + bound.n_bytes / BYTES_A_SECOND
     most = MEMORY + COPIES * bound.n_bytes
     told = None
     while not bound.finished.wait(PAUSE):
-        if time.clock_gettime(clock) - began > seconds:
+        if processor_time() - began > seconds:
             limit = f'{seconds:,.0f} seconds of processor time'
         elif _memory() - memory > most:
             limit = f'{most / 2**30:,.1f} GiB of memory'
@@ -174,6 +174,17 @@ def _watch(bound: _Bound, thread: int) -> None:
             os._exit(1)
         if not bound.finished.is_set():
             _raise_in(thread, _TooCostly)
+
+
+def _clock_of(thread: int) -> Callable[[], float]:
+    """
+    Return the clock of a thread's processor time; that of the process on systems
+    without.
+    """
+    if not hasattr(time, 'pthread_getcpuclockid'):
+        return time.process_time
+    clock = time.pthread_getcpuclockid(thread)
+    return lambda: time.clock_gettime(clock)
 
 
 def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
