@@ -114,6 +114,8 @@ class _Hand:
 
     :param reply: of what it was asked last: to check, to begin, or to work.
     :param stage: what that was; '' when nothing is asked of it.
+    :param key: of the job that it is a worker of; `begins`: of the one that it was last
+        asked to begin, which may be an earlier job than the one that hears the reply.
     :param seen: when it last gave a sign of life; `None`: not yet.
     """
 
@@ -122,6 +124,7 @@ class _Hand:
     reply: Any = None
     stage: str = ''
     key: str | None = None
+    begins: str | None = None
     checked: bool = False
     budget: int | None = None
     loaded: Sequence[str] = ()
@@ -276,6 +279,7 @@ class _JobRun:
                 here = os.getcwd(), self.token, code_facts()
                 self._ask(hand, 'check', hand.actor.check.remote(*here))
             elif hand.key != self.job.key:
+                hand.begins = self.job.key
                 job = self.job.key, self.job.elsewhere, hand.place.share
                 self._ask(hand, 'begin', hand.actor.begin.remote(*job))
             elif taken := self.waiting.take(hand.loaded, hand.budget, largest):
@@ -325,7 +329,7 @@ class _JobRun:
         if stage == 'check':
             hand.checked = True
         elif isinstance(answer, Started):
-            hand.key, hand.budget, hand.loaded = self.job.key, answer.budget, ()
+            hand.key, hand.budget, hand.loaded = hand.begins, answer.budget, ()
         elif isinstance(answer, Done) and hand.task is not None:
             hand.loaded = tuple(answer.loaded)
             self.results_by_number[hand.number] = hand.task, answer.result

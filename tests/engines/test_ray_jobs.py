@@ -1,0 +1,34 @@
+"""
+What the driver of a cluster makes of replies; Ray itself is not needed.
+"""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from parlai_ext.core.progress import bar_of
+from parlai_ext.engines.engine import Job, Worker
+from parlai_ext.engines.host import Started
+from parlai_ext.engines.places import Place
+from parlai_ext.engines.ray_cluster import RayEngine, _Crew, _Hand, _JobRun
+from parlai_ext.engines.shared_folder import Token
+
+
+@pytest.fixture(autouse=True)
+def replies_are_answers(monkeypatch):
+    errors = SimpleNamespace(RayTaskError=KeyError, RayError=LookupError)
+    ray = SimpleNamespace(get=lambda reply: reply, exceptions=errors)
+    monkeypatch.setitem(sys.modules, 'ray', ray)
+
+
+def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(tmp_path):
+    # it was slow to begin; the others had done all tasks of that job by then
+    place = Place('node', 'host', 0, 1, 0.0, 1.0)
+    hand = _Hand(place, None, stage='begin', checked=True, begins='first')
+    job = Job(Worker, lambda share: Worker(), 'steps', 'second')
+    token = Token(str(tmp_path), '')
+    with bar_of('test', 1, False) as bar:
+        run = _JobRun(_Crew(RayEngine(tmp_path)), job, token, bar)
+        run._take(hand, Started(None))
+    assert hand.key == 'first'
