@@ -214,7 +214,7 @@ def test_command_collects_scores_and_goes_on(tmp_path):
     assert files_of(run.root / 'dialogues') | files_of(run.root / 'scores') == before
     counts = {r['variant']: r['n'] for r in again['rows'] if r['level'] == 'dialogue'}
     assert counts == {'FED': 4, 'w/o neg': 4, 'w/o pos': 4}
-    assert json.loads((run.root / 'agreement.json').read_text()) == again
+    assert run.read_json('agreement.json') == again
 
 
 def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
