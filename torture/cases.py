@@ -61,11 +61,13 @@ class Case:
 
     :param line: its command line, with paths from the folder in which it runs.
     :param after: names of the cases that are run first.
+    :param once: it refuses a folder that it has finished.
     """
 
     name: str
     line: str
     after: tuple[str, ...] = ()
+    once: bool = False
 
     @property
     def args(self) -> list[str]:
@@ -118,6 +120,7 @@ CASES = {
             'compare_runs',
             'compare_runs packs/one.zip packs/two.zip --out joined',
             ('evaluate', 'publish', 'evaluate_other', 'publish_other'),
+            once=True,
         ),
         Case(
             'leaderboard',
@@ -177,6 +180,7 @@ CASES = {
             'train_judge --base llama --pairs pairs.jsonl --out judge --no-cuda '
             '--train-batchsize 4 --save-steps 1 --lora-r 2',
             ('pairs',),
+            once=True,
         ),
         Case(
             'adapt',
@@ -373,6 +377,8 @@ class Trees:
         if status is None:
             child.send(signal.SIGKILL)
             child.wait()
+        if status == 1 and CASES[name].once and not self.changed(name):
+            return wrong_lines(child.errors)
         if status != 0:
             return f'run again, it ended with {status}: {last_line(child.errors)}'
         changed = self.changed(name)

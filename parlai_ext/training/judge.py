@@ -547,7 +547,7 @@ def judge_card(
     base: Path, result: TrainedJudge, options: JudgeTrainingOptions
 ) -> dict[str, Any]:
     """
-    Return the card of a trained judge.
+    Return the card of a trained judge; the same training has the same one.
     """
     return {
         'method': options.method,
@@ -558,7 +558,6 @@ def judge_card(
         'left_out': result.num_left_out,
         'steps': len(result.losses),
         'losses': tenth_means(result.losses),
-        'seconds': round(result.seconds),
         'torch': torch.__version__,
     }
 

@@ -4,6 +4,7 @@ that do right or wrong.
 """
 
 import signal
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -135,6 +136,22 @@ def test_a_signal_to_a_command_that_has_ended_is_sent_to_another_start(
     trees.ends['rank'] = {name: data for name, data in END.items() if name != 'x'}
     assert kills.kill_and_run_again(trees, 'rank', Random(0)) == ''
     assert trees.server.plays == []
+
+
+@pytest.mark.parametrize('written, problem', [(END, ''), ([SHARD], 'is there')])
+def test_a_finished_folder_may_be_refused_by_commands_that_say_so(
+    tmp_path, only_sigterm, monkeypatch, written, problem
+):
+    case = replace(cases.CASES['rank'], once=True)
+    monkeypatch.setitem(cases.CASES, 'rank', case)
+    first = writes(*written, status=143, errors=LINE)
+    refusal = writes(status=1, errors='error: it is there\n')
+    trees = trees_of(tmp_path, first, refusal)
+    trees.ends['rank'] = {name: END[name] for name in written}
+    if problem:
+        trees.ends['rank'] = {**trees.ends['rank'], 'more': b''}
+    line = kills.kill_and_run_again(trees, 'rank', Random(0))
+    assert (problem in line) if problem else line == ''
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,16 @@ def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
     assert card['method'] == 'paireval' and card['steps'] == 4
 
 
+def test_a_card_says_nothing_of_the_clock(base, tmp_path):
+    results = [
+        judge.TrainedJudge(tmp_path, (0.7, 0.6), 8, 0, seconds) for seconds in (1, 900)
+    ]
+    first, second = (
+        judge.judge_card(Path(base), result, options_of()) for result in results
+    )
+    assert first == second
+
+
 def test_a_killed_training_ends_with_the_same_weights(base, tmp_path):
     pairs = make_pairs(96)  # 6 steps
     whole = train(base, tmp_path / 'whole', pairs, lora_dropout=0.1)
