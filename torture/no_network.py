@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from parlai_ext.commands.command import COMMANDS, run_directly
@@ -38,10 +39,6 @@ MORE = {
         Case('doctor', 'doctor'),
         Case('models', 'get_model'),
         Case('dry_run', 'evaluate_systems --config demo --run-dir demo --dry-run'),
-        Case(
-            'preflight',
-            'evaluate_systems --config fed.yaml --run-dir run --preflight',
-        ),
         Case('pilot', 'evaluate_systems --config fed.yaml --run-dir run --pilot'),
         Case('chatmatch', 'evaluate_systems --config chatmatch_demo --run-dir chat'),
         Case('publish', 'publish_run --run-dir run --out packs.zip', ('evaluate',)),
@@ -59,6 +56,9 @@ MORE = {
         Case('help', 'evaluate_systems --help'),
     )
 }
+# of the metrics that it computes by default, one asks the hub for its model
+SAFETY = CASES['safety']
+MORE['safety'] = replace(SAFETY, line=f'{SAFETY.line} --reference-metrics sacrebleu')
 ALL = {**CASES, **MORE}
 
 
