@@ -46,8 +46,10 @@ def check_run(
     store = run.scores(score_signature(scorer, include_given))
     basis = content_id('judge check', VERSION, sample, _shards(run, store))
     if check_basis(store) == basis:
+        remove_parts(store)  # a kill may have come between the check and this
         return read_check(store)
     if sample == 0:
+        remove_parts(store)
         remove_check(store)
         return None
     targets = run.manifest['targets']
@@ -70,7 +72,7 @@ def check_run(
         remove_check(store)
         return None
     write_check(store, check, basis)
-    kept.remove()
+    remove_parts(store)
     return check
 
 
@@ -101,6 +103,20 @@ def _shards(run: RunFolder, store: ScoreStore) -> list[Any]:
     ]
 
 
+def parts_name(store: ScoreStore) -> str:
+    """
+    Return the name, in the run, of the file that keeps the scores of finished blocks.
+    """
+    return f'scores/{store.root.name}/{PARTS}'
+
+
+def remove_parts(store: ScoreStore) -> None:
+    """
+    Remove the file of finished blocks, which a check that is done does not need.
+    """
+    store.run.remove(parts_name(store))
+
+
 class KeptInRun:
     """
     The scores of finished blocks, in a file beside the scores until the check is done.
@@ -108,7 +124,7 @@ class KeptInRun:
 
     def __init__(self, store: ScoreStore):
         self.run = store.run
-        self.name = f'scores/{store.root.name}/{PARTS}'
+        self.name = parts_name(store)
         path = store.root / PARTS
         self.blocks: dict[str, Any] = (
             self.run.read_json(self.name) if path.exists() else {}
@@ -126,9 +142,3 @@ class KeptInRun:
         """
         self.blocks[key] = values
         self.run.write_json(self.name, self.blocks)
-
-    def remove(self) -> None:
-        """
-        Remove the file, once the check is written.
-        """
-        self.run.remove(self.name)

@@ -48,6 +48,17 @@ def test_a_killed_check_goes_on_and_gives_the_same_bytes(tmp_path):
     assert not (check_file(run, scorer).parent / PARTS).exists()
 
 
+def test_a_kill_just_after_the_check_leaves_nothing_behind(tmp_path, monkeypatch):
+    run, scorer = scored_run(tmp_path / 'run')
+    with monkeypatch.context() as killed:
+        killed.setattr(RunFolder, 'remove', lambda run, name: None)
+        check_run(run, scorer, progress=False)
+    parts = check_file(run, scorer).parent / PARTS
+    assert parts.exists()
+    check_run(run, scorer, progress=False)
+    assert not parts.exists()
+
+
 def test_a_run_that_has_grown_is_checked_anew(tmp_path):
     run, scorer = scored_run(tmp_path / 'run', systems=SYSTEMS[:1])
     first = check_run(run, scorer, progress=False)
