@@ -20,6 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from parlai_ext.commands import plugin
@@ -144,6 +145,9 @@ def load_libraries(folder: Path) -> None:
     """
     Make a run in this process, so that forked ones have all libraries.
     """
+    # a fork of a process with OpenMP's threads waits for threads that it lacks
+    os.environ.setdefault('OMP_NUM_THREADS', '1')
+    torch.set_num_threads(1)
     plugin.register()
     for module in ('parlai_ext.agents.remote.remote', 'httpx2', 'truststore'):
         import_module(module)
