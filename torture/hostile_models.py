@@ -505,7 +505,7 @@ def templated(template: str) -> Builder:
 
 ROOT = "cycler.__init__.__globals__['os']"
 TEMPLATES: Mapping[str, str] = {
-    'loops': '{% for a in range(10**9) %}{% for b in range(10**9) %}'
+    'loops': '{% for a in range(99999) %}{% for b in range(99999) %}'
     '{% endfor %}{% endfor %}',
     'expands': "{{ 'x' * 10**11 }}",
     'runs code': f"{{{{ {ROOT}.system('touch MARKER') }}}}",
