@@ -41,18 +41,12 @@ MORE = {
         Case('dry_run', 'evaluate_systems --config demo --run-dir demo --dry-run'),
         Case('pilot', 'evaluate_systems --config fed.yaml --run-dir run --pilot'),
         Case('chatmatch', 'evaluate_systems --config chatmatch_demo --run-dir chat'),
-        Case('publish', 'publish_run --run-dir run --out packs.zip', ('evaluate',)),
         Case(
             'verify',
-            'verify_run packs.zip --sample 4 --regenerate 1',
+            'verify_run packs/one.zip --sample 4 --regenerate 1',
             ('evaluate', 'publish'),
         ),
-        Case('cite', 'cite_run packs.zip', ('evaluate', 'publish')),
-        Case(
-            'leaderboard',
-            'build_leaderboard --packs . --out site',
-            ('evaluate', 'publish'),
-        ),
+        Case('cite', 'cite_run packs/one.zip', ('evaluate', 'publish')),
         Case('help', 'evaluate_systems --help'),
     )
 }
