@@ -9,6 +9,7 @@ from scipy import stats
 from benchmarks.open_questions import (
     Scores,
     agreement_interval,
+    dialogues_for_right_order,
     joined,
     openers_for_right_order,
     range_of_openers,
@@ -58,3 +59,12 @@ def test_an_opener_of_two_runs_counts_once():
     one = Scores(('a', 'b'), ('x', 'y'), np.array([[[1.0, 2.0]], [[3.0, 4.0]]]))
     other = Scores(('a', 'b'), ('y', 'z'), np.array([[[9.0, 5.0]], [[9.0, 6.0]]]))
     assert joined([one, other]).tolist() == [[1.0, 2.0, 5.0], [3.0, 4.0, 6.0]]
+
+
+def test_dialogues_are_openers_times_partners():
+    # on each opener of two partners: mean 1, standard deviation 1, so three openers
+    a = 1 + np.array([[-1.0, 1.0], [-1.0, 1.0]]) / 2**0.5
+    scores = Scores(('a', 'b'), ('x', 'y'), np.stack([a, np.zeros((2, 2))]))
+    assert scores.dialogues_per_opener == 2
+    assert dialogues_for_right_order(scores, 0, 1).startswith('6 (')
+    assert dialogues_for_right_order(scores, 1, 0) == 'other order'
