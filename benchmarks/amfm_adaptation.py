@@ -21,6 +21,7 @@ import numpy as np
 
 from benchmarks.support.judged_turns import JudgedTurn, all_turns, sampled
 from benchmarks.support.measures import benchmark_parser
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.options import read_pairs
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import BOOTSTRAPS, WEIGHTED, group_weights
@@ -128,4 +129,5 @@ def agreement(
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

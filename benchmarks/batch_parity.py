@@ -20,6 +20,7 @@ import torch
 
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.collect.lockstep import BatchRow, play
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, System
 from parlai_ext.core.schedule import sample_openers
 from parlai_ext.systems.openers import load_openers
@@ -105,4 +106,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

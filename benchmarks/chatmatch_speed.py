@@ -31,6 +31,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 from nltk.tokenize import NLTKWordTokenizer
 
 from benchmarks.support.measures import benchmark_parser
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.chatmatch.concepts import all_but_function_words
 from parlai_ext.scoring.chatmatch.game import game_values
@@ -200,4 +201,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

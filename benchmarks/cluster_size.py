@@ -28,6 +28,7 @@ from benchmarks.support.measures import benchmark_parser, resident
 from parlai_ext.collect.collect import collect
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import prepare
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, flag_values, read_options
 from parlai_ext.core.progress import bar_of
@@ -167,4 +168,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

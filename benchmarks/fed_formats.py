@@ -18,6 +18,7 @@ from benchmarks.fit_composite import Example
 from benchmarks.judges import BOTH, only_overall, values
 from benchmarks.support.judged_turns import all_turns, sampled
 from benchmarks.support.measures import benchmark_parser
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.fed import Fed
 
@@ -64,4 +65,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -33,6 +33,7 @@ from benchmarks.support.perturbed_replies import (
 )
 from benchmarks.support.term_values import Evidence, TermCache
 from parlai_ext import zoo_configs
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.scoring.composite import (
     HIGHEST,
     LOWEST,
@@ -283,4 +284,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

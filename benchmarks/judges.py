@@ -24,6 +24,7 @@ from benchmarks.support.perturbed_replies import (
     perturbed_replies,
     shares_higher,
 )
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.judge_check.perturbations import PERTURBATIONS
@@ -205,4 +206,5 @@ def show(opt: argparse.Namespace) -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -32,6 +32,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, GPT2Config
 
 from benchmarks.support.measures import benchmark_parser, seconds
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.scoring.followups import FollowUps, load_followups
@@ -240,4 +241,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

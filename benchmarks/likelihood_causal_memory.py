@@ -22,6 +22,7 @@ import torch
 from transformers import AutoModelForCausalLM, GPT2Config
 
 from benchmarks.support.measures import benchmark_parser, resident
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.causal import Causal
 
@@ -111,4 +112,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

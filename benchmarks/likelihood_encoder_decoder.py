@@ -39,6 +39,7 @@ from benchmarks.support.blender_shapes import (
 )
 from benchmarks.support.measures import benchmark_parser, seconds
 from parlai_ext import compat
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
@@ -217,4 +218,5 @@ def print_bounds(formula: Operations, measured: float | None) -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

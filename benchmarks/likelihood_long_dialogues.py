@@ -33,6 +33,7 @@ from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig
 
 from benchmarks.likelihood_causal import Ids, tokens_of
 from benchmarks.support.measures import benchmark_parser, seconds
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.budget import TOKENS
 from parlai_ext.models.likelihood.causal import Causal
@@ -250,4 +251,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -22,6 +22,7 @@ import torch
 from benchmarks.support.blender_shapes import SHAPES, build
 from benchmarks.support.measures import benchmark_parser, resident
 from parlai_ext import compat
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
@@ -127,4 +128,5 @@ def answer_in_groups(
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

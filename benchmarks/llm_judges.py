@@ -28,6 +28,7 @@ from benchmarks.support.judged_turns import (
     sampled,
 )
 from benchmarks.support.measures import benchmark_parser
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.pair_check import order_swap
 from parlai_ext.judge_check.record import check_lines
@@ -180,4 +181,5 @@ def pair_item(one: JudgedTurn, other: JudgedTurn) -> ScoringItem:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -23,6 +23,7 @@ import parlai_ext.mini
 from benchmarks.support.measures import benchmark_parser
 from benchmarks.support.planted import known_scores, spearman
 from parlai_ext import zoo_configs
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
@@ -181,4 +182,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

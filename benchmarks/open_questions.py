@@ -33,7 +33,9 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.support.measures import benchmark_parser
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.core.errors import UserError
 from parlai_ext.ranking.stopping import opener_means
 from parlai_ext.ranking.table import Floats
 from parlai_ext.results.chosen_scores import choose_scores
@@ -92,7 +94,7 @@ def joined(runs: Sequence[Scores]) -> Floats:
     """
     first = runs[0].systems
     if any(run.systems != first for run in runs):
-        raise SystemExit('these runs have other systems')
+        raise UserError('these runs have other systems')
     columns: dict[str, Floats] = {}
     for run in runs:
         for opener, column in zip(run.openers, run.by_opener.T, strict=True):
@@ -332,4 +334,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from benchmarks.support.measures import benchmark_parser, seconds
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Question
 from parlai_ext.data.corpora import CORPORA, read_corpus
@@ -151,4 +152,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

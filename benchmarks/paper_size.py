@@ -24,6 +24,7 @@ from typing import Any
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.resolved import ResolvedProtocol
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
@@ -173,4 +174,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

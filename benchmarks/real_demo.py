@@ -16,6 +16,7 @@ from statistics import median
 
 from benchmarks.support.measures import benchmark_parser
 from benchmarks.support.planted import known_scores, right_pairs, spearman
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.results.ranking import Ranking
@@ -87,4 +88,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

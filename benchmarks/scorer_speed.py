@@ -39,6 +39,7 @@ import torch
 
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.bench.plan import parse_variant
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import options_of, read_positive
 from parlai_ext.core.progress import bar_of
@@ -277,4 +278,5 @@ def print_speeds(opt: argparse.Namespace) -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

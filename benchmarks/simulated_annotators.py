@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.support.measures import benchmark_parser
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.csv_file import read_csv, spreadsheet_csv
 from parlai_ext.people.annotation_results import (
@@ -326,4 +327,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from benchmarks.support.measures import benchmark_parser
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.display import number
 from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, ToxicPair, read_pairs
 from parlai_ext.models.handle import ModelHandle
@@ -156,4 +157,5 @@ def print_fit(pairs: Sequence[ToxicPair]) -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from parlai_ext.commands.command import one_line_errors
+
 START = 'from parlai.__main__ import main; main()'
 
 
@@ -80,4 +82,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -30,6 +30,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.support.measures import benchmark_parser
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.ranking.stopping import (
     ERROR,
     ORDER,
@@ -281,4 +282,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

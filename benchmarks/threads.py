@@ -22,6 +22,7 @@ import yaml
 
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext import zoo_configs
+from parlai_ext.commands.command import one_line_errors
 
 TARGET = 'step-450'
 
@@ -88,4 +89,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -38,6 +38,7 @@ from parlai_ext.bench.compare import compare_bench
 from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.bench.score_sets import ScorerResult, score_sets
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet
@@ -241,4 +242,5 @@ def _stored_rows(bench: Bench, scorer: ScorerAbout) -> Iterator[MeasuredAgreemen
 
 
 if __name__ == '__main__':
-    main()
+    with one_line_errors():
+        main()

@@ -14,7 +14,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, TypeVar
 
@@ -173,23 +173,35 @@ class Command:
         """
         Run for the command line: a user's mistake is one line and exit code 1.
         """
-        try:
-            shown = contextlib.redirect_stdout(VisibleOutput(sys.stdout))
-            with signals_as_interrupt(), shown, hide_printed():
-                require_current_folder()
-                return cls(opt).run()
-        except BrokenPipeError:  # `… | head` has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(141) from None
-        except KeyboardInterrupt as error:
-            number = error.number if isinstance(error, Interrupted) else signal.SIGINT
-            fail(LINE, exit_code(number))
-        except UserError as e:
-            fail(str(e), e.exit_code)
-        except OSError as e:
-            if e.filename is None and e.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            fail(f'{e.strerror}: {e.filename or opt.get("run_dir")}')
+        with one_line_errors(opt.get('run_dir')):
+            return cls(opt).run()
+
+
+@contextlib.contextmanager
+def one_line_errors(folder: object = None) -> Iterator[None]:
+    """
+    Run what a command line asks for: a user's mistake, a full disk and a signal are one
+    line and an exit code; what is printed hides secrets and shows hidden characters.
+
+    :param folder: is named where the system does not say which file it could not use.
+    """
+    try:
+        shown = contextlib.redirect_stdout(VisibleOutput(sys.stdout))
+        with signals_as_interrupt(), shown, hide_printed():
+            require_current_folder()
+            yield
+    except BrokenPipeError:  # `… | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+    except KeyboardInterrupt as error:
+        number = error.number if isinstance(error, Interrupted) else signal.SIGINT
+        fail(LINE, exit_code(number))
+    except UserError as e:
+        fail(str(e), e.exit_code)
+    except OSError as e:
+        if e.filename is None and e.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        fail(f'{e.strerror}: {e.filename or folder}')
 
 
 def require_current_folder() -> None:

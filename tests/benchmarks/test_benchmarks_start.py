@@ -26,6 +26,19 @@ def test_every_benchmark_shows_how_it_is_started(name, monkeypatch, capsys):
     assert f'python -m benchmarks.{name}' in capsys.readouterr().out
 
 
+def test_a_mistake_of_the_user_is_one_line(tmp_path, monkeypatch, capsys):
+    argv = ['open_questions', 'stable', str(tmp_path / 'nothing')]
+    monkeypatch.setattr(sys, 'argv', argv)
+    monkeypatch.delitem(sys.modules, 'benchmarks.open_questions', raising=False)
+    with pytest.raises(SystemExit) as exit:
+        runpy.run_module(
+            'benchmarks.open_questions', run_name='__main__', alter_sys=True
+        )
+    assert exit.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f'error: {tmp_path / "nothing"} is not a run folder')
+
+
 def test_the_list_names_every_benchmark_with_a_sentence():
     command = [sys.executable, '-m', 'benchmarks']
     listing = subprocess.run(
