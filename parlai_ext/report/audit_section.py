@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parlai_ext.audit.record import FAILS, HOLDS, is_current, read_audit
+from parlai_ext.audit.record import FAILS, HOLDS, Audit, is_current, read_audit
 from parlai_ext.audit.table import QUESTIONS, closing_line
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
@@ -39,4 +39,14 @@ def audit_section(run: RunFolder, ranking: Ranking) -> Section | None:
         'closing': closing_line(audit),
         'is_current': is_current(run, audit),
     }
-    return Section('audit', 'Audit', 'audit.html.j2', data)
+    remarks = {audit.dimension: _remark(audit)} if data['is_current'] else {}
+    return Section('audit', 'Audit', 'audit.html.j2', data, remarks)
+
+
+def _remark(audit: Audit) -> str:
+    """
+    Return how many findings of an audit do not hold, as half a sentence.
+    """
+    outcomes = [finding.outcome for finding in audit.findings]
+    n_holds, n_fails = outcomes.count(HOLDS), outcomes.count(FAILS)
+    return f'{n_fails} of {n_holds + n_fails} findings of its audit do not hold'

@@ -32,7 +32,8 @@ def details_data(
     standings: Sequence[Standing], details: DimensionDetails
 ) -> dict[str, Any]:
     """
-    Return the tables of one dimension for the page, systems best first.
+    Return the tables of one dimension for the page, systems best first; a table that
+    would say nothing is empty.
     """
     names = [one.system for one in best_first(standings) if one.score is not None]
     shown = names[:MOST_SYSTEMS]
@@ -40,7 +41,7 @@ def details_data(
     return {
         'systems': shown,
         'left_out': len(names) - len(shown),
-        'pairs': _pair_rows(shown, details, digits),
+        'pairs': _pair_rows(shown, details, digits) if len(shown) > 1 else [],
         'heat': _heat_data(shown, details, digits),
         'spread': _spread_data(shown, details.spreads, digits),
     }
@@ -126,8 +127,11 @@ def _heat_data(
     names: Sequence[str], details: DimensionDetails, digits: int
 ) -> dict[str, Any]:
     """
-    Return a row of means for each system, with a cell for each partner.
+    Return a row of means for each system, with a cell for each partner; nothing where
+    there is one partner, with which the means are those of the leaderboard.
     """
+    if not names or len(details.partners) < 2:
+        return {}
     partners = details.partners[:MOST_PARTNERS]
     means = [
         details.cells[name][partner].mean
@@ -175,10 +179,11 @@ def _spread_data(
     """
     Return, for each system, a small histogram of its dialogues and their quantiles.
     """
-    any_spread = next(iter(spreads.values()), None)
-    ends = (any_spread.lowest, any_spread.highest) if any_spread else (0.0, 1.0)
-    axis = axis_over(ends)
-    tallest = max((max(s.counts) / s.n for s in spreads.values()), default=1.0)
+    if not spreads:
+        return {}
+    any_spread = next(iter(spreads.values()))
+    axis = axis_over((any_spread.lowest, any_spread.highest))
+    tallest = max(max(s.counts) / s.n for s in spreads.values())
     return {
         'axis': axis,
         'rows': [

@@ -5,7 +5,7 @@ to believe it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.display import (
@@ -16,7 +16,7 @@ from parlai_ext.core.display import (
     percent,
 )
 from parlai_ext.core.floors import is_floor
-from parlai_ext.judge_check.record import FAIL, PASS, WEAK
+from parlai_ext.judge_check.record import FAIL, PASS, WEAK, DimensionCheck
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import judge, summary, tournament
 from parlai_ext.report.details import signed
@@ -44,73 +44,90 @@ class Answer:
 
 
 def answers(
-    ranking: Ranking, details: Mapping[str, DimensionDetails]
+    ranking: Ranking,
+    dimension: str,
+    details: DimensionDetails | None = None,
+    remarks: Sequence[str] = (),
 ) -> tuple[Answer, ...]:
     """
-    Return the four answers about the first dimension; none without a dimension.
+    Return the four answers about a dimension.
+
+    :param remarks: what else is known of whether to believe it, as half sentences.
     """
-    if not ranking.dimensions:
-        return ()
-    main = ranking.dimensions[0]
-    ranked = [s for s in best_first(ranking.standings[main]) if s.rank is not None]
-    systems = [s for s in ranked if not is_floor(s.system)] or ranked
+    standings = best_first(ranking.standings[dimension])
+    ranked = [standing for standing in standings if standing.rank is not None]
+    systems = [one for one in ranked if not is_floor(one.system)] or ranked
+    check = ranking.judge_check and ranking.judge_check.check_of(dimension)
     return (
-        _leader(ranking, main, systems),
-        _lead(ranking, details.get(main), systems),
+        _leader(ranking, dimension, systems, check),
+        _lead(ranking, dimension, systems, details, check),
         _judge(ranking),
-        _trust(ranking, main),
+        _trust(ranking, dimension, check, remarks),
     )
 
 
-def _leader(ranking: Ranking, main: str, systems: list[Standing]) -> Answer:
+def _leader(
+    ranking: Ranking,
+    dimension: str,
+    systems: list[Standing],
+    check: DimensionCheck | None,
+) -> Answer:
     """
     Return who leads; nobody where the judge failed or nothing can be told apart.
     """
-    question = 'Who leads'
-    check = ranking.leading_check
+    question, where = 'Who leads', f'on {dimension}'
     if check is not None and check.failed:
-        return Answer(question, 'Nobody', f'On {main} the judge fails its check.')
+        return Answer(question, 'Nobody', f'On {dimension} the judge fails its check.')
     if not systems:
-        return Answer(question, 'Nobody', f'On {main} no system could be ranked.')
+        return Answer(question, 'Nobody', f'On {dimension} no system could be ranked.')
     first = systems[0].system
-    separation = summary.separation_on(ranking, main)
-    if ranking.tournament is not None or separation is None:
+    separation = summary.separation_on(ranking, dimension)
+    if dimension == ranking.rated_dimension or separation is None:
         is_alone = systems[0].rank_high == 1
         doubt = '' if is_alone else '; others may be as good'
-        return Answer(question, first, f'on {main}{doubt}')
+        return Answer(question, first, where + doubt)
     if not separation.n_apart:
-        return Answer(question, 'Not settled', f'On {main}, {first} scores highest.')
+        sentence = f'On {dimension}, {first} scores highest.'
+        return Answer(question, 'Not settled', sentence)
     if separation.first != first:
-        return Answer(question, first, f'on {main}, below the floor {separation.first}')
+        return Answer(question, first, f'{where}, below the floor {separation.first}')
     if separation.not_apart:
         tied = summary.few_names(separation.not_apart, 'or')
-        return Answer(question, first, f'on {main}, not told apart from {tied}')
-    return Answer(question, first, f'on {main}')
+        return Answer(question, first, f'{where}, not told apart from {tied}')
+    return Answer(question, first, where)
 
 
 def _lead(
-    ranking: Ranking, details: DimensionDetails | None, systems: list[Standing]
+    ranking: Ranking,
+    dimension: str,
+    systems: list[Standing],
+    details: DimensionDetails | None,
+    check: DimensionCheck | None,
 ) -> Answer:
     """
-    Return how far the first is ahead of the second.
+    Return how far the first is ahead of the second; nothing where the judge failed.
     """
     question = 'By how much'
+    if check is not None and check.failed:
+        return Answer(question, 'Not known', 'Its differences say little.')
     if len(systems) < 2:
         return Answer(question, 'Not known', 'Fewer than two systems are ranked.')
     first, second = (standing.system for standing in systems[:2])
-    if ranking.tournament is not None:
+    if ranking.tournament is not None and dimension == ranking.rated_dimension:
         result = ranking.tournament
         own, other = (tournament.rating_text(result, n) for n in (first, second))
         return Answer(question, f'Rating {own}', f'{second}: {other}')
     pair = details.pair(first, second) if details else None
     if pair is None:
         return Answer(question, 'Not known', 'No dialogues to compare.')
-    digits = digits_for([standing.score for standing in systems])
-    ends = interval(pair.low, pair.high, digits)
+    digits = digits_for([one.score for one in ranking.standings[dimension]])
+    ends = 'no interval'
+    if pair.low is not None:
+        ends = f'95 % {interval(pair.low, pair.high, digits)}'
     return Answer(
         question,
         f'{signed(pair.difference, digits)} over {second}',
-        f'95 % {ends}; ahead in {percent(pair.win_rate)} of {pair.n} dialogues',
+        f'{ends}; ahead in {percent(pair.win_rate)} of {pair.n} dialogues',
     )
 
 
@@ -124,17 +141,22 @@ def _judge(ranking: Ranking) -> Answer:
     return Answer('Who judged', scorer, join_names(models))
 
 
-def _trust(ranking: Ranking, main: str) -> Answer:
+def _trust(
+    ranking: Ranking,
+    dimension: str,
+    check: DimensionCheck | None,
+    remarks: Sequence[str],
+) -> Answer:
     """
     Return whether the ranking can be believed, as far as that is known.
     """
-    check = ranking.leading_check
     parts = []
-    if agreement := ranking.reference.get(main):
-        name = ranking.leading_coefficient(main)
+    if agreement := ranking.reference.get(dimension):
+        name = ranking.leading_coefficient(dimension)
         value = getattr(agreement, name).value
         reference = 'the planted order' if agreement.kind == 'planted' else 'people'
         parts.append(f'{name.capitalize()} {number(value)} with {reference}')
+    parts += remarks
     if n_cautions := len(summary.warnings(ranking)):
         parts.append(f'{n_cautions} caution{"s" if n_cautions > 1 else ""} below')
     text = BELIEVE.get(check.outcome, NOT_CHECKED) if check else NOT_CHECKED

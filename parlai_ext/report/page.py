@@ -87,14 +87,17 @@ class Section:
 
     :param id: the anchor, a plain word.
     :param template: the name of its template in `templates/`, which begins with an
-        ``h2`` and is given ``section`` and ``ranking``.
-    :param data: what the template shows, as ``section``.
+        ``h2`` and is given ``section``.
+    :param data: what the template shows, as ``section.data``.
+    :param remarks: what it adds to the answer whether to believe the ranking, by
+        dimension, as half sentences.
     """
 
     id: str
     title: str
     template: str
     data: Any
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_page(
@@ -111,8 +114,11 @@ def render_page(
     """
     style = template_text('report.css')
     script = page_script()
-    drawn = [_view_data(view, manifest) for view in views]
     main = views[0].ranking
+    drawn = [
+        _view_data(view, manifest, sections if view is views[0] else ())
+        for view in views
+    ]
     both_judged = any(dialogue['both'] for dialogue in shown.dialogues)
     return (
         page_environment()
@@ -144,11 +150,17 @@ def _first(names: Sequence[str]) -> str:
     return names[0] if names else 'any dimension'
 
 
-def _view_data(view: RankingView, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _view_data(
+    view: RankingView, manifest: Mapping[str, Any], sections: Sequence[Section]
+) -> dict[str, Any]:
     """
-    Return what the templates draw of one ranking.
+    Return what the templates draw of one ranking, of which the sections speak.
     """
     ranking = view.ranking
+    details = {
+        name: details_data(ranking.standings[name], own)
+        for name, own in view.details.items()
+    }
     guessed = guessed_names(ranking.guessed, manifest)
     marked = replace(ranking, guessed=tuple(sorted(guessed)))
     result = ranking.tournament
@@ -156,15 +168,19 @@ def _view_data(view: RankingView, manifest: Mapping[str, Any]) -> dict[str, Any]
         'id': view.id,
         'name': view.name,
         'ranking': ranking,
-        'glance': glance.answers(ranking, view.details),
+        'glance': [
+            glance.answers(
+                *(ranking, name, view.details.get(name)),
+                [one.remarks[name] for one in sections if name in one.remarks],
+            )
+            for name in ranking.dimensions
+        ],
         'sentences': summary.sentences(ranking),
         'warnings': summary.warnings(ranking),
         'judge': judge.page_data(ranking, view.speed),
         'boards': leaderboards(marked),
-        'details': {
-            name: details_data(ranking.standings[name], own)
-            for name, own in view.details.items()
-        },
+        'details': details,
+        'tables': {k for own in details.values() for k, table in own.items() if table},
         'wide_intervals': ranking.partners != 'fixed',
         'is_imported': imported.UNKNOWN in ranking.notes,
         'baselines': [

@@ -76,10 +76,13 @@ def axis_for(standings: Sequence[Standing]) -> Axis:
 
 def axis_over(given: Iterable[float | None], ticks: int = 4) -> Axis:
     """
-    Return an axis on which each of these values has a place.
+    Return an axis on which each of these values has a place; without values it has no
+    ticks.
     """
     values = [float(v) for v in given if v is not None and math.isfinite(v)]
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    if not values:
+        return Axis(0.0, 1.0, (), 0)
+    low, high = min(values), max(values)
     if high - low <= 1e-12 * max(1.0, abs(high)):
         low, high = low - 0.5, high + 0.5
     margin = MARGIN * (high - low)

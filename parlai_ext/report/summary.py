@@ -216,7 +216,7 @@ def _other_dimensions_sentences(
     nothing can be told apart, and on which the judge fails its check.
     """
     firsts: dict[str, list[str]] = {}
-    unclear, failed = [], []
+    unclear, failed, unranked = [], [], []
     for dimension in dimensions:
         if judge.outcome_on(ranking, dimension) == FAIL:
             failed.append(dimension)
@@ -225,9 +225,10 @@ def _other_dimensions_sentences(
         if separation is not None and not separation.n_apart:
             unclear.append(dimension)
             continue
-        ranked = _ranked(ranking.standings[dimension])
-        name = ranked[0].system if ranked else 'nobody'
-        firsts.setdefault(name, []).append(dimension)
+        if ranked := _ranked(ranking.standings[dimension]):
+            firsts.setdefault(ranked[0].system, []).append(dimension)
+        else:
+            unranked.append(dimension)
     lines = []
     if firsts:
         parts = [f'{name} on {join_names(where)}' for name, where in firsts.items()]
@@ -235,6 +236,8 @@ def _other_dimensions_sentences(
         lines.append(f'{start}: {"; ".join(parts)}.')
     if unclear:
         lines.append(f'Nothing can be told apart on {join_names(unclear)}.')
+    if unranked:
+        lines.append(f'No system could be ranked on {join_names(unranked)}.')
     if failed:
         lines.append(f'The judge fails its check on {join_names(failed)}.')
     return lines

@@ -7,12 +7,19 @@ from dataclasses import replace
 import pytest
 
 from parlai_ext.ranking.separation import Separation
+from parlai_ext.ranking.spreads import CellMean
 from parlai_ext.report.details import SHADES, details_data, signed
 from parlai_ext.report.glance import answers
-from parlai_ext.results.details import read_details
+from parlai_ext.results.details import DimensionDetails, read_details
 from parlai_ext.results.rank import rank_run
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check
-from tests.support.report_example import SCORER, example_ranking, example_run
+from tests.support.report_example import (
+    SCORER,
+    example_ranking,
+    example_run,
+    standing,
+    tournament_result,
+)
 
 
 @pytest.fixture(scope='module')
@@ -28,7 +35,8 @@ def ranked(tmp_path_factory):
 
 
 def by_question(ranking, details=None):
-    return {one.question: one for one in answers(ranking, details or {})}
+    own = (details or {}).get('Overall')
+    return {one.question: one for one in answers(ranking, 'Overall', own)}
 
 
 def test_the_lead_is_the_paired_difference_to_the_second_system(ranked):
@@ -66,8 +74,41 @@ def test_nobody_leads_where_nothing_is_told_apart():
     )
 
 
-def test_a_ranking_without_a_dimension_has_no_answers():
-    assert answers(replace(example_ranking(), standings={}), {}) == ()
+def test_a_pair_without_an_interval_has_no_dash_in_its_place(ranked):
+    ranking, details = ranked
+    pairs = [replace(one, low=None, high=None) for one in details['Overall'].pairs]
+    without = {'Overall': replace(details['Overall'], pairs=tuple(pairs))}
+    assert by_question(ranking, without)['By how much'].more.startswith('no interval;')
+
+
+def test_each_dimension_has_answers_of_its_own():
+    check = example_check({'Overall': PASSES, 'Fluency': FAILS})
+    ranking = example_ranking(judge_check=check)
+    leader, lead, _, trust = answers(ranking, 'Fluency')
+    assert leader.text == 'Nobody' and 'Fluency' in leader.more
+    assert lead.text == 'Not known'
+    assert trust.text.startswith('No:')
+    assert answers(ranking, 'Overall')[0].text == 'beta'
+    # the lead in a tournament is its rating; on a dimension of its scores it is not
+    games = replace(ranking, tournament=tournament_result({'alpha': 1.0, 'beta': 2.0}))
+    assert answers(games, 'Overall')[1].text == 'Rating 2.0'
+    assert 'Rating' not in answers(games, 'Fluency')[1].text
+
+
+def test_remarks_are_among_the_reasons_to_believe():
+    trust = answers(example_ranking(), 'Overall', None, ['its audit fails'])[-1]
+    assert 'its audit fails' in trust.more
+
+
+def test_tables_that_would_say_nothing_are_empty():
+    nothing = DimensionDetails(('tom', 'mary'), {}, {}, ())
+    one, two = standing('alpha', 1, 1.0), standing('beta', None, None)
+    data = details_data([two], nothing)
+    assert not data['pairs'] and not data['heat'] and not data['spread']
+    # one partner: its column is the leaderboard
+    cells = {'alpha': {'tom': CellMean(1.0, 3)}}
+    data = details_data([one], DimensionDetails(('tom',), cells, {}, ()))
+    assert not data['pairs'] and not data['heat']
 
 
 def test_the_matrix_is_its_own_mirror(ranked):

@@ -231,8 +231,16 @@ def test_a_link_within_the_page_keeps_what_is_chosen(page):
     assert address(page) == '#pairs?dimension=Fluency'
 
 
+def test_the_answers_are_those_of_the_chosen_dimension(page):
+    shown = '.glance:not([hidden])'
+    assert 'on Overall' in text_of(page, shown)
+    page.click('#choose-dimension button:nth-child(2)')
+    assert 'on Fluency' in text_of(page, shown)
+
+
 def test_each_scorer_has_its_own_view_and_figures(page, made):
-    names = 'document.querySelectorAll(".view:not([hidden]) .glance").length'
+    shown = '.view:not([hidden]) .glance:not([hidden])'
+    names = f'document.querySelectorAll("{shown}").length'
     assert page.evaluate(names) == 1
     assert '(Words)' not in text_of(page, '#dialogue')
     choose(page, '#choose-scorer', content_id(OTHER))

@@ -53,7 +53,7 @@
     const line = make('span', 'line'), below = make('span', 'line soft');
     line.append(make('b', '', d.target), make('span', '', figure(d)));
     below.append(make('span', '', 'with ' + d.partner), make('span', '', d.why || (d.ended_by === null ? '' : 'broken off')));
-    button.append(line, below);
+    button.append(line, below, make('span', 'opening soft', d.turns.length ? d.turns[0].text : ''));
     button.type = 'button';
     if (d === opened) button.setAttribute('aria-current', 'true');
     button.addEventListener('click', () => choose(d));

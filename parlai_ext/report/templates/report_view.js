@@ -57,8 +57,8 @@
   function showView() {
     const own = scorer();
     document.querySelectorAll('.view').forEach((view) => { view.hidden = view.dataset.scorer !== own.id; });
-    document.querySelectorAll('.view > section').forEach((section) => {
-      const panels = [...section.querySelectorAll(':scope > .panel')];
+    document.querySelectorAll('.view > header, .view > section').forEach((part) => {
+      const panels = [...part.querySelectorAll(':scope > [data-dimension]')];
       const chosen = panels.find((panel) => Number(panel.dataset.dimension) === board()) || panels[0];
       panels.forEach((panel) => { panel.hidden = panel !== chosen; });
     });
