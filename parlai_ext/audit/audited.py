@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parlai_ext.audit.options import AuditOptions
+from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.display import number
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.ranking.intervals import draw_means
+from parlai_ext.ranking.newcomers import Difference
 from parlai_ext.ranking.ranks import ranks_by_score, significantly_better
 from parlai_ext.ranking.table import Floats, system_means
 from parlai_ext.ranking.target_sets import NO_SYSTEM
@@ -125,12 +127,37 @@ class Audited:
         return significantly_better(draws, partners=self.options.partners)
 
     @cached_property
+    def least_claim(self) -> float | None:
+        """
+        The smallest difference of two systems that the ranking tells apart; `None`
+        where it tells none apart.
+        """
+        gaps = self.means[:, None] - self.means[None, :]
+        return float(gaps[self.better].min()) if self.better.any() else None
+
+    @cached_property
     def honest(self) -> list[int]:
         """
         The systems that are no floors; all of them, where all are floors.
         """
         places = [k for k, name in enumerate(self.systems) if not is_floor(name)]
         return places or list(range(len(self.systems)))
+
+    @property
+    def claims(self) -> int:
+        """
+        How many pairs of systems that are no floors the ranking tells apart.
+        """
+        return int(self.better[np.ix_(self.honest, self.honest)].sum())
+
+    @property
+    def claims_text(self) -> str:
+        """
+        How many pairs the ranking tells apart, of how many, in words.
+        """
+        size = len(self.honest)
+        text = f'{self.claims} of {size * (size - 1) // 2} pairs of systems'
+        return text if size == len(self.systems) else f'{text} that are no floors'
 
     @property
     def by_rank(self) -> list[int]:
@@ -163,6 +190,17 @@ class Audited:
     def _digits(self) -> int:
         spread = float(np.ptp(self.means)) if len(self.means) else 0.0
         return 2 if spread >= 0.5 else 3
+
+
+def outcome_of_equality(audited: Audited, gap: Difference) -> str:
+    """
+    Return whether a difference is none: shown as soon as its interval holds 0 and
+    reaches no further than the least difference that the ranking claims.
+    """
+    reach = audited.least_claim or 0.0
+    return outcome_of(
+        shown=gap.is_within(-reach, reach), refuted=gap.is_beyond(0.0, 0.0)
+    )
 
 
 def ranks_of(means: Floats) -> list[int]:

@@ -5,12 +5,32 @@ run's partners, and must not rank high.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from parlai_ext.audit.audited import Audited
-from parlai_ext.audit.record import Finding, PartResult, Row
+from parlai_ext.audit.needed import (
+    dialogues_first,
+    openers_to_tell_apart,
+    settling_text,
+)
+from parlai_ext.audit.record import (
+    FAILS,
+    HOLDS,
+    LEFT_OUT,
+    NOT_SHOWN,
+    REPORTS,
+    Finding,
+    PartResult,
+    Row,
+    outcome_of,
+)
 from parlai_ext.audit.side_run import SidePlayer
 from parlai_ext.core.display import join_names
 from parlai_ext.core.nouns import System
 from parlai_ext.ranking.newcomers import Placing, place_newcomer
+from parlai_ext.ranking.table import Floats
 
 PART = 'canaries'
 # what each canary does, by the option `canary_kind` of its agent
@@ -36,7 +56,8 @@ def canary_systems() -> tuple[System, ...]:
 def check_canaries(audited: Audited, player: SidePlayer) -> PartResult:
     """
     Return where each canary would rank. A canary ranks high if it beats half of the
-    systems that are no floors, or more.
+    systems that are no floors, or more; that it does not is shown as soon as half of
+    them, or more, are better than it beyond chance.
 
     :raises NotPlayed: when they cannot be played.
     """
@@ -55,8 +76,13 @@ def check_canaries(audited: Audited, player: SidePlayer) -> PartResult:
         for one in values
     ]
     findings, rows = [], []
-    for kind, name, placing in zip(KINDS, names, placings, strict=True):
-        findings.append(_finding(audited, kind, placing))
+    for kind, name, placing, one in zip(KINDS, names, placings, values, strict=True):
+        finding = _finding(audited, kind, placing)
+        if finding.outcome == NOT_SHOWN:
+            settling = _settling_text(audited, placing, name, one, player.num_openers)
+            sentence = f'{finding.sentence.removesuffix(".")}; {settling}.'
+            finding = replace(finding, sentence=sentence)
+        findings.append(finding)
         rows += [
             Row(PART, name, name, 'score', placing.score, placing.low, placing.high),
             Row(PART, name, name, 'rank', placing.rank),
@@ -83,7 +109,7 @@ def _finding(audited: Audited, kind: str, placing: Placing) -> Finding:
     name = kind.replace('_', ' ')
     if placing.rank is None:
         text = f'The {name} has no score: {audited.dimension} is undefined for it.'
-        return Finding(PART, text, None)
+        return Finding(PART, text, REPORTS)
     honest = [k for k in placing.beaten if k in audited.honest]
     sure = [k for k in honest if k in placing.surely_beaten]
     floors = len(placing.beaten) - len(honest)
@@ -98,22 +124,61 @@ def _finding(audited: Audited, kind: str, placing: Placing) -> Finding:
         text += f', and {floors} of {len(audited.systems) - len(audited.honest)} floors'
     above = [k for k in placing.surely_better if k in audited.honest]
     text += f'; {len(above)} of {len(audited.honest)} systems are better beyond chance'
-    return Finding(
-        PART, f'{text}.', not honest or 2 * len(honest) < len(audited.honest)
+    outcome = outcome_of(
+        shown=2 * len(above) >= len(audited.honest),
+        refuted=2 * len(honest) >= len(audited.honest),
     )
+    return Finding(PART, f'{text}.', outcome)
+
+
+def _settling_text(
+    audited: Audited, placing: Placing, name: str, canary: Floats, num_openers: int
+) -> str:
+    """
+    Return about how many openers would show that half of the systems that are no floors
+    are better than a canary.
+
+    :param canary: its scores, ``[partner, opener]``.
+    """
+    values = audited.first_games(num_openers)
+    better = [k for k in placing.surely_better if k in audited.honest]
+    open_systems = [
+        k
+        for k in audited.honest
+        if k not in placing.beaten and k not in placing.surely_better
+    ]
+    needed = sorted(
+        (
+            openers_to_tell_apart(
+                audited,
+                np.stack([values[k], canary]),
+                (audited.systems[k], name),
+                len(values) + 1,
+            )
+            for k in open_systems
+        ),
+        key=dialogues_first,
+    )
+    missing = -(-len(audited.honest) // 2) - len(better)
+    return settling_text(audited, needed[missing - 1], num_openers, '--audit-openers')
 
 
 def _summary(audited: Audited, findings: list[Finding]) -> Finding:
-    high = sum(finding.holds is False for finding in findings)
+    outcomes = [one.outcome for one in findings if one.outcome != REPORTS]
+    high, shown = outcomes.count(FAILS), outcomes.count(HOLDS)
+    if not outcomes:
+        text = f'Canaries are left out: {audited.dimension} is undefined for all.'
+        return Finding(PART, text, LEFT_OUT)
     if high:
         word = 'canary ranks' if high == 1 else 'canaries rank'
         text = (
-            f'This judge can be gamed: {high} of {len(findings)} {word} above half of '
+            f'This judge can be gamed: {high} of {len(outcomes)} {word} above half of '
             'the systems or more.'
         )
     else:
         text = (
-            f'None of {len(findings)} canaries beats half of the '
-            f'{len(audited.honest)} systems.'
+            f'None of {len(outcomes)} canaries beats half of the '
+            f'{len(audited.honest)} systems; shown beyond chance for {shown} of them.'
         )
-    return Finding(PART, text, not high)
+    outcome = outcome_of(shown=shown == len(outcomes), refuted=bool(high))
+    return Finding(PART, text, outcome)

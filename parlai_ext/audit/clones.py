@@ -9,8 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parlai_ext.audit.audited import Audited, ranks_of
-from parlai_ext.audit.record import Finding, PartResult, Row, left_out
+from parlai_ext.audit.audited import Audited, outcome_of_equality, ranks_of
+from parlai_ext.audit.record import (
+    Finding,
+    PartResult,
+    Row,
+    left_out,
+    outcome_of,
+)
 from parlai_ext.audit.side_run import SidePlayer
 from parlai_ext.core.display import interval, number
 from parlai_ext.core.errors import UserError, nearest
@@ -70,7 +76,7 @@ def check_clones_as_targets(
         name = audited.systems[place]
         text = f'A clone of {name} as a further target scores {_gap_text(gap)}, over '
         text += f'{player.num_openers} openers.'
-        findings.append(Finding(TARGETS, text, gap.is_open))
+        findings.append(Finding(TARGETS, text, outcome_of_equality(audited, gap)))
         rows.append(
             Row(TARGETS, clone.name, name, 'score above', gap.value, gap.low, gap.high)
         )
@@ -121,8 +127,13 @@ def check_clones_as_partners(
         )
         if usual:
             text += f'; the run’s own partners change it by {interval(*usual, 3)}'
-        ordinary = gain.is_open or is_inside(gain, usual)
-        findings.append(Finding(PARTNERS, f'{text}.', ordinary and rank == after))
+        # a clone may do what the partners of the run do, or nothing
+        low, high = min(0.0, *usual or ()), max(0.0, *usual or ())
+        outcome = outcome_of(
+            shown=gain.is_within(low, high) and rank == after,
+            refuted=gain.is_beyond(low, high),
+        )
+        findings.append(Finding(PARTNERS, f'{text}.', outcome))
         rows += [
             Row(PARTNERS, clone.name, name, 'lift', gain.value, gain.low, gain.high),
             Row(PARTNERS, clone.name, name, 'rank', after),
@@ -143,15 +154,6 @@ def usual_lifts(values: Floats, place: int) -> tuple[float, float] | None:
         drift = system_means(values) - means_without(values, 1, np.array([k]))
         lifts.append(float(drift[place] - np.delete(drift, place).mean()))
     return min(lifts), max(lifts)
-
-
-def is_inside(gain: Difference, usual: tuple[float, float] | None) -> bool:
-    """
-    True if a lift is none that a partner of the run would not give.
-    """
-    if usual is None or gain.value is None:
-        return False
-    return usual[0] <= gain.value <= usual[1]
 
 
 def _folder(audited: Audited, place: int) -> str:

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from parlai_ext.audit.audited import Audited, ranks_of
-from parlai_ext.audit.record import Finding, PartResult, Row, left_out
+from parlai_ext.audit.record import (
+    Finding,
+    PartResult,
+    Row,
+    left_out,
+    outcome_of,
+)
 from parlai_ext.core.display import join_names, number
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
@@ -142,13 +148,18 @@ def _compare(audited: Audited, other: OtherJudge, is_scorer: bool) -> PartResult
     if not is_scorer:
         return PartResult((), tuple(rows))
     n_pairs = len(mine) * (len(mine) - 1) // 2
+    n_alike = int((audited.better & better).sum())
     text = (
         f'{other.name} ranks the systems with Kendall {number(tau)} and Spearman '
         f'{number(rho)} to this ranking; {len(flips)} of {n_pairs} pairs flip, '
-        f'{len(disputed)} of which both judges tell apart{_named(audited, disputed)}.'
+        f'{len(disputed)} of which both judges tell apart{_named(audited, disputed)}; '
+        f'both tell {n_alike} of {n_pairs} pairs apart in the same order.'
     )
-    holds = None if tau is None else tau > 0 and not disputed
-    return PartResult((Finding(PART, text, holds),), tuple(rows))
+    outcome = outcome_of(
+        shown=0 < n_pairs <= 2 * n_alike,
+        refuted=bool(disputed) or (tau is not None and tau <= 0),
+    )
+    return PartResult((Finding(PART, text, outcome),), tuple(rows))
 
 
 def _named(audited: Audited, pairs: list[tuple[int, int]]) -> str:

@@ -5,19 +5,34 @@ block of openers is left out in turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parlai_ext.audit.audited import Audited, ranks_of
-from parlai_ext.audit.record import Finding, PartResult, Row, left_out
+from parlai_ext.audit.needed import (
+    dialogues_first,
+    most_dialogues,
+    openers_to_tell_apart,
+    settling_text,
+)
+from parlai_ext.audit.record import (
+    Finding,
+    PartResult,
+    Row,
+    left_out,
+    outcome_of,
+)
 from parlai_ext.core.display import join_names
 from parlai_ext.ranking.newcomers import flipped_pairs, means_without
+from parlai_ext.ranking.separation import DialoguesNeeded
 from parlai_ext.ranking.table import Floats, json_number
 
 PARTNERS, OPENERS = 'partner families', 'opener blocks'
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -90,12 +105,6 @@ def _result(
     Return the finding on these cases: the largest swings, and the pairs that were told
     apart and change places.
     """
-    flips = [
-        (case, pair)
-        for case in cases
-        for pair in flipped_pairs(audited.means, case.means)
-    ]
-    broken = [(case, pair) for case, pair in flips if audited.better[pair]]
     moves = [
         (abs(rank - audited.ranks[k]), -n, k, case, rank)
         for n, case in enumerate(cases)
@@ -117,15 +126,61 @@ def _result(
         f'most {audited.score(float(drift[largest]))} ({audited.systems[moved]}, '
         f'without {cases[int(largest[0])].name}); '
     )
-    pairs = sorted({pair for _, pair in broken})
-    if pairs:
-        names = [f'{audited.systems[i]} and {audited.systems[j]}' for i, j in pairs]
-        text += f'told apart by the ranking, yet turned over: {join_names(names)}.'
-    else:
-        text += 'no two systems that the ranking tells apart change places.'
+    flips = [flipped_pairs(audited.means, case.means) for case in cases]
+    pairs = sorted({pair for case in flips for pair in case})
+    claimed = [pair for pair in pairs if audited.better[pair]]
+    text += f'{_pairs_text(audited, pairs, claimed)}.'
+    outcome = outcome_of(shown=audited.claims > 0 and not pairs, refuted=bool(claimed))
     return PartResult(
-        (Finding(part, text + note, not pairs),), tuple(_rows(part, audited, cases))
+        (Finding(part, text + note, outcome),), tuple(_rows(part, audited, cases))
     )
+
+
+def _pairs_text(
+    audited: Audited, pairs: Sequence[Pair], claimed: Sequence[Pair]
+) -> str:
+    """
+    Return which pairs change places, those that the ranking tells apart first.
+    """
+    if claimed:
+        return (
+            'told apart by the ranking, yet turned over: '
+            f'{join_names(_pair_names(audited, claimed))}'
+        )
+    if pairs:
+        needed = most_dialogues([_needed(audited, *pair) for pair in pairs])
+        settling = settling_text(audited, needed, audited.num_openers)
+        return (
+            f'{join_names(_pair_names(audited, pairs))} change places, and the ranking '
+            f'does not tell them apart; {settling}'
+        )
+    text = (
+        f'no two systems change places; the ranking tells {audited.claims_text} apart'
+    )
+    if audited.claims:
+        return text
+    order = [k for k in audited.by_rank if k in audited.honest]
+    needed = [_needed(audited, *pair) for pair in combinations(order, 2)]
+    if not needed:
+        return text
+    settling = settling_text(
+        audited, min(needed, key=dialogues_first), audited.num_openers
+    )
+    return f'{text}; {settling}'
+
+
+def _needed(audited: Audited, better: int, worse: int) -> DialoguesNeeded:
+    return openers_to_tell_apart(
+        audited,
+        audited.values[[better, worse]],
+        (audited.systems[better], audited.systems[worse]),
+        len(audited.systems),
+        audited.games_per_opener,
+    )
+
+
+def _pair_names(audited: Audited, pairs: Sequence[Pair]) -> list[str]:
+    return [f'{audited.systems[i]} and {audited.systems[j]}' for i, j in pairs]
 
 
 def _rows(part: str, audited: Audited, cases: list[Case]) -> list[Row]:

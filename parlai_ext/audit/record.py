@@ -17,10 +17,15 @@ from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.store import RunFolder, ScoreStore
 
-SCHEMA = 1
+SCHEMA = 2
 NAME, CSV = 'audit.json', 'audit.csv'
-HOLDS, FAILS, LEFT_OUT = 'holds', 'does not hold', 'left out'
-CSV_COLUMNS = ('part', 'case', 'system', 'quantity', 'value', 'low', 'high')
+HOLDS, NOT_SHOWN, FAILS = 'holds', 'not shown', 'does not hold'
+LEFT_OUT, REPORTS = 'left out', ''
+OUTCOMES = (HOLDS, NOT_SHOWN, FAILS, LEFT_OUT, REPORTS)
+CSV_COLUMNS = (
+    *('part', 'case', 'system', 'quantity', 'value', 'low', 'high'),
+    'outcome',
+)
 
 
 @dataclass(frozen=True)
@@ -28,23 +33,14 @@ class Finding:
     """
     One sentence about a run, with its number.
 
-    `part` is the check that it comes from. `holds` says whether the result stands this
-    check. It is `None` where the check was left out, or only reports.
+    `part` is the check that it comes from. `outcome` says whether the result stands
+    this check: `HOLDS`, `FAILS`, `NOT_SHOWN` where the data leave both open, `LEFT_OUT`
+    where the check cannot be made, or `REPORTS` for a sentence that only tells more.
     """
 
     part: str
     sentence: str
-    holds: bool | None
-    left_out: bool = False
-
-    @property
-    def outcome(self) -> str:
-        """
-        The outcome in words: holds, does not hold, left out, or nothing.
-        """
-        if self.left_out:
-            return LEFT_OUT
-        return {True: HOLDS, False: FAILS, None: ''}[self.holds]
+    outcome: str
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,22 @@ def left_out(part: str, sentence: str) -> PartResult:
 
     :param sentence: what is left out and why.
     """
-    return PartResult((Finding(part, sentence, None, left_out=True),))
+    return PartResult((Finding(part, sentence, LEFT_OUT),))
+
+
+def outcome_of(*, shown: bool, refuted: bool) -> str:
+    """
+    Return the outcome of a check from what the data show, beyond chance, of it.
+    """
+    if refuted:
+        return FAILS
+    return HOLDS if shown else NOT_SHOWN
+
+
+class OldAudit(UserError):
+    """
+    An audit that another version of the package wrote, with other outcomes.
+    """
 
 
 def content_of_scores(store: ScoreStore) -> tuple[str, int]:
@@ -152,6 +163,7 @@ def read_audit(run: RunFolder, folder: str = '') -> Audit | None:
     """
     Return the audit in a folder of the run; `None` where there is none.
 
+    :raises OldAudit: when another version of the package wrote it.
     :raises UserError: when it is damaged.
     """
     path = run.root / f'{folder}{NAME}'
@@ -159,6 +171,8 @@ def read_audit(run: RunFolder, folder: str = '') -> Audit | None:
         return None
     remedy = f'parlai audit_run --run-dir {run.root} writes it again'
     data = run.read_json(f'{folder}{NAME}', remedy)
+    if data.get('schema') != SCHEMA:
+        raise OldAudit(f'{path} is of another version of parlai_ext; {remedy}')
     try:
         audit: Audit = record_from_json(Audit, data)
     except WrongType as error:
@@ -176,12 +190,16 @@ def is_current(run: RunFolder, audit: Audit) -> bool:
 
 def audit_csv(audit: Audit) -> str:
     """
-    Return the numbers of an audit as CSV.
+    Return the findings of an audit, and the numbers behind them, as CSV.
     """
-    return spreadsheet_csv([CSV_COLUMNS, *map(_cells, audit.rows)])
+    findings = [
+        (one.part, one.sentence, '', 'finding', '', '', '', one.outcome)
+        for one in audit.findings
+    ]
+    return spreadsheet_csv([CSV_COLUMNS, *findings, *map(_cells, audit.rows)])
 
 
 def _cells(row: Row) -> Iterable[object]:
     values = (row.value, row.low, row.high)
     numbers = ('' if value is None else value for value in values)
-    return (row.part, row.case, row.system, row.quantity, *numbers)
+    return (row.part, row.case, row.system, row.quantity, *numbers, '')

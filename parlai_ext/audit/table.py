@@ -6,10 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parlai_ext.audit.record import FAILS, HOLDS, LEFT_OUT, Audit, Finding
+from parlai_ext.audit.record import (
+    FAILS,
+    HOLDS,
+    LEFT_OUT,
+    NOT_SHOWN,
+    OUTCOMES,
+    Audit,
+    Finding,
+)
 from parlai_ext.core.display import WIDTH, one_line, terminal_width
 
-INDENT = max(map(len, (FAILS, HOLDS, LEFT_OUT))) + 4
+INDENT = max(map(len, OUTCOMES)) + 4
 QUESTIONS = {
     'Does it depend on which systems are compared?': (
         'target sets',
@@ -46,13 +54,17 @@ def terminal_text(audit: Audit) -> str:
 
 def closing_line(audit: Audit) -> str:
     """
-    Return how many findings hold, do not, and were left out.
+    Return how many findings hold, are not shown, do not hold, and were left out.
     """
     outcomes = [finding.outcome for finding in audit.findings]
-    return (
-        f'{outcomes.count(HOLDS)} hold, {outcomes.count(FAILS)} do not, '
-        f'{outcomes.count(LEFT_OUT)} left out'
-    )
+    words = {
+        HOLDS: ('holds', 'hold'),
+        NOT_SHOWN: ('is not shown', 'are not shown'),
+        FAILS: ('does not hold', 'do not hold'),
+        LEFT_OUT: ('left out', 'left out'),
+    }
+    counts = [(outcomes.count(outcome), both) for outcome, both in words.items()]
+    return ', '.join(f'{n} {one if n == 1 else many}' for n, (one, many) in counts)
 
 
 def _lines(finding: Finding) -> Iterator[str]:

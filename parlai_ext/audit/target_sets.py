@@ -9,17 +9,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from parlai_ext.audit.audited import Audited
+from parlai_ext.audit.audited import Audited, outcome_of_equality
 from parlai_ext.audit.families import siblings
-from parlai_ext.audit.record import Finding, PartResult, Row, left_out
+from parlai_ext.audit.record import (
+    REPORTS,
+    Finding,
+    PartResult,
+    Row,
+    left_out,
+    outcome_of,
+)
 from parlai_ext.core.display import interval, join_names, number, percent
-from parlai_ext.ranking.intervals import LEVEL
-from parlai_ext.ranking.newcomers import difference
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL
+from parlai_ext.ranking.newcomers import Difference, difference
 from parlai_ext.ranking.standings import Standing, rank_dimension
 from parlai_ext.ranking.table import json_number
 from parlai_ext.ranking.target_sets import (
     NO_SYSTEM,
-    Overturned,
     SetMeans,
     Swing,
     UnfairSets,
@@ -106,7 +112,8 @@ def _proof(audited: Audited, result: SetMeans) -> PartResult:
         Row(SETS, f'sets of {size}', '', 'changed orders', changed_pairs),
         Row(SETS, f'sets of {size}', '', 'compared orders', n_pairs),
     )
-    return PartResult((Finding(SETS, text, holds),), rows)
+    outcome = outcome_of(shown=holds, refuted=not holds)
+    return PartResult((Finding(SETS, text, outcome),), rows)
 
 
 def _ranked(audited: Audited, members: Sequence[int]) -> Sequence[Standing]:
@@ -150,13 +157,18 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
     """
     size, n_systems = result.sets.shape[1], len(audited.systems)
     every_swing, pairs = swings(result), overturned_pairs(result)
-    sure = [pair for pair in pairs if _is_sure(audited, pair)]
+    sure = [
+        pair
+        for pair in pairs
+        if _is_sure(audited, pair.better, pair.worse, pair.worst_set)
+    ]
     n_pairs = n_systems * (n_systems - 1) // 2
     worst = max(every_swing, key=lambda one: max(one.gain, one.loss), default=None)
     if worst is None or not pairs:
         text = (
             f'Ranks stay in all {len(result.sets)} sets of {size} of the {n_systems} '
-            'systems, although opponents change with the set.'
+            'systems, although opponents change with the set; the ranking tells '
+            f'{audited.claims_text} apart.'
         )
     else:
         text = (
@@ -165,9 +177,10 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
             f'the {len(result.sets)} sets of {size}, {len(sure)} of them beyond '
             f'chance; worst swing: {_swing_text(audited, worst)}.'
         )
-    findings = [Finding(SETS, text, not pairs)]
+    findings = [Finding(SETS, text, _outcome_of_turns(audited, len(pairs), len(sure)))]
     if pairs:
-        findings.append(Finding(SETS, _swings_text(audited, every_swing), None))
+        text = _swings_text(audited, every_swing)
+        findings.append(Finding(SETS, text, REPORTS))
     for pair in (sure or pairs)[:1]:
         members = join_names(audited.names(pair.worst_set))
         text = (
@@ -176,7 +189,7 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
             f'{pair.n_sets} sets with both, most in {{{members}}}, by '
             f'{audited.score(pair.margin)}.'
         )
-        findings.append(Finding(SETS, text, None))
+        findings.append(Finding(SETS, text, REPORTS))
     rows = [
         row
         for one in every_swing
@@ -228,13 +241,23 @@ def _swing_row(
     return Row(SETS, case, audited.systems[swing.system], quantity, places)
 
 
-def _is_sure(audited: Audited, pair: Overturned) -> bool:
+def _outcome_of_turns(audited: Audited, n_turns: int, n_sure: int) -> str:
     """
-    True if both orders of a pair are beyond chance: the one with all opponents, and the
-    other one in the set.
+    Return the outcome of a check that counts orders turned over by a set, some of them
+    beyond chance. Where the ranking tells nothing apart but floors, there is no order
+    that a set could turn over.
     """
-    both = [pair.worse, pair.better]
-    inside = [k for k, own in enumerate(audited.own_place) if own in pair.worst_set]
+    shown = not n_turns and audited.claims > 0
+    return outcome_of(shown=shown, refuted=n_sure > 0)
+
+
+def _is_sure(audited: Audited, better: int, worse: int, members: Sequence[int]) -> bool:
+    """
+    True if both orders of a pair are beyond chance: ``better`` is ahead with all
+    opponents, and ``worse`` within a set.
+    """
+    both = [worse, better]
+    inside = [k for k, own in enumerate(audited.own_place) if own in members]
     chance = (audited.bootstraps, audited.seed)
     games = audited.games_per_opener
     few = difference(audited.values[both][:, inside], *chance, games_per_opener=games)
@@ -267,16 +290,23 @@ def check_table_6(audited: Audited, families: Mapping[str, str]) -> PartResult:
     n_favored = sum(table.n_favored for table in tables)
     gained = sum(table.loses_wins for table in tables)
     lost = sum(table.wins_loses for table in tables)
+    n_sure = sum(_is_sure(audited, *turn) for one in tables for turn in one.turns)
     most = max(tables, key=lambda one: one.loses_wins)
     text = (
         f'Table 6: beside two siblings of the unfavored system, favored systems '
-        f'overtake it in {gained} of {n_favored} sets and fall behind it in {lost}; '
-        f'most for {audited.systems[most.unfavored]} with '
-        f'{join_names(audited.names(most.siblings))}, {most.loses_wins} of '
-        f'{most.n_favored} ({PAPER}).'
+        f'overtake it in {gained} of {n_favored} sets and fall behind it in {lost}, '
+        f'{n_sure} of these beyond chance'
     )
+    if gained:
+        text += (
+            f'; most for {audited.systems[most.unfavored]} with '
+            f'{join_names(audited.names(most.siblings))}, {most.loses_wins} of '
+            f'{most.n_favored}'
+        )
+    text += f' ({PAPER}).'
     rows = tuple(row for table in tables for row in _table_6_rows(audited, table))
-    return PartResult((Finding(TABLE_6, text, not gained and not lost),), rows)
+    outcome = _outcome_of_turns(audited, gained + lost, n_sure)
+    return PartResult((Finding(TABLE_6, text, outcome),), rows)
 
 
 def _table_6_rows(audited: Audited, table: UnfairSets) -> Iterator[Row]:
@@ -315,10 +345,9 @@ def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
     value, draws = effect
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     low, high = (json_number(float(q)) for q in np.nanquantile(draws, tails))
-    few = audited.num_openers < 3
-    if few or low is None or high is None:
+    if audited.num_openers < FEWEST_OPENERS or low is None or high is None:
         low = high = None
-    sure = low is not None and high is not None and not low <= 0 <= high
+    outcome = outcome_of_equality(audited, Difference(json_number(value), low, high))
     moves = 'lose' if value < 0 else 'gain'
     text = (
         f'Siblings {moves} {number(abs(value), 3)} ({interval(low, high, 3)}) when '
@@ -326,4 +355,4 @@ def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
         'says that they lose.'
     )
     row = Row(SIBLINGS, 'all families', '', 'effect', json_number(value), low, high)
-    return PartResult((Finding(SIBLINGS, text, not sure),), (row,))
+    return PartResult((Finding(SIBLINGS, text, outcome),), (row,))

@@ -7,23 +7,39 @@ from __future__ import annotations
 import numpy as np
 
 from parlai_ext.audit.audited import Audited
-from parlai_ext.audit.record import Finding, PartResult, Row, left_out
+from parlai_ext.audit.record import (
+    Finding,
+    PartResult,
+    Row,
+    left_out,
+    outcome_of,
+)
 from parlai_ext.core.display import percent
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL
 from parlai_ext.ranking.separation import fold_games
 from parlai_ext.ranking.table import Floats, json_number
-from parlai_ext.ranking.variance_shares import VarianceShares, variance_shares
+from parlai_ext.ranking.variance_shares import (
+    REST,
+    VarianceShares,
+    variance_shares,
+)
 
 PART = 'variance'
-# what the choice of partners and openers could change in a ranking
+# what the choice of partners and openers could change in a ranking; with one partner or
+# one opener a part of it cannot be told from the rest
 WITH_SYSTEM = ('system × partner', 'system × opener')
+RESAMPLES = 200
 
 
 def check_variance(audited: Audited) -> PartResult:
     """
     Return what share of the variance of scores comes from systems, partners, openers
-    and their interactions.
+    and their interactions. Floors are left out, where two other systems are ranked:
+    they make the share of systems as large as they are bad.
     """
-    table = _one_game(audited)
+    every = _one_game(audited)
+    without_floors = 2 <= len(audited.honest) < len(audited.systems)
+    table = every[audited.honest] if without_floors else every
     shares = variance_shares(table)
     if shares is None:
         return left_out(
@@ -32,18 +48,76 @@ def check_variance(audited: Audited) -> PartResult:
             'scores do not vary.',
         )
     texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
-    system = shares.shares.get('system', 0.0)
-    choice = sum(shares.shares.get(name, 0.0) for name in WITH_SYSTEM)
+    system, choice = system_and_choice(shares)
+    draws = _resampled(table, audited.seed)
+    low, high = _interval(draws[:, 0])
     text = (
-        f'Of the variance of a dialogue’s score, {percent(system)} comes from the '
-        f'system, and {percent(choice)} from how it gets on with its partner and '
-        f'opener, which a choice of these could change ({", ".join(texts)}; '
-        f'{len(audited.systems)} systems{_floors_text(audited, table)}).'
+        f'Of the variance of a dialogue’s score, {percent(system)} '
+        f'{_range_text(low, high)}comes from the system, and '
+        f'{"" if _tells_all(shares) else "up to "}{percent(choice)} from how it gets '
+        f'on with its partner and opener, which a choice of these could change '
+        f'({", ".join(texts)}; {len(table)} systems'
     )
-    rows = _rows('all systems', shares)
-    if (without := _without_floors(audited, table)) is not None:
-        rows += _rows('without floors', without)
-    return PartResult((Finding(PART, text, system > choice),), tuple(rows))
+    case = 'without floors' if without_floors else 'all systems'
+    rows = _rows(case, shares)
+    rows.append(Row(PART, case, 'system', 'share over openers', system, low, high))
+    with_floors = variance_shares(every) if without_floors else None
+    if with_floors is not None:
+        rows += _rows('all systems', with_floors)
+        text += f' that are no floors; with the {len(every) - len(table)} floors: '
+        text += f'system {percent(with_floors.shares.get("system"))}'
+    text += ').'
+    least, most = _interval(draws[:, 0] - draws[:, 1])
+    outcome = outcome_of(
+        shown=least is not None and least > 0, refuted=most is not None and most < 0
+    )
+    return PartResult((Finding(PART, text, outcome),), tuple(rows))
+
+
+def system_and_choice(shares: VarianceShares) -> tuple[float, float]:
+    """
+    Return the shares of the system, and of what a choice of partners and openers could
+    change at most.
+    """
+    names = WITH_SYSTEM if _tells_all(shares) else (*WITH_SYSTEM, REST)
+    return (
+        shares.shares.get('system', 0.0),
+        sum(shares.shares.get(name, 0.0) for name in names),
+    )
+
+
+def _tells_all(shares: VarianceShares) -> bool:
+    return all(name in shares.shares for name in WITH_SYSTEM)
+
+
+def _resampled(table: Floats, seed: int) -> Floats:
+    """
+    Return ``[resample, 2]``: `system_and_choice` of openers drawn with replacement.
+    """
+    size = table.shape[2]
+    rng = np.random.default_rng([seed, 15])
+    draws = []
+    for _ in range(RESAMPLES if size >= FEWEST_OPENERS else 0):
+        shares = variance_shares(table[:, :, rng.integers(size, size=size)])
+        if shares is not None:
+            draws.append(system_and_choice(shares))
+    return np.array(draws, np.float64).reshape(-1, 2)
+
+
+def _interval(draws: Floats) -> tuple[float | None, float | None]:
+    """
+    Return the middle 95 % of these draws; `None` without any.
+    """
+    if not len(draws):
+        return None, None
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def _range_text(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ''
+    return f'({percent(low)} to {percent(high)}) '
 
 
 def _one_game(audited: Audited) -> Floats:
@@ -52,21 +126,6 @@ def _one_game(audited: Audited) -> Floats:
     """
     return np.array(
         [fold_games(one, audited.games_per_opener) for one in audited.values]
-    )
-
-
-def _without_floors(audited: Audited, table: Floats) -> VarianceShares | None:
-    if not 2 <= len(audited.honest) < len(audited.systems):
-        return None
-    return variance_shares(table[audited.honest])
-
-
-def _floors_text(audited: Audited, table: Floats) -> str:
-    shares = _without_floors(audited, table)
-    if shares is None:
-        return ''
-    return f'; the {len(audited.honest)} that are no floors: system ' + percent(
-        shares.shares.get('system')
     )
 
 

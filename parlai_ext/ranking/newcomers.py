@@ -34,14 +34,21 @@ class Difference:
     low: float | None
     high: float | None
 
-    @property
-    def is_open(self) -> bool:
+    def is_within(self, low: float, high: float) -> bool:
         """
-        True if 0 is inside the interval, or there is none.
+        True if there is an interval and all of it lies between these ends.
         """
         if self.low is None or self.high is None:
-            return True
-        return self.low <= 0 <= self.high
+            return False
+        return low <= self.low and self.high <= high
+
+    def is_beyond(self, low: float, high: float) -> bool:
+        """
+        True if there is an interval and none of it lies between these ends.
+        """
+        if self.low is None or self.high is None:
+            return False
+        return self.high < low or high < self.low
 
 
 @dataclass(frozen=True)

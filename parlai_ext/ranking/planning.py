@@ -33,7 +33,14 @@ from parlai_ext.ranking.separation import (
     candidate_counts,
     detectable_difference,
 )
-from parlai_ext.ranking.stopping import ERROR, FEWEST_TO_SETTLE, critical_values
+from parlai_ext.ranking.stopping import (
+    ENOUGH_IF_SKEWED,
+    ERROR,
+    FEWEST_TO_SETTLE,
+    MOST_SKEWNESS,
+    critical_values,
+    pair_intervals,
+)
 from parlai_ext.ranking.table import Floats
 
 
@@ -74,6 +81,7 @@ def plan_pairs(
     """
     all_pairs = list(combinations(range(len(systems)), 2))
     together = n_pairs or len(all_pairs)
+    fewest = fewest_to_settle(scores)
     plans = []
     for i, j in all_pairs:
         differences = scores[i] - scores[j]
@@ -87,12 +95,25 @@ def plan_pairs(
             PairPlan(
                 *(systems[first], systems[second], abs(mean), spread, wanted),
                 fixed=openers_of_fixed_run(wanted, spread, together),
-                sequential=openers_until_settled(wanted, spread, together),
-                sequential_half=openers_until_settled(wanted, spread, together, 0.5),
-                tie=openers_until_tied(wanted, spread, together),
+                sequential=openers_until_settled(
+                    wanted, spread, together, fewest=fewest
+                ),
+                sequential_half=openers_until_settled(
+                    wanted, spread, together, 0.5, fewest
+                ),
+                tie=openers_until_tied(wanted, spread, together, fewest=fewest),
             )
         )
     return tuple(sorted(plans, key=lambda plan: plan.observed))
+
+
+def fewest_to_settle(scores: Floats) -> int:
+    """
+    Return before how many openers a run with scores like these settles nothing.
+    """
+    last = scores.shape[1]
+    skewness = pair_intervals(scores, [last], ERROR).skewness if last else [0.0]
+    return FEWEST_TO_SETTLE if skewness[0] <= MOST_SKEWNESS else ENOUGH_IF_SKEWED
 
 
 def openers_of_fixed_run(difference: float, spread: float, n_pairs: int) -> int | None:
@@ -110,32 +131,42 @@ def openers_of_fixed_run(difference: float, spread: float, n_pairs: int) -> int 
 
 
 def openers_until_settled(
-    difference: float, spread: float, n_pairs: int, share: float = POWER
+    difference: float,
+    spread: float,
+    n_pairs: int,
+    share: float = POWER,
+    fewest: int = FEWEST_TO_SETTLE,
 ) -> int | None:
     """
     Return the number of openers by which a share of the runs has settled an order.
     """
-    return _openers_to_reach(difference, spread, n_pairs, stats.norm.ppf(share))
+    errors = stats.norm.ppf(share)
+    return _openers_to_reach(difference, spread, n_pairs, errors, fewest)
 
 
 def openers_until_tied(
-    margin: float, spread: float, n_pairs: int, share: float = POWER
+    margin: float,
+    spread: float,
+    n_pairs: int,
+    share: float = POWER,
+    fewest: int = FEWEST_TO_SETTLE,
 ) -> int | None:
     """
     Return the number of openers by which a share of the runs has settled a tie of two
     systems with equal true scores.
     """
-    return _openers_to_reach(margin, spread, n_pairs, stats.norm.ppf((1 + share) / 2))
+    errors = stats.norm.ppf((1 + share) / 2)
+    return _openers_to_reach(margin, spread, n_pairs, errors, fewest)
 
 
 def _openers_to_reach(
-    target: float, spread: float, n_pairs: int, errors: float
+    target: float, spread: float, n_pairs: int, errors: float, fewest: int
 ) -> int | None:
     """
     Return the first count at which the confidence sequence and some standard errors
     more are within ``target``.
     """
-    counts = candidate_counts(FEWEST_TO_SETTLE, MOST_OPENERS)
+    counts = candidate_counts(fewest, MOST_OPENERS)
     reach = (critical_values(counts, ERROR / n_pairs) + errors) / np.sqrt(counts)
     return _first_count(counts, target >= reach * spread)
 

@@ -20,6 +20,12 @@ any with a finite variance (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024
 range of the scores is needed, which log-likelihoods do not have. How it does with
 skewed and heavy-tailed scores: ``benchmarks/stopping.py``, docs/stopping.md.
 
+**Skewed differences.** With few openers, scores that are mostly alike and seldom far
+off make the interval too short: what is seldom has not been seen yet. The mean of a
+pair of which it was not seen looks sure, while other pairs of the run have seen it.
+Where the differences of any pair are more skewed than `MOST_SKEWNESS`, a look counts
+only after `ENOUGH_IF_SKEWED` openers. Leaving looks out can only make decisions fewer.
+
 **Decision.** The error of 5 % is shared equally by all pairs (Bonferroni), and of the
 intervals so far the intersection counts. A pair is settled in order as soon as its
 interval lies on one side of 0, and as a tie as soon as it lies within ± margin. If all
@@ -33,6 +39,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +54,9 @@ ERROR = 1 - LEVEL
 SHARPEST_AT = 100
 # before so many openers nothing is settled: scores are not normal
 FEWEST_TO_SETTLE = 20
+# a look at differences of a larger skewness counts only after so many openers
+MOST_SKEWNESS = 2.0
+ENOUGH_IF_SKEWED = 160
 # differences that vary by less than this share of the scores do so by rounding
 ROUNDING = 1e-12
 
@@ -78,13 +88,22 @@ class PairOutcome:
 @dataclass(frozen=True)
 class Look:
     """
-    How many pairs were settled, in order or as ties, after a number of openers.
+    How many pairs were settled, in order or as ties, after a number of openers, and
+    the largest skewness of a pair's differences, in absolute value.
     """
 
     n_openers: int
     n_ordered: int
     n_tied: int
     n_open: int
+    skewness: float = 0.0
+
+    @property
+    def counts(self) -> bool:
+        """
+        False where differences are too skewed for so few openers to settle anything.
+        """
+        return counts_as_look(self.n_openers, self.skewness)
 
 
 @dataclass(frozen=True)
@@ -150,7 +169,8 @@ class Stopping:
 class Intervals:
     """
     The confidence sequences of all pairs: arrays ``[pair, look]``, infinite ends where
-    there is no bound, and the pairs as indices of their systems.
+    there is no bound, the pairs as indices of their systems, and for each look the
+    largest skewness of a pair's differences.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -158,6 +178,7 @@ class Intervals:
     means: Floats
     lows: Floats
     highs: Floats
+    skewness: Floats
 
 
 def opener_means(values: Floats, games_per_opener: int = 1) -> Floats:
@@ -222,10 +243,24 @@ def pair_intervals(scores: Floats, looks: Sequence[int], error: float) -> Interv
     squares = (centred**2).cumsum(axis=1)[:, ends]
     variances = np.maximum(squares - n * offsets**2, 0.0) / np.maximum(n - 1, 1)
     means = np.where(counts > 0, offsets + middle, np.nan)
-    widths = _half_widths(counts, means, variances, _ranges(scores)[ends], error)
+    scale = _ranges(scores)[ends][None, :] + np.abs(np.nan_to_num(means))
+    varies = np.sqrt(variances) > ROUNDING * scale
+    cubes = (centred**3).cumsum(axis=1)[:, ends]
+    third = cubes / n - 3 * offsets * squares / n + 2 * offsets**3
+    second = np.where(varies, variances * (n - 1) / n, 1.0)
+    skewness = np.where(varies, np.abs(third) / second**1.5, 0.0).max(axis=0, initial=0)
+    widths = _half_widths(counts, variances, varies, scale, error)
+    widths[:, ~counts_as_look(np.asarray(looks), skewness)] = np.inf
     lows = np.maximum.accumulate(np.nan_to_num(means) - widths, axis=1)
     highs = np.minimum.accumulate(np.nan_to_num(means) + widths, axis=1)
-    return Intervals(pairs, counts, means, lows, highs)
+    return Intervals(pairs, counts, means, lows, highs, skewness)
+
+
+def counts_as_look(n_openers: Any, skewness: Any) -> Any:
+    """
+    Return whether a look may settle anything, of numbers or of arrays of them.
+    """
+    return (n_openers >= ENOUGH_IF_SKEWED) | (skewness <= MOST_SKEWNESS)
 
 
 def _ranges(scores: Floats) -> Floats:
@@ -239,9 +274,9 @@ def _ranges(scores: Floats) -> Floats:
 
 def _half_widths(
     counts: NDArray[np.int64],
-    means: Floats,
     variances: Floats,
-    ranges: Floats,
+    varies: NDArray[np.bool_],
+    scale: Floats,
     error: float,
 ) -> Floats:
     """
@@ -253,8 +288,6 @@ def _half_widths(
     no further away than scores of this run lie apart.
     """
     n = np.maximum(counts, 1)
-    scale = ranges[None, :] + np.abs(np.nan_to_num(means))
-    varies = np.sqrt(variances) > ROUNDING * scale
     errors = np.sqrt(np.where(varies, variances, 1.0) / n)
     unseen = 1 - error ** (1 / n)
     widths = np.where(varies, critical_values(counts, error) * errors, unseen * scale)
@@ -288,8 +321,9 @@ def settle_pairs(
             int((np.abs(column) == 1).sum()),
             int((column == 2).sum()),
             int((column == 0).sum()),
+            float(skewness),
         )
-        for n, column in zip(looks, codes.T, strict=True)
+        for n, column, skewness in zip(looks, codes.T, intervals.skewness, strict=True)
     )
     outcomes = tuple(
         _outcome(intervals, codes[k], k, systems, looks) for k in range(here)

@@ -87,7 +87,9 @@ class Overturned:
 class UnfairSets:
     """
     Table 6 for one unfavored system: how many favored systems win or lose against it
-    with all opponents (fair) and in a set with its siblings (unfair).
+    with all opponents (fair) and in a set with its siblings (unfair). Each of `turns`
+    is a pair that changes places: the better system with all opponents, the better one
+    in the set, and the set.
     """
 
     unfavored: int
@@ -96,6 +98,7 @@ class UnfairSets:
     wins_loses: int
     loses_wins: int
     loses_loses: int
+    turns: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
 
     @property
     def n_favored(self) -> int:
@@ -249,16 +252,21 @@ def unfair_sets(
         strangers = [k for k, f in enumerate(families) if f != family]
         for siblings in combinations(kin, n_siblings):
             counts = {(fair, unfair): 0 for fair in (0, 1) for unfair in (0, 1)}
+            turns = []
             for favored in strangers:
                 members = tuple(sorted((favored, unfavored, *siblings)))
                 row = place[members]
                 means = dict(zip(members, result.means[row].tolist(), strict=True))
                 fair = int(result.full[favored] > result.full[unfavored])
-                counts[fair, int(means[favored] > means[unfavored])] += 1
+                unfair = int(means[favored] > means[unfavored])
+                counts[fair, unfair] += 1
+                if fair != unfair:
+                    order = (favored, unfavored) if fair else (unfavored, favored)
+                    turns.append((*order, members))
             if strangers and n_siblings:
                 yield UnfairSets(
                     *(unfavored, siblings, counts[1, 1], counts[1, 0]),
-                    *(counts[0, 1], counts[0, 0]),
+                    *(counts[0, 1], counts[0, 0], tuple(turns)),
                 )
 
 

@@ -6,7 +6,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parlai_ext.audit.record import FAILS, HOLDS, Audit, is_current, read_audit
+from parlai_ext.audit.record import (
+    FAILS,
+    HOLDS,
+    NAME,
+    NOT_SHOWN,
+    Audit,
+    OldAudit,
+    is_current,
+    read_audit,
+)
 from parlai_ext.audit.table import QUESTIONS, closing_line
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
@@ -25,9 +34,14 @@ def audit_section(run: RunFolder, ranking: Ranking) -> Section | None:
     """
     from parlai_ext.report.page import Section
 
-    audit = read_audit(run)
-    if audit is None or audit.basis.signature != ranking.scorer_signature:
+    try:
+        audit = read_audit(run)
+    except OldAudit:
+        return _not_shown(f'{NAME} was written by another version of parlai_ext')
+    if audit is None:
         return None
+    if audit.basis.signature != ranking.scorer_signature:
+        return _not_shown(f'{NAME} is of other scores than this ranking')
     questions = [
         (question, [finding for part in parts for finding in audit.part(part)])
         for question, parts in QUESTIONS.items()
@@ -45,8 +59,20 @@ def audit_section(run: RunFolder, ranking: Ranking) -> Section | None:
 
 def _remark(audit: Audit) -> str:
     """
-    Return how many findings of an audit do not hold, as half a sentence.
+    Return how many findings of an audit do not hold or are not shown, as half a
+    sentence.
     """
     outcomes = [finding.outcome for finding in audit.findings]
-    n_holds, n_fails = outcomes.count(HOLDS), outcomes.count(FAILS)
-    return f'{n_fails} of {n_holds + n_fails} findings of its audit do not hold'
+    n_fails, n_open = outcomes.count(FAILS), outcomes.count(NOT_SHOWN)
+    n_all = outcomes.count(HOLDS) + n_fails + n_open
+    text = f'{n_fails} of {n_all} findings of its audit do not hold'
+    return f'{text}, {n_open} are not shown' if n_open else text
+
+
+def _not_shown(reason: str) -> Section:
+    """
+    Return the section that says why an audit is not shown.
+    """
+    from parlai_ext.report.page import Section
+
+    return Section('audit', 'Audit', 'audit.html.j2', {'reason': reason})

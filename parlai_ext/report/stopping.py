@@ -15,7 +15,15 @@ from parlai_ext.core.display import (
     pad_cell,
     wrap_lines,
 )
-from parlai_ext.ranking.stopping import ORDER, TIE, Look, PairOutcome, Stopping
+from parlai_ext.ranking.stopping import (
+    ENOUGH_IF_SKEWED,
+    MOST_SKEWNESS,
+    ORDER,
+    TIE,
+    Look,
+    PairOutcome,
+    Stopping,
+)
 
 NAME_WIDTH = 14
 LISTED = 8  # pairs that the terminal shows
@@ -40,7 +48,18 @@ def look_line(stopping: Stopping) -> str:
 
 def _counts_text(look: Look) -> str:
     ties = 'tie' if look.n_tied == 1 else 'ties'
-    return f'{look.n_ordered} in order, {look.n_tied} {ties}, {look.n_open} open'
+    text = f'{look.n_ordered} in order, {look.n_tied} {ties}, {look.n_open} open'
+    return text if look.counts else f'{text} ({skewness_note(look)})'
+
+
+def skewness_note(look: Look) -> str:
+    """
+    Return why nothing could be settled at a look whose differences are too skewed.
+    """
+    return (
+        f'does not count: skewness {number(look.skewness, 1)}, and only after '
+        f'{ENOUGH_IF_SKEWED} openers may it be above {MOST_SKEWNESS:g}'
+    )
 
 
 def summary(stopping: Stopping) -> str:

@@ -12,6 +12,7 @@ import time
 import pytest
 import yaml
 
+from parlai_ext.audit.record import FAILS, HOLDS, LEFT_OUT
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.store import RunFolder
@@ -68,9 +69,9 @@ def test_under_a_judge_that_loves_length_a_canary_wins_and_is_reported(audited):
     # every target says five words; a flatterer says twelve or more
     _, result = audited
     summary, *_ = result.part('canaries')
-    assert summary.holds is False and 'can be gamed' in summary.sentence
+    assert summary.outcome == FAILS and 'can be gamed' in summary.sentence
     flatterer = finding_on(result, 'flatterer')
-    assert flatterer.holds is False
+    assert flatterer.outcome == FAILS
     assert 'would rank 1 of 3' in flatterer.sentence
     assert 'beats 2 of 2 systems' in flatterer.sentence
 
@@ -78,13 +79,13 @@ def test_under_a_judge_that_loves_length_a_canary_wins_and_is_reported(audited):
 def test_under_a_judge_of_repetition_an_echo_is_last(tmp_path):
     result = audit(evaluated(tmp_path, 'repetition'))
     echo = finding_on(result, 'The echo')
-    assert echo.holds is True and 'would rank 3 of 3 with −1.0' in echo.sentence
+    assert echo.outcome == HOLDS and 'would rank 3 of 3 with −1.0' in echo.sentence
 
 
 def test_a_clone_gets_the_score_of_its_original(audited):
     _, result = audited
     clones = result.part('clone as target')
-    assert [clone.holds for clone in clones] == [True, True]
+    assert [clone.outcome for clone in clones] == [HOLDS, HOLDS]
     rows = [row for row in result.rows if row.quantity == 'score above']
     assert [row.value for row in rows] == [0, 0]
 
@@ -130,8 +131,8 @@ def test_a_partner_that_has_changed_is_left_out_by_name(fresh, tmp_path):
     manifests.save(root, manifest)
     result = audit(root)
     (finding,) = result.part('canaries')
-    assert finding.left_out and 'q is not the system' in finding.sentence
-    assert result.part('partner families')[0].holds
+    assert finding.outcome == LEFT_OUT and 'q is not the system' in finding.sentence
+    assert result.part('partner families')[0].outcome != LEFT_OUT
 
 
 def test_with_tables_only_nothing_is_played(fresh, tmp_path):
@@ -139,7 +140,7 @@ def test_with_tables_only_nothing_is_played(fresh, tmp_path):
     shutil.copytree(fresh, root)
     result = audit(root, tables_only=True)
     for part in ('canaries', 'clone as target', 'clone as partner'):
-        assert [finding.left_out for finding in result.part(part)] == [True]
+        assert [finding.outcome for finding in result.part(part)] == [LEFT_OUT]
     assert not (root / 'audit').exists()
 
 
@@ -150,9 +151,11 @@ def test_other_pairings_play_canaries_against_what_targets_meet(keys, tmp_path):
     result = audit(evaluated(tmp_path, **keys))
     flatterer = finding_on(result, 'flatterer')
     assert 'would rank 1 of 3' in flatterer.sentence
-    assert [f.holds for f in result.part('clone as target')] == [True, True]
+    assert [f.outcome for f in result.part('clone as target')] == [HOLDS, HOLDS]
     as_partner = result.part('clone as partner')
-    assert all(f.left_out for f in as_partner) == (keys['pairing'] == 'self_play')
+    assert all(f.outcome == LEFT_OUT for f in as_partner) == (
+        keys['pairing'] == 'self_play'
+    )
 
 
 @pytest.mark.slow

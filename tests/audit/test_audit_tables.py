@@ -2,14 +2,32 @@
 The checks that play nothing, on runs with planted scores.
 """
 
+import csv
 import json
 
 import numpy as np
 import pytest
 
-from parlai_ext.audit.record import is_current, read_audit
+from parlai_ext.audit.audited import outcome_of_equality, read_audited
+from parlai_ext.audit.canaries import _finding as canary_finding
+from parlai_ext.audit.options import AuditOptions
+from parlai_ext.audit.record import (
+    FAILS,
+    HOLDS,
+    LEFT_OUT,
+    NOT_SHOWN,
+    REPORTS,
+    Audit,
+    Basis,
+    Finding,
+    OldAudit,
+    is_current,
+    read_audit,
+)
+from parlai_ext.audit.table import closing_line
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.core.errors import UserError
+from parlai_ext.ranking.newcomers import Difference, Placing
 from parlai_ext.store import RunFolder
 from tests.support.planted_run import planted_run
 
@@ -36,7 +54,7 @@ def audit(run, **options):
 
 
 def outcome(result, part):
-    return [finding.holds for finding in result.part(part)]
+    return [finding.outcome for finding in result.part(part)]
 
 
 def values(result, part, quantity):
@@ -47,7 +65,7 @@ def values(result, part, quantity):
 def test_fixed_partners_keep_every_order(tmp_path):
     run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
     result = audit(run, set_size=3)
-    assert outcome(result, 'target sets') == [True]
+    assert outcome(result, 'target sets') == [HOLDS]
     changed = values(result, 'target sets', 'changed scores')
     compared = values(result, 'target sets', 'compared scores')
     assert changed == {('sets of 3', ''): 0}
@@ -58,7 +76,7 @@ def test_a_bipartite_run_has_no_table_six_and_is_told_why(tmp_path):
     result = audit(planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q')))
     for part in ('table 6', 'siblings'):
         (finding,) = result.part(part)
-        assert finding.left_out and finding.holds is None
+        assert finding.outcome == LEFT_OUT
     assert 'all_play_all' in result.part('table 6')[0].sentence
 
 
@@ -70,7 +88,7 @@ def test_a_planted_swing_is_named_with_its_set(tmp_path):
     # with all opponents b leads; in {a, b, c}: a 5, b 4
     assert ranks[('a + b + c', 'b')] == 1
     first, by_system, second = result.part('target sets')
-    assert first.holds is False
+    assert first.outcome == FAILS
     assert 'of 10 pairs of systems, 1 (10 %)' in first.sentence
     assert 'a 1 up, 0 down; b 0 up, 1 down; the other 3 stay' in by_system.sentence
     # a leads b in {a, b, c} and {a, b, d}, of the three sets with both
@@ -90,10 +108,22 @@ def test_table_six_counts_what_siblings_turn_over(tmp_path):
     declare_families(run, manifest, {'a': 'kin', 'b': 'kin', 'c': 'kin'})
     result = audit(run)
     # full: a, b, c 4.3 > d 3.9; in {a, b, c, d}: a (3.6 + 3.6 + 5) / 3 = 4.07 > 3.9
-    assert outcome(result, 'table 6') == [True]
+    assert outcome(result, 'table 6') == [HOLDS]
     # kin lose 5 - 3.6 = 1.4 among themselves: beyond chance
     (finding,) = result.part('siblings')
-    assert finding.holds is False and finding.sentence.startswith('Siblings lose 1.4')
+    assert finding.outcome == FAILS and finding.sentence.startswith('Siblings lose 1.4')
+
+
+def test_a_turn_within_chance_is_not_shown(tmp_path):
+    def noisy(first, second, n):
+        # a is 3 better or worse in turn: its lead of 1 within the set may be chance
+        return moody(first, second, n) + (3 * (-1) ** n if first == 'a' else 0)
+
+    run = planted_run(tmp_path, {'made-up': noisy}, ALL, pairing='all_play_all')
+    result = audit(run, set_size=3)
+    first, *_ = result.part('target sets')
+    assert ', 0 of them beyond chance' in first.sentence
+    assert first.outcome == NOT_SHOWN
 
 
 def declare_families(run, manifest, families):
@@ -120,10 +150,37 @@ def test_the_partner_family_that_turns_an_order_over_is_named(tmp_path):
     assert moved[('without p', 'a')] == 1 and moved[('without q', 'a')] == 0
 
 
+def test_a_pair_that_chance_turns_over_is_not_shown_and_says_what_would(tmp_path):
+    # b is 3.9 in the first half and 4.3 in the second, a is 4 and a bit
+    def close(first, second, n):
+        wave = 0.2 if n >= 3 else -0.1
+        return {'a': 4.0, 'b': 3.9}[first] + (wave if first == 'b' else 0.06)
+
+    run = planted_run(tmp_path, {'made-up': close}, ('a', 'b'), ('p', 'q'))
+    (finding,) = audit(run, opener_blocks=2).part('opener blocks')
+    # a 4.06, b 3.95; without the first three openers b has 4.1
+    assert 'a and b change places' in finding.sentence
+    assert 'openers would tell a and b apart' in finding.sentence
+    assert finding.outcome == NOT_SHOWN
+
+
+def test_an_order_that_the_ranking_does_not_claim_is_not_shown(tmp_path):
+    def noisy(first, second, n):
+        # a leads b by 1, give or take 2
+        return WORTH[first] + (2 * (-1) ** n if first == 'a' else 0)
+
+    run = planted_run(tmp_path, {'made-up': noisy}, ('a', 'b'), ('p', 'q'))
+    result = audit(run)
+    for part in ('partner families', 'opener blocks'):
+        (finding,) = result.part(part)
+        assert finding.outcome == NOT_SHOWN, part
+        assert 'tells 0 of 1 pairs of systems apart' in finding.sentence
+
+
 def test_opener_blocks_without_effect_move_no_rank(tmp_path):
     run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
     result = audit(run, opener_blocks=3)
-    assert outcome(result, 'opener blocks') == [True]
+    assert outcome(result, 'opener blocks') == [HOLDS]
     cases = {case for case, _ in values(result, 'opener blocks', 'rank')}
     assert cases == {f'without openers {k} to {k + 1}' for k in (1, 3, 5)}
     # openers 0 … 5 add 0.01 n, 0.025 on average; without the last two 0.015
@@ -140,10 +197,28 @@ def test_a_judge_that_reverses_the_order_flips_every_pair(tmp_path):
     )
     result = audit(run)
     (finding,) = result.part('judge swap')
-    assert finding.holds is False
+    assert finding.outcome == FAILS
     assert '10 of 10 pairs flip, 10 of which both judges tell apart' in finding.sentence
     taus = values(result, 'judge swap', 'Kendall tau-b')
     assert [v for (case, _), v in taus.items() if 'contrary' in case] == [-1]
+
+
+def test_a_judge_that_agrees_by_chance_only_is_not_shown(tmp_path):
+    noise = np.random.default_rng(0).normal(size=(5, 6))
+    noise -= noise.mean(axis=1, keepdims=True)
+
+    def noisy(first, second, n):
+        return float(0.01 * WORTH[first] + noise[ALL.index(first), n])
+
+    run = planted_run(tmp_path, {'made-up': plain, 'unsure': noisy}, ALL, ('p', 'q'))
+    (finding,) = audit(run).part('judge swap')
+    assert 'both tell 0 of 10 pairs apart in the same order' in finding.sentence
+    assert finding.outcome == NOT_SHOWN
+
+
+def test_a_judge_of_the_same_order_holds(tmp_path):
+    run = planted_run(tmp_path, {'made-up': plain, 'like': plain}, ALL, ('p', 'q'))
+    assert outcome(audit(run), 'judge swap') == [HOLDS]
 
 
 def test_a_noisy_judge_that_reverses_the_order_does_not_agree_either(tmp_path):
@@ -157,7 +232,7 @@ def test_a_noisy_judge_that_reverses_the_order_does_not_agree_either(tmp_path):
     run = planted_run(tmp_path, {'made-up': plain, 'contrary': noisy}, ALL, ('p', 'q'))
     (finding,) = audit(run).part('judge swap')
     assert '10 of 10 pairs flip, 0 of which both' in finding.sentence
-    assert finding.holds is False
+    assert finding.outcome == FAILS
 
 
 def test_all_variance_of_a_ladder_comes_from_its_systems(tmp_path):
@@ -166,6 +241,114 @@ def test_all_variance_of_a_ladder_comes_from_its_systems(tmp_path):
     )
     shares = values(audit(run), 'variance', 'share')
     assert shares[('all systems', 'system')] == pytest.approx(1)
+
+
+def test_a_share_that_openers_leave_open_is_not_shown(tmp_path):
+    # the systems' scores with one opener are unlike those with another
+    noise = np.random.default_rng(2).normal(size=(2, 6))
+
+    def by_opener(first, second, n):
+        return float(WORTH[first] + 2 * noise[ALL.index(first), n])
+
+    run = planted_run(tmp_path, {'made-up': by_opener}, ('a', 'b'), ('p', 'q'))
+    (finding,) = audit(run).part('variance')
+    assert finding.outcome == NOT_SHOWN
+
+
+def test_with_one_partner_the_rest_counts_as_choice(tmp_path):
+    # system × opener cannot be told from the rest then
+    noise = np.random.default_rng(2).normal(size=(2, 6))
+
+    def by_opener(first, second, n):
+        return float(0.1 * WORTH[first] + noise[ALL.index(first), n])
+
+    run = planted_run(tmp_path, {'made-up': by_opener}, ('a', 'b'), ('p',))
+    (finding,) = audit(run).part('variance')
+    assert finding.outcome != HOLDS and 'up to' in finding.sentence
+
+
+def test_floors_do_not_make_the_share_of_systems(tmp_path):
+    def score(first, second, n):
+        # a and b are alike but for openers, the floor is far below
+        return {'a': 5.0, 'b': 5.0, 'floor-x': 0.0}[first] + (
+            (-1) ** n if first == 'a' else 0
+        )
+
+    run = planted_run(tmp_path, {'made-up': score}, ('a', 'b', 'floor-x'), ('p', 'q'))
+    result = audit(run)
+    shares = values(result, 'variance', 'share')
+    assert shares[('without floors', 'system')] == pytest.approx(0)
+    assert shares[('all systems', 'system')] > 0.8
+    assert outcome(result, 'variance') != [HOLDS]
+
+
+@pytest.fixture(scope='module')
+def ladder(tmp_path_factory):
+    run = planted_run(
+        tmp_path_factory.mktemp('ladder'), {'made-up': plain}, ALL, ('p', 'q')
+    )
+    return read_audited(run, AuditOptions())
+
+
+@pytest.mark.parametrize(
+    'beaten, better, expected',
+    [
+        ((), (0, 1, 2), HOLDS),
+        ((4,), (0, 1, 2), HOLDS),
+        ((), (0, 1), NOT_SHOWN),  # two of five are not half of them
+        ((3, 4), (0,), NOT_SHOWN),
+        ((2, 3, 4), (0, 1), FAILS),
+    ],
+)
+def test_a_canary_is_low_if_half_of_the_systems_are_surely_better(
+    ladder, beaten, better, expected
+):
+    placing = Placing(1.5, 1.0, 2.0, 5, beaten, (), better)
+    assert canary_finding(ladder, 'echo', placing).outcome == expected
+
+
+@pytest.mark.parametrize(
+    'low, high, expected',
+    [
+        (0, 0, HOLDS),
+        (-0.5, 0.9, HOLDS),  # systems that are told apart are 1 apart at least
+        (-0.5, 1.1, NOT_SHOWN),
+        (0.1, 0.5, FAILS),
+        (None, None, NOT_SHOWN),
+    ],
+)
+def test_a_difference_is_none_within_the_least_claim(ladder, low, high, expected):
+    assert ladder.least_claim == pytest.approx(1)
+    gap = Difference(0.0, low, high)
+    assert outcome_of_equality(ladder, gap) == expected
+
+
+def test_the_closing_line_counts_every_outcome():
+    outcomes = [HOLDS, HOLDS, NOT_SHOWN, FAILS, LEFT_OUT, LEFT_OUT, REPORTS]
+    findings = tuple(Finding('part', 'sentence', one) for one in outcomes)
+    basis = Basis('', '', '', 0, '')
+    audit = Audit('', '', '', 0, 0, 0, findings, (), basis)
+    assert closing_line(audit) == (
+        '2 hold, 1 is not shown, 1 does not hold, 2 left out'
+    )
+
+
+def test_the_csv_names_every_finding_with_its_outcome(tmp_path):
+    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+    result = audit(run)
+    with (tmp_path / 'audit.csv').open(encoding='utf-8-sig', newline='') as file:
+        rows = [row for row in csv.DictReader(file) if row['quantity'] == 'finding']
+    assert [(row['case'], row['outcome']) for row in rows] == [
+        (one.sentence, one.outcome) for one in result.findings
+    ]
+
+
+def test_an_audit_of_another_version_is_told_from_a_damaged_one(tmp_path):
+    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+    audit(run)
+    run.write_json('audit.json', {**run.read_json('audit.json'), 'schema': 1})
+    with pytest.raises(OldAudit, match='audit_run'):
+        read_audit(run)
 
 
 def test_audited_twice_is_the_same_and_read_back(tmp_path):
@@ -192,7 +375,7 @@ def test_an_edited_audit_is_refused(tmp_path):
     run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
     audit(run)
     path = tmp_path / 'audit.json'
-    path.write_text(path.read_text().replace('"holds": true', '"holds": false'))
+    path.write_text(path.read_text().replace(HOLDS, FAILS))
     with pytest.raises(UserError, match=r'audit\.json is damaged'):
         read_audit(run)
 

@@ -25,14 +25,14 @@ def test_equal_systems_differ_by_nothing_for_sure():
     values = np.random.default_rng(0).normal(size=(1, 2, 6))
     result = difference(np.concatenate([values, values]), 50, seed=0)
     assert (result.value, result.low, result.high) == (0, 0, 0)
-    assert result.is_open
+    assert result.is_within(0, 0) and not result.is_beyond(0, 0)
 
 
 def test_a_constant_difference_has_no_width():
     values = np.random.default_rng(0).normal(size=(1, 2, 6))
     result = difference(np.concatenate([values + 0.5, values]), 50, seed=0)
     assert (result.value, result.low, result.high) == pytest.approx((0.5, 0.5, 0.5))
-    assert not result.is_open
+    assert result.is_beyond(0, 0) and not result.is_within(0, 0)
 
 
 def test_two_openers_give_no_interval():
@@ -64,7 +64,7 @@ def test_a_partner_that_is_good_for_one_system_lifts_it():
     # means with both: 1, 0.5, 0.5; the first rises 0.5 more than the others
     result = lift(values, more, 0, 50, seed=0)
     assert result.value == pytest.approx(0.5)
-    assert not result.is_open
+    assert result.is_beyond(0, 0) and not result.is_within(0, 0)
     # the second falls behind the mean of the others: 0.5 - (1 + 0.5) / 2
     assert lift(values, more, 1, 50, seed=0).value == pytest.approx(-0.25)
 

@@ -85,3 +85,13 @@ def test_pairs_are_planned_by_their_spread_closest_first():
 def test_the_variance_of_a_pilot_is_known_so_well():
     # chi-squared with 9 degrees of freedom: 10 % below 4.168, 10 % above 14.684
     assert variance_range(10) == pytest.approx((9 / 14.684, 9 / 4.168), rel=1e-3)
+
+
+def test_a_skewed_pilot_settles_nothing_before_160_openers():
+    # the first is 9 ahead, and on every tenth opener 0: skewness of one in ten, 2.67
+    scores = np.zeros((2, 40))
+    scores[0] = 9.0
+    scores[0, ::10] = 0.0
+    (plan,) = plan_pairs(scores, ['a', 'b'])
+    assert plan.sequential == plan.sequential_half == 160
+    assert plan.fixed < 160

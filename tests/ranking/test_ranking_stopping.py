@@ -75,7 +75,8 @@ def test_few_openers_leave_no_bound():
 def intervals(lows, highs):
     lows, highs = np.array([lows], float), np.array([highs], float)
     counts = np.full(lows.shape, 50)
-    return Intervals(((0, 1),), counts, (lows + highs) / 2, lows, highs)
+    skewness = np.zeros(lows.shape[1])
+    return Intervals(((0, 1),), counts, (lows + highs) / 2, lows, highs, skewness)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,39 @@ def test_nothing_is_settled_before_twenty_openers():
     scores = np.random.default_rng(0).normal(size=(2, 40)) + np.array([[9.0], [0.0]])
     looks, _ = settle_pairs(scores, ['a', 'b'], [FEWEST_TO_SETTLE - 1, 40], 0.3)
     assert [look.n_open for look in looks] == [1, 0]
+
+
+def far_apart_with_a_few_outliers(share):
+    # differences 9, and 0 on every so many openers
+    scores = np.zeros((2, 200))
+    scores[0] = 9.0
+    scores[0, ::share] = 0.0
+    return scores
+
+
+def test_the_skewness_of_a_look_is_that_of_its_most_skewed_pair():
+    scores = np.random.default_rng(4).exponential(size=(3, 60))
+    (look,), _ = settle_pairs(scores, ['a', 'b', 'c'], [50], 0.1)
+    pairs = [scores[i, :50] - scores[j, :50] for i, j in ((0, 1), (0, 2), (1, 2))]
+    largest = max(abs(stats.skew(pair)) for pair in pairs)
+    assert look.skewness == pytest.approx(largest)
+
+
+@pytest.mark.parametrize('share, settled', [(4, [0, 0, 0, 0]), (20, [1, 1, 0, 0])])
+def test_skewed_differences_settle_nothing_before_160_openers(share, settled):
+    # one in four: skewness (1 - 2 / 4) / sqrt(3 / 16) = 1.15; one in 20: 4.13
+    scores = far_apart_with_a_few_outliers(share)
+    looks, _ = settle_pairs(scores, ['a', 'b'], [40, 140, 160, 200], 0.1)
+    assert [look.n_open for look in looks] == settled
+    assert looks[0].skewness == pytest.approx(1.155 if share == 4 else 4.129, abs=1e-3)
+
+
+def test_a_skewed_pair_holds_up_the_others():
+    plain = np.random.default_rng(5).normal(size=200)
+    scores = np.stack([plain, 5 - plain, far_apart_with_a_few_outliers(20)[0]])
+    looks, _ = settle_pairs(scores, ['a', 'b', 'c'], [40, 160], 0.1)
+    assert [look.counts for look in looks] == [False, True]
+    assert looks[0].n_ordered == 0
 
 
 def test_a_decision_does_not_see_later_openers():
@@ -172,7 +206,7 @@ def test_a_ladder_is_settled_with_less_than_half_of_600():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('shape', ['normal', 'heavy', 'skewed'])
+@pytest.mark.parametrize('shape', ['normal', 'heavy', 'skewed', 'extreme'])
 @pytest.mark.parametrize('ladder', ['ladder with two near-ties', 'all equal'])
 def test_wrong_stops_are_five_per_cent_at_most(ladder, shape):
     outcome = simulated(ladder, shape, 1000)

@@ -46,6 +46,23 @@ def test_every_finding_is_on_the_page_with_its_outcome(run):
     assert 'The run has changed' not in section
 
 
+def test_an_audit_that_another_version_wrote_is_no_error(run):
+    AuditRun.main(run_dir=str(run.root), tables_only=True)
+    data = run.read_json('audit.json')
+    run.write_json('audit.json', {**data, 'schema': 1})
+    page = page_of(run)
+    assert 'another version' in page and '<caption>Can it be gamed?' not in page
+
+
+def test_an_audit_of_another_scorer_is_named_and_not_shown(run):
+    AuditRun.main(run_dir=str(run.root), tables_only=True)
+    data = run.read_json('audit.json')
+    basis = {**data['basis'], 'signature': 'scorer:another|v:1'}
+    run.write_json('audit.json', {**data, 'basis': basis})
+    page = page_of(run)
+    assert 'of other scores' in page and '<caption>Can it be gamed?' not in page
+
+
 def test_an_audit_of_other_scores_says_so(run):
     AuditRun.main(run_dir=str(run.root), tables_only=True)
     next((run.root / 'scores').glob('*/*/*.jsonl')).unlink()
