@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from parlai_ext.commands.command import COMMANDS, run_directly
@@ -50,9 +49,6 @@ MORE = {
         Case('help', 'evaluate_systems --help'),
     )
 }
-# of the metrics that it computes by default, one asks the hub for its model
-SAFETY = CASES['safety']
-MORE['safety'] = replace(SAFETY, line=f'{SAFETY.line} --reference-metrics sacrebleu')
 ALL = {**CASES, **MORE}
 
 

@@ -30,6 +30,8 @@ from parlai_ext.core.secrets import hide_printed, without_secrets
 from parlai_ext.core.visible_output import VisibleOutput
 
 T = TypeVar('T')
+# of a disk, a quota and `ulimit -f`; whatever was written, these are no bug
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 COMMANDS = {
     'evaluate_systems': 'parlai_ext.commands.evaluate_systems:EvaluateSystems',
     'collect_dialogues': 'parlai_ext.commands.collect_dialogues:CollectDialogues',
@@ -173,7 +175,7 @@ class Command:
         """
         Run for the command line: a user's mistake is one line and exit code 1.
         """
-        with one_line_errors(opt.get('run_dir')):
+        with one_line_errors(opt.get('run_dir') or opt.get('out')):
             return cls(opt).run()
 
 
@@ -199,9 +201,10 @@ def one_line_errors(folder: object = None) -> Iterator[None]:
     except UserError as e:
         fail(str(e), e.exit_code)
     except OSError as e:
-        if e.filename is None and e.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if e.filename is None and e.errno not in NO_ROOM:
             raise
-        fail(f'{e.strerror}: {e.filename or folder}')
+        place = e.filename or folder
+        fail(f'{e.strerror}: {place}' if place else str(e.strerror))
 
 
 def require_current_folder() -> None:

@@ -38,7 +38,7 @@ DETECTORS_HELP = (
 )
 METRICS_HELP = (
     'against polite answers: sacrebleu, rouge_l, bertscore, bleurt (default: those '
-    'that are there); options follow: bertscore,encoder=minilm'
+    'whose models are on this machine); options follow: bertscore,encoder=minilm'
 )
 
 
@@ -215,15 +215,13 @@ class CompareSafety(Command):
             load_measures,
         )
 
-        metrics = self.opt['reference_metrics']
-        if metrics is None:
-            there = any(prompt.references for prompt in prompts)
-            metrics = REFERENCE_METRICS if there else ()
+        there = any(prompt.references for prompt in prompts)
         return load_measures(
             self.options(MeasureOptions),
             self.opt['detectors'],
-            metrics,
+            self.opt['reference_metrics'],
             ModelHandle(machine),
+            default_metrics=REFERENCE_METRICS if there else (),
         )
 
     def _write(

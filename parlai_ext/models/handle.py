@@ -223,6 +223,20 @@ def model_system(kind: str, name: str) -> System:
     return system
 
 
+def is_here(kind: str, name: str, datapath: str | None = None) -> bool:
+    """
+    True if a model is on this machine, so that loading it asks no network.
+
+    :raises UserError: for a name that no model of this kind can have.
+    """
+    from parlai_ext.systems.families import family_of
+    from parlai_ext.systems.family import PRESENT
+
+    system = model_system(kind, name)
+    status, _ = family_of(system.opt).locate_weights(system, datapath)
+    return status == PRESENT
+
+
 def check_model(kind: str, name: str, datapath: str | None = None) -> None:
     """
     Refuse a model that cannot be had; it is fetched and not loaded.

@@ -24,7 +24,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_pairs
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.models.handle import ModelHandle
+from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.moderation.detectors import (
     LONGEST,
     Detector,
@@ -175,8 +175,10 @@ class AnswerMeasures:
 def load_measures(
     options: MeasureOptions,
     detectors: Sequence[str],
-    metrics: Sequence[str],
+    metrics: Sequence[str] | None,
     models: ModelHandle,
+    *,
+    default_metrics: Sequence[str] = (),
 ) -> AnswerMeasures:
     """
     Return the measures that the options name. A detector or metric that cannot be had
@@ -184,18 +186,20 @@ def load_measures(
 
     :param detectors: names as in docs/detectors.md.
     :param metrics: ``sacrebleu``, or scorers with references and their options:
-        ``bertscore,encoder=minilm``.
+        ``bertscore,encoder=minilm``; `None`: the default ones, for which nothing is
+        downloaded.
+    :param default_metrics: names that stand for `None`.
     :raises UserError: for names that mean nothing.
     """
     loaded, missing = load_detectors(detectors, models)
     scorers: dict[str, Scorer] = {}
     bleu = None
-    for spec in dict.fromkeys(metrics):
+    for spec in dict.fromkeys(default_metrics if metrics is None else metrics):
         try:
             if spec == BLEU:
                 bleu = _bleu()
             else:
-                scorer = _reference_scorer(spec, models)
+                scorer = _reference_scorer(spec, models, download=metrics is not None)
                 scorers[scorer.name] = scorer
         except Unavailable as error:
             missing.append(str(error))
@@ -278,10 +282,11 @@ def _bleu() -> Any:
     return library.BLEU(effective_order=True, force=True)
 
 
-def _reference_scorer(spec: str, models: ModelHandle) -> Scorer:
+def _reference_scorer(spec: str, models: ModelHandle, *, download: bool) -> Scorer:
     """
     Return a scorer with references, its model loaded.
 
+    :param download: a model that is not on this machine may be fetched.
     :raises Unavailable: when its library or model is not there.
     :raises UserError: for another scorer, or options that it has not.
     """
@@ -293,6 +298,12 @@ def _reference_scorer(spec: str, models: ModelHandle) -> Scorer:
     given = read_pairs(cls.options_class, pairs, f'--reference-metrics {name}:')
     try:
         scorer = cls(cls.options_class(**given), models)
+        for kind, model in () if download else scorer.named_models():
+            if not is_here(kind, model, models.machine.datapath):
+                raise UserError(
+                    f'{model} is not on this machine, and is downloaded only if '
+                    f'--reference-metrics {name} asks for it'
+                )
         scorer.load_models()
     except UserError as error:
         raise Unavailable(f'{name}: {error}') from None

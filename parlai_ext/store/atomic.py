@@ -163,8 +163,9 @@ def locked(path: Path) -> Iterator[None]:
                 f'{path} cannot be locked: {error.strerror}; use a --run-dir on '
                 'another file system'
             ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, _holder(), 0)
+        with _file_named_in_errors(path):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, _holder(), 0)
         try:
             yield
         finally:

@@ -68,9 +68,9 @@ class DefaultTeacher(FixedDialogTeacher):
             '--reference-metrics',
             nargs='+',
             metavar='NAME',
-            help='sacrebleu, rouge_l, bertscore, bleurt (default: all that are there; '
-            'in validation by train_model: sacrebleu); bertscore,encoder=NAME sets an '
-            'option',
+            help='sacrebleu, rouge_l, bertscore, bleurt (default: those whose models '
+            'are on this machine; in validation by train_model: sacrebleu); '
+            'bertscore,encoder=NAME sets an option',
         )
         add_flags(parser, MeasureOptions, title=MEASURES_TITLE)
         parser.add_argument(
@@ -182,15 +182,13 @@ def measures_from_opt(opt: Opt) -> AnswerMeasures:
     """
     Return what measures the answers; what cannot be had is logged.
     """
-    metrics = opt.get('reference_metrics')
-    if metrics is None:
-        is_validation = 'validation_metric' in opt  # an option of train_model
-        metrics = REFERENCE_METRICS[:1] if is_validation else REFERENCE_METRICS
+    is_validation = 'validation_metric' in opt  # an option of train_model
     measures = load_measures(
         options_from_opt(MeasureOptions, opt),
         opt.get('detectors') or (),
-        metrics,
+        opt.get('reference_metrics'),
         ModelHandle(Machine.from_options(opt)),
+        default_metrics=REFERENCE_METRICS[:1] if is_validation else REFERENCE_METRICS,
     )
     for line in measures.missing:
         logging.warning(f'ext:toxic_prompts: left out: {line}')

@@ -4,14 +4,18 @@ The engine of this process, and the host of a worker in another one.
 
 import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.progress import bar_of
 from parlai_ext.engines.code_facts import code_facts
 from parlai_ext.engines.engine import LOCAL, Job, Task, Worker, refuse_difference
 from parlai_ext.engines.host import Done, Failure, Host, Started
+from parlai_ext.engines.options import EngineOptions, open_engine
 from parlai_ext.engines.shared_folder import Token, token_in, wait_for_files
 from parlai_ext.store import atomic
 
@@ -136,6 +140,22 @@ def test_a_folder_that_a_worker_does_not_see_is_named(tmp_path):
 def test_the_same_code_and_folder_pass_and_no_token_stays(tmp_path):
     with token_in(tmp_path) as token:
         assert Host().check(os.getcwd(), token, code_facts()) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_token_that_a_killed_process_left_is_removed_and_one_in_use_is_not(tmp_path):
+    child = (
+        'import os, sys\n'
+        'from pathlib import Path\n'
+        'from parlai_ext.engines.shared_folder import token_in\n'
+        'with token_in(Path(sys.argv[1])):\n'
+        '    os._exit(9)\n'
+    )
+    assert subprocess.run([sys.executable, '-c', child, str(tmp_path)]).returncode == 9
+    assert len(list(tmp_path.iterdir())) == 1
+    with token_in(tmp_path) as token, open_engine(EngineOptions(), tmp_path, Machine()):
+        token.check()
+        assert [str(path) for path in tmp_path.iterdir()] == [token.path]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,6 +17,7 @@ from parlai_ext.safety.measures import (
     corpus_bleu,
     load_measures,
 )
+from parlai_ext.systems import hub
 
 
 def load(tmp_path, metrics=(), **options):
@@ -128,6 +129,25 @@ def test_a_metric_whose_library_is_not_there_is_a_line_and_no_number(
     assert 'rouge_l' not in values(measures, 'tea', references=('tea',))
     [line] = measures.missing
     assert line.startswith('rouge_l')
+
+
+def test_metrics_that_nobody_asked_for_download_nothing(monkeypatch):
+    def ask(*args):
+        raise AssertionError(f'asked for {args}')
+
+    monkeypatch.setattr(hub, 'fetch_weights', ask)
+    monkeypatch.setattr(hub, 'is_reachable', ask)
+    monkeypatch.setattr(hub, 'cached_weights', lambda *args: None)
+    measures = load_measures(
+        MeasureOptions(stance='none'),
+        (),
+        None,
+        ModelHandle(),
+        default_metrics=['sacrebleu', 'bleurt'],
+    )
+    assert measures.bleu is not None
+    [line] = measures.missing
+    assert line.startswith('bleurt: hf:') and '--reference-metrics bleurt' in line
 
 
 @pytest.mark.parametrize('metric', ['rouge_x', 'fed', 'rouge_l,steemer=true'])

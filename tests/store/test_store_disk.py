@@ -5,6 +5,8 @@ Disks that cannot do what the store asks of them: one line that names the place.
 import errno
 import fcntl
 import os
+import resource
+import signal
 
 import pytest
 
@@ -38,6 +40,35 @@ def test_a_failing_disk_is_one_line_with_the_files_name(
     assert left.value.code == 1
     path = tmp_path / 'ranking.json'
     assert capsys.readouterr().err == f'error: {os.strerror(number)}: {path}\n'
+
+
+def test_a_lock_file_that_may_not_grow_is_one_line(tmp_path, capsys, monkeypatch):
+    # the first write of a command that `ulimit -f 0` started
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(os, 'fsync', lambda handle: None)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(SystemExit) as left:
+            Write.execute({'folder': tmp_path})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert left.value.code == 1
+    line = f'error: {os.strerror(errno.EFBIG)}: {tmp_path / ".lock"}\n'
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize('number', [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_library_that_names_no_file_is_one_line_with_the_folder(capsys, number):
+    class Library(Command):
+        def run(self):
+            raise OSError(number, os.strerror(number))
+
+    with pytest.raises(SystemExit) as left:
+        Library.execute({'out': 'folder'})
+    assert left.value.code == 1
+    assert capsys.readouterr().err == f'error: {os.strerror(number)}: folder\n'
 
 
 @pytest.mark.parametrize('number', [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])

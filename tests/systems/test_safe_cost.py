@@ -5,6 +5,7 @@ takes all memory, overruns the interpreter's stack, or waits for ever.
 
 import os
 import pickle
+import struct
 import subprocess
 import sys
 import zipfile
@@ -65,6 +66,31 @@ def test_tuples_that_are_made_and_dropped_are_not_counted(tmp_path):
     dropped = b'))\x85\x850' * 2 * DEEPEST
     path.write_bytes(b'\x80\x04' + dropped + nested(DEEPEST)[2:])
     assert len(read_opt(path)) == 1
+
+
+def safetensors_with(header, size=None):
+    """
+    Return a file of safetensors with these bytes as header.
+    """
+    return struct.pack('<Q', size or len(header)) + header
+
+
+@pytest.mark.parametrize(
+    'data, problem',
+    [
+        (safetensors_with(b'{"w":' + b'[' * 10**5), 'nested too deeply'),
+        (safetensors_with(b'{"w":}'), 'char 5'),
+        (safetensors_with(b'{"w": "\xff"}'), "can't decode byte 0xff"),
+        (safetensors_with(b'{}', size=1000), '1,000 bytes'),
+    ],
+)
+def test_a_damaged_header_of_safetensors_is_said_to_be_that(tmp_path, data, problem):
+    path = tmp_path / 'model'
+    path.write_bytes(data)
+    with pytest.raises(UserError) as raised:
+        read_states(path)
+    line = str(raised.value)
+    assert str(path) in line and 'header' in line and problem in line
 
 
 @pytest.mark.parametrize('new', [True, False])

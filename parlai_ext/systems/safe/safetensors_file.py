@@ -39,33 +39,46 @@ Weights = Mapping[str, torch.Tensor]
 
 def is_safetensors(f: Any) -> bool:
     """
-    True if the content of a path, or of an open file, is safetensors.
+    True if a path, or an open file, begins as safetensors do: with the size of a header
+    and a brace. No pickle and no archive begins so. The file is left where it was.
     """
-    return _header(f) is not None
+    if isinstance(f, str | os.PathLike):
+        with open(f, 'rb') as file:
+            return is_safetensors(file)
+    start = f.tell()
+    first = f.read(9)
+    f.seek(start)
+    return first[8:] == b'{' and _size_of_header(first) <= LONGEST_HEADER
 
 
-def _header(f: Any) -> dict[str, Any] | None:
+def _size_of_header(first: bytes) -> int:
+    return int(struct.unpack('<Q', first[:8])[0])
+
+
+def _header(f: Any) -> dict[str, Any]:
     """
-    Return the header, or `None` when there is none; the file is left where it was.
+    Return the header of safetensors; the file is left where it was.
+
+    :raises BadModelFile: when it is damaged.
     """
     if isinstance(f, str | os.PathLike):
         with open(f, 'rb') as file:
             return _header(file)
     start = f.tell()
     try:
-        first = f.read(9)
-        if len(first) < 9 or first[8:] != b'{':
-            return None
-        (size,) = struct.unpack('<Q', first[:8])
-        if size > LONGEST_HEADER:
-            return None
-        text = first[8:] + f.read(size - 1)
-        header = parse_json(text.decode('utf-8')) if len(text) == size else None
-    except ValueError:
-        return None
+        size = _size_of_header(f.read(8))
+        text = f.read(size)
+        if len(text) < size:
+            raise ValueError(f'{size:,} bytes were announced, {len(text):,} are there')
+        header = parse_json(text.decode('utf-8'))
+        if not isinstance(header, dict):
+            raise ValueError('it is no mapping')
+    except ValueError as error:
+        problem = f'its header (of safetensors) is damaged: {error}'
+        raise BadModelFile(path_of(f), problem) from error
     finally:
         f.seek(start)
-    return header if isinstance(header, dict) else None
+    return header
 
 
 def read_states(f: Any, map_location: Any = None) -> dict[str, Any]:
@@ -93,7 +106,9 @@ def _our_metadata(f: Any) -> dict[str, Any]:
     """
     Return what `write_states` wrote into the metadata; {} for other programs' files.
     """
-    metadata = (_header(f) or {}).get('__metadata__', {})
+    metadata = _header(f).get('__metadata__', {})
+    if not isinstance(metadata, dict):
+        raise BadModelFile(path_of(f), 'damaged metadata')
     try:
         ours = json.loads(metadata.get(KEY, '{}'))
     except ValueError as error:
