@@ -56,23 +56,25 @@ class BlockPlayer:
         *,
         load: Callable[[System], Player] | None = None,
         spent: dict[str, Spending] | None = None,
+        left_out: Mapping[str, str] | None = None,
     ) -> BlockPlayer:
         """
         Return the player of a plan's blocks; nothing is loaded yet.
 
         :param load: builds a system, if it is not `load_on` that does.
         :param spent: is filled with what each system has used, however this ends.
+        :param left_out: systems that are not to be loaded, with the reason.
         """
         systems = systems_of(plan.protocol)
         fit_threads(model_path(system, machine.datapath) for system in systems)
         budget = memory_for_weights(machine.no_cuda, machine.max_gpu_memory)
         load = load or (lambda system: load_on(machine, system))
-        return cls(
-            plan,
-            ModelCache(load, budget, datapath=machine.datapath, spent=spent),
-            machine.batchsize,
-            sampling_systems(systems, machine.datapath),
+        datapath = machine.datapath
+        cache = ModelCache(
+            load, budget, datapath=datapath, spent=spent, left_out=left_out
         )
+        sampling = sampling_systems(systems, datapath)
+        return cls(plan, cache, machine.batchsize, sampling)
 
     def missing_blocks(self, run: RunFolder | None) -> dict[Block, frozenset[ShardKey]]:
         """

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 
+from parlai_ext.collect.at_work import AtWork, noting_who_works
 from parlai_ext.collect.block_player import BlockPlayer, load_on
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.collect.plan import Plan, plan_of_run
@@ -60,6 +61,7 @@ def collect(
     progress: bool = True,
     spent: dict[str, Spending] | None = None,
     engine: Engine = LOCAL,
+    skip_missing: bool | None = None,
 ) -> CollectReport:
     """
     Play every block of the run's plan that lacks a shard, and write what is missing.
@@ -69,9 +71,24 @@ def collect(
 
     :param spent: is filled with what each system has used, however this ends.
     :param engine: where the blocks are played.
+    :param skip_missing: as `noting_who_works` says.
     """
+    with noting_who_works(run, skip_missing) as at_work:
+        return _collect(run, machine, progress, spent, engine, at_work)
+
+
+def _collect(
+    run: RunFolder,
+    machine: Machine,
+    progress: bool,
+    spent: dict[str, Spending] | None,
+    engine: Engine,
+    at_work: AtWork,
+) -> CollectReport:
     plan = plan_of_run(run)
-    player = BlockPlayer.from_plan(plan, machine)
+    left_out = dict(at_work.left_out)
+    load = at_work.noting(partial(load_on, machine))
+    player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
     tasks = block_tasks(plan, player.missing_blocks(run), machine.datapath)
     spent = {} if spent is None else spent
     problems: dict[str, str] = {}
@@ -81,13 +98,12 @@ def collect(
         for name, used in last.items():
             spent[name] = add_spendings(spent.get(name, {}), used)
 
+    root, manifest = str(run.root.resolve()), content_id(run.manifest)
     job = Job(
         here=lambda: BlockWorker(run, player),
-        elsewhere=partial(
-            block_worker, str(run.root.resolve()), content_id(run.manifest), machine
-        ),
+        elsewhere=partial(block_worker, root, manifest, machine, left_out),
         steps='replies',
-        key=content_id('collect', str(run.root.resolve()), content_id(run.manifest)),
+        key=content_id('collect', root, manifest, left_out),
         on_close=add_spent,
     )
     n_missing = sum(task.size for task in tasks)
@@ -193,12 +209,17 @@ def block_tasks(
 
 
 def block_worker(
-    run_dir: str, manifest: str, machine: Machine, share: float
+    run_dir: str,
+    manifest: str,
+    machine: Machine,
+    left_out: Mapping[str, str],
+    share: float,
 ) -> BlockWorker:
     """
     Return a worker of another process, which reads the plan from the run folder.
 
     :param manifest: a hash of the manifest there.
+    :param left_out: systems that are not to be loaded, with the reason.
     :param share: of the memory of its device, from 0 to 1.
     """
     run = RunFolder.existing(run_dir)
@@ -208,7 +229,9 @@ def block_worker(
         limit = min(limit, machine.max_gpu_memory)
     machine = replace(machine, max_gpu_memory=limit)
     load = partial(load_same, run, machine)
-    return BlockWorker(run, BlockPlayer.from_plan(plan_of_run(run), machine, load=load))
+    plan = plan_of_run(run)
+    player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
+    return BlockWorker(run, player)
 
 
 def load_same(run: RunFolder, machine: Machine, system: System) -> Player:

@@ -55,7 +55,12 @@ class CollectDialogues(Command):
             open_engine(self.options(EngineOptions), run.root, machine) as engine,
             timed(run, 'collect', spent),
         ):
-            report = collect(run, machine, spent=spent, engine=engine)
+            report = collect(
+                *(run, machine),
+                spent=spent,
+                engine=engine,
+                skip_missing=options.skip_missing,
+            )
         for line in (*plan.left_out, *report.problems):
             print(printable(f'left out: {line}'))
         if report.problems and not report.n_played:

@@ -135,7 +135,12 @@ class EvaluateSystems(Command):
         where = self.options(EngineOptions)
         with run.lock(), open_engine(where, run.root, machine) as engine:
             with timed(run, 'collect', spent):
-                collected = collect(run, machine, spent=spent, engine=engine)
+                collected = collect(
+                    *(run, machine),
+                    spent=spent,
+                    engine=engine,
+                    skip_missing=options.skip_missing,
+                )
             problems = collected.problems
             if problems and not run.dialogue_shards():
                 raise UserError(f'nothing could be collected: {problems[0]}')

@@ -38,7 +38,7 @@ def write_file(path: Path, data: bytes) -> None:
     data = bytes_without_secrets(data)
     make_folder(path.parent)
     unfinished = path.with_name(f'.{path.name}{_writer}{LEFTOVER}')
-    with _file_named_in_errors(path):
+    with file_named_in_errors(path):
         try:
             _write_synced(unfinished, data)
             os.replace(unfinished, path)
@@ -60,7 +60,7 @@ def append_synced(path: Path, end: int, data: bytes) -> None:
     """
     Write ``data`` to a file from byte ``end`` on, and cut off what it had after that.
     """
-    with _file_named_in_errors(path):
+    with file_named_in_errors(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
         try:
             os.ftruncate(handle, end)
@@ -71,14 +71,14 @@ def append_synced(path: Path, end: int, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _file_named_in_errors(path: Path) -> Iterator[None]:
+def file_named_in_errors(path: Path) -> Iterator[None]:
     """
     Add the file's name to an error of the disk, which lacks it for an open file.
     """
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno is not None:
             error.filename = str(path)
         raise
 
@@ -163,7 +163,7 @@ def locked(path: Path) -> Iterator[None]:
                 f'{path} cannot be locked: {error.strerror}; use a --run-dir on '
                 'another file system'
             ) from None
-        with _file_named_in_errors(path):
+        with file_named_in_errors(path):
             os.ftruncate(handle, 0)
             os.pwrite(handle, _holder(), 0)
         try:

@@ -43,15 +43,16 @@ def raise_unless_of_agent(error: BaseException) -> None:
     Raise an exception again if it is not an agent's own but that of a deadline or a
     signal.
 
-    Our handlers of signals raise a class of their own; so where one of them is set, a
-    plain `KeyboardInterrupt` can only be an agent's.
+    Our handlers of signals raise a class of their own; so where one of them is set, or
+    Ctrl-C is ignored as in a background job, a plain `KeyboardInterrupt` can only be an
+    agent's.
     """
     if isinstance(error, Overdue):
         raise error
     if isinstance(error, KeyboardInterrupt):
         handler = signal.getsignal(signal.SIGINT)
-        is_ours = callable(handler) and handler is not signal.default_int_handler
-        if type(error) is not KeyboardInterrupt or not is_ours:
+        is_pythons = handler in (signal.default_int_handler, signal.SIG_DFL, None)
+        if type(error) is not KeyboardInterrupt or is_pythons:
             raise error
 
 

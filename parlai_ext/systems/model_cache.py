@@ -33,6 +33,7 @@ class ModelCache:
     dropped.
 
     :param budget: bytes of weights that may be loaded at once.
+    :param left_out: systems that are not to be loaded, with the reason.
     """
 
     def __init__(
@@ -42,11 +43,12 @@ class ModelCache:
         *,
         datapath: str | None = None,
         spent: dict[str, Spending] | None = None,
+        left_out: Mapping[str, str] | None = None,
     ):
         self.load = load
         self.budget = budget
         self.datapath = datapath
-        self.problems: dict[str, str] = {}
+        self.problems: dict[str, str] = dict(left_out or {})
         self.ledger = Ledger(spent)
         self._players: dict[str, Player] = {}
         # what systems that share their weights have in common, by name

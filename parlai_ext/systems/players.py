@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 LONGEST_REASON = 200
 # characters; more is no utterance, and every later stage would read it several times
 LONGEST_REPLY = 1_000_000
+Running = Callable[[], AbstractContextManager[None]]
 BLANK, EMPTY = 'blank reply', 'empty reply'
 
 
@@ -54,14 +56,13 @@ class Reply:
 class Participant:
     """
     One system in one dialogue.
+
+    :param running: what the agent's code runs in.
     """
 
-    def __init__(
-        self, agent: Agent, limit: Limit | None = None, patience: float | None = None
-    ):
+    def __init__(self, agent: Agent, running: Running = nullcontext):
         self.agent = agent
-        self.limit = limit
-        self.patience = patience
+        self.running = running
         self.observation: Any = None
 
     def hear(self, text: str, speaker: str) -> None:
@@ -83,14 +84,14 @@ class Participant:
         Observe this system's own utterance, where the agent can.
         """
         if hasattr(self.agent, 'self_observe'):
-            with agents_code(self.limit, self.patience):
+            with self.running():
                 self.agent.self_observe(act)
 
     def _observe(self, act: Message) -> None:
         """
         Let the agent observe an act, and keep the observation that it will reply to.
         """
-        with agents_code(self.limit, self.patience):
+        with self.running():
             returned = self.agent.observe(act)
         agents_own = self.agent.observation
         torchlike = isinstance(self.agent, TorchAgent) or returned is None
@@ -103,6 +104,7 @@ class Player:
 
     :param limit: on the connections that it may make; `None`: any.
     :param patience: seconds that a batch of replies may take; `None`: any.
+    :param naming: says elsewhere, while the agent's code runs, that it does.
     """
 
     def __init__(
@@ -112,10 +114,12 @@ class Player:
         family: Family = GENERATOR,
         limit: Limit | None = None,
         patience: float | None = None,
+        naming: Running = nullcontext,
     ):
         self.name = name
         self.limit = limit
         self.patience = patience
+        self.naming = naming
         self.agent = agent
         self.family = family
         self.batches = acts_in_batches(agent)
@@ -128,12 +132,22 @@ class Player:
         """
         return sum(weight_bytes(vars(self.agent).values()))
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """
+        Run code of the agent.
+
+        :raises UserError: when its time is over.
+        """
+        with self.naming(), agents_code(self.limit, self.patience):
+            yield
+
     def join(self) -> Participant:
         """
         Return a participant of a new dialogue, which shares the weights.
         """
-        with agents_code(self.limit, self.patience):
-            return Participant(self.agent.clone(), self.limit, self.patience)
+        with self.running():
+            return Participant(self.agent.clone(), self.running)
 
     def respond(self, participants: Sequence[Participant]) -> list[Reply]:
         """
@@ -157,7 +171,7 @@ class Player:
         :raises SystemFailed: when the system cannot go on at all.
         """
         try:
-            with agents_code(self.limit, self.patience):
+            with self.running():
                 return self._propose(participants)
         except SystemFailed:
             raise

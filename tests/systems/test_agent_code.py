@@ -117,6 +117,13 @@ def test_whatever_an_agent_raises_ends_its_dialogue_only(error):
     assert len(dialogues[1].utterances) == 4
 
 
+def test_an_agents_ctrl_c_is_its_own_where_ctrl_c_is_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as `nohup` and `&` of scripts do
+    with signals_as_interrupt():
+        dialogues, failed = played(raising(KeyboardInterrupt()))
+    assert not failed and dialogues[0].ended_by == 'bad'
+
+
 def test_a_signal_while_an_agent_works_ends_the_command():
     with pytest.raises(Interrupted), signals_as_interrupt():
         played(doing(lambda self: os.kill(os.getpid(), signal.SIGINT)))

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.store.atomic import file_named_in_errors
 
 MAX_MEMBERS = 100_000
 MAX_RATIO = 200  # texts shrink to a tenth, weights hardly; zeros to a thousandth
@@ -223,6 +224,6 @@ def _write_member(place: Path, content: IO[bytes] | None) -> None:
         place.mkdir(parents=True, exist_ok=True)
         return
     place.parent.mkdir(parents=True, exist_ok=True)
-    with open(place, 'xb') as file:
+    with file_named_in_errors(place), open(place, 'xb') as file:
         shutil.copyfileobj(content, file)
         os.fsync(file.fileno())
