@@ -32,6 +32,7 @@ from parlai_ext.ranking.separation import DialoguesNeeded
 from parlai_ext.ranking.table import Floats, json_number
 
 PARTNERS, OPENERS = 'partner families', 'opener blocks'
+LISTED = 3  # pairs that are named
 Pair = tuple[int, int]
 
 
@@ -145,14 +146,14 @@ def _pairs_text(
     if claimed:
         return (
             'told apart by the ranking, yet turned over: '
-            f'{join_names(_pair_names(audited, claimed))}'
+            f'{_pair_names(audited, claimed)}'
         )
     if pairs:
         needed = most_dialogues([_needed(audited, *pair) for pair in pairs])
         settling = settling_text(audited, needed, audited.num_openers)
         return (
-            f'{join_names(_pair_names(audited, pairs))} change places, and the ranking '
-            f'does not tell them apart; {settling}'
+            f'{_pair_names(audited, pairs)} change places, and the ranking does not '
+            f'tell them apart; {settling}'
         )
     text = (
         f'no two systems change places; the ranking tells {audited.claims_text} apart'
@@ -160,12 +161,11 @@ def _pairs_text(
     if audited.claims:
         return text
     order = [k for k in audited.by_rank if k in audited.honest]
-    needed = [_needed(audited, *pair) for pair in combinations(order, 2)]
-    if not needed:
+    by_pair = [_needed(audited, *pair) for pair in combinations(order, 2)]
+    if not by_pair:
         return text
-    settling = settling_text(
-        audited, min(needed, key=dialogues_first), audited.num_openers
-    )
+    fewest = min(by_pair, key=dialogues_first)
+    settling = settling_text(audited, fewest, audited.num_openers)
     return f'{text}; {settling}'
 
 
@@ -179,8 +179,10 @@ def _needed(audited: Audited, better: int, worse: int) -> DialoguesNeeded:
     )
 
 
-def _pair_names(audited: Audited, pairs: Sequence[Pair]) -> list[str]:
-    return [f'{audited.systems[i]} and {audited.systems[j]}' for i, j in pairs]
+def _pair_names(audited: Audited, pairs: Sequence[Pair]) -> str:
+    names = [f'{audited.systems[i]} and {audited.systems[j]}' for i, j in pairs]
+    more = [f'{len(names) - LISTED} more'] if len(names) > LISTED else []
+    return join_names([*names[:LISTED], *more], 'as well as')
 
 
 def _rows(part: str, audited: Audited, cases: list[Case]) -> list[Row]:

@@ -28,6 +28,7 @@ from parlai_ext.ranking.target_sets import (
     NO_SYSTEM,
     SetMeans,
     Swing,
+    Turn,
     UnfairSets,
     all_sets,
     number_of_sets,
@@ -157,10 +158,13 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
     """
     size, n_systems = result.sets.shape[1], len(audited.systems)
     every_swing, pairs = swings(result), overturned_pairs(result)
+    every_system = tuple(range(n_systems))
     sure = [
         pair
         for pair in pairs
-        if _is_sure(audited, pair.better, pair.worse, pair.worst_set)
+        if _is_sure(
+            audited, Turn(pair.better, pair.worse, every_system, pair.worst_set)
+        )
     ]
     n_pairs = n_systems * (n_systems - 1) // 2
     worst = max(every_swing, key=lambda one: max(one.gain, one.loss), default=None)
@@ -251,19 +255,30 @@ def _outcome_of_turns(audited: Audited, n_turns: int, n_sure: int) -> str:
     return outcome_of(shown=shown, refuted=n_sure > 0)
 
 
-def _is_sure(audited: Audited, better: int, worse: int, members: Sequence[int]) -> bool:
+def _is_sure(audited: Audited, turn: Turn) -> bool:
     """
-    True if both orders of a pair are beyond chance: ``better`` is ahead with all
-    opponents, and ``worse`` within a set.
+    True if both orders of two systems are beyond chance: the one within the fair set,
+    and the other one within the unfair set.
     """
-    both = [worse, better]
-    inside = [k for k, own in enumerate(audited.own_place) if own in members]
-    chance = (audited.bootstraps, audited.seed)
-    games = audited.games_per_opener
-    few = difference(audited.values[both][:, inside], *chance, games_per_opener=games)
-    known = [k for k, own in enumerate(audited.own_place) if own != NO_SYSTEM]
-    every = difference(audited.values[both][:, known], *chance, games_per_opener=games)
-    return (few.low or 0) > 0 and (every.high or 0) < 0
+    fair, unfair = (
+        difference(
+            audited.values[[turn.better, turn.worse]][:, _opponents(audited, members)],
+            audited.bootstraps,
+            audited.seed,
+            games_per_opener=audited.games_per_opener,
+        )
+        for members in (turn.fair_set, turn.unfair_set)
+    )
+    return (fair.low or 0) > 0 and (unfair.high or 0) < 0
+
+
+def _opponents(audited: Audited, members: Sequence[int]) -> list[int]:
+    """
+    Return the opponents that systems of a set meet: those in it, and those that are no
+    ranked system.
+    """
+    own_place = enumerate(audited.own_place)
+    return [k for k, own in own_place if own == NO_SYSTEM or own in members]
 
 
 def check_table_6(audited: Audited, families: Mapping[str, str]) -> PartResult:
@@ -278,19 +293,17 @@ def check_table_6(audited: Audited, families: Mapping[str, str]) -> PartResult:
             'with --pairing all_play_all has such a table.',
         )
     kin = siblings(families, audited.systems)
-    if len(audited.systems) < 5 or not any(kin.count(f) > 2 for f in kin if f):
+    tables = list(unfair_sets(audited.values, audited.own_place, kin))
+    if len(audited.systems) < 4 or not tables:
         return left_out(
             TABLE_6,
-            'Table 6 is left out: it takes three targets of one family and two others; '
-            'a roster declares families (family:).',
+            'Table 6 is left out: it takes three targets of one family and another '
+            'one; a roster declares families (family:).',
         )
-    sets = all_sets(len(audited.systems), 4)
-    result = set_means(audited.values, audited.own_place, sets)
-    tables = list(unfair_sets(result, kin))
     n_favored = sum(table.n_favored for table in tables)
     gained = sum(table.loses_wins for table in tables)
     lost = sum(table.wins_loses for table in tables)
-    n_sure = sum(_is_sure(audited, *turn) for one in tables for turn in one.turns)
+    n_sure = sum(_is_sure(audited, turn) for one in tables for turn in one.turns)
     most = max(tables, key=lambda one: one.loses_wins)
     text = (
         f'Table 6: beside two siblings of the unfavored system, favored systems '

@@ -84,12 +84,23 @@ class Overturned:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """
+    Two systems of which one is better in the fair set and the other in the unfair one.
+    """
+
+    better: int
+    worse: int
+    fair_set: tuple[int, ...]
+    unfair_set: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class UnfairSets:
     """
     Table 6 for one unfavored system: how many favored systems win or lose against it
-    with all opponents (fair) and in a set with its siblings (unfair). Each of `turns`
-    is a pair that changes places: the better system with all opponents, the better one
-    in the set, and the set.
+    in the set of all systems without two siblings (fair), and in a set with them
+    (unfair).
     """
 
     unfavored: int
@@ -98,7 +109,7 @@ class UnfairSets:
     wins_loses: int
     loses_wins: int
     loses_loses: int
-    turns: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    turns: tuple[Turn, ...] = ()
 
     @property
     def n_favored(self) -> int:
@@ -130,26 +141,49 @@ def set_means(values: Floats, own_place: Sequence[int], sets: Places) -> SetMean
     :param values: ``[system, opponent, opener]``.
     :param own_place: for each opponent the system that it is, or `NO_SYSTEM`.
     """
+    return _means_of_sets(_pair_sums(values, own_place), sets)
+
+
+@dataclass(frozen=True)
+class _PairSums:
+    """
+    Sums of scores and their counts: of each system with all opponents that stay, and
+    ``[system, system]`` between the systems.
+    """
+
+    base: Floats
+    base_count: Floats
+    between: Floats
+    between_count: Floats
+
+
+def _pair_sums(values: Floats, own_place: Sequence[int]) -> _PairSums:
     scored = ~np.isnan(values)
     sums = np.where(scored, values, 0.0).sum(axis=2)
     counts = scored.sum(axis=2).astype(np.float64)
     size = len(values)
-    base_sum, base_count = np.zeros(size), np.zeros(size)
-    between_sum, between_count = np.zeros((size, size)), np.zeros((size, size))
+    pairs = _PairSums(
+        *(np.zeros(size), np.zeros(size), np.zeros((size, size))),
+        np.zeros((size, size)),
+    )
     for column, place in enumerate(own_place):
         if place == NO_SYSTEM:
-            base_sum += sums[:, column]
-            base_count += counts[:, column]
+            pairs.base[:] += sums[:, column]
+            pairs.base_count[:] += counts[:, column]
         else:
-            between_sum[:, place] = sums[:, column]
-            between_count[:, place] = counts[:, column]
+            pairs.between[:, place] = sums[:, column]
+            pairs.between_count[:, place] = counts[:, column]
+    return pairs
+
+
+def _means_of_sets(pairs: _PairSums, sets: Places) -> SetMeans:
     rows, columns = sets[:, :, None], sets[:, None, :]
-    total = base_sum[sets] + between_sum[rows, columns].sum(axis=2)
-    number = base_count[sets] + between_count[rows, columns].sum(axis=2)
+    total = pairs.base[sets] + pairs.between[rows, columns].sum(axis=2)
+    number = pairs.base_count[sets] + pairs.between_count[rows, columns].sum(axis=2)
     with np.errstate(invalid='ignore'):
         means = total / number
-        full = (base_sum + between_sum.sum(axis=1)) / (
-            base_count + between_count.sum(axis=1)
+        full = (pairs.base + pairs.between.sum(axis=1)) / (
+            pairs.base_count + pairs.between_count.sum(axis=1)
         )
     return SetMeans(sets, round_off_noise(means), round_off_noise(full))
 
@@ -233,41 +267,60 @@ def _leads(result: SetMeans, first: int, second: int) -> Floats:
 
 
 def unfair_sets(
-    result: SetMeans, families: Sequence[str | None]
+    values: Floats, own_place: Sequence[int], families: Sequence[str | None]
 ) -> Iterator[UnfairSets]:
     """
-    Yield Table 6 for each unfavored system and each choice of siblings that fills a set
-    with it and one favored system.
+    Yield Table 6 for each unfavored system and each two siblings of it.
 
+    As in the paper, the fair set is all systems without the two siblings, and each of
+    its other systems is favored once.
+
+    :param values: ``[system, opponent, opener]``.
+    :param own_place: for each opponent the system that it is, or `NO_SYSTEM`.
     :param families: of each system; `None` has no siblings.
     """
-    place = {tuple(row): k for k, row in enumerate(result.sets.tolist())}
-    n_siblings = result.sets.shape[1] - 2
+    pairs = _pair_sums(values, own_place)
     for unfavored, family in enumerate(families):
         kin = [
             k
             for k, other in enumerate(families)
             if family is not None and other == family and k != unfavored
         ]
-        strangers = [k for k, f in enumerate(families) if f != family]
-        for siblings in combinations(kin, n_siblings):
-            counts = {(fair, unfair): 0 for fair in (0, 1) for unfair in (0, 1)}
-            turns = []
-            for favored in strangers:
-                members = tuple(sorted((favored, unfavored, *siblings)))
-                row = place[members]
-                means = dict(zip(members, result.means[row].tolist(), strict=True))
-                fair = int(result.full[favored] > result.full[unfavored])
-                unfair = int(means[favored] > means[unfavored])
-                counts[fair, unfair] += 1
-                if fair != unfair:
-                    order = (favored, unfavored) if fair else (unfavored, favored)
-                    turns.append((*order, members))
-            if strangers and n_siblings:
-                yield UnfairSets(
-                    *(unfavored, siblings, counts[1, 1], counts[1, 0]),
-                    *(counts[0, 1], counts[0, 0], tuple(turns)),
-                )
+        for siblings in combinations(kin, 2):
+            fair_set = [k for k in range(len(values)) if k not in siblings]
+            if len(fair_set) > 1:
+                yield _unfair_sets(pairs, unfavored, siblings, fair_set)
+
+
+def _unfair_sets(
+    pairs: _PairSums, unfavored: int, siblings: tuple[int, ...], fair_set: list[int]
+) -> UnfairSets:
+    """
+    Return Table 6 for one unfavored system and two siblings of it.
+    """
+    fair = _mean_by_system(pairs, fair_set)
+    counts = {(one, other): 0 for one in (0, 1) for other in (0, 1)}
+    turns = []
+    for favored in fair_set:
+        if favored == unfavored:
+            continue
+        members = sorted((favored, unfavored, *siblings))
+        unfair = _mean_by_system(pairs, members)
+        before = int(fair[favored] > fair[unfavored])
+        after = int(unfair[favored] > unfair[unfavored])
+        counts[before, after] += 1
+        if before != after:
+            order = (favored, unfavored) if before else (unfavored, favored)
+            turns.append(Turn(*order, tuple(fair_set), tuple(members)))
+    return UnfairSets(
+        *(unfavored, siblings, counts[1, 1], counts[1, 0]),
+        *(counts[0, 1], counts[0, 0], tuple(turns)),
+    )
+
+
+def _mean_by_system(pairs: _PairSums, members: Sequence[int]) -> dict[int, float]:
+    means = _means_of_sets(pairs, np.array([members])).means[0]
+    return dict(zip(members, means.tolist(), strict=True))
 
 
 def sibling_effect(

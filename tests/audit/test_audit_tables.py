@@ -107,7 +107,7 @@ def test_table_six_counts_what_siblings_turn_over(tmp_path):
     manifest = json.loads((tmp_path / 'manifest.json').read_text())
     declare_families(run, manifest, {'a': 'kin', 'b': 'kin', 'c': 'kin'})
     result = audit(run)
-    # full: a, b, c 4.3 > d 3.9; in {a, b, c, d}: a (3.6 + 3.6 + 5) / 3 = 4.07 > 3.9
+    # {a, d, e}: a 5 > d 3.9; {a, b, c, d}: a (3.6 + 3.6 + 5) / 3 = 4.07 > 3.9
     assert outcome(result, 'table 6') == [HOLDS]
     # kin lose 5 - 3.6 = 1.4 among themselves: beyond chance
     (finding,) = result.part('siblings')
@@ -124,6 +124,15 @@ def test_a_turn_within_chance_is_not_shown(tmp_path):
     first, *_ = result.part('target sets')
     assert ', 0 of them beyond chance' in first.sentence
     assert first.outcome == NOT_SHOWN
+
+
+def test_table_six_of_targets_of_one_family_is_no_error(tmp_path):
+    run = planted_run(tmp_path, {'made-up': moody}, ALL, pairing='all_play_all')
+    manifest = json.loads((tmp_path / 'manifest.json').read_text())
+    declare_families(run, manifest, dict.fromkeys(ALL, 'kin'))
+    (finding,) = audit(run).part('table 6')
+    # five unfavored ones, six pairs of siblings each, two favored ones left
+    assert 'of 60 sets' in finding.sentence
 
 
 def declare_families(run, manifest, families):

@@ -7,6 +7,7 @@ import pytest
 
 from parlai_ext.ranking.target_sets import (
     NO_SYSTEM,
+    Turn,
     all_sets,
     overturned_pairs,
     set_means,
@@ -89,16 +90,41 @@ def test_table_six_counts_favored_systems_by_fair_and_unfair_order():
         [3, 3, 3, NAN, 3],
         [6, 6, 6, 6, NAN],
     ]
-    result = set_means(table(rows), range(5), all_sets(5, 4))
-    # full: u 3.5, f 3, g 6; in {u, s, t, f}: u (2+2+5)/3 = 3, f 3, so f does not win
-    first, *_ = unfair_sets(result, ['kin', 'kin', 'kin', None, None])
+    # {u, f, g}: u 5, f 3, g 6; {u, s, t, f}: u (2+2+5)/3 = 3, f 3, so f does not win
+    first, *_ = unfair_sets(table(rows), range(5), ['kin', 'kin', 'kin', None, None])
     assert (first.unfavored, first.siblings) == (0, (1, 2))
     assert (first.wins_wins, first.loses_wins, first.loses_loses) == (1, 0, 1)
     rows[3][0] = rows[3][1] = rows[3][2] = 3.2  # now 3.2 > 3: f overtakes
-    result = set_means(table(rows), range(5), all_sets(5, 4))
-    first, *_ = unfair_sets(result, ['kin', 'kin', 'kin', None, None])
+    first, *_ = unfair_sets(table(rows), range(5), ['kin', 'kin', 'kin', None, None])
     assert (first.wins_wins, first.loses_wins, first.loses_loses) == (1, 1, 0)
     assert first.n_favored == 2
+    assert first.turns == (Turn(0, 3, (0, 3, 4), (0, 1, 2, 3)),)
+
+
+def test_the_fair_set_of_table_six_is_without_the_siblings():
+    # u has 3.5 with all opponents and 5 without s and t; f has 4 always
+    rows = [
+        [NAN, 2, 2, 5, 5],
+        [2, NAN, 2, 5, 5],
+        [2, 2, NAN, 5, 5],
+        [4, 4, 4, NAN, 4],
+        [1, 1, 1, 1, NAN],
+    ]
+    first, *_ = unfair_sets(table(rows), range(5), ['kin', 'kin', 'kin', None, None])
+    # fair: 4 < 5; {u, s, t, f}: 4 > 3, so that f overtakes u
+    assert (first.loses_wins, first.wins_wins) == (1, 0)
+
+
+def test_every_other_system_is_favored_once_siblings_or_not():
+    # the paper favors every target, those of the unfavored system's kind among them
+    tables = list(unfair_sets(table(PLAIN), range(4), ['kin'] * 4))
+    assert len(tables) == 4 * 3  # each system, two of its three siblings
+    assert [one.n_favored for one in tables] == [1] * 12
+
+
+def test_three_of_a_family_and_nobody_else_have_no_table_six():
+    rows = [[NAN, 1.0, 2.0], [1.0, NAN, 3.0], [2.0, 1.0, NAN]]
+    assert list(unfair_sets(table(rows), range(3), ['k'] * 3)) == []
 
 
 def test_the_sibling_effect_is_what_was_planted():
