@@ -66,7 +66,10 @@ class PlanOptions:
         'FILE.yaml, or the name of a shipped system; may be given several times',
     )
     skip_missing: bool = option(
-        False, group=SPEAKERS, help='leave out systems whose model cannot be had'
+        False,
+        group=SPEAKERS,
+        help='leave out systems whose model cannot be had, and those that were at work '
+        'when two runs in a row were cut off',
     )
     openers_file: str | None = option(
         None,
