@@ -5,10 +5,11 @@ run has grown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
+from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import VERSION, check_judge, gather, is_prompted
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.own_family import own_family
@@ -44,7 +45,7 @@ def check_run(
     :returns: the check; `None` where there is nothing to check.
     """
     store = run.scores(score_signature(scorer, include_given))
-    basis = content_id('judge check', VERSION, sample, _shards(run, store))
+    basis = basis_of(run, store, sample)
     if check_basis(store) == basis:
         remove_parts(store)  # a kill may have come between the check and this
         return read_check(store)
@@ -55,25 +56,52 @@ def check_run(
     targets = run.manifest['targets']
     options = run.manifest.get('systems') or {}  # imported systems have none
     ranked = {name: options[name] for name in targets if name in options}
-    source = (run.manifest.get('protocol') or {}).get('openers')
+    families = own_family(scorer, ranked) if is_prompted(scorer) else {}
     kept = KeptInRun(store)
-    check = check_judge(
-        scorer,
-        gather(scored_dialogues(run, store), run.openers, sample),
-        run.openers,
-        signature=store.signature,
-        people_source=source,
-        identities={name: own['identity'] for name, own in targets.items()},
-        families=own_family(scorer, ranked) if is_prompted(scorer) else {},
-        kept=kept,
-        progress=progress,
-    )
+    check = make_check(run, scorer, store, sample, families, kept, progress)
     if check is None:
         remove_check(store)
         return None
     write_check(store, check, basis)
     remove_parts(store)
     return check
+
+
+def make_check(
+    run: RunFolder,
+    scorer: Scorer,
+    store: ScoreStore,
+    sample: int,
+    families: Mapping[str, str],
+    kept: Kept | None = None,
+    progress: bool = True,
+) -> JudgeCheck | None:
+    """
+    Return the check of the judge behind these scores of a run; nothing is written but
+    what ``kept`` keeps.
+
+    :param families: the ranked systems of the judge's family of models (`own_family`).
+    :returns: `None` where there is nothing to check.
+    """
+    targets = run.manifest['targets']
+    return check_judge(
+        scorer,
+        gather(scored_dialogues(run, store), run.openers, sample),
+        run.openers,
+        signature=store.signature,
+        people_source=(run.manifest.get('protocol') or {}).get('openers'),
+        identities={name: own['identity'] for name, own in targets.items()},
+        families=families,
+        kept=kept,
+        progress=progress,
+    )
+
+
+def basis_of(run: RunFolder, store: ScoreStore, sample: int) -> str:
+    """
+    Return the hash of what a check with a sample of this size rests on.
+    """
+    return content_id('judge check', VERSION, sample, _shards(run, store))
 
 
 def scored_dialogues(

@@ -63,14 +63,23 @@ def kind_result(
     """
     Return how the originals of one kind and source do against their copies.
 
-    A pass needs the whole interval above a half, a fail has all of it below; an
-    interval that holds a half is weak, as a judge that cannot see the difference is.
-
     :param pairs: the scores of original and perturbed copy.
     """
-    n = len(pairs)
     n_higher = sum(original > copy for original, copy in pairs)
     n_ties = sum(original == copy for original, copy in pairs)
+    return kind_result_of_counts(kind, source, len(pairs), n_higher, n_ties)
+
+
+def kind_result_of_counts(
+    kind: str, source: str, n: int, n_higher: int, n_ties: int
+) -> KindResult:
+    """
+    Return the result of a kind from the number of its pairs, of those in which the
+    original is higher, and of ties.
+
+    A pass needs the whole interval above a half, a fail has all of it below; an
+    interval that holds a half is weak, as a judge that cannot see the difference is.
+    """
     required = KINDS[kind].required
     if n == 0:
         return KindResult(kind, source, 0, 0, 0, None, None, None, required, UNTESTED)

@@ -19,6 +19,7 @@ from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack, PackIndex, read_index, read_run, unpacked
 from parlai_ext.packs.regenerate import (
     Again,
+    check_judge_again,
     play_again,
     score_again,
     signature_at_hand,
@@ -112,9 +113,6 @@ def check_pack(
             else:
                 text = 'nothing, since what is there is wrong'
                 findings.append(Finding('made again', SELF_REPORTED, text))
-    findings.append(
-        Finding('judge check', SELF_REPORTED, 'it is what the publisher’s run says')
-    )
     return Verification(file, pack_id, index, tuple(findings), again, draw)
 
 
@@ -128,7 +126,7 @@ def _made_again(
     """
     Yield what was played and scored again.
     """
-    if checker is None or not (options.sample or options.regenerate):
+    if checker is None or not options.any:
         checker, options = None, RegenerateOptions()
     elif checker.protocol is None:
         checker = replace(checker, protocol=_shipped_protocol(pack.index.protocol))
@@ -136,6 +134,7 @@ def _made_again(
         why = f'there is no protocol {pack.index.protocol!r} here; name one: --config'
         yield Finding('played again', SELF_REPORTED, why)
         yield Finding('scored again', SELF_REPORTED, why)
+        yield Finding('checked again', SELF_REPORTED, why)
         return
     here: dict[str, System] = {}
     missing: dict[str, str] = {}
@@ -146,9 +145,10 @@ def _made_again(
     openers = _openers(pack, checker) if options.regenerate else {}
     yield play_again(pack, here, missing, openers, options, machine, draw, again)
     scorer, why = None, ''
-    if checker is not None and options.sample:
+    if checker is not None and (options.sample or options.judge_check):
         scorer, why = _scorer_at_hand(pack, checker)
     yield score_again(pack, scorer, why, options, draw, again)
+    yield check_judge_again(pack, scorer, why, options)
 
 
 def _shipped_protocol(name: str) -> Protocol | None:

@@ -24,7 +24,12 @@ class RegenerateOptions:
         0,
         low=0,
         metavar='M',
-        help='dialogues that are played again, in whole batches (0)',
+        help='dialogues that are played again, of as many targets as there are (0)',
+    )
+    judge_check: bool = option(
+        False,
+        flag='--judge-check',
+        help='make the judge check again, about a quarter of the scorings of the run',
     )
     tolerance: float = option(
         0.001,
@@ -37,8 +42,8 @@ class RegenerateOptions:
         low=0,
         high=1,
         metavar='SHARE',
-        help='share of the dialogues played again that may differ, as near ties may '
-        'flip on another machine (0)',
+        help='share of the dialogues played again, or of the pairs of a judge check, '
+        'that may differ, as near ties may flip on another machine (0)',
     )
     draw: int | None = option(
         None,
@@ -47,6 +52,13 @@ class RegenerateOptions:
         help='draws what is made again (default: drawn afresh and printed, so that '
         'nobody knows beforehand what will be checked)',
     )
+
+    @property
+    def any(self) -> bool:
+        """
+        True if something is made again.
+        """
+        return bool(self.sample or self.regenerate or self.judge_check)
 
 
 @dataclass(frozen=True)

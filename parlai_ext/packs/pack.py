@@ -16,7 +16,7 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.core.secrets import without_secrets
 from parlai_ext.store import RunFolder
+from parlai_ext.store import manifest as manifests
+from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import checksum, dumps
 from parlai_ext.systems.fetch.archives import unpack_zip
 
@@ -51,6 +53,7 @@ ADVICE = re.compile(
 MOST_BOOTSTRAPS = 20_000
 MOST_SHUFFLES = 1_000
 MOST_CELLS = 20_000_000  # of the array target × partner × opener
+MOST_OPENERS = 1_000_000  # or imported dialogues of a pair, each of which is an object
 
 
 @dataclass(frozen=True)
@@ -279,26 +282,48 @@ def read_run(folder: Path, path: Path) -> RunFolder:
     :raises UserError: when its manifest is damaged or asks for too much.
     """
     with readable(path, folder):
-        run = RunFolder.existing(folder)
-        protocol = run.manifest.get('protocol') or {}
-        rule = protocol.get('ranking') or {}
-        for key, most in (('bootstraps', MOST_BOOTSTRAPS), ('shuffles', MOST_SHUFFLES)):
-            if rule.get(key, 0) > most:
-                raise UserError(
-                    f'{path}: manifest.json: protocol.ranking.{key} is {rule[key]}; '
-                    f'in a pack it may be {most:,} at most'
-                )
-        names = len(run.manifest['targets']) + len(run.manifest['partners'])
-        n_openers = max(len(run.openers), _numbered(run.manifest), 1)
-        cells = len(run.manifest['targets']) * names * n_openers
-        if cells > MOST_CELLS:
-            raise UserError(
-                f'{path}: manifest.json: targets × systems × openers are {cells:,}; in '
-                f'a pack they may be {MOST_CELLS:,} at most'
-            )
+        manifest = manifests.load(folder)
+        _refuse_too_much_work(path, manifest)
+        run = RunFolder(folder, manifest)
+        for file in sorted(folder.glob(f'scores/*/{SCORER_FILE}')):
+            place = file.relative_to(folder).as_posix()
+            rule = None
+            with suppress(UserError):  # a damaged one is named with its scores
+                rule = run.read_json(place).get('ranking')
+            _refuse_rule(f'{path}: {place}: ranking', rule)
         if run.shard_size < 1 or any(n < 1 for n in run.grown_from):
             raise UserError(f'{path}: manifest.json: shard_size or grown_from is wrong')
         return run
+
+
+def _refuse_too_much_work(path: Path, manifest: Mapping[str, Any]) -> None:
+    """
+    Refuse a stranger's manifest that asks for more than a run may, before anything of
+    that size is made.
+    """
+    protocol = manifest.get('protocol') or {}
+    _refuse_rule(f'{path}: manifest.json: protocol.ranking', protocol.get('ranking'))
+    n_targets = len(manifest['targets'])
+    n_openers = max(len(manifest['openers']), _numbered(manifest), 1)
+    cells = n_targets * (n_targets + len(manifest['partners'])) * n_openers
+    for name, n, most in (
+        ('openers, or dialogues of a pair', n_openers, MOST_OPENERS),
+        ('targets × systems × openers', cells, MOST_CELLS),
+    ):
+        if n > most:
+            raise UserError(
+                f'{path}: manifest.json: {n:,} {name}; in a pack there may be {most:,}'
+            )
+
+
+def _refuse_rule(place: str, rule: Mapping[str, Any] | None) -> None:
+    """
+    Refuse a ranking rule that asks for more resamples than a pack may.
+    """
+    for key, most in (('bootstraps', MOST_BOOTSTRAPS), ('shuffles', MOST_SHUFFLES)):
+        n = (rule or {}).get(key, 0)
+        if n > most:
+            raise UserError(f'{place}.{key} is {n:,}; in a pack it may be {most:,}')
 
 
 def _numbered(manifest: Mapping[str, Any]) -> int:

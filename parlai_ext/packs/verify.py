@@ -10,7 +10,7 @@ are believed only where they are made again (`regenerate.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
@@ -21,14 +21,19 @@ from typing import Any
 from parlai_ext.collect.manifest import dialogue_signature
 from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing, content_id
+from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.pairings import SCHEMES, pairings
 from parlai_ext.core.records import WrongType, record_to_json
 from parlai_ext.core.schedule import dialogue_id
+from parlai_ext.core.signature import GIVEN_JUDGED
+from parlai_ext.judge_check.record import read_check
+from parlai_ext.packs.differences import json_differences
+from parlai_ext.packs.judges import check_problems, outcomes_text
 from parlai_ext.packs.pack import (
     INDEX,
     Pack,
     PackIndex,
+    index_bytes,
     make_index,
     member_problems,
     open_pack,
@@ -36,15 +41,17 @@ from parlai_ext.packs.pack import (
 )
 from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
+from parlai_ext.scoring.base import judged_indices, unscored_systems
 from parlai_ext.store import RunFolder, imported
+from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
 
 PROVEN, WRONG, SELF_REPORTED = 'proven', 'wrong', 'self-reported'
 DIGEST = re.compile('[0-9a-f]{64}')
 # what a pack without texts cannot show
 NEEDS_TEXT = ('baselines', 'baseline_reference')
+LARGEST_SCORE = 1e100
 MOST_PROBLEMS = 1000  # that are listed of one part
-CLOSE = 1e-9  # numbers of a ranking may differ by so much, for other libraries' sums
 
 
 @dataclass(frozen=True)
@@ -76,10 +83,14 @@ def finding_of(about: str, proven: str, problems: Sequence[str]) -> Finding:
 
 def file_finding(folder: Path, index: PackIndex) -> Finding:
     """
-    Compare every file of an unpacked pack with its sha256.
+    Compare every file of an unpacked pack with its sha256. The index itself must have
+    the bytes that its content gives: no key more, none twice, and one id.
     """
     proven = f'all {len(index.members)} have the sha256 that {INDEX} says'
-    return finding_of('files', proven, member_problems(folder, index))
+    problems = member_problems(folder, index)
+    if (folder / INDEX).read_bytes() != index_bytes(index):
+        problems.insert(0, f'{INDEX} is written otherwise than publish_run writes it')
+    return finding_of('files', proven, problems)
 
 
 def content_findings(
@@ -112,16 +123,41 @@ def content_findings(
         problems(partial(dialogue_problems, run, index.withheld_text)),
     )
     for signature in index.scores.values():
+        name = scorer_name(signature)
         yield finding_of(
             'scores',
-            f'{_scorer(signature)}: each is of a judged utterance of these dialogues',
+            f'{name}: each judged utterance has one in each dimension',
             problems(partial(score_problems, run, signature)),
         )
         yield finding_of(
             'ranking',
-            f'{_scorer(signature)}: follows from the scores{_but(index)}',
+            f'{name}: follows from the scores{_but(index)}',
             problems(partial(ranking_problems, run, signature, index)),
         )
+        yield _judge_finding(run, signature, problems)
+
+
+def _judge_finding(
+    run: RunFolder,
+    signature: str,
+    problems: Callable[[Callable[[], Iterator[str]]], list[str]],
+) -> Finding:
+    """
+    Return what is known of the check of a judge, whose counts are taken as they are.
+    """
+    about, name, outcomes = 'judge check', scorer_name(signature), ''
+
+    def check() -> Iterator[str]:
+        nonlocal outcomes
+        record = read_check(run.scores(signature))
+        if record is not None:
+            outcomes = outcomes_text(record)
+            yield from check_problems(record, run.scores(signature))
+
+    lines = [f'{name}: {line}' for line in problems(check)]
+    if not outcomes and not lines:
+        return Finding(about, SELF_REPORTED, f'{name}: none; this judge is unchecked')
+    return finding_of(about, f'{name}: {outcomes}; follows from its counts', lines)
 
 
 @contextmanager
@@ -141,7 +177,7 @@ def open_right_pack(path: str | Path) -> Iterator[Pack]:
         yield pack
 
 
-def _scorer(signature: str) -> str:
+def scorer_name(signature: str) -> str:
     return signature.partition('|')[0].removeprefix('scorer:')
 
 
@@ -283,9 +319,11 @@ def _dialogue_problem(
 
 def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
     """
-    Yield the scores that are not of an utterance of the dialogue that they name.
+    Yield where scores are not those that a scorer gives to these dialogues: one of each
+    judged utterance (or of each judged speaker) in each dimension, and no others.
     """
     store = run.scores(signature)
+    expected = ExpectedScores(run, signature)
     for shard in run.dialogue_shards():
         place = f'scores/{store.root.name}/{shard.pairing_id}/{shard.index:05d}.jsonl'
         dialogues = run.read_dialogues(shard.pairing_id, shard.index)
@@ -295,21 +333,106 @@ def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
             yield f'{place}: these are scores of other dialogues'
             continue
         for n, (dialogue, one) in enumerate(zip(dialogues, scored, strict=True)):
-            speakers = {u.speaker for u in dialogue.utterances}
-            for score in one.scores:
-                at = score.utterance_index
-                if at is None:
-                    is_right = score.system in speakers
-                else:
-                    inside = 0 <= at < len(dialogue.utterances)
-                    is_right = (
-                        inside and dialogue.utterances[at].speaker == score.system
-                    )
-                if not is_right:
-                    yield (
-                        f'{place} line {n + 1}, dialogue {dialogue.id}: a score of '
-                        f'utterance {at} of {score.system!r}, which is not there'
-                    )
+            if problem := expected.problem_of(dialogue, one.scores):
+                yield f'{place} line {n + 1}, dialogue {dialogue.id}: {problem}'
+    about = store.about()
+    said = about.get('dimensions', expected.dimensions)
+    if expected.dimensions and {*said} != {*expected.dimensions}:
+        yield (
+            f'scores/{store.root.name}/{SCORER_FILE}: dimensions {", ".join(said)}, '
+            f'its scores have {", ".join(expected.dimensions)}'
+        )
+    if about.get('given', expected.include_given) != expected.include_given:
+        place = f'scores/{store.root.name}/{SCORER_FILE}'
+        yield f'{place}: given is not as in the signature'
+
+
+class ExpectedScores:
+    """
+    Which scores dialogues must have. A dimension is scored for each judged utterance,
+    for the last one of each speaker, or for each speaker as a whole: in the same way
+    in all dialogues.
+    """
+
+    def __init__(self, run: RunFolder, signature: str):
+        self.include_given = signature.endswith(GIVEN_JUDGED)
+        self.first_only = run.manifest['protocol'].get('score') != 'both'
+        people = imported.NAME in run.manifest
+        self.unjudged = {*run.manifest['partners']} if people else set()
+        self.ways: dict[str, set[str]] = {}  # by dimension, those not ruled out
+
+    @property
+    def dimensions(self) -> list[str]:
+        """
+        The dimensions of the scores that were looked at.
+        """
+        return sorted(self.ways)
+
+    def problem_of(self, dialogue: Dialogue, scores: Sequence[Score]) -> str | None:
+        """
+        Return what is wrong with the scores of a dialogue; `None` if nothing.
+        """
+        places: dict[str, list[tuple[int | None, str]]] = {}
+        for score in scores:
+            if problem := value_problem(score.value):
+                return f'utterance {score.utterance_index}: {problem}'
+            at = score.utterance_index, score.system
+            places.setdefault(score.dimension, []).append(at)
+        judged = self._judged_places(dialogue)
+        if judged['all'] and not places:
+            return 'it has no score'
+        if judged['all'] and {*places} != {*(self.ways or places)}:
+            return f'it has scores in {_listed(places)}, others in {_listed(self.ways)}'
+        for dimension, given in places.items():
+            if len({*given}) < len(given):
+                return f'it has two scores of one utterance in {dimension!r}'
+            ways = {way for way, wanted in judged.items() if wanted == {*given}}
+            if not ways & self.ways.setdefault(dimension, {*judged}):
+                lacking = judged['all'].symmetric_difference(given)
+                at, name = min(lacking or judged['all'], key=str)
+                return (
+                    f'its scores in {dimension!r} are not those of the utterances that '
+                    f'are judged: see utterance {at} of {name!r}'
+                )
+            self.ways[dimension] &= ways
+        return None
+
+    def _judged_places(
+        self, dialogue: Dialogue
+    ) -> dict[str, set[tuple[int | None, str]]]:
+        """
+        Return, for each way to score, the places that get a score, and the speakers of
+        whom nothing is judged, whose missing score is one of the whole dialogue.
+        """
+        choice = self.first_only, self.include_given
+        silent = {(None, name) for name in unscored_systems(dialogue, *choice)}
+        places = [(i, dialogue.utterances[i].speaker) for i in self._judged(dialogue)]
+        last = {i % 2: (i, name) for i, name in places}
+        return {
+            'all': {*places, *silent},
+            'last': {*last.values(), *silent},
+            'whole': {*((None, name) for _, name in places), *silent},
+        }
+
+    def _judged(self, dialogue: Dialogue) -> list[int]:
+        judged = judged_indices(dialogue, self.first_only, self.include_given)
+        names = [utterance.speaker for utterance in dialogue.utterances]
+        return [i for i in judged if names[i] not in self.unjudged]
+
+
+def value_problem(value: Any) -> str | None:
+    """
+    Return why a score is none: it is a finite number, or `None`.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f'its score {value!r:.40} is no number'
+    return None if abs(value) <= LARGEST_SCORE else 'its score is too large a number'
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ', '.join(sorted(names)) or 'no dimension'
 
 
 def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterator[str]:
@@ -332,33 +455,3 @@ def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterat
     # ranks and intervals follow from scores
     for where, a, b in sorted(differences, key=lambda one: '.score' not in one[0]):
         yield f'{where}: the pack says {a}, its scores give {b}'
-
-
-def json_differences(
-    says: Any, gives: Any, where: str = ''
-) -> Iterator[tuple[str, Any, Any]]:
-    """
-    Yield each place at which two values of JSON data differ, with both values there.
-    A place in a list of standings is named by the system. Numbers may differ by 1e-9.
-    """
-    if isinstance(says, Mapping) and isinstance(gives, Mapping):
-        for key in sorted({*says, *gives}):
-            inner = f'{where}.{key}' if where else key
-            yield from json_differences(
-                says.get(key, 'nothing'), gives.get(key, 'nothing'), inner
-            )
-    elif isinstance(says, list) and isinstance(gives, list) and len(says) == len(gives):
-        for i, (a, b) in enumerate(zip(says, gives, strict=True)):
-            name = a.get('system', i) if isinstance(a, Mapping) else i
-            yield from json_differences(a, b, f'{where}[{name}]')
-    elif says != gives and not _close(says, gives):
-        yield where, says, gives
-
-
-def _close(a: Any, b: Any) -> bool:
-    numbers = (int, float)
-    if not (isinstance(a, numbers) and isinstance(b, numbers)):
-        return False
-    if isinstance(a, bool) or isinstance(b, bool):
-        return False
-    return abs(a - b) <= CLOSE * max(1.0, abs(a), abs(b))

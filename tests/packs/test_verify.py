@@ -6,16 +6,21 @@ checksums anew; and what only a new score or a new dialogue shows.
 import hashlib
 import json
 import shutil
+from dataclasses import replace
+from statistics import NormalDist
 
 import pytest
 
+from parlai_ext.collect.block_player import BlockPlayer
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
+from parlai_ext.judge_check.check_run import check_run
 from parlai_ext.packs.check_pack import Checker, check_pack
 from parlai_ext.packs.options import RegenerateOptions
-from parlai_ext.packs.pack import INDEX
+from parlai_ext.packs.pack import INDEX, open_pack
+from parlai_ext.packs.regenerate import dialogue_places, spread_over_targets
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, score_run
 from parlai_ext.store import RunFolder
@@ -69,6 +74,7 @@ def test_an_honest_pack_is_proven_but_for_what_was_not_made_again(packs):
         'ranking': 'proven',
         'played again': 'self-reported',
         'scored again': 'self-reported',
+        'checked again': 'self-reported',
         'judge check': 'self-reported',
     }
 
@@ -93,6 +99,22 @@ def test_a_missing_file_and_one_too_many_are_named(files, tmp_path):
     assert any("'extra.txt'" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    'index',
+    [
+        lambda data: data.replace(b'"schema": 1', b'"schema": 1,\n "rank": "first"'),
+        lambda data: data.replace(b'"schema": 1', b'"schema": 2,\n "schema": 1'),
+        lambda data: data + b'\n',
+    ],
+    ids=['a key more', 'a key twice', 'a line more'],
+)
+def test_an_index_has_no_second_spelling(files, tmp_path, index):
+    files[INDEX] = index(files[INDEX])
+    path = write_forged(tmp_path / 'p.zip', files, honest=True)
+    (line,) = problems(path)
+    assert line.startswith(f'files: {INDEX}')
+
+
 def test_a_score_with_new_checksums_is_caught_by_the_ranking(files, tmp_path):
     name = first(files, 'scores/')
 
@@ -115,6 +137,54 @@ def test_a_rank_with_new_checksums_is_caught_by_the_scores(files, tmp_path):
     lines = problems(write_forged(tmp_path / 'p.zip', files))
     assert len(lines) == 2
     assert all('.rank: ' in line for line in lines)
+
+
+def republished(runs, tmp_path, change, start='scores/*/talker*/00000.jsonl'):
+    """
+    Return a pack of a run in which somebody changed a shard and made all else anew.
+    """
+    root = tmp_path / 'forged'
+    shutil.copytree(runs['both'].root, root)
+    shard = next(root.glob(start))
+    shard.write_bytes(forge_shard(shard.read_bytes(), change))
+    return publish(RunFolder.existing(root), tmp_path / 'p.zip').path
+
+
+def drop(records):
+    records[0]['scores'].pop()
+
+
+def drop_all(records):
+    records[0]['scores'].clear()
+
+
+def twice(records):
+    records[0]['scores'].append({**records[0]['scores'][0], 'value': 100})
+
+
+def of_the_opener(records):
+    records[0]['scores'][0]['utterance_index'] = 0
+
+
+def as_a_truth(records):
+    records[0]['scores'][0]['value'] = True
+
+
+def in_another_dimension(records):
+    records[0]['scores'].append({**records[0]['scores'][0], 'dimension': 'Wit'})
+
+
+@pytest.mark.parametrize(
+    'change', [drop, drop_all, twice, of_the_opener, as_a_truth, in_another_dimension]
+)
+@pytest.mark.parametrize('target', ['generic', 'talker'])  # the first one, and another
+def test_scores_chosen_to_please_are_caught_though_the_ranking_follows_from_them(
+    runs, tmp_path, change, target
+):
+    name = f'scores/*/{target}*/00000.jsonl'
+    lines = problems(republished(runs, tmp_path, change, name))
+    assert lines
+    assert all(line.startswith('scores: scores/') for line in lines)
 
 
 def test_a_dialogue_with_new_checksums_is_caught_by_its_scores(files, tmp_path):
@@ -182,6 +252,58 @@ def test_a_signature_of_the_scorer_is_caught_by_its_hash(files, tmp_path):
     files[name] = files[name].replace(b'length', b'wisdom')
     lines = problems(write_forged(tmp_path / 'p.zip', files))
     assert any('scorer signature' in line and name in line for line in lines)
+
+
+@pytest.mark.parametrize('draw', range(5))
+def test_few_dialogues_are_of_as_many_targets_as_there_are(packs, checker, draw):
+    # two targets: one dialogue of each before a second one, whatever is drawn
+    options = RegenerateOptions(sample=5, regenerate=3, draw=draw)
+    checked = check_pack(packs['both'], options, checker)
+    assert sorted(checked.again.played.values()) == [1, 2]
+    # a dialogue has two judged utterances: three dialogues are drawn for five
+    assert sorted(checked.again.scored.values()) == [2, 4]
+    texts = {finding.about: finding.text for finding in checked.findings}
+    assert 'of 2 of 2 targets' in texts['played again']
+    assert 'of 2 of 2 targets' in texts['scored again']
+
+
+def test_what_is_drawn_is_drawn_anew_or_as_before(packs):
+    with open_pack(packs['both']) as pack:
+        places = dialogue_places(pack, pack.run.dialogue_shards())
+        orders = [spread_over_targets(places, pack, seed) for seed in (1, 1, 2, 3)]
+    assert orders[0] == orders[1]
+    assert len({tuple(order) for order in orders}) == 3
+    assert all(sorted(map(str, order)) == sorted(map(str, places)) for order in orders)
+
+
+def test_with_one_dialogue_the_other_target_is_said_to_be_at_hand(packs, checker):
+    checked = check_pack(packs['both'], RegenerateOptions(regenerate=1), checker)
+    text = next(f.text for f in checked.findings if f.about == 'played again')
+    assert 'of 1 of 2 targets (2 are at hand' in text
+
+
+def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
+    packs, checker, monkeypatch
+):
+    batches = []
+    real = BlockPlayer.play_block
+
+    def near_tie(player, block):
+        played = real(player, block)
+        batches.append(block.n_dialogues)
+        if block.n_dialogues == 1:
+            (shard,) = played
+            (one,) = played[shard]
+            last = replace(one.utterances[-1], text='the other word')
+            other = replace(one, utterances=(*one.utterances[:-1], last))
+            played = {shard: [other]}
+        return played
+
+    monkeypatch.setattr(BlockPlayer, 'play_block', near_tie)
+    checked = check_pack(packs['both'], RegenerateOptions(regenerate=1), checker)
+    assert checked.is_right
+    assert batches == [1, 2]
+    assert checked.again.n_whole == 1
 
 
 def test_what_is_at_hand_is_made_again(packs, checker):
@@ -272,6 +394,83 @@ def test_a_changed_digest_is_caught_by_playing_again(runs, tmp_path, checker):
     checked = check_pack(forged, RegenerateOptions(regenerate=100), checker)
     (problem,) = checked.problems
     assert 'its digest is another one' in problem
+
+
+@pytest.fixture(scope='module')
+def judged(runs, tmp_path_factory):
+    """
+    The pack of a run whose judge was checked.
+    """
+    folder = tmp_path_factory.mktemp('judged')
+    shutil.copytree(runs['both'].root, folder / 'run')
+    run = RunFolder.existing(folder / 'run')
+    check_run(run, build_scorer(run.manifest['protocol']['scorer']), progress=False)
+    return publish(run, folder / 'p.zip').path
+
+
+def forge_check(pack, path, change):
+    """
+    Write a pack whose judge check was changed, in the ranking, too.
+    """
+    files = files_in(pack)
+    (check,) = (name for name in files if name.endswith('judge_check.json'))
+    (ranking,) = (name for name in files if name.startswith('rankings/'))
+    files[check] = forge_json(files[check], change)
+    files[ranking] = forge_json(
+        files[ranking], lambda data: change(data['judge_check'])
+    )
+    return write_forged(path, files)
+
+
+def test_a_judge_check_follows_from_its_counts_and_is_made_again(judged, checker):
+    assert states(check_pack(judged))['judge check'] == 'proven'
+    assert states(check_pack(judged))['checked again'] == 'self-reported'
+    options = RegenerateOptions(judge_check=True)
+    assert states(check_pack(judged, options, checker))['checked again'] == 'proven'
+
+
+def test_the_check_of_a_better_judge_is_named(judged, tmp_path):
+    def swap(check):
+        check['signature'] = 'scorer:wise'
+
+    (line,) = problems(forge_check(judged, tmp_path / 'p.zip', swap))
+    assert line.startswith('judge check: length: ')
+    assert 'scorer:wise' in line
+
+
+def passes(check):
+    check['dimensions']['Overall'].update(outcome='pass', reasons=[])
+
+
+def passes_with_counts(check):
+    passes(check)
+    own = check['dimensions']['Overall']
+    own['biases']['length'] = 0.0
+    own['kinds'] = [
+        # by Wilson's formula, 40 of 40 give 1 / (1 + 1.96² / 40) = 0.9124 and 1
+        {
+            **kind,
+            **{'n': 40, 'n_higher': 40, 'n_ties': 0, 'outcome': 'pass'},
+            **{'share': 1.0, 'low': 1 / (1 + NormalDist().inv_cdf(0.975) ** 2 / 40)},
+            'high': 1.0,
+        }
+        for kind in own['kinds']
+    ]
+
+
+def test_an_outcome_that_its_counts_do_not_give_is_named(judged, tmp_path):
+    lines = problems(forge_check(judged, tmp_path / 'p.zip', passes))
+    assert any(
+        line.startswith('judge check: length: Overall.outcome') for line in lines
+    )
+
+
+def test_counts_made_up_are_caught_by_checking_again_only(judged, tmp_path, checker):
+    path = forge_check(judged, tmp_path / 'p.zip', passes_with_counts)
+    assert check_pack(path).problems == []
+    checked = check_pack(path, RegenerateOptions(judge_check=True), checker)
+    assert any('40 of 40 higher' in line for line in checked.problems)
+    assert all(line.startswith('checked again: ') for line in checked.problems)
 
 
 def test_another_system_of_the_same_name_is_not_at_hand(packs, tmp_path):

@@ -114,7 +114,7 @@ def write_forged(path: Path, files: dict[str, bytes], honest: bool = False) -> P
             for name, data in files.items()
             if name != INDEX
         }
-        files[INDEX] = json.dumps(index).encode()
+        files[INDEX] = (dumps(index, indent=1, sort_keys=True) + '\n').encode()
     path.write_bytes(zip_bytes(files))
     return path
 
