@@ -14,7 +14,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.packs.options import CiteOptions
 from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.report.judge import outcome_on
+from parlai_ext.report.judge import UNCHECKED, outcome_on
 from parlai_ext.results.chosen_scores import scores_rule
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking
@@ -89,7 +89,7 @@ def _facts(
         + ', '.join(f'{name} {digest}' for name, digest in index.partners.items()),
         f'openers       {index.openers.n} of {index.openers.source}, hash '
         f'{index.openers.hash}; {protocol.num_turns} utterances a dialogue',
-        f'judge check   {outcome_on(ranking, dimension)} on {dimension}',
+        f'judge check   {_outcome(ranking, dimension)} on {dimension}',
         'environment   '
         + ', '.join(f'{name} {version}' for name, version in index.environment.items()),
     ]
@@ -101,6 +101,15 @@ def _facts(
             + (f' ({row.n_unscored} without a score)' if row.n_unscored else '')
         )
     return lines
+
+
+def _outcome(ranking: Ranking, dimension: str) -> str:
+    """
+    Return the outcome of the judge check: unlike all other numbers of a citation, its
+    counts cannot be made again from the scores.
+    """
+    outcome = outcome_on(ranking, dimension)
+    return outcome if outcome == UNCHECKED else f'{outcome} (self-reported)'
 
 
 def _number(value: float | None) -> str:
@@ -156,7 +165,7 @@ def _bibtex(
     version = index.environment.get('parlai_ext', '?')
     note = (
         f'parlai_ext {version}, pack {pack.id[:16]}, partners {index.partner_lock}, '
-        f'openers {index.openers.hash}, judge check: {outcome_on(ranking, dimension)}'
+        f'openers {index.openers.hash}, judge check: {_outcome(ranking, dimension)}'
     )
     fields = {
         'author': options.author,

@@ -20,8 +20,17 @@ from parlai_ext.core.pairings import SCHEMES
 from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.core.schedule import ShardKey
 from parlai_ext.core.signature import signature_differences
-from parlai_ext.judge_check.record import FAIL, PASS, WEAK, read_check, write_check
+from parlai_ext.judge_check.record import (
+    FAIL,
+    PASS,
+    WEAK,
+    DimensionCheck,
+    JudgeCheck,
+    read_check,
+    write_check,
+)
 from parlai_ext.packs.pack import Pack
+from parlai_ext.packs.verify import scorer_name
 from parlai_ext.results.chosen_scores import scores_rule
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking
@@ -324,22 +333,51 @@ def _join_records(
     run: RunFolder, packs: Sequence[Pack], signature: str
 ) -> Iterator[str]:
     """
-    Write the record of a scorer and the worst of its checks in the packs.
+    Write the record of a scorer and, in each dimension, the worst of its checks in the
+    packs. A pack without a check counts as worse than any: then none is written.
     """
     store = run.scores(signature)
     if about := packs[0].run.scores(signature).about():
         store.write_about(about)
-    checks = [(read_check(pack.run.scores(signature)), pack) for pack in packs]
-    checked = [(check, pack) for check, pack in checks if check is not None]
-    if len(checked) < len(checks) or not checked:
-        yield 'the judge was not checked in all packs'
-        return
-
-    def severity(place: int) -> int:
-        dimensions = checked[place][0].dimensions.values()
-        return max((SEVERITY.index(one.outcome) for one in dimensions), default=0)
-
-    worst, pack = checked[max(range(len(checked)), key=severity)]
-    write_check(store, worst)
+    given = {
+        f'{pack.name} ({k + 1})': read_check(pack.run.scores(signature))
+        for k, pack in enumerate(packs)
+    }
+    checks = {name: check for name, check in given.items() if check is not None}
+    about_judge = f'judge check of {scorer_name(signature)}'
+    if len(checks) == len(packs):
+        worst, shown = worst_check(checks)
+        write_check(store, worst)
+        note = f'{about_judge}, in each dimension the worst of all packs: {shown}'
+    else:
+        lacking = ', '.join(name for name in given if name not in checks)
+        note = f'{about_judge}: unchecked, since there is none in {lacking}'
     if len(packs) > 1:
-        yield f'judge check: that of {pack.name}; no pack has a worse one'
+        yield note
+
+
+def worst_check(checks: Mapping[str, JudgeCheck]) -> tuple[JudgeCheck, str]:
+    """
+    Return the check that has, in each dimension, the worst of several outcomes; and in
+    words, from which check each outcome is.
+
+    :param checks: those of one scorer in several packs, by the names of these.
+    """
+    first = next(iter(checks.values()))
+    dimensions, words = {}, []
+    for dimension in first.dimensions:
+        own = {name: check.dimensions[dimension] for name, check in checks.items()}
+        name = _worst(own)
+        dimensions[dimension] = own[name]
+        words.append(f'{dimension} {own[name].outcome}, {name}')
+    games = {n: c.tournament for n, c in checks.items() if c.tournament is not None}
+    tournament = games[_worst(games)] if games else None
+    worst = replace(first, dimensions=dimensions, tournament=tournament)
+    return worst, '; '.join(words)
+
+
+def _worst(checks: Mapping[str, DimensionCheck]) -> str:
+    """
+    Return the name of the worst check, the first one if several are alike.
+    """
+    return max(checks, key=lambda name: SEVERITY.index(checks[name].outcome))

@@ -376,8 +376,8 @@ class ExpectedScores:
         for score in scores:
             if problem := value_problem(score.value):
                 return f'utterance {score.utterance_index}: {problem}'
-            at = score.utterance_index, score.system
-            places.setdefault(score.dimension, []).append(at)
+            place = score.utterance_index, score.system
+            places.setdefault(score.dimension, []).append(place)
         judged = self._judged_places(dialogue)
         if judged['all'] and not places:
             return 'it has no score'

@@ -11,9 +11,12 @@ import pytest
 
 from parlai_ext.commands.compare_runs import UNFINISHED, CompareRuns, new_folder
 from parlai_ext.core.errors import UserError
-from parlai_ext.packs.compare import join_packs, pack_differences
+from parlai_ext.judge_check.check_run import check_run
+from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
+from parlai_ext.packs.compare import join_packs, pack_differences, worst_check
 from parlai_ext.packs.pack import INDEX, open_pack
 from parlai_ext.results.rank import rank_run
+from parlai_ext.scoring.score_run import build_scorer
 from parlai_ext.store import RunFolder
 from tests.support.published_runs import (
     files_in,
@@ -158,6 +161,40 @@ def test_targets_that_never_met_cannot_be_joined(tmp_path):
     with open_pack(paths[0]) as first, open_pack(paths[1]) as other:
         (line,) = pack_differences(first, other)
     assert "'salad' and 'talker' never talked" in line
+
+
+def a_check(**outcomes):
+    dimensions = {
+        name: DimensionCheck(name, outcome, (), ())
+        for name, outcome in outcomes.items()
+    }
+    return JudgeCheck('scorer:x', 40, 0, None, 280, 0.25, dimensions)
+
+
+def test_each_dimension_takes_the_worst_of_its_outcomes():
+    checks = {
+        'a': a_check(Fluency='fail', Overall='pass', Wit='pass'),
+        'b': a_check(Fluency='pass', Overall='weak', Wit='pass'),
+    }
+    worst, words = worst_check(checks)
+    outcomes = {name: one.outcome for name, one in worst.dimensions.items()}
+    assert outcomes == {'Fluency': 'fail', 'Overall': 'weak', 'Wit': 'pass'}
+    assert words == 'Fluency fail, a; Overall weak, b; Wit pass, a'
+
+
+def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
+    runs, opened, tmp_path
+):
+    shutil.copytree(runs['talker'].root, tmp_path / 'run')
+    run = RunFolder.existing(tmp_path / 'run')
+    check_run(run, build_scorer(run.manifest['protocol']['scorer']), progress=False)
+    with open_pack(publish(run, tmp_path / 'checked.zip').path) as checked:
+        joined = join_packs([checked, opened['generic']], tmp_path / 'joined')
+        (signature,) = joined.signatures
+        ranking = joined.rank(signature)
+    assert ranking.judge_check is None
+    note = 'judge check of length: unchecked, since there is none in generic (2)'
+    assert note in joined.notes
 
 
 def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys):
