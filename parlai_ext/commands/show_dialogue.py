@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
@@ -125,4 +127,15 @@ def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, int]:
         raise UserError(
             f'{run.root}: {len(begin)} dialogues begin with {wanted!r}: {names}{more}'
         )
-    raise UserError(f'{run.root} has no dialogue {wanted!r}; {nearest(wanted, ids)}')
+    raise UserError(f'{run.root} has no dialogue {wanted!r}; {_advice(wanted, ids)}')
+
+
+def _advice(wanted: str, ids: Sequence[str]) -> str:
+    """
+    Return what would have been right instead of an unknown id: no list of all ids.
+    """
+    if len(wanted) < FEWEST_LETTERS and any(one.startswith(wanted) for one in ids):
+        return f'of the beginning of an id, {FEWEST_LETTERS} letters or more are needed'
+    if close := get_close_matches(wanted, ids, n=1):
+        return f'did you mean {close[0]!r}?'
+    return f'the page and its CSV files name the {len(ids):,} that there are'

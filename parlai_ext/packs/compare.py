@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.plan import plan_of_run
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
 from parlai_ext.core.pairings import SCHEMES
 from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.core.schedule import ShardKey
@@ -31,7 +31,7 @@ from parlai_ext.judge_check.record import (
 )
 from parlai_ext.packs.pack import Pack
 from parlai_ext.packs.verify import scorer_name
-from parlai_ext.results.chosen_scores import scores_rule
+from parlai_ext.results.chosen_scores import choose_scores, scores_rule
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder, imported
@@ -45,6 +45,7 @@ class JoinedRun:
     """
     The targets of several packs in one run folder.
 
+    :param signatures: of the scorers, that of the protocol first.
     :param names: for each pack, the name here of each of its targets.
     :param notes: what a reader of a ranking must be told.
     """
@@ -146,9 +147,18 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
         notes += _join_dialogues(run, pack, names[k], signatures)
     for signature in signatures:
         notes += _join_records(run, packs, signature)
+    signatures.sort(key=lambda signature: _is_other_scorer(run, signature))
     return JoinedRun(
         tuple(packs), run, tuple(signatures), tuple(names), tuple(dict.fromkeys(notes))
     )
+
+
+def _is_other_scorer(run: RunFolder, signature: str) -> bool:
+    """
+    True if a scorer is not that of the run's protocol.
+    """
+    _, folder = choose_scores(run, content_id(signature))
+    return bool(folder)
 
 
 def _system_of(pack: Pack, target: str) -> tuple[Any, Any]:

@@ -57,7 +57,7 @@ class PageDialogues:
     labels: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """
     A dialogue that could be shown: what it is of, its score, and about how many

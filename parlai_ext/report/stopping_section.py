@@ -30,7 +30,11 @@ def stopping_section(run: RunFolder, ranking: Ranking) -> Section | None:
     if ranking.stopping is None:
         return None
     data = section_data(ranking.stopping)
-    return Section('stopping', 'When it stopped', 'stopping.html.j2', data)
+    stopping = ranking.stopping
+    n_settled = len(stopping.pairs) - stopping.looks[-1].n_open
+    remark = f'{n_settled} of {len(stopping.pairs)} pairs settled when it stopped'
+    remarks = {stopping.dimension: remark} if stopping.is_final else {}
+    return Section('stopping', 'When it stopped', 'stopping.html.j2', data, remarks)
 
 
 def section_data(stopping: Stopping) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_one_dimension_alone(run, capsys):
 def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(run, capsys):
     one = finished(run)
     assert shown(run, capsys, one.id[:8])[0] == one
-    with pytest.raises(UserError, match='no dialogue'):
+    with pytest.raises(UserError, match='no dialogue .* 4 letters'):
         shown(run, capsys, one.id[:3])
 
 
@@ -79,6 +79,13 @@ def test_an_unknown_id_is_one_line_with_a_near_one(run, capsys):
     wanted = finished(run).id
     with pytest.raises(UserError, match=f'did you mean {wanted!r}'):
         shown(run, capsys, 'x' + wanted[1:])
+
+
+def test_an_id_like_no_other_does_not_bring_a_list_of_all(run, capsys):
+    ids = [d.id for d in run.iter_dialogues()]
+    with pytest.raises(UserError, match='the page .* 8 that there are') as error:
+        shown(run, capsys, 'zzzzzz')
+    assert not any(one in str(error.value) for one in ids)
 
 
 def test_a_run_without_scores_is_shown_without(run, capsys):

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from parlai_ext.commands.compare_runs import UNFINISHED, CompareRuns, new_folder
+from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.judge_check.check_run import check_run
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
@@ -41,6 +42,16 @@ def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, tmp_p
     (signature,) = joined.signatures
     together = rank_run(runs['both'], signature)
     assert replace(joined.rank(signature), notes=()) == replace(together, notes=())
+
+
+def test_the_scorer_of_the_protocol_comes_first(tmp_path):
+    run = make_run(tmp_path / 'run', ['talker'], scorer={'name': 'repetition'})
+    ScoreDialogues.main(run_dir=str(run.root), scorer='length', check_sample=0)
+    with open_pack(publish(run, tmp_path / 'pack.zip').path) as pack:
+        # by the names of their folders the other one is first
+        assert 'length' in next(iter(pack.index.scores.values()))
+        joined = join_packs([pack], tmp_path / 'joined')
+        assert ['repetition' in one for one in joined.signatures] == [True, False]
 
 
 def test_so_do_withheld_texts_but_for_trivial_baselines(runs, tmp_path):

@@ -225,6 +225,23 @@ def test_links_of_earlier_pages_still_work(page, made):
     assert text_of(page, '#choose-dimension [aria-pressed=true]') == 'Fluency'
 
 
+def test_a_link_to_a_dialogue_of_another_page_says_so(page, made):
+    page.open(made[1], '#dialogues?dialogue=0123456789abcdef')
+    assert '0123456789abcdef is not on this page' in text_of(page, '#dialogue')
+    page.click('#list button')
+    assert 'not on this page' not in text_of(page, '#dialogue')
+
+
+def test_names_that_are_numbers_come_after_all(browser, tmp_path):
+    _, path = written(tmp_path / 'run', targets=('b', '7', '10'))
+    browser.show()
+    browser.open(path, '#dialogues')
+    options = '[...document.getElementById("filter-target").options]'
+    values = browser.evaluate(f'{options}.map((o) => o.value)')
+    # in the order of the run's dialogues
+    assert values == ['', 'b', '7', '10']
+
+
 def test_a_link_within_the_page_keeps_what_is_chosen(page):
     page.click('#choose-dimension button:nth-child(2)')
     page.click('nav a[href="#pairs"]')
@@ -308,6 +325,7 @@ def test_files_hold_what_is_listed(page, made):
         mean = value[record['dialogue_id']][1]
         known = None if mean is None else pytest.approx(mean, rel=1e-5)
         assert record['means']['Overall'] == known
+        assert set(record['partner_means'].values()) == {None}  # it is not judged
 
 
 def test_saved_leaderboard_is_that_of_the_run(page, made):
@@ -328,6 +346,20 @@ def test_at_400_pixels_nothing_is_cut_off(browser, made, fragment):
     browser.open(made[1], fragment or '#')
     assert browser.evaluate('document.documentElement.clientWidth') == 400
     assert browser.evaluate(STICKING) == [400, []]
+
+
+def test_on_paper_intervals_are_numbers_and_nothing_sticks_out(browser, made):
+    browser.show(width=735)  # A4 with the browser's own margins
+    browser.open(made[1], '#dialogues?beside=beta')
+    browser.ask('Emulation.setEmulatedMedia', media='print')
+    try:
+        shown = '[...document.querySelectorAll("#leaderboard td.wideonly")]'
+        widths = f'{shown}.map((cell) => cell.getBoundingClientRect().width > 0)'
+        assert set(browser.evaluate(widths)) == {True}
+        root = 'document.documentElement'
+        assert browser.evaluate(f'{root}.scrollWidth - {root}.clientWidth') == 0
+    finally:
+        browser.ask('Emulation.setEmulatedMedia', media='')
 
 
 def axe_engine():

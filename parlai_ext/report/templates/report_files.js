@@ -42,6 +42,7 @@
     return matching.map((d) => JSON.stringify({
       dialogue_id: d.id, target: d.target, partner: d.partner, opener_id: d.opener, ended_by: d.ended_by, reason: d.reason,
       scorer: scorer().name, means: scores((scoredBy(d) || { means: [] }).means),
+      partner_means: scores((scoredBy(d) || { partner_means: [] }).partner_means),
       utterances: d.turns.map((t, k) => ({ speaker: speaker(d, t), text: t.text, given: t.given, scores: scores(scoredTurn(d, k).scores) })),
     }) + '\n').join('');
   }

@@ -82,6 +82,10 @@
     drawPage();
     if (opened) open(opened);
     else by('dialogue').replaceChildren(make('p', 'meta', 'No dialogue on this page fits.'));
+    if (state.dialogue && !data.dialogues.some((d) => d.id === state.dialogue)) {  // of a link
+      by('dialogue').prepend(make('p', 'finding doubt', 'Dialogue ' + state.dialogue
+        + ' is not on this page; parlai show_dialogue prints it if the run has it.'));
+    }
   }
 
   function choose(d) {

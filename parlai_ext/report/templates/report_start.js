@@ -1,7 +1,7 @@
 
   // ------------------------------------------------- start
   function fill(select, options, key) {
-    Object.entries(options).forEach(([value, label]) => {
+    options.forEach(([value, label]) => {
       const option = make('option', '', label);
       option.value = value;
       select.append(option);
@@ -9,7 +9,7 @@
     select.addEventListener('change', () => change({ [key]: select.value }));
   }
   const distinct = (values) => [...new Set(data.dialogues.flatMap(values))];
-  const options = (values) => ({ '': 'all', ...Object.fromEntries(values.map((v) => [v, v])) });
+  const options = (values) => [['', 'all'], ...values.map((v) => [v, v])];
 
   function showFilters() {
     by('filter-text').value = state.q;
@@ -29,12 +29,12 @@
   }
 
   if (by('choose-scorer')) {
-    fill(by('choose-scorer'), Object.fromEntries(data.scorers.map((one) => [one.id, one.name])), 'scorer');
+    fill(by('choose-scorer'), data.scorers.map((one) => [one.id, one.name]), 'scorer');
   }
   fill(by('filter-target'), options(distinct((d) => speakerPairs(d).map((s) => s[0]))), 'target');
   fill(by('filter-partner'), options(distinct((d) => speakerPairs(d).map((s) => s[1]))), 'partner');
   fill(by('filter-which'), options([...Object.keys(isOf), ...distinct((d) => d.why || [])]), 'which');
-  fill(by('sort'), SORTS, 'sort');
+  fill(by('sort'), Object.entries(SORTS), 'sort');
   by('filter-text').addEventListener('input', () => change({ q: by('filter-text').value }));
   by('filters').addEventListener('submit', (event) => event.preventDefault());
   by('page-before').addEventListener('click', () => turnPage(-1));
