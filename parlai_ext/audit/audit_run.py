@@ -14,8 +14,10 @@ from parlai_ext.audit.judge_swap import check_judge_swap
 from parlai_ext.audit.leave_out import check_opener_blocks, check_partner_families
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
+    REPORTS,
     Audit,
     Basis,
+    Finding,
     PartResult,
     content_of_scores,
     left_out,
@@ -23,6 +25,7 @@ from parlai_ext.audit.record import (
 )
 from parlai_ext.audit.side_run import NotPlayed, SidePlayer
 from parlai_ext.audit.target_sets import (
+    SETS,
     check_siblings,
     check_table_6,
     check_target_sets,
@@ -74,6 +77,7 @@ def checks_of_tables(
     names = dict.fromkeys((*audited.systems, *audited.opponents))
     families = system_families(audited.run, list(names), datapath)
     return [
+        *([tournament_note()] if audited.options.is_tournament else []),
         check_target_sets(audited, options.set_size),
         check_table_6(audited, families),
         check_siblings(audited, families),
@@ -82,6 +86,17 @@ def checks_of_tables(
         check_judge_swap(audited),
         check_variance(audited),
     ]
+
+
+def tournament_note() -> PartResult:
+    """
+    Return the sentence that says what is audited of a run that is ranked by games.
+    """
+    text = (
+        'This run is ranked by a tournament. The audit is of mean scores, by which the '
+        'order may be another one.'
+    )
+    return PartResult((Finding(SETS, text, REPORTS),))
 
 
 def played_checks(

@@ -144,18 +144,26 @@ class Audited:
         return places or list(range(len(self.systems)))
 
     @property
+    def compared(self) -> list[int]:
+        """
+        The systems whose order is in question: those that are no floors, or all, where
+        fewer than two are none.
+        """
+        return self.honest if len(self.honest) > 1 else list(range(len(self.systems)))
+
+    @property
     def claims(self) -> int:
         """
-        How many pairs of systems that are no floors the ranking tells apart.
+        How many pairs of the compared systems the ranking tells apart.
         """
-        return int(self.better[np.ix_(self.honest, self.honest)].sum())
+        return int(self.better[np.ix_(self.compared, self.compared)].sum())
 
     @property
     def claims_text(self) -> str:
         """
         How many pairs the ranking tells apart, of how many, in words.
         """
-        size = len(self.honest)
+        size = len(self.compared)
         text = f'{self.claims} of {size * (size - 1) // 2} pairs of systems'
         return text if size == len(self.systems) else f'{text} that are no floors'
 
@@ -173,6 +181,15 @@ class Audited:
         return self.values[
             :, :, : min(self.num_openers, num_openers or self.num_openers)
         ]
+
+    def free_name(self, name: str) -> str:
+        """
+        Return a name that no system of the run has, this one if it is free.
+        """
+        manifest = self.plan.manifest
+        while name in manifest['targets'] or name in manifest['partners']:
+            name += '-audit'
+        return name
 
     def names(self, places: Sequence[int]) -> list[str]:
         """

@@ -61,7 +61,10 @@ def check_canaries(audited: Audited, player: SidePlayer) -> PartResult:
 
     :raises NotPlayed: when they cannot be played.
     """
-    systems = canary_systems()
+    systems = [
+        replace(system, name=audited.free_name(system.name))
+        for system in canary_systems()
+    ]
     tables = player.play('canaries', systems, player.partners)
     names = [system.name for system in systems]
     values = player.values(tables, names)

@@ -49,7 +49,8 @@ def clone_of(audited: Audited, place: int) -> System:
     Return the same system under another name.
     """
     name = audited.systems[place]
-    return System(f'clone-of-{name}', audited.plan.roster.system(name).opt)
+    opt = audited.plan.roster.system(name).opt
+    return System(audited.free_name(f'clone-of-{name}'), opt)
 
 
 def check_clones_as_targets(
@@ -128,10 +129,10 @@ def check_clones_as_partners(
         if usual:
             text += f'; the run’s own partners change it by {interval(*usual, 3)}'
         # a clone may do what the partners of the run do, or nothing
-        low, high = min(0.0, *usual or ()), max(0.0, *usual or ())
+        ends = (0.0, *(usual or ()))
         outcome = outcome_of(
-            shown=gain.is_within(low, high) and rank == after,
-            refuted=gain.is_beyond(low, high),
+            shown=gain.is_within(min(ends), max(ends)) and rank == after,
+            refuted=gain.is_beyond(min(ends), max(ends)),
         )
         findings.append(Finding(PARTNERS, f'{text}.', outcome))
         rows += [

@@ -81,7 +81,7 @@ def check_opener_blocks(audited: Audited, num_blocks: int) -> PartResult:
     if size < 3:
         return left_out(
             OPENERS,
-            f'Blocks of openers are left out: with {size} openers too little is left.',
+            'Blocks of openers are left out: the run has fewer than three openers.',
         )
     games = np.arange(size * audited.games_per_opener).reshape(-1, size)
     cases = [
@@ -110,6 +110,7 @@ def _result(
         (abs(rank - audited.ranks[k]), -n, k, case, rank)
         for n, case in enumerate(cases)
         for k, rank in enumerate(ranks_of(case.means))
+        if not np.isnan(case.means[k])
     ]
     places, _, system, case, rank = max(moves, key=lambda move: move[:2])
     drift = np.array([case.means - audited.means for case in cases])
@@ -131,7 +132,16 @@ def _result(
     pairs = sorted({pair for case in flips for pair in case})
     claimed = [pair for pair in pairs if audited.better[pair]]
     text += f'{_pairs_text(audited, pairs, claimed)}.'
-    outcome = outcome_of(shown=audited.claims > 0 and not pairs, refuted=bool(claimed))
+    unscored = [
+        f'{audited.systems[k]} without {case.name}'
+        for case in cases
+        for k in np.flatnonzero(np.isnan(case.means))
+    ]
+    if unscored:
+        text += f' No score is left of {_first_names(unscored)}.'
+    outcome = outcome_of(
+        shown=audited.claims > 0 and not pairs and not unscored, refuted=bool(claimed)
+    )
     return PartResult(
         (Finding(part, text + note, outcome),), tuple(_rows(part, audited, cases))
     )
@@ -160,7 +170,7 @@ def _pairs_text(
     )
     if audited.claims:
         return text
-    order = [k for k in audited.by_rank if k in audited.honest]
+    order = [k for k in audited.by_rank if k in audited.compared]
     by_pair = [_needed(audited, *pair) for pair in combinations(order, 2)]
     if not by_pair:
         return text
@@ -181,6 +191,10 @@ def _needed(audited: Audited, better: int, worse: int) -> DialoguesNeeded:
 
 def _pair_names(audited: Audited, pairs: Sequence[Pair]) -> str:
     names = [f'{audited.systems[i]} and {audited.systems[j]}' for i, j in pairs]
+    return _first_names(names)
+
+
+def _first_names(names: Sequence[str]) -> str:
     more = [f'{len(names) - LISTED} more'] if len(names) > LISTED else []
     return join_names([*names[:LISTED], *more], 'as well as')
 

@@ -68,7 +68,7 @@ class SidePlayer:
         with left_out_if_refused():
             imported.refuse_collecting(manifest, audited.run.root)
             if audited.num_openers < 3:
-                raise UserError(f'{audited.num_openers} openers give no interval')
+                raise UserError('fewer than three openers give no interval')
             about = audited.run.scores(audited.scores.scorer_signature).about()
             section = about.get('config') or manifest['protocol'].get('scorer') or {}
             scorer = build_scorer(section, machine, named_by_user=named_by_user)

@@ -40,8 +40,8 @@ def terminal_text(audit: Audit) -> str:
     """
     head = (
         f'{one_line(audit.protocol)}: {one_line(audit.dimension)} by '
-        f'{one_line(audit.scorer)}, {audit.n_systems} systems, {audit.n_partners} '
-        f'partners, {audit.n_openers} openers'
+        f'{one_line(audit.scorer)}, {audit.n_systems} systems, '
+        f'{_count(audit.n_partners, "partner")}, {_count(audit.n_openers, "opener")}'
     )
     lines = [head]
     for question, parts in QUESTIONS.items():
@@ -65,6 +65,10 @@ def closing_line(audit: Audit) -> str:
     }
     counts = [(outcomes.count(outcome), both) for outcome, both in words.items()]
     return ', '.join(f'{n} {one if n == 1 else many}' for n, (one, many) in counts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f'{number} {noun if number == 1 else noun + "s"}'
 
 
 def _lines(finding: Finding) -> Iterator[str]:

@@ -38,10 +38,10 @@ def check_variance(audited: Audited) -> PartResult:
     they make the share of systems as large as they are bad.
     """
     every = _one_game(audited)
-    without_floors = 2 <= len(audited.honest) < len(audited.systems)
-    table = every[audited.honest] if without_floors else every
+    table = every[audited.compared]
+    without_floors = len(table) < len(every)
     shares = variance_shares(table)
-    if shares is None:
+    if shares is None or 'system' not in shares.shares:
         return left_out(
             PART,
             'Shares of variance are left out: there are too few dialogues, or their '

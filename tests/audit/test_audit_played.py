@@ -158,6 +158,22 @@ def test_other_pairings_play_canaries_against_what_targets_meet(keys, tmp_path):
     )
 
 
+def test_names_that_the_run_has_already_are_no_obstacle(tmp_path):
+    # and one partner, beside which a clone has nothing to be compared with
+    roster = {
+        'targets': [
+            {'name': name, 'opt': {'model': TALKER}}
+            for name in ('canary-echo', 'clone-of-canary-echo')
+        ],
+        'partners': [{'name': 'p', 'opt': {'model': TALKER}}],
+    }
+    result = audit(evaluated(tmp_path, roster=roster), clone=('canary-echo',))
+    for part in ('canaries', 'clone as target', 'clone as partner'):
+        assert LEFT_OUT not in [finding.outcome for finding in result.part(part)]
+    systems = {row.system for row in result.rows if row.part == 'canaries'}
+    assert {'canary-echo', 'canary-echo-audit'} <= systems
+
+
 @pytest.mark.slow
 def test_killed_anywhere_and_audited_again_ends_the_same(fresh, audited, tmp_path):
     root = tmp_path / 'run'

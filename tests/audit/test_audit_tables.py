@@ -186,6 +186,34 @@ def test_an_order_that_the_ranking_does_not_claim_is_not_shown(tmp_path):
         assert 'tells 0 of 1 pairs of systems apart' in finding.sentence
 
 
+def test_a_system_that_nothing_is_left_of_does_not_hold_its_place(tmp_path):
+    def score(first, second, n):
+        return None if (first, second) == ('b', 'p') else plain(first, second, n)
+
+    run = planted_run(tmp_path, {'made-up': score}, ALL, ('p', 'q'))
+    (finding,) = audit(run).part('partner families')
+    assert 'No score is left of b without q' in finding.sentence
+    assert '(b, from' not in finding.sentence
+    assert finding.outcome == NOT_SHOWN
+
+
+def test_one_dialogue_a_system_has_no_shares_of_variance(tmp_path):
+    run = planted_run(tmp_path, {'made-up': plain}, ('a', 'b'), ('p',), num_openers=1)
+    assert outcome(audit(run), 'variance') == [LEFT_OUT]
+
+
+def test_of_a_tournament_it_is_said_what_is_audited(tmp_path):
+    ranking = {'rule': 'tournament', 'bootstraps': 20}
+    run = planted_run(
+        *(tmp_path, {'made-up': plain}, ALL),
+        pairing='all_play_all',
+        score='both',
+        ranking=ranking,
+    )
+    first, *_ = audit(run).part('target sets')
+    assert 'mean scores' in first.sentence and first.outcome == REPORTS
+
+
 def test_opener_blocks_without_effect_move_no_rank(tmp_path):
     run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
     result = audit(run, opener_blocks=3)
