@@ -16,6 +16,7 @@ from parlai_ext.collect import collect as stage
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
 from tests.support.plans import open_run
+from tests.support.scattered_engine import ScatteredEngine
 from tests.support.tiny_models import sentences
 
 OPENERS = [Opener.from_utterances(sentences(2, k), 'test') for k in range(2)]
@@ -61,10 +62,10 @@ def ending(cls=Ends):
     return System('ends', {'model': f'{__name__}:{cls.__name__}'})
 
 
-def collected(run, skip_missing=False):
+def collected(run, skip_missing=False, **more):
     with run.lock():
-        machine = Machine(no_cuda=True)
-        return stage.collect(run, machine, progress=False, skip_missing=skip_missing)
+        machine, more = Machine(no_cuda=True), {**more, 'skip_missing': skip_missing}
+        return stage.collect(run, machine, progress=False, **more)
 
 
 def cut_off(run, way, skip_missing=False, cls=Ends):
@@ -130,6 +131,16 @@ def test_after_two_ends_in_a_row_it_can_be_left_out(tmp_path, caplog):
     report = collected(run)
     assert (report.n_played, report.problems) == (2, ())
     assert not (tmp_path / at_work.NAME).exists()
+
+
+def test_workers_elsewhere_leave_it_out_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, 'refuse_difference', lambda *what: None)
+    run = run_of(tmp_path, [says('ann'), ending()])
+    (tmp_path / at_work.NAME).write_bytes(b'{"ends": [2, 0]}\n\n')
+    report = collected(run, skip_missing=True, engine=ScatteredEngine(tmp_path))
+    [problem] = report.problems
+    assert "'ends'" in problem
+    assert not_run.missing_by_pair(run) == {('ends', 'cem'): 2}
 
 
 def test_a_system_that_has_got_further_meanwhile_is_not_counted_on(tmp_path):
