@@ -36,13 +36,14 @@ class ReportRun(Command):
         from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
         from parlai_ext.results.chosen_scores import choose_scores
-        from parlai_ext.results.ranking import read_ranking
+        from parlai_ext.results.ranking import NAME, read_ranking
         from parlai_ext.store import RunFolder
 
         self.require(run_dir='the folder of a ranked run')
         run = RunFolder.existing(self.opt['run_dir'])
         folder, fragment = '', ''
-        if self.opt['scores']:
+        # a run may have rankings of other scorers only, as imported dialogues have
+        if self.opt['scores'] or not (run.root / NAME).exists():
             signature, folder = choose_scores(run, self.opt['scores'])
             fragment = f'#?scorer={content_id(signature)}'
         ranking = read_ranking(run, folder, self.opt['scores'])

@@ -2,8 +2,10 @@ import pytest
 
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import content_id
 from parlai_ext.results.ranking import read_ranking, write_ranking
-from tests.support.report_example import example_ranking, example_run
+from tests.report.test_report_reader import OTHER, add_word_counts
+from tests.support.report_example import SCORER, example_ranking, example_run
 
 
 def test_run_that_is_not_ranked_is_told_what_to_do_first(tmp_path):
@@ -44,3 +46,18 @@ def test_report_leaves_dialogues_scores_and_ranking_alone(tmp_path):
     ReportRun.main(run_dir=str(run.root))
     assert {p: p.read_bytes() for p in files} == before
     assert read_ranking(run) == example_ranking()
+
+
+def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(tmp_path, capsys):
+    # as in imported dialogues, which were not scored by the protocol's scorer
+    run = example_run(tmp_path / 'r')
+    about = {'config': {'name': 'length'}}
+    run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
+    ranking = example_ranking()
+    write_ranking(run, ranking, f'rankings/{content_id(SCORER)}/')
+    ReportRun.main(run_dir=str(run.root))
+    assert f'#?scorer={content_id(SCORER)}' in capsys.readouterr().out
+    add_word_counts(run)
+    run.write_json(f'scores/{run.scores(OTHER).root.name}/scorer.json', about)
+    with pytest.raises(UserError, match='--scores: not given; choose one of'):
+        ReportRun.main(run_dir=str(run.root))
