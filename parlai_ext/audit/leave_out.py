@@ -109,10 +109,12 @@ def _result(
     moves = [
         (abs(rank - audited.ranks[k]), -n, k, case, rank)
         for n, case in enumerate(cases)
+        if not np.isnan(case.means).any()  # else ranks are of fewer systems
         for k, rank in enumerate(ranks_of(case.means))
-        if not np.isnan(case.means[k])
     ]
-    places, _, system, case, rank = max(moves, key=lambda move: move[:2])
+    places, _, system, case, rank = max(
+        moves, key=lambda move: move[:2], default=(0, 0, 0, cases[0], 0)
+    )
     drift = np.array([case.means - audited.means for case in cases])
     largest = np.unravel_index(int(np.nanargmax(np.abs(drift))), drift.shape)
     moved = int(largest[1])

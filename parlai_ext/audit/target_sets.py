@@ -12,6 +12,8 @@ import numpy as np
 from parlai_ext.audit.audited import Audited, outcome_of_equality
 from parlai_ext.audit.families import siblings
 from parlai_ext.audit.record import (
+    HOLDS,
+    NOT_SHOWN,
     REPORTS,
     Finding,
     PartResult,
@@ -181,7 +183,12 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
             f'the {len(result.sets)} sets of {size}, {len(sure)} of them beyond '
             f'chance; worst swing: {_swing_text(audited, worst)}.'
         )
-    findings = [Finding(SETS, text, _outcome_of_turns(audited, len(pairs), len(sure)))]
+    outcome = _outcome_of_turns(audited, len(pairs), len(sure))
+    silent = int(np.isnan(result.means).any(axis=1).sum())
+    if silent:
+        text = f'{text} Sets in which a system has no dialogue: {silent}.'
+        outcome = NOT_SHOWN if outcome == HOLDS else outcome
+    findings = [Finding(SETS, text, outcome)]
     if pairs:
         text = _swings_text(audited, every_swing)
         findings.append(Finding(SETS, text, REPORTS))
@@ -288,9 +295,8 @@ def check_table_6(audited: Audited, families: Mapping[str, str]) -> PartResult:
     if audited.plan.protocol.pairing != 'all_play_all':
         return left_out(
             TABLE_6,
-            f'Table 6 is left out: in a {audited.plan.protocol.pairing} run targets do '
-            'not talk with each other, so that no set of them can be unfair; a run '
-            'with --pairing all_play_all has such a table.',
+            'Table 6 is left out: it is of runs in which every target talks with every '
+            f'other one (--pairing all_play_all); this one is {_kind(audited)}.',
         )
     kin = siblings(families, audited.systems)
     tables = list(unfair_sets(audited.values, audited.own_place, kin))
@@ -320,6 +326,11 @@ def check_table_6(audited: Audited, families: Mapping[str, str]) -> PartResult:
     rows = tuple(row for table in tables for row in _table_6_rows(audited, table))
     outcome = _outcome_of_turns(audited, gained + lost, n_sure)
     return PartResult((Finding(TABLE_6, text, outcome),), rows)
+
+
+def _kind(audited: Audited) -> str:
+    pairing = audited.plan.protocol.pairing.replace('_', '-')
+    return 'bipartite-play' if pairing == 'bipartite' else pairing
 
 
 def _table_6_rows(audited: Audited, table: UnfairSets) -> Iterator[Row]:

@@ -126,6 +126,18 @@ def test_a_turn_within_chance_is_not_shown(tmp_path):
     assert first.outcome == NOT_SHOWN
 
 
+def test_sets_in_which_a_system_talks_with_nobody_do_not_hold(tmp_path):
+    def score(first, second, n):
+        # a has scores with e only
+        return None if first == 'a' and second != 'e' else plain(first, second, n)
+
+    run = planted_run(tmp_path, {'made-up': score}, ALL, pairing='all_play_all')
+    first, *_ = audit(run, set_size=3).part('target sets')
+    # {a, two of b, c, d}
+    assert 'Sets in which a system has no dialogue: 3.' in first.sentence
+    assert first.outcome == NOT_SHOWN
+
+
 def test_table_six_of_targets_of_one_family_is_no_error(tmp_path):
     run = planted_run(tmp_path, {'made-up': moody}, ALL, pairing='all_play_all')
     manifest = json.loads((tmp_path / 'manifest.json').read_text())
@@ -193,7 +205,7 @@ def test_a_system_that_nothing_is_left_of_does_not_hold_its_place(tmp_path):
     run = planted_run(tmp_path, {'made-up': score}, ALL, ('p', 'q'))
     (finding,) = audit(run).part('partner families')
     assert 'No score is left of b without q' in finding.sentence
-    assert '(b, from' not in finding.sentence
+    assert 'ranks move by no place' in finding.sentence
     assert finding.outcome == NOT_SHOWN
 
 
