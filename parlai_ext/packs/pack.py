@@ -202,7 +202,7 @@ def unpacked(path: str | Path) -> Iterator[Path]:
     if not file.is_file():
         raise UserError(f'{file}: there is no such pack')
     with tempfile.TemporaryDirectory(prefix='parlai_pack_') as folder:
-        unpack_zip(file, Path(folder))
+        unpack_zip(file, Path(folder), is_durable=False)
         yield Path(folder)
 
 

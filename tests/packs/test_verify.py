@@ -291,7 +291,7 @@ def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
     def near_tie(player, block):
         played = real(player, block)
         batches.append(block.n_dialogues)
-        if block.n_dialogues == 1:
+        if len(batches) == 1:
             (shard,) = played
             (one,) = played[shard]
             last = replace(one.utterances[-1], text='the other word')
@@ -302,7 +302,7 @@ def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
     monkeypatch.setattr(BlockPlayer, 'play_block', near_tie)
     checked = check_pack(packs['both'], RegenerateOptions(regenerate=1), checker)
     assert checked.is_right
-    assert batches == [1, 2]
+    assert batches in ([1, 2], [1, 1])  # five openers, two in a batch
     assert checked.again.n_whole == 1
 
 

@@ -69,13 +69,15 @@ def unpack(archive: Path, target: Path, *, flatten: bool = False) -> None:
         _unpack_members(archive, target, partial(_tar_members, flatten=flatten))
 
 
-def unpack_zip(archive: Path, target: Path) -> None:
+def unpack_zip(archive: Path, target: Path, *, is_durable: bool = True) -> None:
     """
     Unpack a zip file, whatever its name, into a folder: all of it, or nothing.
 
+    :param is_durable: each file is on the disk before the next one is written; a
+        folder that goes with the process needs none of it.
     :raises BadArchive: naming the member that is not to be trusted.
     """
-    _unpack_members(archive, target, _zip_members)
+    _unpack_members(archive, target, _zip_members, is_durable)
 
 
 def unpack_gzip(archive: Path, target: Path) -> None:
@@ -90,14 +92,16 @@ def unpack_gzip(archive: Path, target: Path) -> None:
     _unpack_members(archive, target.parent, only_member)
 
 
-def _unpack_members(archive: Path, target: Path, read_members: ReadMembers) -> None:
+def _unpack_members(
+    archive: Path, target: Path, read_members: ReadMembers, is_durable: bool = True
+) -> None:
     unpacked = target / f'.{archive.name}.unpacked'
     shutil.rmtree(unpacked, ignore_errors=True)  # of a process that was killed
     try:
         unpacked.mkdir(parents=True)
         with _archive_errors(archive):
             for name, content in read_members(archive, ByteLimit(archive, target)):
-                _write_member(unpacked / name, content)
+                _write_member(unpacked / name, content, is_durable)
         move_into(unpacked, target)
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -219,11 +223,12 @@ def _check_member(number: int, name: str, is_usual: bool) -> None:
         raise BadArchive(f'{name[:200]!r} is neither a file nor a folder')
 
 
-def _write_member(place: Path, content: IO[bytes] | None) -> None:
+def _write_member(place: Path, content: IO[bytes] | None, is_durable: bool) -> None:
     if content is None:
         place.mkdir(parents=True, exist_ok=True)
         return
     place.parent.mkdir(parents=True, exist_ok=True)
     with file_named_in_errors(place), open(place, 'xb') as file:
         shutil.copyfileobj(content, file)
-        os.fsync(file.fileno())
+        if is_durable:
+            os.fsync(file.fileno())
