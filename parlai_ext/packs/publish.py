@@ -192,10 +192,12 @@ def dialogue_digest(dialogue: Dialogue) -> str:
 
 def without_text(dialogue: Dialogue) -> Dialogue:
     """
-    Return a dialogue with empty utterances: who spoke, and what was given, remain.
+    Return a dialogue with empty utterances: who spoke, what was given, and who ended it
+    remain. Why somebody ended it may quote the partner, as errors of endpoints do.
     """
     utterances = tuple(replace(one, text='') for one in dialogue.utterances)
-    return replace(dialogue, utterances=utterances)
+    reason = None if dialogue.ended_by is None else WITHHELD
+    return replace(dialogue, utterances=utterances, reason=reason)
 
 
 def _score_members(
@@ -220,7 +222,11 @@ def _score_members(
             scored, source, shard, withhold_text
         )
     name = f'rankings/{store.root.name}/{rankings.NAME}'
-    return {**members, name: json_bytes(ranking_data(run, signature))}
+    ranking = ranking_data(run, signature)
+    if withhold_text:
+        for failures in ranking['failures'].values():
+            failures['reasons'] = {WITHHELD: sum(failures['reasons'].values())}
+    return {**members, name: json_bytes(ranking)}
 
 
 def _scored_bytes(

@@ -10,11 +10,12 @@ import pytest
 
 from parlai_ext.commands.publish_run import PublishRun
 from parlai_ext.core.errors import UserError
+from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.pack import INDEX, open_pack
 from parlai_ext.packs.publish import dialogue_digest, public_manifest, without_paths
 from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
-from tests.support.published_runs import files_in, publish
+from tests.support.published_runs import files_in, make_run, publish
 
 
 def test_the_same_run_gives_the_same_bytes_from_another_folder_at_another_time(
@@ -59,6 +60,16 @@ def test_withheld_text_is_nowhere_in_the_pack(runs, tmp_path):
     assert not [text for text in texts if text in data]
     first = next(run.iter_dialogues())
     assert dialogue_digest(first) in data
+
+
+def test_an_error_that_quotes_the_partner_is_withheld_with_the_text(tmp_path):
+    systems = {'quotes': {'model': 'tests.support.trial_agents:Quotes'}}
+    run = make_run(tmp_path / 'run', ['talker', 'quotes'], systems=systems)
+    heard = {d.reason for d in run.iter_dialogues() if d.ended_by == 'quotes'}
+    assert all('cannot tokenize' in reason for reason in heard)
+    path = publish(run, tmp_path / 'quiet.zip', withhold_text=True).path
+    assert b'cannot tokenize' not in b''.join(files_in(path).values())
+    assert check_pack(path).problems == []
 
 
 def test_withheld_text_leaves_the_ranking_as_it_is(runs, tmp_path):

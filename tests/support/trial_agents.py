@@ -107,6 +107,15 @@ class Raises(Agent):
         raise RuntimeError('the tokenizer is gone')
 
 
+class Quotes(Agent):
+    """
+    Raises an error that quotes what it heard, as endpoints do.
+    """
+
+    def act(self):
+        raise RuntimeError(f'cannot tokenize: {self.observation["text"]}')
+
+
 class Silent(Agent):
     """
     Replies an empty text.
