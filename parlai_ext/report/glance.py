@@ -57,7 +57,9 @@ def answers(
     standings = best_first(ranking.standings[dimension])
     ranked = [standing for standing in standings if standing.rank is not None]
     systems = [one for one in ranked if not is_floor(one.system)] or ranked
-    check = ranking.judge_check and ranking.judge_check.check_of(dimension)
+    check = None
+    if ranking.judge_check is not None:
+        check = ranking.judge_check.check_of(dimension)
     return (
         _leader(ranking, dimension, systems, check),
         _lead(ranking, dimension, systems, details, check),
