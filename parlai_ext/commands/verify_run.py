@@ -16,7 +16,8 @@ from parlai_ext.core.options import add_flags
 if TYPE_CHECKING:
     from parlai_ext.packs.check_pack import Checker, Verification
 
-LONGEST = 300  # characters of a line about a stranger's file
+LONGEST = 300  # characters of a line about a problem of a stranger's file
+LONGEST_FINDING = 3000  # which may list targets, and why some are not at hand
 SHOWN = 20  # problems of one part that are printed
 
 
@@ -49,7 +50,7 @@ class VerifyRun(Command):
         options = self.options(RegenerateOptions)
         checked = check_pack(self.opt['pack'], options, checker_of(self))
         for line in finding_lines(checked):
-            print(printable(line)[:LONGEST])
+            print(printable(line))
         if not checked.is_right:
             n, first = len(checked.problems), checked.problems[0]
             raise UserError(
@@ -96,13 +97,15 @@ def finding_lines(checked: Verification) -> list[str]:
     """
     index = checked.index
     lines = [
-        f'{checked.path}: protocol {index.protocol}, {len(index.targets)} targets, '
+        f'{checked.path}: protocol {index.protocol:.80}, {len(index.targets)} targets, '
         f'parlai_ext {index.environment.get("parlai_ext", "?")}',
         f'id {checked.id}',
     ]
     for finding in checked.findings:
-        lines.append(f'{finding.state:13}  {finding.about}: {finding.text}')
-        lines += [f'{"":13}  - {problem}' for problem in finding.problems[:SHOWN]]
+        line = f'{finding.state:13}  {finding.about}: {finding.text}'
+        lines.append(line[:LONGEST_FINDING])
+        shown = finding.problems[:SHOWN]
+        lines += [f'{"":13}  - {problem}'[:LONGEST] for problem in shown]
         if (more := len(finding.problems) - SHOWN) > 0:
             lines.append(f'{"":13}  - and {more:,} more')
     if checked.again.played or checked.again.n_scored:
