@@ -31,6 +31,7 @@ from parlai_ext.audit.target_sets import (
     check_target_sets,
 )
 from parlai_ext.audit.variance import check_variance
+from parlai_ext.core.display import join_names
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import option_values
 from parlai_ext.scoring.registry import is_outside
@@ -78,6 +79,7 @@ def checks_of_tables(
     families = system_families(audited.run, list(names), datapath)
     return [
         *([tournament_note()] if audited.options.is_tournament else []),
+        *unranked_note(audited),
         check_target_sets(audited, options.set_size),
         check_table_6(audited, families),
         check_siblings(audited, families),
@@ -97,6 +99,17 @@ def tournament_note() -> PartResult:
         'order may be another one.'
     )
     return PartResult((Finding(SETS, text, REPORTS),))
+
+
+def unranked_note(audited: Audited) -> list[PartResult]:
+    """
+    Return the sentence that names the targets without a rank, if there are any.
+    """
+    names = [n for n in audited.scores.tables.systems if n not in audited.systems]
+    if not names:
+        return []
+    text = f'Without a rank, and so not audited: {join_names(names)}.'
+    return [PartResult((Finding(SETS, text, REPORTS),))]
 
 
 def played_checks(

@@ -62,6 +62,7 @@ class SidePlayer:
 
         :raises NotPlayed: when nothing can be played, or this is another scorer now.
         """
+        from parlai_ext.scoring.registry import is_outside
         from parlai_ext.scoring.score_run import build_scorer, score_signature
 
         manifest = audited.run.manifest
@@ -71,6 +72,12 @@ class SidePlayer:
                 raise UserError('fewer than three openers give no interval')
             about = audited.run.scores(audited.scores.scorer_signature).about()
             section = about.get('config') or manifest['protocol'].get('scorer') or {}
+            name = str(section.get('name'))
+            if is_outside(name) and not named_by_user:
+                raise UserError(
+                    f'{name} is code from outside the package; --scores {name} runs '
+                    'it, if you trust it'
+                )
             scorer = build_scorer(section, machine, named_by_user=named_by_user)
             signature = score_signature(scorer, bool(about.get('given')))
             if signature != audited.scores.scorer_signature:

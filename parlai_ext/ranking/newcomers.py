@@ -23,6 +23,9 @@ from parlai_ext.ranking.intervals import (
 from parlai_ext.ranking.ranks import significantly_better
 from parlai_ext.ranking.table import Floats, json_number, round_off_noise, system_means
 
+# ends of intervals that differ by less do so by rounding
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -40,7 +43,7 @@ class Difference:
         """
         if self.low is None or self.high is None:
             return False
-        return low <= self.low and self.high <= high
+        return low - ROUNDING <= self.low and self.high <= high + ROUNDING
 
     def is_beyond(self, low: float, high: float) -> bool:
         """
@@ -48,7 +51,7 @@ class Difference:
         """
         if self.low is None or self.high is None:
             return False
-        return self.high < low or high < self.low
+        return self.high < low - ROUNDING or high + ROUNDING < self.low
 
 
 @dataclass(frozen=True)

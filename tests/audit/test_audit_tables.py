@@ -214,6 +214,15 @@ def test_one_dialogue_a_system_has_no_shares_of_variance(tmp_path):
     assert outcome(audit(run), 'variance') == [LEFT_OUT]
 
 
+def test_a_target_without_a_rank_is_named(tmp_path):
+    def score(first, second, n):
+        return None if first == 'b' else plain(first, second, n)
+
+    run = planted_run(tmp_path, {'made-up': score}, ALL, ('p', 'q'))
+    first, *_ = audit(run).part('target sets')
+    assert first.outcome == REPORTS and 'not audited: b.' in first.sentence
+
+
 def test_of_a_tournament_it_is_said_what_is_audited(tmp_path):
     ranking = {'rule': 'tournament', 'bootstraps': 20}
     run = planted_run(
@@ -360,6 +369,7 @@ def test_a_canary_is_low_if_half_of_the_systems_are_surely_better(
     'low, high, expected',
     [
         (0, 0, HOLDS),
+        (1e-17, 1e-17, HOLDS),  # rounding
         (-0.5, 0.9, HOLDS),  # systems that are told apart are 1 apart at least
         (-0.5, 1.1, NOT_SHOWN),
         (0.1, 0.5, FAILS),
