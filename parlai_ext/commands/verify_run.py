@@ -53,9 +53,8 @@ class VerifyRun(Command):
             print(printable(line))
         if not checked.is_right:
             n, first = len(checked.problems), checked.problems[0]
-            raise UserError(
-                f'{checked.path}: {n} problems, the first: {first}'[:LONGEST]
-            )
+            many = '' if n == 1 else f'{n} problems, the first: '
+            raise UserError(f'{checked.path}: {many}{first}'[:LONGEST])
         return checked
 
 
