@@ -40,6 +40,7 @@ class RankingOptions:
     shuffles: int = option(
         3,
         low=1,
+        high=10_000,
         flag='--shuffles',
         metavar='N',
         help='orders of the games over which openskill and trueskill average',
@@ -47,6 +48,7 @@ class RankingOptions:
     bootstraps: int = option(
         2000,
         low=1,
+        high=100_000,  # an interval gains nothing from more, but memory is asked for
         flag='--bootstraps',
         metavar='N',
         help='resamples behind each interval',

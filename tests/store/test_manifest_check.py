@@ -12,6 +12,7 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.report.recipe import command
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import manifest_data, save
@@ -85,6 +86,14 @@ def test_a_run_is_not_begun_with_a_manifest_that_could_not_be_read(tmp_path):
     with pytest.raises(ValueError, match='pairings'):
         RunFolder.open(tmp_path, {**sample_manifest(), 'pairings': [{'id': '../x'}]})
     assert not (tmp_path / 'manifest.json').exists()
+
+
+def test_a_ranking_may_not_ask_for_all_memory(tmp_path):
+    manifest = manifest_data(sample_manifest())
+    rule = {**manifest['protocol'], 'ranking': {'bootstraps': 10**30}}
+    save(tmp_path, {**manifest, 'protocol': rule})
+    with pytest.raises(UserError, match='bootstraps: .*from 1 to 100000'):
+        ranking_options(RunFolder.existing(tmp_path).manifest['protocol']['ranking'])
 
 
 @pytest.mark.slow
