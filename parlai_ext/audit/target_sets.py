@@ -28,6 +28,7 @@ from parlai_ext.ranking.standings import Standing, rank_dimension
 from parlai_ext.ranking.table import json_number
 from parlai_ext.ranking.target_sets import (
     NO_SYSTEM,
+    Overturned,
     SetMeans,
     Swing,
     Turn,
@@ -158,9 +159,8 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
     """
     Return the worst swing of each system, and which pairs can be turned over.
     """
-    size, n_systems = result.sets.shape[1], len(audited.systems)
     every_swing, pairs = swings(result), overturned_pairs(result)
-    every_system = tuple(range(n_systems))
+    every_system = tuple(range(len(audited.systems)))
     sure = [
         pair
         for pair in pairs
@@ -168,27 +168,7 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
             audited, Turn(pair.better, pair.worse, every_system, pair.worst_set)
         )
     ]
-    n_pairs = n_systems * (n_systems - 1) // 2
-    worst = max(every_swing, key=lambda one: max(one.gain, one.loss), default=None)
-    if worst is None or not pairs:
-        text = (
-            f'Ranks stay in all {len(result.sets)} sets of {size} of the {n_systems} '
-            'systems, although opponents change with the set; the ranking tells '
-            f'{audited.claims_text} apart.'
-        )
-    else:
-        text = (
-            f'Ranks change with the target set: of {n_pairs} pairs of systems, '
-            f'{len(pairs)} ({percent(len(pairs) / n_pairs)}) change places in some of '
-            f'the {len(result.sets)} sets of {size}, {len(sure)} of them beyond '
-            f'chance; worst swing: {_swing_text(audited, worst)}.'
-        )
-    outcome = _outcome_of_turns(audited, len(pairs), len(sure))
-    silent = int(np.isnan(result.means).any(axis=1).sum())
-    if silent:
-        text = f'{text} Sets in which a system has no dialogue: {silent}.'
-        outcome = NOT_SHOWN if outcome == HOLDS else outcome
-    findings = [Finding(SETS, text, outcome)]
+    findings = [_sets_finding(audited, result, every_swing, pairs, len(sure))]
     if pairs:
         text = _swings_text(audited, every_swing)
         findings.append(Finding(SETS, text, REPORTS))
@@ -201,6 +181,52 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
             f'{audited.score(pair.margin)}.'
         )
         findings.append(Finding(SETS, text, REPORTS))
+    return PartResult(tuple(findings), _swing_rows(audited, every_swing, pairs))
+
+
+def _sets_finding(
+    audited: Audited,
+    result: SetMeans,
+    every_swing: Sequence[Swing],
+    pairs: Sequence[Overturned],
+    n_sure: int,
+) -> Finding:
+    """
+    Return whether ranks change with the set of targets.
+
+    :param n_sure: how many of the pairs are turned over beyond chance.
+    """
+    size, n_systems = result.sets.shape[1], len(audited.systems)
+    n_pairs = n_systems * (n_systems - 1) // 2
+    worst = max(every_swing, key=lambda one: max(one.gain, one.loss), default=None)
+    if worst is None or not pairs:
+        text = (
+            f'Ranks stay in all {len(result.sets)} sets of {size} of the {n_systems} '
+            'systems, although opponents change with the set; the ranking tells '
+            f'{audited.claims_text} apart.'
+        )
+    else:
+        text = (
+            f'Ranks change with the target set: of {n_pairs} pairs of systems, '
+            f'{len(pairs)} ({percent(len(pairs) / n_pairs)}) change places in some of '
+            f'the {len(result.sets)} sets of {size}, {n_sure} of them beyond '
+            f'chance; worst swing: {_swing_text(audited, worst)}.'
+        )
+    outcome = _outcome_of_turns(audited, len(pairs), n_sure)
+    silent = int(np.isnan(result.means).any(axis=1).sum())
+    if silent:
+        text = f'{text} Sets in which a system has no dialogue: {silent}.'
+        outcome = NOT_SHOWN if outcome == HOLDS else outcome
+    return Finding(SETS, text, outcome)
+
+
+def _swing_rows(
+    audited: Audited, every_swing: Sequence[Swing], pairs: Sequence[Overturned]
+) -> tuple[Row, ...]:
+    """
+    Return the best and the worst set of each system, and of each pair the set that
+    turns it over by most.
+    """
     rows = [
         row
         for one in every_swing
@@ -214,7 +240,7 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
         case += ' + '.join(audited.names(pair.worst_set))
         quantity = 'lead in the worst set'
         rows.append(Row(SETS, case, '', quantity, json_number(pair.margin)))
-    return PartResult(tuple(findings), tuple(rows))
+    return tuple(rows)
 
 
 def _swings_text(audited: Audited, every_swing: Sequence[Swing]) -> str:
