@@ -152,6 +152,8 @@ def _cuts_so_far(note: Note, run: RunFolder) -> dict[str, Cuts]:
     Return the cuts that a note tells of, without those of systems that have got further
     since.
     """
+    if not note.cuts and note.system is None:
+        return {}  # as mostly: the folder need not be listed
     shards = run.dialogue_shards()
 
     def n_shards(name: str) -> int:

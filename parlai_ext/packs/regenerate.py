@@ -453,10 +453,10 @@ def score_again(
         return Finding(about, SELF_REPORTED, text)
     if scorer is None:
         return Finding(about, SELF_REPORTED, why)
-    given_judged = signature_at_hand(pack, scorer) != scorer.signature
+    signature = signature_at_hand(pack, scorer)
+    given_judged = signature != scorer.signature
     first_only = pack.run.manifest['protocol'].get('score') != 'both'
     problems: list[str] = []
-    signature = signature_at_hand(pack, scorer)
     places = _scored_places(pack, again.texts)
     for place in spread_over_targets(places, pack, seed):
         if again.n_scored >= options.sample:
