@@ -90,6 +90,9 @@ def test_a_weight_in_the_place_of_another_is_counted_once(tmp_path):
         layer = torch.nn.Linear(700_000, 1, bias=False)
         for _ in range(3):
             layer.weight = torch.nn.Parameter(layer.weight.data)
+    # four layers, each in a place of its own, are too many
+    with pytest.raises(BadModelFile), bounded_cost(tmp_path / 'model'):
+        [torch.nn.Linear(700_000, 1, bias=False) for _ in range(4)]
 
 
 def test_other_threads_and_what_comes_after_are_not_counted(tmp_path):
