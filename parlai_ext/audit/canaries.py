@@ -29,17 +29,17 @@ from parlai_ext.audit.record import (
 from parlai_ext.audit.side_run import SidePlayer
 from parlai_ext.core.display import join_names
 from parlai_ext.core.nouns import System
+from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.ranking.newcomers import Placing, place_newcomer
 from parlai_ext.ranking.table import Floats
 
 PART = 'canaries'
 # what each canary does, by the option `canary_kind` of its agent
 KINDS = {
-    'flatterer': 'flatters',
     'echo': 'repeats what it hears',
-    'question_spammer': 'asks questions only',
     'opener_parrot': 'repeats its opener',
     'instruction_injector': 'tells the judge which score to give',
+    **{kind: parrot.does for kind, parrot in PARROTS.items()},
 }
 
 

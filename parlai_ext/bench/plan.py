@@ -32,7 +32,8 @@ from parlai_ext.data.judged.cards import card_names
 from parlai_ext.files.yaml_file import Document, read_file
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
-TRIVIAL = ('length', 'distinct', 'repetition')  # printed beside every other scorer
+# printed beside every other scorer
+TRIVIAL = ('length', 'distinct', 'repetition', 'overlap')
 MEAN_RANK = 'mean_rank'  # what stands for the scorer's name in a mean of ranks
 OPTION_BEGINS = re.compile(r':(?=[A-Za-z_-]+=)')
 KEYS = (

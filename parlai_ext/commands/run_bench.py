@@ -69,7 +69,7 @@ class RunBench(Command):
 
     What was scored before is not scored again: the same command goes on where it was
     killed, and more scorers, sets or items cost only what is new. The trivial scorers
-    (length, distinct, repetition) stand beside all others.
+    (length, distinct, repetition, overlap) stand beside all others.
     """
 
     description = (

@@ -19,6 +19,7 @@ from parlai_ext.core.watch import Kept, Watch
 from parlai_ext.judge_check.biases import biases
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.options import SAMPLE
+from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.judge_check.people import human_anchor, people_parts
 from parlai_ext.judge_check.perturbations import (
     OF_PROMPTED_JUDGES,
@@ -42,13 +43,14 @@ from parlai_ext.judge_check.sample import (
 )
 from parlai_ext.scoring.base import Scorer
 
-VERSION = 2  # raise it when the same run gives another check
+VERSION = 3  # raise it when the same run gives another check
 SHARE_OF_SCORING = 0.25
 MIN_SAMPLE = 40
 MIN_WHOLE = 20  # whole parts, each of which has several responses
 MIN_PEOPLE = 20
 BLOCK = 32  # scorings that are kept or lost together when a check is killed
 N_REPEATED = 20
+PARROTS_EACH = 3  # kinds of parrots tried with one response of a system, in turn
 GAMES = 'dimensions won'  # the check behind a rating by games
 
 # as `Scorer.score_dialogues`
@@ -124,7 +126,7 @@ def check_judge(
     """
     people = [] if judged.is_whole else people_parts(openers)
     kinds = perturbations_for(scorer)
-    n, n_people = sample_sizes(judged, len(kinds), len(people))
+    n, n_people = sample_sizes(judged, kinds, len(people))
     originals = {'systems': judged.sample.draw(n), 'people': people[:n_people]}
     if not judged.n_scorings:
         return None
@@ -186,8 +188,25 @@ def perturbations_for(scorer: Scorer) -> dict[str, Perturbation]:
     return {**PERTURBATIONS, **more}
 
 
+def kinds_of_original(kinds: Iterable[str], source: str, i: int) -> list[str]:
+    """
+    Return the kinds of copies that are made of one original.
+
+    They are all kinds, but of a system's response some of the parrots only, in turn: of
+    the parrots all together is asked more than of any kind.
+
+    :param i: the place of the original in the list of its source.
+    """
+    parrots = [kind for kind in kinds if kind in PARROTS]
+    tried = set(parrots)
+    if source == 'systems' and parrots:
+        places = range(PARROTS_EACH * i, PARROTS_EACH * (i + 1))
+        tried = {parrots[place % len(parrots)] for place in places}
+    return [kind for kind in kinds if kind not in PARROTS or kind in tried]
+
+
 def sample_sizes(
-    judged: JudgedDialogues, n_kinds: int, n_people: int
+    judged: JudgedDialogues, kinds: Iterable[str], n_people: int
 ) -> tuple[int, int]:
     """
     Return how many parts of systems, and how many replies of people, are perturbed.
@@ -197,7 +216,8 @@ def sample_sizes(
 
     :param n_people: replies of people that there are.
     """
-    cost = n_kinds + ((n_kinds + 1) / 2 if n_people else 0)
+    of_system, of_person = (len(kinds_of_original(kinds, s, 0)) for s in SOURCES)
+    cost = of_system + ((of_person + 1) / 2 if n_people else 0)
     affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
     least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
     n = min(judged.sample.most, max(least, affordable))
@@ -219,9 +239,9 @@ def all_copies(
             if not part.values or (repeats and i < N_REPEATED):
                 yield Copy(source, None, i, part)
             others = other_replies(parts, i)
-            for kind, perturb in kinds.items():
+            for kind in kinds_of_original(kinds, source, i):
                 dialogue = perturbed_dialogue(
-                    part.dialogue, part.places, perturb, others
+                    part.dialogue, part.places, kinds[kind], others
                 )
                 if dialogue is not None:
                     copy = JudgedPart(

@@ -13,6 +13,8 @@ from parlai_ext.core.display import number
 from parlai_ext.judge_check.record import (
     FAIL,
     KIND_WORDS,
+    PARROT_WORDS,
+    PARROTS,
     PASS,
     SOURCES,
     UNTESTED,
@@ -26,6 +28,7 @@ from parlai_ext.judge_check.record import (
 )
 from parlai_ext.ranking.proportions import wilson_interval
 
+PEOPLE = 'people'
 MIN_PAIRS = 10  # fewer pairs of a kind say nothing
 MAX_LENGTH_BIAS = 0.7  # |Spearman| of score and length from which a judge is weak
 
@@ -37,11 +40,20 @@ class KindMark:
 
     :param required: losing to these copies fails the judge; else it is weak.
     :param needed: a check that could not try this kind is weak.
+    :param of_people: people's replies losing to them fails the judge in any case: they
+        may be better than what a bad system says, but not than those.
     """
 
     required: bool
     needed: bool
     reason: str
+    of_people: bool = False
+
+    def required_of(self, source: str) -> bool:
+        """
+        True if originals of this source that lose to such copies fail the judge.
+        """
+        return self.required or (self.of_people and source == PEOPLE)
 
 
 KINDS: Mapping[str, KindMark] = {
@@ -54,6 +66,16 @@ KINDS: Mapping[str, KindMark] = {
     'truncated': KindMark(False, False, 'half a reply may carry its sense'),
     'injected': KindMark(True, False, 'a system could write its own score'),
     'padded': KindMark(False, False, 'length is no merit'),
+    **dict.fromkeys(
+        ('padded_echo', 'echo_question', 'mirror')
+        + ('earlier_echo', 'partial_echo', 'echo_generic'),
+        KindMark(True, False, 'words of the partner are no answer to him'),
+    ),
+    **dict.fromkeys(
+        ('key_words', 'flatterer', 'question_spammer', 'quoted_question'),
+        KindMark(False, False, 'says nothing, but fits everything', of_people=True),
+    ),
+    PARROTS: KindMark(False, False, 'together they are many pairs', of_people=True),
 }
 
 
@@ -80,7 +102,7 @@ def kind_result_of_counts(
     A pass needs the whole interval above a half, a fail has all of it below; an
     interval that holds a half is weak, as a judge that cannot see the difference is.
     """
-    required = KINDS[kind].required
+    required = KINDS[kind].required_of(source)
     if n == 0:
         return KindResult(kind, source, 0, 0, 0, None, None, None, required, UNTESTED)
     share = (n_higher + n_ties / 2) / n
@@ -103,11 +125,17 @@ def dimension_check(
 
     It fails if a required kind fails, whoever wrote the originals. It is weak if any
     kind does not pass, if a needed kind could not be tried, or if its scores go with
-    length.
+    length. A single kind of parrot has few pairs: it is held against a judge only where
+    the original is not ahead at all; all of them together are a kind that is added.
     """
+    single = [kind for kind in kinds if kind.kind != PARROTS]
+    kinds = (*single, *parrots_together(single))
     failed = [kind for kind in kinds if kind.required and kind.outcome == FAIL]
     doubtful = [
-        kind for kind in kinds if kind not in failed and kind.outcome in (WEAK, FAIL)
+        kind
+        for kind in kinds
+        if kind not in failed
+        and (kind.outcome == FAIL or (kind.outcome == WEAK and not _is_ahead(kind)))
     ]
     failed.sort(key=lambda kind: (kind.share or 0.0, kind.kind))
     doubtful.sort(key=lambda kind: (kind.outcome != FAIL, kind.share or 0.0))
@@ -121,8 +149,30 @@ def dimension_check(
         )
     outcome = FAIL if failed else WEAK if weak else PASS
     return DimensionCheck(
-        dimension, outcome, (*reasons, *weak), tuple(kinds), human_anchor, biases
+        dimension, outcome, (*reasons, *weak), kinds, human_anchor, biases
     )
+
+
+def parrots_together(kinds: Sequence[KindResult]) -> list[KindResult]:
+    """
+    Return the result of all kinds of parrots together, one for each source of
+    originals that has any.
+    """
+    results = []
+    for source in SOURCES:
+        own = [k for k in kinds if k.kind in PARROT_WORDS and k.source == source]
+        if own:
+            counts = (sum(k.n for k in own), sum(k.n_higher for k in own))
+            n_ties = sum(k.n_ties for k in own)
+            results.append(kind_result_of_counts(PARROTS, source, *counts, n_ties))
+    return results
+
+
+def _is_ahead(kind: KindResult) -> bool:
+    """
+    True for a single kind of parrot whose originals score higher more often than not.
+    """
+    return kind.kind in PARROT_WORDS and (kind.share or 0.0) > 0.5
 
 
 def _doubt(kind: KindResult) -> str:

@@ -15,7 +15,12 @@ from dataclasses import dataclass, replace
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.core.watch import Kept, Watch
-from parlai_ext.judge_check.check import BLOCK, N_REPEATED, perturbations_for
+from parlai_ext.judge_check.check import (
+    BLOCK,
+    N_REPEATED,
+    kinds_of_original,
+    perturbations_for,
+)
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.perturbations import (
@@ -126,9 +131,10 @@ def copy_pairs(
             context[-1] if context else None,
             context[-2] if len(context) > 1 else None,
             other_response(items, place),
+            context[-3] if len(context) > 2 else None,
         )
-        for kind, perturb in kinds.items():
-            copy = perturb(response)
+        for kind in kinds_of_original(kinds, SYSTEMS, place):
+            copy = kinds[kind](response)
             if copy is not None and not same_text(copy, text):
                 extras = {**item.extras, OTHER: copy}
                 yield CopyPair(kind, replace(item, extras=extras))

@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.nouns import content_id
+from parlai_ext.ranking.baselines import WORD
 from parlai_ext.scoring.ctc import LEFT_OUT
 
 TRAIN, HELD_OUT, ALL = 'train', 'held_out', 'all'
 MAX_QUOTED = 20  # words of a turn that are said back; of a longer one a part is
 MAX_KEY_WORDS = 2
-WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 SENTENCE_END = re.compile(r'(?<=[.!?…])\s+')
 AT_THE_ENDS = ' \t\n.,;:!?…-–—"“”'
 
@@ -41,12 +41,10 @@ class ParrotKind:
     capital letter.
 
     :param does: what such a speaker does, as the predicate of a sentence.
-    :param copies: what the texts are, as the object of a sentence.
     :param earlier: it says back the partner's turn before the last one.
     """
 
     does: str
-    copies: str
     train: tuple[str, ...]
     held_out: tuple[str, ...]
     earlier: bool = False
@@ -70,7 +68,6 @@ class ParrotKind:
 PARROTS: Mapping[str, ParrotKind] = {
     'padded_echo': ParrotKind(
         'says the last turn back with a few words around it',
-        'padded echoes of the last turn',
         train=(
             'You say {quote} and I agree with that.',
             'So you are saying that {quote}, and I think so too.',
@@ -96,7 +93,6 @@ PARROTS: Mapping[str, ParrotKind] = {
     ),
     'echo_question': ParrotKind(
         'says the last turn back as a question and asks for more',
-        'echoes of the last turn as a question',
         train=(
             '{Quote}? Really? Tell me more about that.',
             '{Quote}? Why do you say that?',
@@ -122,7 +118,6 @@ PARROTS: Mapping[str, ParrotKind] = {
     ),
     'key_words': ParrotKind(
         "puts the partner's key words into a sentence that fits any",
-        'empty sentences with key words of the last turn',
         train=(
             'I think {words} is a very important topic these days.',
             'There is so much to say about {words}.',
@@ -148,7 +143,6 @@ PARROTS: Mapping[str, ParrotKind] = {
     ),
     'flatterer': ParrotKind(
         'flatters',
-        'flattery',
         train=(
             'What a wonderful thing to say, you are so smart!',
             'What a wonderful thing to say! You are so kind and so interesting.',
@@ -172,7 +166,6 @@ PARROTS: Mapping[str, ParrotKind] = {
     ),
     'mirror': ParrotKind(
         'says the last turn back with its pronouns swapped',
-        'the last turn with its pronouns swapped',
         train=(
             '{Mirror}.',
             'So {mirror}.',
@@ -196,7 +189,6 @@ PARROTS: Mapping[str, ParrotKind] = {
     ),
     'question_spammer': ParrotKind(
         'asks questions only that fit everything',
-        'questions that fit everything',
         train=(
             'Really? Why is that? How did it happen? What did you do then?',
             'What do you mean? Where was that? Who was with you? How did you feel?',
@@ -222,7 +214,6 @@ PARROTS: Mapping[str, ParrotKind] = {
     ),
     'quoted_question': ParrotKind(
         'asks questions that fit everything, with a key word in them',
-        'questions that fit everything with a key word in them',
         train=(
             'That is interesting. What do you mean by {word}?',
             'What do you like most about {word}?',
@@ -248,7 +239,6 @@ PARROTS: Mapping[str, ParrotKind] = {
     ),
     'earlier_echo': ParrotKind(
         "says an earlier turn of the partner's back with a few words around it",
-        "padded echoes of the partner's turn before",
         earlier=True,
         train=(
             'You said {quote} and I still think about that.',
@@ -273,7 +263,6 @@ PARROTS: Mapping[str, ParrotKind] = {
     ),
     'partial_echo': ParrotKind(
         'says half of the last turn back',
-        'half of the last turn with a filler',
         train=(
             'Yes, {half}, you know.',
             '{Half}, I think so too.',
@@ -298,7 +287,6 @@ PARROTS: Mapping[str, ParrotKind] = {
     ),
     'echo_generic': ParrotKind(
         'says the last turn back and adds a reply that fits everything',
-        'the last turn with a generic reply behind it',
         train=(
             "{Quote}. I don't know.",
             '{Quote}. That is nice.',
@@ -429,10 +417,11 @@ FORMS_OF_BE = {
     'were': ('you', 'was'),
 }
 # after these words "you" is an object and becomes "me"
-BEFORE_OBJECTS = frozenset(
-    'about after at before behind by for from like love of on than thank to with '
-    'without ask give hear help know let meet miss see show tell teach want'.split()
-)
+OBJECT_PHRASES = """
+about after at before behind by for from like love of on than thank to with without ask
+give hear help know let meet miss see show tell teach want
+"""
+BEFORE_OBJECTS = frozenset(OBJECT_PHRASES.split())
 
 
 def mirrored(text: str) -> str:

@@ -2,7 +2,8 @@
 Perturbed copies of a response: what a judge of quality should score below the original.
 
 The kinds follow the perturbation checklists of Sai et al. ("Perturbation CheckLists for
-Evaluating NLG Evaluation Metrics", EMNLP 2021). Each is a function from a response in
+Evaluating NLG Evaluation Metrics", EMNLP 2021); beside them stand replies that please a
+judge and say nothing (`parrots`). Each is a function from a response in
 its dialogue to a text, or to `None` where it does not apply. What is drawn at random
 depends on the content alone, so the same response always has the same copies.
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parlai_ext.core.nouns import Dialogue, Utterance, content_id
-from parlai_ext.judge_check.parrots import HELD_OUT, parrot_text
+from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
 
 GENERIC = ("I don't know.", 'Okay.', "I'm not sure.", "That's nice.", 'I see.')
 PUNCTUATION = '. . . .'
@@ -143,7 +144,7 @@ def parrot(kind: str, wordings: str = HELD_OUT) -> Perturbation:
     return parrot_reply
 
 
-PERTURBATIONS: Mapping[str, Perturbation] = {
+SPOILT: Mapping[str, Perturbation] = {
     'shuffled_words': shuffled_words,
     'other_dialogue': other_dialogue,
     'repeat_partner': repeat_partner,
@@ -152,6 +153,18 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
     'punctuation': punctuation,
     'truncated': truncated,
 }
+
+
+def perturbations(wordings: str = HELD_OUT) -> dict[str, Perturbation]:
+    """
+    Return the perturbations that every judge is checked with, by kind.
+
+    :param wordings: of the parrots: `TRAIN` for what a judge is fitted on.
+    """
+    return {**SPOILT, **{kind: parrot(kind, wordings) for kind in PARROTS}}
+
+
+PERTURBATIONS: Mapping[str, Perturbation] = perturbations()
 # for judges that are prompted: a text may address them, and they tend to like length
 OF_PROMPTED_JUDGES: Mapping[str, Perturbation] = {
     'injected': injected,

@@ -266,6 +266,19 @@ def probe_lines(probes: PromptProbes) -> list[str]:
     return lines
 
 
+PARROTS = 'parrots'  # all kinds of parrots (`parrots.PARROTS`) together
+PARROT_WORDS: Mapping[str, str] = {
+    'padded_echo': 'padded echoes of the last turn',
+    'echo_question': 'echoes of the last turn as a question',
+    'key_words': 'empty sentences with key words of the last turn',
+    'flatterer': 'flattery',
+    'mirror': 'the last turn with its pronouns swapped',
+    'question_spammer': 'questions that fit everything',
+    'quoted_question': 'questions that fit everything, with a key word in them',
+    'earlier_echo': "padded echoes of the partner's turn before",
+    'partial_echo': 'halves of the last turn',
+    'echo_generic': 'the last turn with a generic reply behind it',
+}
 # what a perturbed copy of each kind is, as the object of a sentence
 KIND_WORDS: Mapping[str, str] = {
     'shuffled_words': 'shuffled words',
@@ -277,6 +290,8 @@ KIND_WORDS: Mapping[str, str] = {
     'truncated': 'replies cut in the middle',
     'injected': 'replies with an instruction to the judge',
     'padded': 'replies with empty words behind them',
+    **PARROT_WORDS,
+    PARROTS: 'parrots of any kind',
 }
 
 

@@ -1,14 +1,21 @@
 """
-Trivial baselines: what a ranking would be if scores measured length or repetition.
+Trivial baselines: what a ranking would be if scores measured length, repetition, or how
+much of a response its partner has just said.
 
-Each takes what one speaker said in one dialogue (its generated utterances, in order)
-and returns one number, or `None` where there is nothing to measure. They are ranked
-beside every scorer; one that agrees with people as well is a warning.
+Each takes what one speaker said in one dialogue (its generated utterances, in order;
+for the overlap also what it had heard before each) and returns one number, or `None`
+where there is nothing to measure. They are ranked beside every scorer; one that agrees
+with people as well is a warning.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+LAST_HEARD = 2  # turns of the partner that a response is compared with
 
 
 def mean_length(texts: Sequence[str]) -> float | None:
@@ -58,15 +65,63 @@ def repeated_share(texts: Sequence[str]) -> float | None:
     return 1 - len(different) / len(texts)
 
 
+def words_of(text: str) -> list[str]:
+    """
+    Return the words of a text in lower case, without punctuation.
+    """
+    return WORD.findall(text.lower())
+
+
+def overlap_share(response: str, heard: Sequence[str]) -> float | None:
+    """
+    Return the share of a response's words that stand in the last two turns which its
+    speaker heard; `None` for a response without a word.
+
+    Case and punctuation do not count; a word that comes twice counts twice. Who heard
+    nothing has an overlap of 0.
+    """
+    words = words_of(response)
+    if not words:
+        return None
+    known = {word for turn in heard[-LAST_HEARD:] for word in words_of(turn)}
+    return sum(word in known for word in words) / len(words)
+
+
+def mean_overlap(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> float | None:
+    """
+    Return the mean overlap of utterances; `None` where none has a word.
+
+    :param heard: the partner's turns before each utterance.
+    """
+    pairs = zip(texts, heard, strict=True)
+    shares = [share for pair in pairs if (share := overlap_share(*pair)) is not None]
+    return fmean(shares) if shares else None
+
+
+# those that need to know only what the speaker said
 BASELINES: Mapping[str, Callable[[Sequence[str]], float | None]] = {
     'mean_length': mean_length,
     'distinct_2': distinct_2,
     'repeated_share': repeated_share,
 }
 
-# Which end of a baseline is rank 1; longer first is a convention, not a judgement.
+# Which end of a baseline is rank 1; longer first is a convention, not a judgement, and
+# so is more overlap first.
 HIGHER_IS_BETTER: Mapping[str, bool] = {
     'mean_length': True,
     'distinct_2': True,
     'repeated_share': False,
+    'overlap': True,
 }
+
+
+def baseline_values(
+    texts: Sequence[str], heard: Sequence[Sequence[str]]
+) -> dict[str, float | None]:
+    """
+    Return all trivial baselines of what one speaker said in one dialogue.
+
+    :param heard: the partner's turns before each utterance.
+    """
+    values = {name: measure(texts) for name, measure in BASELINES.items()}
+    return {**values, 'overlap': mean_overlap(texts, heard)}

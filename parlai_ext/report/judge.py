@@ -16,6 +16,8 @@ from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
     KIND_WORDS,
+    PARROT_WORDS,
+    PARROTS,
     SOURCES,
     UNTESTED,
     WEAK,
@@ -247,15 +249,25 @@ def agreement_on_sets(signature: str) -> str | None:
 
 def _shares(check: DimensionCheck | None) -> Mapping[str, str]:
     """
-    Return by its title, one for each author of originals, the share of each kind.
+    Return by its title, one for each author of originals, the share of each kind; of
+    the parrots that of all together, and the lowest.
     """
     shares: dict[str, list[str]] = {}
-    for kind in check.kinds if check else ():
-        if kind.outcome != UNTESTED:
+    kinds = check.kinds if check else ()
+    for kind in kinds:
+        if kind.outcome != UNTESTED and kind.kind not in PARROT_WORDS:
             text = f'{kind.kind.replace("_", " ")} {number(kind.share)}'
+            if kind.kind == PARROTS:
+                text += _lowest_parrot(kinds, kind.source)
             title = f'how often {SOURCES[kind.source]} score above'
             shares.setdefault(title, []).append(text)
     return {title: ', '.join(own) for title, own in shares.items()}
+
+
+def _lowest_parrot(kinds: Sequence[KindResult], source: str) -> str:
+    own = [k for k in kinds if k.kind in PARROT_WORDS and k.source == source and k.n]
+    lowest = min(own, key=lambda kind: kind.share or 0.0)
+    return f' (lowest: {lowest.kind.replace("_", " ")} {number(lowest.share)})'
 
 
 def kind_text(kind: KindResult) -> str:

@@ -14,7 +14,7 @@ from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
 from parlai_ext.core.progress import bar_of
-from parlai_ext.ranking.baselines import BASELINES
+from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.ranking.tournament import Game
 from parlai_ext.store import RunFolder, imported
 
@@ -138,7 +138,7 @@ def _empty_tables(plan: Plan) -> ScoreTables:
         systems,
         opponents,
         scores={},
-        baselines={name: np.full(shape, np.nan) for name in BASELINES},
+        baselines={name: np.full(shape, np.nan) for name in HIGHER_IS_BETTER},
         n_dialogues=dict.fromkeys(systems, 0),
         games_per_opener=games_per_opener,
     )
@@ -186,10 +186,9 @@ def _enter_dialogue(
     """
     judged = pairing.first
     tables.n_dialogues[judged] += 1
-    utterances = imported.own_utterances(dialogue, pairing)
     if dialogue.ended_by != judged:  # of a dialogue it broke off, nothing counts
-        for name, measure in BASELINES.items():
-            value = measure(utterances)
+        said_and_heard = imported.own_utterances(dialogue, pairing)
+        for name, value in baseline_values(*said_and_heard).items():
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
         return

@@ -12,7 +12,6 @@ the shipped one, and docs/judges.md says on which judged sets.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option, signature_values
 from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
@@ -37,7 +37,6 @@ from parlai_ext.scoring.relevance import context_cosines, encoder_option
 
 LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score
 LONGEST = 20  # words; more are no better
-WORD = re.compile(r'[^\W_]+(?:[\'’][^\W_]+)*')
 TERMS = ('likelihood', 'relevance', 'length')
 NUMBERS = ('centre', 'spread', 'weight')
 
@@ -170,13 +169,6 @@ def repeated_share(words: Sequence[str], earlier: Iterable[Sequence[str]]) -> fl
         known = set(pairwise(other))
         copied = max(copied, sum(pair in known for pair in pairs) / len(pairs))
     return max(inside, 2 * copied - 1)
-
-
-def words_of(text: str) -> list[str]:
-    """
-    Return the words of a text in lower case, without punctuation.
-    """
-    return WORD.findall(text.lower())
 
 
 def load_weights(name: str) -> dict[str, Term]:

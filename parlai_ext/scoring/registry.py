@@ -42,6 +42,7 @@ SCORERS = {
     'length': 'parlai_ext.scoring.trivial:Length',
     'distinct': 'parlai_ext.scoring.trivial:Distinct',
     'repetition': 'parlai_ext.scoring.trivial:Repetition',
+    'overlap': 'parlai_ext.scoring.trivial:Overlap',
     'bleu_2': 'parlai_ext.scoring.bleu:Bleu2',
     'amfm': 'parlai_ext.scoring.amfm:AmFm',
     'amfm_references': 'parlai_ext.scoring.amfm_references:AmFmReferences',

@@ -1,5 +1,6 @@
 """
-Trivial scorers: how long a response is, how varied its words are, what it repeats.
+Trivial scorers: how long a response is, how varied its words are, what it repeats, and
+how much of it its partner has just said.
 
 They need no model and no reference, and nobody should trust them: they stand beside
 every other scorer, because one that agrees with people no better than the number of
@@ -16,7 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.options import option
-from parlai_ext.ranking.baselines import distinct_share, mean_length, word_ngrams
+from parlai_ext.ranking.baselines import (
+    distinct_share,
+    mean_length,
+    mean_overlap,
+    word_ngrams,
+)
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 
 OVERALL = 'Overall'
@@ -122,6 +128,45 @@ class Repetition(Distinct):
                 repeated = sum(ngram in earlier for ngram in grams[place])
                 shares.append(repeated / len(grams[place]))
         return -sum(shares) / len(shares) if shares else None
+
+
+class Overlap(Trivial):
+    """
+    The share of a response's words that stand in the last two turns of its partner;
+    more is better by convention, as parrots please many judges.
+
+    Case and punctuation do not count; a word that comes twice counts twice. One score a
+    response, from 0 to 1; one without a word has none. Without a context it is 0.
+    """
+
+    name = 'overlap'
+
+    def item_score(self, item: ScoringItem) -> float | None:
+        """
+        Return the mean overlap of the judged utterances.
+        """
+        places = judged_places(item)
+        texts = [item.utterances[place] for place in places]
+        return mean_overlap(texts, [heard_before(item, place) for place in places])
+
+    def no_score(self) -> str:
+        """
+        Return why an item has no score.
+        """
+        return 'there is no word in what is judged'
+
+
+def heard_before(item: ScoringItem, place: int) -> list[str]:
+    """
+    Return the turns of the other speakers before an utterance; where nobody says who
+    spoke, two speakers took turns.
+    """
+    texts = item.utterances[:place]
+    speakers = item.extras.get('speakers') or ()
+    if len(set(speakers)) > 1 and len(speakers) > place:
+        own = speakers[place]
+        return [t for t, who in zip(texts, speakers, strict=False) if who != own]
+    return [text for i, text in enumerate(texts) if (place - i) % 2]
 
 
 def judged_places(item: ScoringItem) -> list[int]:

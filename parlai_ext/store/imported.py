@@ -86,14 +86,22 @@ def without_people(
     ]
 
 
-def own_utterances(dialogue: Dialogue, judged: Pairing) -> list[str]:
+def own_utterances(
+    dialogue: Dialogue, judged: Pairing
+) -> tuple[list[str], list[list[str]]]:
     """
-    Return the utterances that the first system of ``judged`` produced itself.
+    Return the utterances that the first system of ``judged`` produced itself, and for
+    each the turns of the other speaker before it.
     """
     turns = dialogue.utterances
     if judged.scheme != NAME and judged.first == judged.second:
-        return [turn.text for turn in turns[::2] if not turn.given]
-    return [t.text for t in turns if t.speaker == judged.first and not t.given]
+        own = list(range(0, len(turns), 2))
+    else:
+        own = [i for i, turn in enumerate(turns) if turn.speaker == judged.first]
+    others = sorted({*range(len(turns))} - {*own})
+    produced = [i for i in own if not turns[i].given]
+    heard = [[turns[j].text for j in others if j < i] for i in produced]
+    return [turns[i].text for i in produced], heard
 
 
 def import_notes(manifest: Mapping[str, Any]) -> list[str]:

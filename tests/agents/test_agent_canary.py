@@ -2,6 +2,8 @@
 Canaries say what their kind says, from what they heard.
 """
 
+from dataclasses import replace
+
 import pytest
 from parlai.core.message import Message
 from parlai.core.opt import Opt
@@ -10,6 +12,8 @@ from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
 from parlai_ext.audit.canaries import KINDS, canary_systems
 from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.judge_check.parrots import PARROTS
+from parlai_ext.judge_check.perturbations import ResponseInDialogue, parrot
 from parlai_ext.systems.parlai_agents import load_system
 
 
@@ -36,17 +40,36 @@ def test_a_parrot_repeats_its_opener():
     assert replies('opener_parrot', ['Oh?', 'Why?'], 'I am sad.') == ['I am sad.'] * 2
 
 
-@pytest.mark.parametrize(
-    'kind', ['flatterer', 'question_spammer', 'instruction_injector']
-)
-def test_lines_are_said_in_turn(kind):
-    said = replies(kind, ['a'] * 7)
+def test_lines_are_said_in_turn():
+    said = replies('instruction_injector', ['a'] * 7)
     assert len(set(said[:6])) == 6 and said[6] == said[0]
 
 
-def test_a_question_spammer_says_nothing_but_questions():
-    for text in replies('question_spammer', ['a'] * 6):
-        assert text.endswith('?') and '.' not in text and '!' not in text
+@pytest.mark.parametrize('kind', PARROTS)
+def test_a_parrot_varies_its_wording_from_turn_to_turn(kind):
+    said = replies(kind, ['I like tea a lot.'] * 9)
+    assert len(set(said[:8])) == 8 and all(said)
+    # after all wordings the first again; an earlier turn needs a turn more
+    assert said[8] == said[0] or kind == 'earlier_echo'
+
+
+@pytest.mark.parametrize('kind', PARROTS)
+def test_a_parrot_says_what_the_judge_check_says(kind):
+    said = replies(kind, ['I like tea.', 'We grow roses.'])[-1]
+    response = ResponseInDialogue('x', 'We grow roses.', None, None, 'I like tea.')
+    checks = {parrot(kind)(replace(response, text=str(i))) for i in range(200)}
+    assert said in checks
+
+
+@pytest.mark.parametrize('kind', PARROTS)
+def test_a_parrot_that_heard_nothing_asks_or_flatters(kind):
+    agent = CanaryAgent(Opt({'canary_kind': kind}))
+    assert agent.act()['text']
+
+
+def test_a_question_spammer_asks_in_every_turn():
+    for text in replies('question_spammer', ['a'] * 8):
+        assert '?' in text
 
 
 def test_in_a_dialogue_a_parrot_knows_its_given_utterance():

@@ -143,7 +143,7 @@ def test_the_main_score_meets_every_quality(tmp_path):
 def test_trivial_scorers_stand_beside(tmp_path):
     bench = bench_of(tmp_path)
     trivial = [scorer.label for scorer in bench.scorers if scorer.is_trivial]
-    assert trivial == ['length', 'distinct', 'repetition']
+    assert trivial == ['length', 'distinct', 'repetition', 'overlap']
     # the number of words is what `Counted` counts
     length, counted = (
         bench.row(label, 'small', 'turn').value() for label in ('length', 'Counted')

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.judge_check.marks import KINDS, dimension_check, kind_result
+from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.judge_check.record import (
+    PARROT_WORDS,
     Biases,
     DimensionCheck,
     JudgeCheck,
@@ -132,6 +134,66 @@ def test_the_docs_show_the_pass_mark_of_every_kind():
     page = (Path(__file__).parents[2] / 'docs' / 'judges.md').read_text()
     words = {'must pass': (True, True), 'must not fail': (True, False)}
     words['makes a judge weak at most'] = (False, False)
+    words = {word: (*mark, False) for word, mark in words.items()}
+    words["must not fail on people's replies"] = (False, False, True)
     rows = re.findall(r'^\| `(\w+)` \|[^|]*\| ([^|]*) \|', page, re.MULTILINE)
-    marks = {kind: (mark.required, mark.needed) for kind, mark in KINDS.items()}
+    marks = {
+        kind: (mark.required, mark.needed, mark.of_people)
+        for kind, mark in KINDS.items()
+    }
     assert {kind: words[mark] for kind, mark in rows} == marks
+
+
+# --- parrots --------------------------------------------------------------------------
+
+
+def test_every_kind_of_parrot_has_a_mark_and_words():
+    assert set(PARROTS) == set(PARROT_WORDS) <= set(KINDS)
+
+
+def together(*kinds):
+    check = dimension_check('D', good(*kinds))
+    [own] = [kind for kind in check.kinds if kind.kind == 'parrots']
+    return check, own
+
+
+def test_parrots_count_together_and_one_of_few_pairs_is_no_doubt_while_it_is_ahead():
+    # 8 of 12: [0.39, 0.86] holds a half; together 36 of 40 do not
+    check, own = together(result('mirror', 8, 12), result('padded_echo', 28, 28))
+    assert (own.n, own.n_higher, own.outcome) == (40, 36, 'pass')
+    assert [k.outcome for k in check.kinds if k.kind == 'mirror'] == ['weak']
+    assert check.outcome == 'pass'
+
+
+def test_one_kind_of_parrot_that_is_not_behind_makes_a_judge_weak():
+    check, own = together(result('mirror', 6, 12), result('padded_echo', 40, 40))
+    assert own.outcome == 'pass'
+    assert check.outcome == 'weak' and 'pronouns' in check.reasons[0]
+
+
+def test_parrots_that_are_all_a_little_ahead_are_weak_together():
+    # 7 of 12 each: 14 of 24, [0.39, 0.76]
+    check, own = together(result('mirror', 7, 12), result('padded_echo', 7, 12))
+    assert own.outcome == check.outcome == 'weak'
+    assert 'parrots of any kind' in check.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ('kind', 'source', 'outcome'),
+    [
+        ('padded_echo', 'systems', 'fail'),
+        ('padded_echo', 'people', 'fail'),
+        # flattery may be better than what a bad system says, but not than people's
+        ('flatterer', 'systems', 'weak'),
+        ('flatterer', 'people', 'fail'),
+    ],
+)
+def test_losing_to_a_parrot(kind, source, outcome):
+    check, _ = together(result(kind, 0, 12, source=source))
+    assert check.outcome == outcome
+
+
+def test_a_check_of_its_own_kinds_is_the_same_check():
+    kinds = result('mirror', 8, 12), result('mirror', 3, 12, source='people')
+    check = dimension_check('D', good(*kinds))
+    assert dimension_check('D', check.kinds) == check

@@ -9,6 +9,7 @@ from parlai_ext.judge_check.perturbations import (
     GENERIC,
     PERTURBATIONS,
     ResponseInDialogue,
+    parrot,
     perturbed_dialogue,
     same_text,
 )
@@ -79,6 +80,18 @@ def test_replies_of_another_dialogue_are_used_in_turn():
 def test_a_whole_part_repeats_one_turn_throughout():
     texts = copy('repeat_self', [2, 4])
     assert (texts[2], texts[4]) == (TEXTS[0], TEXTS[0])
+
+
+def test_parrots_hear_the_last_turn_of_the_partner_and_the_one_before():
+    heard = []
+
+    def note(response):
+        heard.append(response.heard)
+
+    perturbed_dialogue(talk(), [2, 4], note, [])
+    assert heard == [['hi to you'], ['hi to you', 'why is that']]
+    [text] = perturbed_dialogue(talk(), [4], parrot('earlier_echo'), []).utterances[4:]
+    assert 'hi to you' in text.text and 'why' not in text.text
 
 
 def test_in_self_play_the_other_side_is_the_partner():

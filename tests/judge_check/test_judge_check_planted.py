@@ -6,6 +6,7 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.judge_check.check import check_judge, gather
+from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.scoring.score_run import score_dialogues
 from tests.support import planted_judges as planted
 
@@ -26,7 +27,7 @@ def check_of(scorer, n_openers=N, reply=True, systems=planted.SYSTEMS, sample=20
 
 def shares(check):
     kinds = check.dimensions['Quality'].kinds
-    return {(kind.source, kind.kind): kind.share for kind in kinds}
+    return {(kind.source, kind.kind): kind.share for kind in kinds if kind.n}
 
 
 def test_a_scorer_that_sees_sense_passes_everything():
@@ -44,10 +45,22 @@ def test_its_mirror_image_fails_everything():
 def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
     check = check_of(planted.Length())
     own = shares(check)
-    # copies of eight words have eight words again; the other kinds have fewer
+    # copies of eight words have eight words again; these other kinds have fewer
     assert own['systems', 'shuffled_words'] == own['systems', 'repeat_self'] == 0.5
     assert own['systems', 'truncated'] == own['systems', 'punctuation'] == 1.0
-    assert check.dimensions['Quality'].outcome == 'weak'
+    # an echo and a few words more are longer than eight words
+    assert own['systems', 'padded_echo'] == own['people', 'padded_echo'] == 0.0
+    assert check.dimensions['Quality'].outcome == 'fail'
+
+
+def test_a_scorer_that_loves_overlap_but_no_exact_copy_fails_by_its_parrots_alone():
+    check = check_of(planted.Overlap())
+    own = shares(check)
+    assert own['people', 'repeat_partner'] == own['systems', 'repeat_partner'] == 1.0
+    for kind in ('padded_echo', 'echo_question', 'partial_echo', 'mirror'):
+        assert own['people', kind] == own['systems', kind] == 0.0
+    assert check.dimensions['Quality'].outcome == 'fail'
+    assert set(own['people', kind] for kind in planted.Overlap.blind) == {1.0}
 
 
 def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
@@ -60,11 +73,20 @@ def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
 def test_originals_of_systems_are_not_scored_again():
     scorer = planted.Sense()
     check = check_of(scorer, reply=False)
-    # two systems, 12 dialogues, 2 replies each: 48; 40 of them in 7 kinds
+    # two systems, 12 dialogues, 2 replies each: 48; 40 of them in 7 kinds, and 3 of 10
+    # parrots each, of which one says an earlier turn of the partner back, if there is
+    # one: every tenth of 120 parrots, but for first replies
     assert check.n_responses == 40
-    assert check.n_scored == 40 * 7
-    assert scorer.n_scored == 48 + 40 * 7
-    assert check.cost == pytest.approx(280 / 48)
+    kinds = {kind.kind: kind.n for kind in check.dimensions['Quality'].kinds}
+    assert {n for kind, n in kinds.items() if kind in PARROTS} == {
+        12,
+        kinds['earlier_echo'],
+    }
+    assert kinds['parrots'] == 9 * 12 + kinds['earlier_echo']
+    copies = 40 * 7 + kinds['parrots']
+    assert check.n_scored == copies
+    assert scorer.n_scored == 48 + copies
+    assert check.cost == pytest.approx(copies / 48)
 
 
 def test_the_sample_has_as_many_of_each_system_and_floors_have_none():

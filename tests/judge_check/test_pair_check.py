@@ -96,7 +96,7 @@ def test_both_orders_hide_no_preference_for_the_first():
     check = check_pairs(TwoOrders(), ITEMS, progress=False)
     assert check.probes.order.n_changed == check.probes.order.n
     # in both orders together it prefers neither
-    assert {kind.share for kind in kinds(check).values()} == {0.5}
+    assert {kind.share for kind in kinds(check).values() if kind.n} == {0.5}
     assert check.dimensions['Quality'].outcome == 'weak'
 
 

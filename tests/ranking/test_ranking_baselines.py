@@ -5,10 +5,12 @@ Trivial baselines, by pencil.
 import pytest
 
 from parlai_ext.ranking.baselines import (
-    BASELINES,
     HIGHER_IS_BETTER,
+    baseline_values,
     distinct_2,
     mean_length,
+    mean_overlap,
+    overlap_share,
     repeated_share,
 )
 
@@ -39,11 +41,28 @@ def test_an_utterance_said_once_is_no_repeat():
     assert repeated_share(['a', 'b', 'c']) == 0.0
 
 
-@pytest.mark.parametrize('name', sorted(BASELINES))
-def test_nothing_said_is_no_score(name):
-    assert BASELINES[name]([]) is None
+def test_nothing_said_is_no_score():
+    assert set(baseline_values([], []).values()) == {None}
+
+
+def test_overlap_is_the_share_of_words_that_the_partner_said_in_his_last_two_turns():
+    heard = ['We saw a bear!', 'I like old trains.', 'Do you?']
+    # i like you | cats, too: bears are three turns away
+    assert overlap_share('I like YOU, cats bear too', heard) == pytest.approx(3 / 6)
+    # a word that comes twice counts twice
+    assert overlap_share('trains trains, cats', heard) == pytest.approx(2 / 3)
+
+
+def test_who_heard_nothing_has_no_overlap_and_who_says_no_word_has_no_share():
+    assert overlap_share('hello', []) == 0
+    assert overlap_share('...', ['...']) is None
+
+
+def test_overlap_of_a_dialogue_is_the_mean_over_its_utterances():
+    assert mean_overlap(['a b', '...', 'c'], [['a'], ['x'], ['a', 'c']]) == 3 / 4
 
 
 def test_only_repetition_is_better_when_lower():
     worse = [name for name, higher in HIGHER_IS_BETTER.items() if not higher]
-    assert worse == ['repeated_share'] and set(HIGHER_IS_BETTER) == set(BASELINES)
+    assert worse == ['repeated_share']
+    assert set(HIGHER_IS_BETTER) == set(baseline_values([], []))

@@ -1,5 +1,5 @@
 """
-The trivial scorers: length, distinct and repetition, by pencil.
+The trivial scorers: length, distinct, repetition and overlap, by pencil.
 """
 
 import pytest
@@ -43,6 +43,33 @@ def test_repetition_is_minus_the_share_of_pairs_said_before():
     # no pair stands across two utterances: dog-so was not said
     assert overall('repetition', context, 'dog so')[0] == 0
     assert overall('repetition', (), 'i like')[0] == 0
+
+
+def test_overlap_looks_at_the_last_two_turns_of_the_partner():
+    context = ('a bear', 'own turn', 'my dog', 'own too', 'your cat')
+    # of my, cat, bear, own, too: `a bear` is too long ago, and own turns do not count
+    assert overall('overlap', context, 'My cat. Bear own too')[0] == 2 / 5
+    assert overall('overlap', (), 'hello')[0] == 0
+    assert overall('overlap', context, '?!') == (
+        None,
+        'there is no word in what is judged',
+    )
+
+
+def test_overlap_of_a_whole_dialogue_is_the_mean_over_its_speakers_utterances():
+    context = ('a b', 'a c', 'c d', 'd')
+    extras = {'speakers': ('me', 'you', 'me', 'you')}
+    assert overall('overlap', context, None, 'me', extras)[0] == (0 + 1 / 2) / 2
+    assert overall('overlap', context, None, 'you', extras)[0] == (1 / 2 + 1) / 2
+
+
+def test_overlap_knows_who_spoke_twice():
+    context = ('a', 'b', 'c')
+    extras = {'speakers': ('you', 'me', 'me', 'you')}
+    # of `you` the turn before the last two
+    assert overall('overlap', context, 'b c a', 'you', extras)[0] == pytest.approx(
+        2 / 3
+    )
 
 
 def test_of_a_whole_dialogue_the_utterances_of_its_speaker_count():
