@@ -34,6 +34,7 @@ from benchmarks.support.perturbed_replies import (
 from benchmarks.support.term_values import Evidence, TermCache
 from parlai_ext import zoo_configs
 from parlai_ext.commands.command import one_line_errors
+from parlai_ext.judge_check.parrots import TRAIN
 from parlai_ext.scoring.composite import (
     HIGHEST,
     LOWEST,
@@ -151,7 +152,7 @@ def corpus_example(folder: Path, name: str, cache: TermCache) -> Example:
     """
     Return replies of a corpus and their perturbed copies.
     """
-    replies = perturbed_replies(CORPORA[name](folder), REPLIES, seed=0)
+    replies = perturbed_replies(CORPORA[name](folder), REPLIES, seed=0, wordings=TRAIN)
     items = [item for reply in replies for item in reply.items]
     kinds = [kind for reply in replies for kind in ('original', *reply.copies)]
     return Example(*_arrays(cache.evidence(items, name)), kinds=tuple(kinds))

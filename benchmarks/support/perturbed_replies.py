@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from parlai_ext.judge_check.parrots import HELD_OUT
 from parlai_ext.judge_check.perturbations import (
-    PERTURBATIONS,
     ResponseInDialogue,
+    perturbations,
     same_text,
 )
 from parlai_ext.mini.smalltalk import make_dialogues
@@ -83,36 +84,50 @@ CORPORA: Mapping[str, Callable[[Path], list[list[str]]]] = {
 
 
 def perturbed_replies(
-    dialogues: Sequence[Sequence[str]], number: int, seed: int
+    dialogues: Sequence[Sequence[str]],
+    number: int,
+    seed: int,
+    wordings: str = HELD_OUT,
 ) -> list[PerturbedReply]:
     """
     Return one random reply from each of this many dialogues, with its copies.
 
     Each has a partner's turn and an own turn before it. Copies that equal their
     original are left out.
+
+    :param wordings: of the parrots: `TRAIN` for replies that something is fitted on.
     """
     rng = random.Random(seed)
     long = [texts for texts in dialogues if len(texts) > EARLIER]
     chosen = rng.sample(long, min(2 * number, len(long)))
     half = len(chosen) // 2
     return [
-        perturbed_reply(texts, rng.randrange(EARLIER, len(texts)), rng.choice(other))
+        perturbed_reply(
+            texts, rng.randrange(EARLIER, len(texts)), rng.choice(other), wordings
+        )
         for texts, other in zip(chosen[:half], chosen[half:], strict=False)
     ]
 
 
-def perturbed_reply(texts: Sequence[str], place: int, other: str) -> PerturbedReply:
+def perturbed_reply(
+    texts: Sequence[str], place: int, other: str, wordings: str = HELD_OUT
+) -> PerturbedReply:
     """
     Return the reply at a place of a dialogue with its copies.
 
     :param other: a reply from another dialogue.
+    :param wordings: of the parrots.
     """
     original = ScoringItem(tuple(texts[:place][-LAST_TURNS:]), texts[place])
     response = ResponseInDialogue(
-        texts[place], texts[place - 1], texts[place - 2], other
+        texts[place],
+        texts[place - 1],
+        texts[place - 2],
+        other,
+        texts[place - 3] if place > EARLIER else None,
     )
     copies = {}
-    for kind, perturb in PERTURBATIONS.items():
+    for kind, perturb in perturbations(wordings).items():
         text = perturb(response)
         if text is not None and not same_text(text, texts[place]):
             copies[kind] = replace(original, response=text)

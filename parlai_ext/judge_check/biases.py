@@ -1,5 +1,6 @@
 """
-What the scores of a run go with besides quality: length, position, partner, opener.
+What the scores of a run go with besides quality: length, overlap with the partner,
+position, partner, opener.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def biases(columns: ScoreColumns, dimension: str) -> Biases:
             variance_share(scores[known], np.asarray(groups, dtype=object)[known])
             for groups in (columns.systems, columns.partners, openers)
         ),
+        overlap=rank_correlation(scores, np.asarray(columns.overlaps)),
     )
 
 

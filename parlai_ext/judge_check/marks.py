@@ -30,7 +30,7 @@ from parlai_ext.ranking.proportions import wilson_interval
 
 PEOPLE = 'people'
 MIN_PAIRS = 10  # fewer pairs of a kind say nothing
-MAX_LENGTH_BIAS = 0.7  # |Spearman| of score and length from which a judge is weak
+MAX_BIAS = 0.7  # |Spearman| of score and length or overlap: from here a judge is weak
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,9 @@ def dimension_check(
 
     It fails if a required kind fails, whoever wrote the originals. It is weak if any
     kind does not pass, if a needed kind could not be tried, or if its scores go with
-    length. A single kind of parrot has few pairs: it is held against a judge only where
-    the original is not ahead at all; all of them together are a kind that is added.
+    length or with the overlap with the partner. A single kind of parrot has few pairs:
+    it is held against a judge only where the original is not ahead at all; all of them
+    together are a kind that is added.
     """
     single = [kind for kind in kinds if kind.kind != PARROTS]
     kinds = (*single, *parrots_together(single))
@@ -142,11 +143,7 @@ def dimension_check(
     reasons = [f'it scores {preferred_words(kind)}' for kind in failed]
     weak = [_doubt(kind) for kind in doubtful]
     weak += _untried(kinds)
-    if biases is not None and abs(biases.length or 0.0) >= MAX_LENGTH_BIAS:
-        weak.append(
-            f'its scores follow length (Spearman {number(biases.length)} with the '
-            'number of words)'
-        )
+    weak += _followed(biases)
     outcome = FAIL if failed else WEAK if weak else PASS
     return DimensionCheck(
         dimension, outcome, (*reasons, *weak), kinds, human_anchor, biases
@@ -184,6 +181,23 @@ def _doubt(kind: KindResult) -> str:
         f'it can hardly tell {words} from what {SOURCES[kind.source]} '
         f'{VERBS[kind.source]}: the original is higher in a share of {interval}'
     )
+
+
+def _followed(biases: Biases | None) -> list[str]:
+    """
+    Return a sentence for each trivial measure that the scores go with.
+    """
+    if biases is None:
+        return []
+    measures = {
+        ('length', 'the number of words'): biases.length,
+        ('the overlap with the partner', 'the share of his last words'): biases.overlap,
+    }
+    return [
+        f'its scores follow {name} (Spearman {number(value)} with {what})'
+        for (name, what), value in measures.items()
+        if abs(value or 0.0) >= MAX_BIAS
+    ]
 
 
 def _untried(kinds: Sequence[KindResult]) -> list[str]:

@@ -73,8 +73,9 @@ class Biases:
     """
     What scores go with, over all judged responses of the run.
 
-    `length` and `position` are Spearman correlations of the score with the number of
-    words and with the place in the dialogue. The shares are of the variance of scores
+    `length`, `position` and `overlap` are Spearman correlations of the score with the
+    number of words, with the place in the dialogue, and with the share of words that
+    stand in the partner's last two turns. The shares are of the variance of scores
     that lies between systems, partners and openers (sum of squares between groups over
     the whole). `None`: it does not vary, or there is one group only.
     """
@@ -85,6 +86,7 @@ class Biases:
     system_share: float | None
     partner_share: float | None
     opener_share: float | None
+    overlap: float | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue
+from parlai_ext.judge_check.perturbations import same_side
+from parlai_ext.ranking.baselines import mean_overlap
 
 Values = Mapping[str, float]
 
@@ -52,6 +54,20 @@ class JudgedPart:
         The texts that were judged.
         """
         return [self.dialogue.utterances[place].text for place in self.places]
+
+    @property
+    def heard(self) -> list[list[str]]:
+        """
+        The other speaker's turns before each text that was judged.
+        """
+        return [
+            [
+                utterance.text
+                for j, utterance in enumerate(self.dialogue.utterances[:place])
+                if not same_side(self.dialogue, j, place)
+            ]
+            for place in self.places
+        ]
 
 
 def judged_parts(dialogue: Dialogue, scored: ScoredDialogue) -> list[JudgedPart]:
@@ -146,6 +162,7 @@ class ScoreColumns:
     partners: list[str] = field(default_factory=list)
     openers: list[str] = field(default_factory=list)
     lengths: array[float] = field(default_factory=lambda: array('d'))
+    overlaps: array[float] = field(default_factory=lambda: array('d'))
     positions: array[float] = field(default_factory=lambda: array('d'))
     scores: dict[str, array[float]] = field(default_factory=dict)
 
@@ -163,6 +180,8 @@ class ScoreColumns:
         self.partners.append(part.partner)
         self.openers.append(part.dialogue.opener_id)
         self.lengths.append(sum(words) / len(words))
+        overlap = mean_overlap(part.texts, part.heard)
+        self.overlaps.append(math.nan if overlap is None else overlap)
         self.positions.append(math.nan if part.is_whole else part.places[0])
 
 

@@ -363,6 +363,7 @@ def _bias_texts(check: DimensionCheck) -> list[str]:
         return lines
     known = (
         ('the number of words', biases.length),
+        ('the overlap with the partner’s last turns', biases.overlap),
         ('the place in the dialogue', biases.position),
     )
     spearman = [f'{number(v)} with {what}' for what, v in known if v is not None]

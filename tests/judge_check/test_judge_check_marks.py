@@ -92,6 +92,14 @@ def test_a_judge_that_follows_length_is_weak():
     assert dimension_check('D', good(), biases=biases).outcome == 'weak'
 
 
+@pytest.mark.parametrize(('overlap', 'outcome'), [(0.69, 'pass'), (0.7, 'weak')])
+def test_a_judge_that_follows_the_partners_words_is_weak(overlap, outcome):
+    biases = Biases(200, None, None, None, None, None, overlap)
+    check = dimension_check('D', good(), biases=biases)
+    assert check.outcome == outcome
+    assert all('overlap' in reason for reason in check.reasons)
+
+
 def test_the_headline_names_the_worst_kind_in_percent():
     kinds = good(result('repeat_self', 10, 40))[1:]
     kinds.append(result('shuffled_words', 34, 200))
@@ -103,7 +111,7 @@ def test_the_headline_names_the_worst_kind_in_percent():
 
 
 def test_a_record_comes_back_from_its_file_as_it_was():
-    biases = Biases(40, 0.1, None, 0.2, 0.3, 0.4)
+    biases = Biases(40, 0.1, None, 0.2, 0.3, 0.4, 0.5)
     check = JudgeCheck(
         'scorer:x',
         40,

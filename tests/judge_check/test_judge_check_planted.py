@@ -2,11 +2,15 @@
 Scorers whose check is known beforehand: one that sees sense, its mirror image, length.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.judge_check.check import check_judge, gather
 from parlai_ext.judge_check.parrots import PARROTS
+from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import score_dialogues
 from tests.support import planted_judges as planted
 
@@ -61,6 +65,34 @@ def test_a_scorer_that_loves_overlap_but_no_exact_copy_fails_by_its_parrots_alon
         assert own['people', kind] == own['systems', kind] == 0.0
     assert check.dimensions['Quality'].outcome == 'fail'
     assert set(own['people', kind] for kind in planted.Overlap.blind) == {1.0}
+
+
+def test_scores_that_are_the_overlap_are_seen_to_follow_it():
+    scorer = find_scorer('overlap').from_section({})
+    texts = (
+        'a b',
+        'c d',
+        'c x',
+        'e f',
+        'e f',
+    )  # of c x, one word was heard; of e f both
+    turns = (Utterance('ab'[i % 2], text, i < 2) for i, text in enumerate(texts))
+    talk = Dialogue('d', 'p', 'o', tuple(turns))
+    scored = score_dialogues([talk], scorer, first_speaker_only=True)
+    columns = gather(zip([talk], scored, strict=True)).columns
+    assert list(columns.overlaps) == list(columns.scores['Overall']) == [1 / 2, 1.0]
+
+    talks = [planted.dialogue(name, j) for name in planted.SYSTEMS for j in range(N)]
+    for j, dialogue in enumerate(talks):
+        turns = list(dialogue.utterances)
+        heard = turns[1].text.split()[: j % 8]
+        turns[2] = Utterance(turns[2].speaker, ' '.join([*heard, 'x', 'y']), False)
+        talks[j] = replace(dialogue, utterances=tuple(turns))
+    scored = score_dialogues(talks, scorer, first_speaker_only=True)
+    check = check_judge(scorer, gather(zip(talks, scored, strict=True)), progress=False)
+    own = check.dimensions['Overall']
+    assert own.biases.overlap == pytest.approx(1.0) and own.outcome == 'fail'
+    assert any('overlap' in reason for reason in own.reasons)
 
 
 def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
