@@ -1,6 +1,7 @@
 """
 A judge of several terms: how likely a response is, how near it is to the context, and
-how long it is; what it repeats does not count.
+how much it says; what it repeats does not count, and words that its partner has just
+said make it neither longer nor, where there are many, nearer.
 
     Overall = (1 - repeated) * sum of weight * scaled(term)  -  repeated * 2
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option, signature_values
 from parlai_ext.files.yaml_file import Document, read_file
-from parlai_ext.ranking.baselines import words_of
+from parlai_ext.ranking.baselines import LAST_HEARD, words_of
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.ctc import LEFT_OUT
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     context_turns_option,
@@ -34,10 +36,26 @@ from parlai_ext.scoring.likelihood import (
     response_answers,
 )
 from parlai_ext.scoring.relevance import context_cosines, encoder_option
+from parlai_ext.scoring.trivial import heard_before
 
 LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score
 LONGEST = 20  # words; more are no better
+MOST_COPIED = 0.4  # share of a response's words that are no stop words
 TERMS = ('likelihood', 'relevance', 'length')
+# words of the first person, as the second says them: so a mirror says nothing new
+SECOND_PERSON = {
+    'i': 'you',
+    'me': 'you',
+    'my': 'your',
+    'mine': 'yours',
+    'myself': 'yourself',
+    "i'm": "you're",
+    "i've": "you've",
+    "i'd": "you'd",
+    "i'll": "you'll",
+    'am': 'are',
+    'was': 'were',
+}
 NUMBERS = ('centre', 'spread', 'weight')
 
 
@@ -79,11 +97,15 @@ class Composite(Scorer):
     """
     One score a response, from -2 to 2; higher is better.
 
-    A response that repeats an earlier utterance word for word, or has no word, scores
-    -2. The evidence is the value of each term and the repeated share.
+    Length is that of the words that stand in none of the partner's last two turns,
+    whatever their person. Relevance goes from that of the response to that of these
+    words, as more of its words that are no stop words are the partner's. A response
+    that repeats an earlier utterance word for word, or has no word, scores -2. The
+    evidence is the value of each term and the repeated share.
     """
 
     name = 'composite'
+    version = 2
     dimensions = ('Overall',)
     evidence_labels = (*TERMS, 'repeated')
     instead = 'or another scorer: --scorer fed --judge-model-file zoo:mini/judge/model'
@@ -109,20 +131,44 @@ class Composite(Scorer):
         Return the score of each response.
         """
         judge = self.models.likelihood(self.options.judge_model_file)
-        encoder = self.models.embedder(self.options.encoder)
         after = response_answers(judge, items, self.options.context_turns)
-        cosines = context_cosines(encoder, items, 'nearest')
+        new = [new_words(item) for item in items]
+        cosines = self._cosines(items, new)
         scores = []
-        for item, answer, cosine in zip(items, after, cosines, strict=True):
+        for item, answer, own, cosine in zip(items, after, new, cosines, strict=True):
             words = words_of(item.response or '')
             values = {
                 'likelihood': mean_logprob(answer),
                 'relevance': cosine,
-                'length': float(min(len(words), LONGEST)),
+                'length': float(min(len(own), LONGEST)),
             }
             repeated = repeated_share(words, map(words_of, item.context))
             scores.append(self._score(values, repeated, answer.num_truncated))
         return scores
+
+    def _cosines(
+        self, items: Sequence[ScoringItem], new: Sequence[Sequence[str]]
+    ) -> list[float | None]:
+        """
+        Return the relevance of each response; `None` where there is no context.
+
+        :param new: the words of each that its partner has not just said.
+        """
+        encoder = self.models.embedder(self.options.encoder)
+        own = [
+            replace(i, response=' '.join(w)) for i, w in zip(items, new, strict=True)
+        ]
+        rows = zip(
+            context_cosines(encoder, items, 'nearest'),
+            context_cosines(encoder, own, 'nearest'),
+            items,
+            new,
+            strict=True,
+        )
+        return [
+            None if of_all is None else relevance(of_all, of_new or 0.0, item, words)
+            for of_all, of_new, item, words in rows
+        ]
 
     def _score(
         self, values: Mapping[str, float | None], repeated: float, cut: int
@@ -147,6 +193,41 @@ def overall_score(
         if value is not None:
             total += term.weight * term.scaled(value)
     return (1 - repeated) * total + repeated * LOWEST
+
+
+def new_words(item: ScoringItem) -> list[str]:
+    """
+    Return the words of a response that stand in none of the two turns which its speaker
+    heard last; "my" stands where "your" does.
+    """
+    known = {
+        _second_person(word)
+        for turn in heard_before(item, len(item.context))[-LAST_HEARD:]
+        for word in words_of(turn)
+    }
+    words = words_of(item.response or '')
+    return [word for word in words if _second_person(word) not in known]
+
+
+def relevance(
+    of_all: float, of_new: float, item: ScoringItem, new: Sequence[str]
+) -> float:
+    """
+    Return the relevance of a response from its cosine with the context and that of its
+    new words: from `MOST_COPIED` of its words that are no stop words upward, what is
+    copied counts nothing.
+
+    :param new: the words of the response that its partner has not just said.
+    """
+    words = [word for word in words_of(item.response or '') if word not in LEFT_OUT]
+    own = sum(word not in LEFT_OUT for word in new)
+    copied = min(1.0, (1 - own / len(words)) / MOST_COPIED) if words else 0.0
+    return of_all - copied * max(0.0, of_all - (of_new if new else 0.0))
+
+
+def _second_person(word: str) -> str:
+    word = word.replace('’', "'")
+    return SECOND_PERSON.get(word, word)
 
 
 def repeated_share(words: Sequence[str], earlier: Iterable[Sequence[str]]) -> float:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
+from parlai_ext.judge_check.parrots import PARROTS, parrot_text
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.composite import (
     HIGHEST,
@@ -20,6 +21,7 @@ from parlai_ext.scoring.composite import (
     Composite,
     Term,
     load_weights,
+    new_words,
     overall_score,
     read_weights,
     repeated_share,
@@ -91,6 +93,53 @@ def test_repeated_share_by_pencil(response, earlier, expected):
 def test_saying_it_twice_repeats_all_of_it_but_the_seam(words):
     text = ' '.join(words)
     assert share(f'{text} {text}') >= 1 - 1 / (2 * len(words) - 1) - 1e-9
+
+
+# --- what is new ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('context', 'response', 'expected'),
+    [
+        (('I like my dog.',), 'You say I like my dog, and I agree.', 'say and agree'),
+        # persons do not count: a mirror has no word of its own
+        (('I like my dog.',), 'You like your dog!', ''),
+        (("I'm sad",), "You’re sad? I'm sorry.", 'sorry'),
+        # the partner's last two turns count, neither own turns nor older ones
+        (('a bear', 'own', 'a cat', 'own', 'a dog'), 'bear, own, cat, dog', 'bear own'),
+        ((), 'Hello there', 'hello there'),
+    ],
+)
+def test_new_words_by_pencil(context, response, expected):
+    assert new_words(ScoringItem(context, response)) == expected.split()
+
+
+class TopicModels(KnownModels):
+    """
+    Finds every text equally likely, and texts alike by their share of words about dogs.
+    """
+
+    def encode(self, texts):
+        about = [
+            sum(word in ('dog', 'puppy', 'leash', 'bark') for word in words_of(text))
+            for text in texts
+        ]
+        rest = [0.1 * len(words_of(text)) for text in texts]
+        return np.array([about, rest]).T + 1e-9
+
+
+ABOUT_A_DOG = ('A dog can bark.', 'I have a dog.')
+
+
+@pytest.mark.parametrize('kind', PARROTS)
+def test_what_says_something_is_above_every_parrot(kind):
+    heard = (ABOUT_A_DOG[1], ABOUT_A_DOG[1])
+    models = TopicModels()
+    reply = 'Is it still a puppy, and does it bark when it is on a leash?'
+    own = overall(reply, ABOUT_A_DOG, models)
+    for number in range(len(PARROTS[kind].wordings())):
+        text = parrot_text(kind, heard, number)
+        assert overall(text, ABOUT_A_DOG, models) < own, text
 
 
 # --- the score ------------------------------------------------------------------------
