@@ -355,4 +355,5 @@ def baseline_words(name: str) -> str:
     """
     Return a baseline's name as words.
     """
-    return name.replace('_', ' ').replace('distinct 2', 'distinct-2')
+    words = {'distinct_2': 'distinct-2', 'overlap': 'overlap with the partner'}
+    return words.get(name, name.replace('_', ' '))

@@ -317,6 +317,17 @@ def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypat
     assert found.spearman.value == pytest.approx(1.0)
 
 
+def test_overlap_with_the_partner_stands_beside_length(tmp_path):
+    openers = [
+        Opener.from_utterances([f'Two {i}.', f'ONE hi {i}!'], 'test') for i in range(4)
+    ]
+    ranking = rank_run(scored_run(tmp_path, openers=openers), SCORER, bootstraps=50)
+    # of "one two three" one word was heard, "Two" being its own; of "four five" none
+    scores = {one.system: one.score for one in ranking.baselines['overlap']}
+    assert scores == dict.fromkeys(TARGETS, pytest.approx(1 / 6))
+    assert list(ranking.baselines)[0] == 'mean_length'
+
+
 def test_a_floor_is_no_part_of_the_correlation(tmp_path, monkeypatch):
     from parlai_ext.results import rank
 
