@@ -13,7 +13,7 @@ from scipy import stats
 from parlai_ext.bench.bench_files import read_bench, read_points
 from parlai_ext.bench.bench_table import bench_lines
 from parlai_ext.bench.drawn_items import drawn_set
-from parlai_ext.bench.plan import BenchPlan, SetChoice, Variant, bench_plan
+from parlai_ext.bench.plan import TRIVIAL, BenchPlan, SetChoice, Variant, bench_plan
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.core.errors import UserError
@@ -430,7 +430,7 @@ def test_a_row_may_be_about_one_dimension_of_a_scorer(tmp_path):
     assert rows['Short'].value() < 0
     assert bench.reasons['Long'] == {}
     assert bench.reasons['Short'] == {'small': {'one word': n_short}}
-    assert len(list((tmp_path / 'scores').glob('*.jsonl'))) == 1 + 3  # trivial ones
+    assert len(list((tmp_path / 'scores').glob('*.jsonl'))) == 1 + len(TRIVIAL)
 
 
 def test_an_unknown_dimension_is_named_in_the_table(tmp_path):
