@@ -111,8 +111,10 @@ def stop_if_incomplete(run: RunFolder, problems: Sequence[str]) -> None:
     if problems:
         raise UserError(f'not all could be collected: {problems[0]}')
     for name, (n_dialogues, reason) in failed_everywhere(run).items():
-        raise SystemFailed(name, f'it broke off all of its {n_dialogues} dialogues; '
-                           f'the first: {reason}')
+        raise SystemFailed(
+            name,
+            f'it broke off all of its {n_dialogues} dialogues; the first: {reason}',
+        )
 
 
 def failed_everywhere(run: RunFolder) -> dict[str, tuple[int, str]]:

@@ -108,7 +108,9 @@ def test_a_dry_run_whose_only_target_is_missing_cannot_skip_it(tmp_path):
 def test_a_dry_run_with_a_missing_judge_says_why(tmp_path):
     judge = {'name': 'fed', 'judge_model_file': GONE}
     opt = opt_of(tmp_path, {'good': TALKER}, scorer=judge)
-    with pytest.raises(UserError, match=f'^scorer fed: its judge: model_file: .*{GONE}'):
+    with pytest.raises(
+        UserError, match=f'^scorer fed: its judge: model_file: .*{GONE}'
+    ):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
 
 
