@@ -253,8 +253,9 @@ def weights_file(scale: Mapping[str, Term], weights: Weights) -> str:
     """
     lines = [
         '# Written by `python -m benchmarks.fit_composite --write`; docs/judges.md has',
-        '# the sets it was fitted on and what it is worth on others.',
+        '# what it is worth on other sets than those of `fitted_on`.',
         'description: fitted with smollm2-135m-q4 and minilm',
+        f'fitted_on: [{", ".join(FIT)}]',
         'terms:',
     ]
     for (name, term), weight in zip(scale.items(), weights, strict=True):

@@ -21,19 +21,20 @@ from parlai_ext.core.display import duration, one_line, pad_cell
 from parlai_ext.core.errors import nearest
 from torture.figure import Figure, PartInterrupted, Settings
 
-# every part is a module with `figure(settings) -> Figure`, in the order of the table
-PARTS: tuple[str, ...] = (
+# every part is a module with `figure(settings) -> Figure`, in the order of the table;
+# with the minutes that it took on two shared cores (docs/torture.md)
+PARTS: dict[str, int] = {
     # nothing is lost
-    'flips',
-    'kills',
-    'disk_full',
-    'writers',
+    'flips': 21,
+    'kills': 18,
+    'disk_full': 9,
+    'writers': 5,
     # nothing gets in
-    'misbehaving',
-    'strings',
-    'models',
-    'no_network',
-)
+    'misbehaving': 3,
+    'strings': 2,
+    'models': 3,
+    'no_network': 19,
+}
 WHAT_WIDTH = 58  # columns
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files
 
@@ -43,11 +44,7 @@ def table(figures: Sequence[Figure]) -> str:
     Return the figures as a table, and below it every trial that was not held.
     """
     heads = f'{"what was tried":{WHAT_WIDTH}} {"tried":>7} {"held":>7}  time'
-    lines = [heads, '-' * (WHAT_WIDTH + 22)]
-    for figure in figures:
-        what = pad_cell(figure.what, WHAT_WIDTH)
-        counts = f'{figure.tried:7,} {figure.held:7,}'
-        lines.append(f'{what} {counts}  {duration(figure.seconds)}')
+    lines = [heads, '-' * (WHAT_WIDTH + 22), *map(row, figures)]
     for figure in figures:
         if figure.held < figure.tried:
             lines += ['', f'not held: {figure.what}']
@@ -55,9 +52,31 @@ def table(figures: Sequence[Figure]) -> str:
     return '\n'.join(lines)
 
 
+def row(figure: Figure) -> str:
+    """
+    Return the line of a figure in the table.
+    """
+    what = pad_cell(figure.what, WHAT_WIDTH)
+    counts = f'{figure.tried:7,} {figure.held:7,}'
+    return f'{what} {counts}  {duration(figure.seconds)}'
+
+
+def forecast(names: Sequence[str], settings: Settings) -> str:
+    """
+    Return about how long these parts take, in words.
+    """
+    if settings.trial is not None:
+        return f'one trial of {", ".join(names)}'
+    minutes = {name: PARTS[name] * settings.share for name in names}
+    each = ', '.join(f'{name} {round(m) or "< 1"}' for name, m in minutes.items())
+    total = max(1, round(sum(minutes.values())))
+    return f'about {total} minutes on two shared cores ({each})'
+
+
 def run_parts(names: Sequence[str], settings: Settings) -> tuple[list[Figure], bool]:
     """
-    Return the figures of these parts, and whether all parts came to their end.
+    Return the figures of these parts, and whether all parts came to their end. Each is
+    printed at once, too, in case that the machine does not live to see the table.
     """
     figures: list[Figure] = []
     for name in names:
@@ -70,11 +89,12 @@ def run_parts(names: Sequence[str], settings: Settings) -> tuple[list[Figure], b
             return [*figures, interrupted.figure], False
         except KeyboardInterrupt:
             return figures, False
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # a part that cannot even begin must not pass for one that held
             line = f'{type(error).__name__}: {error} [{settings.command(name, 0)}]'
             seconds = time.perf_counter() - begin
             figures.append(Figure(f'{name} (ended early)', 1, 0, (line,), seconds))
+        print(row(figures[-1]), file=sys.stderr, flush=True)
     return figures, True
 
 
@@ -128,11 +148,14 @@ def main(args: Sequence[str] | None = None) -> int:
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix='torture-', dir=memory) as folder:
         settings = Settings(Path(folder), options.share, options.seed, options.trial)
+        names = list(options.name or PARTS)
+        print(forecast(names, settings), file=sys.stderr, flush=True)
         with signals_as_interrupt():
-            figures, ended = run_parts(options.name or PARTS, settings)
+            figures, ended = run_parts(names, settings)
     print(table(figures))
     if not ended:
-        print('interrupted: the last part is not complete')
+        rest = ', '.join(names[len(figures) :]) or 'none'
+        print(f'interrupted: the last part is not complete; not there: {rest}')
         return 130
     return int(any(figure.held < figure.tried for figure in figures))
 

@@ -70,7 +70,7 @@ class ScorerAbout:
             result.level,
             tuple(result.dimensions),
             variant.is_trivial,
-            variant.fitted_on,
+            result.fitted_on,
             result.failure,
             tuple(to_json(model) for model in result.models),
         )

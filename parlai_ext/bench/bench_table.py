@@ -12,6 +12,7 @@ from parlai_ext.core.display import DASH, WIDTH, number, pad_cell, wrap_lines
 
 LABEL_WIDTH = 28
 CELL_WIDTH = 30
+FITTED = '†'  # marks a scorer in which something was fitted on human scores
 LEVELS = {
     'turn': 'turn by turn',
     'dialogue': 'dialogue by dialogue',
@@ -55,10 +56,18 @@ def _block(
     yield f'{"":{LABEL_WIDTH}} {" ".join(sizes)}'.rstrip()
     for scorer in scorers:
         cells = [
-            pad_cell(cell_text(bench, scorer.label, one, level), CELL_WIDTH - 1)
-            for one in sets
+            pad_cell(_marked(bench, scorer, one, level), CELL_WIDTH - 1) for one in sets
         ]
         yield f'{pad_cell(scorer.label, LABEL_WIDTH)} {" ".join(cells)}'.rstrip()
+
+
+def _marked(bench: Bench, scorer: ScorerAbout, one: SetAbout, level: str) -> str:
+    """
+    Return a cell, with a mark where the scorer was fitted on the set.
+    """
+    text = cell_text(bench, scorer.label, one, level)
+    fitted = one.name in scorer.fitted_on and text != DASH
+    return f'{text} {FITTED}' if fitted else text
 
 
 def size_text(one: SetAbout, level: str) -> str:
@@ -127,6 +136,12 @@ def _notes(bench: Bench) -> Iterator[str]:
     """
     Yield what is missing, and why.
     """
+    for one in bench.scorers:
+        if one.fitted_on:
+            where = ', '.join(one.fitted_on)
+            yield from wrap_lines(
+                f'{FITTED} {one.label} was fitted on human scores of {where}'
+            )
     for name, reason in bench.missing.items():
         yield from wrap_lines(f'no {name}: {reason}')
     reasons: dict[tuple[str, str], list[str]] = {}

@@ -18,7 +18,7 @@ from math import fsum
 
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench
-from parlai_ext.bench.bench_table import mean_over_qualities
+from parlai_ext.bench.bench_table import FITTED, mean_over_qualities
 from parlai_ext.core.display import number, pad_cell, wrap_lines
 from parlai_ext.files.yaml_file import read_file
 
@@ -87,11 +87,20 @@ class ScorerLine:
 
     :param numbers: by set, 100 times the mean Spearman over its qualities.
     :param average: over the sets with a number; `None` without any.
+    :param fitted_on: the judged sets on whose human values something in it was fitted.
     """
 
     scorer: str
     numbers: Mapping[str, float]
     average: float | None
+    fitted_on: tuple[str, ...] = ()
+
+    @property
+    def marked_label(self) -> str:
+        """
+        Its label, with a mark if something in it was fitted on human values.
+        """
+        return f'{self.scorer} {FITTED}' if self.fitted_on else self.scorer
 
 
 def scorer_lines(bench: Bench, phase: str) -> list[ScorerLine]:
@@ -110,7 +119,8 @@ def scorer_lines(bench: Bench, phase: str) -> list[ScorerLine]:
         }
         if numbers:
             average = average_over_sets(numbers, table.qualities)
-            lines.append(ScorerLine(scorer.label, numbers, average))
+            fitted_on = tuple(scorer.fitted_on)
+            lines.append(ScorerLine(scorer.label, numbers, average, fitted_on))
     return lines
 
 
@@ -148,7 +158,7 @@ def _phase_lines(
         own = number(line.average)
         partly = '' if set(line.numbers) == set(sets) else f' ({len(line.numbers)})'
         full = own if set(line.numbers) == whole else ''
-        label = pad_cell(line.scorer, LABEL_WIDTH)
+        label = pad_cell(line.marked_label, LABEL_WIDTH)
         yield f'  {label}{own + partly:>14} {full:>8}'.rstrip()
     for k, team in enumerate(table.columns):
         numbers = {name: table.rows[name][k] for name in sets}
@@ -159,3 +169,16 @@ def _phase_lines(
     drawn = 'numbers in brackets: sets with a score, where some have none'
     if any(set(line.numbers) != set(sets) for line in lines):
         yield f'  {drawn}'
+    for line in lines:
+        if line.fitted_on:
+            yield from wrap_lines(_fitted_text(line, sets), '  ')
+
+
+def _fitted_text(line: ScorerLine, sets: Sequence[str]) -> str:
+    """
+    Return the note on a scorer that was fitted: on which sets, and which of them are
+    columns of this table.
+    """
+    here = [name for name in sets if name in line.fitted_on] or ['none']
+    where = f'{", ".join(line.fitted_on)}; of the sets here: {", ".join(here)}'
+    return f'{FITTED} {line.scorer}: fitted on human scores of {where}'

@@ -51,14 +51,15 @@ def _mean_rank(
     names = [member.variant.label for member in members]
     signatures = [member.signature for member in members]
     whole = [signature for signature in signatures if signature is not None]
-    fitted = {name: None for m in members for name in m.variant.fitted_on}
+    fitted = {name: None for m in members for name in m.fitted_on}
     return ScorerResult(
-        Variant(label, {'name': MEAN_RANK, 'of': names}, tuple(fitted)),
+        Variant(label, {'name': MEAN_RANK, 'of': names}),
         '|'.join([MEAN_RANK, *(f'({signature})' for signature in whole)])
         if len(whole) == len(signatures)
         else None,
         (DIMENSION,),
         members[0].level,
+        fitted_on=tuple(fitted),
         sets={name: _set_scores(members, one) for name, one in sets.items()},
     )
 

@@ -38,7 +38,7 @@ MEAN_RANK = 'mean_rank'  # what stands for the scorer's name in a mean of ranks
 OPTION_BEGINS = re.compile(r':(?=[A-Za-z_-]+=)')
 KEYS = (
     *('description', 'scorers', 'mean_ranks', 'sets'),
-    *('max_items', 'turns', 'fitted_on'),
+    *('max_items', 'turns'),
 )
 SET_KEYS = ('max_items', 'turns', 'scorers')
 SCORER_KEYS = ('name', 'max_items', 'dimension', 'sets')  # beside its own options
@@ -49,7 +49,6 @@ class Variant:
     """
     A scorer with its options, under the label by which the tables call it.
 
-    :param fitted_on: the sets on which something in it was fitted.
     :param max_items: the most items of a set that it scores, if that is fewer than the
         bench draws: for a slow scorer.
     :param dimension: the one of its dimensions that this row is about; `None`: all.
@@ -58,7 +57,6 @@ class Variant:
 
     label: str
     section: Mapping[str, Any]
-    fitted_on: tuple[str, ...] = ()
     max_items: int | None = None
     dimension: str | None = None
     sets: tuple[str, ...] = ()
@@ -199,13 +197,11 @@ def load_bench_file(name: str) -> BenchPlan:
         raise UserError(f'--config {name}: no such bench file; {hint}') from None
     doc = read_file(path)
     data = doc.mapping(doc.data or {}, (), KEYS, 'a bench')
-    fitted = doc.typed(data.get('fitted_on', {}), ('fitted_on',), dict)
     scorers = doc.typed(data.get('scorers', {}), ('scorers',), dict)
     sets = doc.typed(data.get('sets', {}), ('sets',), dict)
     set_names = [*sets, *card_names()]
     variants = tuple(
-        _variant(doc, label, section, tuple(fitted.get(label, ())), set_names)
-        for label, section in scorers.items()
+        _variant(doc, label, section, set_names) for label, section in scorers.items()
     )
     known = [*(variant.label for variant in variants), *TRIVIAL]
     return BenchPlan(
@@ -252,13 +248,7 @@ def _names(
     return tuple(names)
 
 
-def _variant(
-    doc: Document,
-    label: str,
-    raw: Any,
-    fitted_on: tuple[str, ...],
-    set_names: Sequence[str],
-) -> Variant:
+def _variant(doc: Document, label: str, raw: Any, set_names: Sequence[str]) -> Variant:
     where = ('scorers', label)
     section = doc.typed(raw, where, dict)
     if 'name' not in section:
@@ -275,7 +265,6 @@ def _variant(
     return Variant(
         label,
         {'name': section['name'], **given},
-        fitted_on,
         _count(doc, section, where, 'max_items'),
         dimension,
         _names(doc, section.get('sets', []), (*where, 'sets'), set_names, 'set'),

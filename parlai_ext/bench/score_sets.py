@@ -73,9 +73,10 @@ class SetScores:
 @dataclass
 class ScorerResult:
     """
-    What became of one scorer: its signature, dimensions and models, and scores or a
-    reason by set. `failure` says why it could not be built at all; `broke` is true if
-    its code failed in a way that its author did not foresee.
+    What became of one scorer: its signature, dimensions and models, the sets on which
+    something in it was fitted, and scores or a reason by set. `failure` says why it
+    could not be built at all; `broke` is true if its code failed in a way that its
+    author did not foresee.
     """
 
     variant: Variant
@@ -85,6 +86,7 @@ class ScorerResult:
     models: tuple[JudgeModel, ...] = ()
     failure: str | None = None
     broke: bool = False
+    fitted_on: tuple[str, ...] = ()
     sets: dict[str, SetScores | str] = field(default_factory=dict)
 
 
@@ -185,6 +187,7 @@ class _ScorerWork:
             result.signature = scorer.signature
             result.dimensions = self._dimensions(scorer)
             result.level = scorer.level
+            result.fitted_on = scorer.fitted_on
             result.models = tuple(scorer.models_used())
         except Exception as error:  # which foreign code may raise
             result.failure, result.broke = _reason(error)

@@ -7,7 +7,8 @@ A run, its pilot and its preflight all play with a `BlockPlayer`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -15,7 +16,8 @@ from itertools import islice
 import numpy as np
 import torch
 
-from parlai_ext.collect.lockstep import BatchRow, play_on
+from parlai_ext.collect.kept_replies import KeptReplies
+from parlai_ext.collect.lockstep import BatchRow, Respond, play_on
 from parlai_ext.collect.plan import Plan
 from parlai_ext.collect.resolved import sampling_systems, systems_of
 from parlai_ext.core.machine import Machine
@@ -39,7 +41,8 @@ class BlockPlayer:
 
     `cache` holds the loaded systems, `batchsize` is how many dialogues go through a
     model together, `sampling` names the systems that draw their replies at random, and
-    `on_replies` is called as `play_on` says.
+    `on_replies` is called as `play_on` says. `kept_in` is the run folder in which the
+    replies of a block are kept until the block is written; `None`: nowhere.
     """
 
     plan: Plan
@@ -47,6 +50,7 @@ class BlockPlayer:
     batchsize: int
     sampling: frozenset[str]
     on_replies: Callable[[int, int], object] | None = None
+    kept_in: RunFolder | None = None
 
     @classmethod
     def from_plan(
@@ -144,6 +148,7 @@ class BlockPlayer:
         num_turns: int,
         seed: str,
         batchsize: int | None = None,
+        respond: Respond = Player.respond,
     ) -> list[Dialogue | None]:
         """
         Return a dialogue for each row, `None` where a system could not go on. Such a
@@ -153,7 +158,7 @@ class BlockPlayer:
         """
         seed_all(seed)  # after loading, which draws too
         dialogues, failed = play_on(
-            rows, players, num_turns, batchsize, self.on_replies
+            rows, players, num_turns, batchsize, self.on_replies, respond
         )
         for error in failed.values():
             self.cache.drop_failed(error)
@@ -195,13 +200,42 @@ class BlockPlayer:
         whole = any(map(self.is_sampling, ready.values()))
         batchsize = None if whole else self.batchsize
         num_turns = self.plan.protocol.num_turns
-        dialogues = iter(self.play_rows(rows, players, num_turns, seed, batchsize))
+        with self._keeping(rows, seed, batchsize) as respond:
+            played_rows = self.play_rows(
+                rows, players, num_turns, seed, batchsize, respond
+            )
+        dialogues = iter(played_rows)
         shards = {shard: list(islice(dialogues, shard.n_dialogues)) for shard in ready}
         return {
             shard: [dialogue for dialogue in played if dialogue]
             for shard, played in shards.items()
             if None not in played
         }
+
+    @contextmanager
+    def _keeping(
+        self, rows: Sequence[BatchRow], seed: str, batchsize: int | None
+    ) -> Iterator[Respond]:
+        """
+        Return what asks for the replies of these rows, and keeps them.
+        """
+        if self.kept_in is None:
+            yield Player.respond
+            return
+        manifest = self.plan.manifest
+        known = {**manifest['partners'], **manifest['targets']}
+        speakers = {n for row in rows for n in (row.pairing.first, row.pairing.second)}
+        key = content_id(
+            'replies',
+            manifest['collect'],
+            {name: known[name]['identity'] for name in speakers},
+            [(row.pairing.id, row.opener.id) for row in rows],
+            seed,
+            batchsize,
+        )
+        kept = self.kept_in.partial_replies(key)
+        with kept.saved_at_exit():
+            yield KeptReplies(kept).respond
 
 
 def load_on(machine: Machine, system: System) -> Player:

@@ -7,6 +7,7 @@ before; only its missing shards are written.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -66,8 +67,8 @@ def collect(
     """
     Play every block of the run's plan that lacks a shard, and write what is missing.
 
-    After a Ctrl-C the shards that were written stay, and the block that was being
-    played is played again by the next call.
+    After a Ctrl-C the shards that were written stay, and so do the replies so far of
+    the block that was being played, as `kept_replies` says.
 
     :param spent: is filled with what each system has used, however this ends.
     :param engine: where the blocks are played.
@@ -100,25 +101,42 @@ def _collect(
 
     root, manifest = str(run.root.resolve()), content_id(run.manifest)
     job = Job(
-        here=lambda: BlockWorker(run, player),
+        here=lambda: BlockWorker(run, replace(player, kept_in=run)),
         elsewhere=partial(block_worker, root, manifest, machine, left_out),
         steps='replies',
+        whole_tasks=True,
         key=content_id('collect', root, manifest, left_out),
         on_close=add_spent,
     )
     n_missing = sum(task.size for task in tasks)
-    with (
-        bar_of('collect', n_missing, progress) as bar,
-        closing(engine.run(job, tasks, bar)) as finished,
-    ):
-        for _, block in finished:
-            wait_for_files(run.dialogues_path(*shard) for shard in block.written)
-            n_played += block.n_played
-            problems |= block.problems
+    try:
+        with (
+            bar_of('collect', n_missing, progress) as bar,
+            closing(engine.run(job, tasks, bar)) as finished,
+        ):
+            for _, block in finished:
+                wait_for_files(run.dialogues_path(*shard) for shard in block.written)
+                n_played += block.n_played
+                problems |= block.problems
+    except KeyboardInterrupt:
+        print(stored_line(run), file=sys.stderr)
+        raise
+    run.remove_partial_replies()
     run.restore_metadata()
     write_problems(run, problems)
     n_skipped = len(plan.pairings) * len(plan.openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(problems.values()))
+
+
+def stored_line(run: RunFolder) -> str:
+    """
+    Return how much of a run that is cut off is on the disk.
+    """
+    stored = sum(shard.n_dialogues for shard in run.dialogue_shards())
+    planned = len(run.pairings) * len(run.openers)
+    n_replies = run.count_partial_replies()
+    more = f', and {n_replies} replies of the next ones' if n_replies else ''
+    return f'stored: {stored} of {planned} dialogues{more}'
 
 
 @dataclass(frozen=True)
@@ -159,6 +177,8 @@ class BlockWorker(Worker):
                 self.run.write_dialogues(shard.pairing_id, shard.index, dialogues)
                 written.append((shard.pairing_id, shard.index))
                 n_played += len(dialogues)
+        if self.player.kept_in is not None:
+            self.run.remove_partial_replies()
         problems = dict(self.player.cache.problems)
         return PlayedBlock(tuple(written), n_played, problems)
 

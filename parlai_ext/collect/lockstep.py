@@ -17,6 +17,8 @@ from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.players import Participant, Player, Reply, in_words
 
+Respond = Callable[[Player, Sequence[Participant]], list[Reply]]
+
 
 @dataclass(frozen=True)
 class BatchRow:
@@ -54,6 +56,7 @@ def play_on(
     num_turns: int,
     batchsize: int | None = None,
     on_replies: Callable[[int, int], object] | None = None,
+    respond: Respond = Player.respond,
 ) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
     """
     Play as `play` does, without the systems that fail on the way.
@@ -63,10 +66,12 @@ def play_on(
 
     :param on_replies: called with the number of replies of each batch, and that of all
         replies if no dialogue ends early.
+    :param respond: asks a system for the replies of some participants.
     """
     world = LockstepWorld(rows, players, num_turns, batchsize)
     if on_replies is not None:
         world.on_replies = on_replies
+    world.respond = respond
     while not world.epoch_done():
         world.parley()
     return world.dialogues(), world.failed
@@ -95,6 +100,7 @@ class LockstepWorld(World):
         self.batchsize = batchsize
         self.failed: dict[str, SystemFailed] = {}
         self.on_replies: Callable[[int, int], object] = lambda n, of: None
+        self.respond: Respond = Player.respond
         given = sum(min(len(row.opener.utterances), num_turns) for row in rows)
         self.n_planned = len(rows) * num_turns - given
         self.begun = [self._begin(row, num_turns) for row in rows]
@@ -105,9 +111,8 @@ class LockstepWorld(World):
         """
         for player, batch in self._batches():
             try:
-                replies = player.respond(
-                    [dialogue.next_participant for dialogue in batch]
-                )
+                speaking = [dialogue.next_participant for dialogue in batch]
+                replies = self.respond(player, speaking)
             except SystemFailed as error:
                 self.failed[error.system] = error
                 continue

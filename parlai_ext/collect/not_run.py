@@ -5,9 +5,11 @@ What of a run was not played: systems that could not go on, pairs that lack dial
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from parlai_ext.collect.plan import Plan
+from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.schedule import ShardKey
 from parlai_ext.store import RunFolder
 
 NAME = 'not_run.json'
@@ -96,3 +98,49 @@ def played_signature(run: RunFolder) -> str:
         return full
     name, bar, rest = full.partition('|')
     return f'{name}-incomplete-with-{len(lacking)}-partners{bar}{rest}'
+
+
+def stop_if_incomplete(run: RunFolder, problems: Sequence[str]) -> None:
+    """
+    End a command whose run lacks dialogues, or has a system that never came to the end
+    of one.
+
+    :param problems: why systems could not go on.
+    :raises UserError: with the first reason.
+    """
+    if problems:
+        raise UserError(f'not all could be collected: {problems[0]}')
+    for name, (n_dialogues, reason) in failed_everywhere(run).items():
+        raise SystemFailed(
+            name,
+            f'it broke off all of its {n_dialogues} dialogues; the first: {reason}',
+        )
+
+
+def failed_everywhere(run: RunFolder) -> dict[str, tuple[int, str]]:
+    """
+    Return the systems that broke off every dialogue that the other speaker did not,
+    each with how many these are and why the first one ended.
+    """
+    shards: dict[str, list[ShardKey]] = {}
+    for shard in run.dialogue_shards():
+        pairing = run.pairing(shard.pairing_id)
+        for name in {pairing.first: 0, pairing.second: 0}:
+            shards.setdefault(name, []).append(shard)
+    failed = {}
+    for name, own in shards.items():
+        reasons: list[str] = []
+        # of a system that talks, the first shard is read and no more
+        for shard in own:
+            ended = [
+                (dialogue.ended_by, dialogue.reason)
+                for dialogue in run.read_dialogues(shard.pairing_id, shard.index)
+                if dialogue.ended_by in (None, name)
+            ]
+            if (None, None) in ended:
+                break
+            reasons += [reason or '' for _, reason in ended]
+        else:
+            if reasons:
+                failed[name] = len(reasons), reasons[0]
+    return failed

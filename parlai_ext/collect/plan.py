@@ -238,6 +238,17 @@ def protocol_of_options(options: PlanOptions) -> Protocol:
     return _protocol(options, _old_manifest(options.run_dir) or {}).protocol
 
 
+def needed_systems(options: PlanOptions) -> tuple[System, ...]:
+    """
+    Return the systems without which these options are refused: all but targets of the
+    run that are not asked for now, which may be gone.
+    """
+    old = _old_manifest(options.run_dir) or {}
+    requested = _protocol(options, old)
+    before = {*old.get('targets', ())} - requested.asked
+    return tuple(s for s in systems_of(requested.protocol) if s.name not in before)
+
+
 def refuse_missing_openers(options: PlanOptions) -> None:
     """
     Refuse more dialogues than there are openers, where these are in a file, shipped,

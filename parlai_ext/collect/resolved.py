@@ -50,7 +50,7 @@ def resolve_protocol(
 
     wanted = [s for s in systems_of(protocol) if s.name not in before]
     identities, missing = _identities(wanted, datapath, skip_missing)
-    protocol = _pinned(_without(protocol, missing), before)
+    protocol = _pinned(without_systems(protocol, missing), before)
     there = systems_of(protocol)
     known = {name: target.get('candidates') for name, target in before.items()}
     hashes = known | {
@@ -98,7 +98,7 @@ def _identities(
     for system in systems:
         # all that is missing is known before the first download begins
         if missing and not skip_missing:
-            raise _missing_error(missing)
+            raise missing_error(missing)
         if system.name in missing:
             continue
         try:
@@ -107,11 +107,11 @@ def _identities(
         except UserError as e:
             missing[system.name] = str(e).removeprefix(f'system {system.name!r}: ')
     if missing and not skip_missing:
-        raise _missing_error(missing)
+        raise missing_error(missing)
     return identities, missing
 
 
-def _missing_error(missing: Mapping[str, str]) -> UserError:
+def missing_error(missing: Mapping[str, str]) -> UserError:
     """
     Return the error that names the systems that cannot be had.
     """
@@ -126,7 +126,7 @@ def _missing_error(missing: Mapping[str, str]) -> UserError:
     )
 
 
-def _without(protocol: Protocol, missing: Mapping[str, str]) -> Protocol:
+def without_systems(protocol: Protocol, missing: Mapping[str, str]) -> Protocol:
     """
     Return the protocol without these systems.
 

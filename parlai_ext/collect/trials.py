@@ -6,6 +6,7 @@ A dry run says how much a run has to do, how much of it is done, and what is not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,12 @@ from parlai_ext.collect.forecast import (
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.collect.plan import (
+    needed_systems,
     plan_to_try,
     protocol_of_options,
     refuse_missing_openers,
 )
-from parlai_ext.collect.resolved import systems_of
+from parlai_ext.collect.resolved import missing_error, without_systems
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.pairings import pairings
@@ -39,7 +41,8 @@ GIVEN = 2
 @dataclass(frozen=True)
 class DryRun:
     """
-    What a run has to do. `to_download` and `missing` name systems.
+    What a run has to do. `to_download` names systems, `missing` says by name why some
+    cannot be had, and `missing_models` the same of the scorer's models.
     """
 
     protocol: str
@@ -52,7 +55,8 @@ class DryRun:
     disk_bytes: int
     dialogues_done: int
     to_download: tuple[str, ...]
-    missing: tuple[str, ...]
+    missing: Mapping[str, str]
+    missing_models: Mapping[str, str]
     pilot: Forecast | None = None
 
     def lines(self) -> list[str]:
@@ -70,12 +74,27 @@ class DryRun:
         ]
         if self.pilot:
             lines += ['forecast of the pilot:', *self.pilot.totals()]
-        absent = {'to download': self.to_download, 'missing': self.missing}
-        return lines + [
+        missing = {**self.missing, **self.missing_models}
+        absent = {'to download': self.to_download, 'missing': tuple(missing)}
+        lines += [
             f'{word:10} {len(names)} systems: {", ".join(names)}'
             for word, names in absent.items()
             if names
         ]
+        return lines + [f'  {name}: {why}' for name, why in missing.items()]
+
+    def refuse_missing(self, protocol: Protocol, skip_missing: bool) -> None:
+        """
+        Refuse what the run would refuse for want of a system or of a scorer's model.
+
+        :param skip_missing: do without systems, as long as some are left.
+        :raises UserError: names the first, and why it cannot be had.
+        """
+        for name, why in self.missing_models.items():
+            raise UserError(f'scorer {protocol.scorer["name"]}: its {name}: {why}')
+        if self.missing and not skip_missing:
+            raise missing_error(self.missing)
+        without_systems(protocol, self.missing)
 
 
 def try_before_run(
@@ -100,6 +119,7 @@ def try_before_run(
     if trials.dry_run:
         result = dry_run(options, machine.datapath, judge=judge)
         print('\n'.join(result.lines()))
+        result.refuse_missing(protocol_of_options(options), options.skip_missing)
     if trials.pilot:
         result = _pilot(options, machine, judge)
         print('\n'.join(result.lines()))
@@ -118,9 +138,11 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
     protocol, run_dir = protocol_of_options(options), options.run_dir
     _refuse_other_settings(protocol, run_dir)
     refuse_missing_openers(options)
-    systems, named = systems_of(protocol), bool(options.config)
+    systems, named = needed_systems(options), bool(options.config)
     models = model_systems(protocol.scorer, named_by_user=named) if judge else []
-    status = [resolve(system, datapath) for system in (*systems, *models)]
+    status, of_models = (
+        [resolve(system, datapath) for system in some] for some in (systems, models)
+    )
     pairs = pairings(
         protocol.roster, protocol.pairing, {s.name: s.name for s in systems}
     )
@@ -138,8 +160,13 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
         utterances_to_score=judged,
         disk_bytes=bytes_on_disk(dialogues * protocol.num_turns, judged),
         dialogues_done=sum(path.read_bytes().count(b'\n') for path in done),
-        to_download=tuple(one.name for one in status if one.status == DOWNLOAD),
-        missing=tuple(one.name for one in status if one.status == MISSING),
+        to_download=tuple(
+            one.name for one in (*status, *of_models) if one.status == DOWNLOAD
+        ),
+        missing={r.name: r.reason or '' for r in status if r.status == MISSING},
+        missing_models={
+            r.name: r.reason or '' for r in of_models if r.status == MISSING
+        },
         pilot=read_forecast(run_dir) if run_dir else None,
     )
 

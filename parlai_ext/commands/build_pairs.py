@@ -19,7 +19,7 @@ from parlai_ext.data.corpora import (
     without_overlap,
 )
 from parlai_ext.store.atomic import write_file
-from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line
+from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
 
 
 class BuildPairs(Command):
@@ -38,7 +38,7 @@ class BuildPairs(Command):
         parser.add_argument(
             '--adversarial',
             metavar='FILE',
-            help='dev.json or train.json of DailyDialog++: adversarial responses',
+            help='train.json or dev.json of DailyDialog++: adversarial responses',
         )
         parser.add_argument(
             '--leave-out',
@@ -73,12 +73,17 @@ class BuildPairs(Command):
             print(f'left out: {len(dialogues) - len(usable)} of {len(dialogues)}')
         fitting = {one.context for one in annotated}
         fitting = set(without_overlap(sorted(fitting), held))
-        pairs = build_pairs(
-            usable, [one for one in annotated if one.context in fitting], options
-        )
+        annotated = [one for one in annotated if one.context in fitting]
+        pairs = build_pairs(usable, annotated, options)
         out = Path(self.opt['out'])
         write_file(out, ''.join(map(pair_line, pairs)).encode())
         kinds = Counter(pair.kind for pair in pairs)
         shown = ', '.join(f'{n} {kind}' for kind, n in sorted(kinds.items()))
         print(f'{out}: {len(pairs)} pairs ({shown})')
+        asked = planned_pairs(annotated, options)
+        for kind, n in kinds.items():
+            if n < asked[kind]:
+                print(
+                    f'{kind}: {file} has {n} pairs for these options, not {asked[kind]}'
+                )
         return out

@@ -41,6 +41,7 @@ class CollectDialogues(Command):
     def _collect(self, options: PlanOptions, machine: Machine) -> Any:
         from parlai_ext.collect.collect import collect
         from parlai_ext.collect.forecast import comparison_lines, timed
+        from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.plan import prepare
         from parlai_ext.collect.trials import try_before_run
 
@@ -71,6 +72,5 @@ class CollectDialogues(Command):
         )
         for line in comparison_lines(run):
             print(line)
-        if report.problems:
-            raise UserError(f'not all could be collected: {report.problems[0]}')
+        stop_if_incomplete(run, report.problems)
         return report

@@ -81,6 +81,7 @@ class EvaluateSystems(Command):
         self, options: PlanOptions, machine: Machine
     ) -> Ranking | DryRun | Forecast:
         from parlai_ext.collect.forecast import comparison_lines
+        from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.trials import try_before_run
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
@@ -115,8 +116,7 @@ class EvaluateSystems(Command):
         for line in comparison_lines(run):
             print(line)
         print(f'report: {Path(page).resolve()}')
-        if problems:
-            raise UserError(f'not all could be collected: {problems[0]}')
+        stop_if_incomplete(run, problems)
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

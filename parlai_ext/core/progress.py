@@ -72,9 +72,13 @@ class PartProgress:
     Work is counted in steps: inputs that a model has read, or replies. How many steps a
     part has is known from the parts before it; in the first part, from the calls that
     have begun.
+
+    :param whole: the bar moves when a part is finished and not before; only the number
+        of steps behind it tells what is done of the part.
     """
 
-    def __init__(self, bar: Counting, steps: str):
+    def __init__(self, bar: Counting, steps: str, whole: bool = False):
+        self.whole = whole
         self.bar = bar
         self.steps = steps
         self.n_steps = 0
@@ -98,7 +102,9 @@ class PartProgress:
         self._done += n
         self.n_steps += n
         total = max(self._announced, self._per_dialogue * self._n, self._done)
-        self._move_to(int(self._n * self._done / total) if total else 0)
+        self._move_to(
+            0 if self.whole or not total else int(self._n * self._done / total)
+        )
 
     def end(self) -> None:
         """

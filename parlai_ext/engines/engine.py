@@ -76,6 +76,7 @@ class Job:
     :param elsewhere: makes the worker of another process, and can be pickled. It is
         given the share of its device's memory that the worker may use, from 0 to 1.
     :param steps: what `Worker.work` tells of, for the bar.
+    :param whole_tasks: the bar counts tasks that are finished, and no parts of them.
     :param key: stands for `elsewhere`: workers of an earlier job with this key go on.
     :param in_order: results are yielded in the order of the tasks; else, as they come.
     :param lookahead: so many tasks at most are read, but not yielded; `None`: any.
@@ -87,6 +88,7 @@ class Job:
     steps: str
     key: str
     in_order: bool = False
+    whole_tasks: bool = False
     lookahead: int | None = None
     on_close: Callable[[Any], object] = lambda last: None
 
@@ -116,12 +118,13 @@ class LocalEngine:
         Do the tasks as `Engine.run` says.
         """
         worker = job.here()
-        parts = PartProgress(bar, job.steps)
+        parts = PartProgress(bar, job.steps, job.whole_tasks)
         try:
             for task in tasks:
                 parts.begin(task.size)
-                yield task, worker.work(task.data, parts.tell)
+                result = worker.work(task.data, parts.tell)
                 parts.end()
+                yield task, result
         finally:
             job.on_close(worker.close())
 

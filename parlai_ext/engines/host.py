@@ -160,13 +160,17 @@ class Host:
             return Failure.from_exception(error)
         return Started(self.worker.budget)
 
-    def work(self, data: Any, size: int, steps: str) -> Done | Failure:
+    def work(
+        self, data: Any, size: int, steps: str, whole: bool = False
+    ) -> Done | Failure:
         """
         Do a task.
+
+        :param steps, whole: as `Job.steps` and `Job.whole_tasks`.
         """
         assert self.worker is not None
         self.finished = _Counter()
-        parts = PartProgress(self.finished, steps)
+        parts = PartProgress(self.finished, steps, whole)
         parts.begin(size)
         try:
             result = self.worker.work(data, parts.tell)

@@ -280,11 +280,12 @@ class _JobRun:
                 self._ask(hand, 'check', hand.actor.check.remote(*here))
             elif hand.key != self.job.key:
                 hand.begins = self.job.key
-                job = self.job.key, self.job.elsewhere, hand.place.share
-                self._ask(hand, 'begin', hand.actor.begin.remote(*job))
+                begin = self.job.key, self.job.elsewhere, hand.place.share
+                self._ask(hand, 'begin', hand.actor.begin.remote(*begin))
             elif taken := self.waiting.take(hand.loaded, hand.budget, largest):
                 hand.number, hand.task = taken
-                work = hand.task.data, hand.task.size, self.job.steps
+                job = self.job
+                work = hand.task.data, hand.task.size, job.steps, job.whole_tasks
                 self._ask(hand, 'work', hand.actor.work.remote(*work))
 
     def _ask(self, hand: _Hand, stage: str, reply: Any) -> None:

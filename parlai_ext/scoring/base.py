@@ -387,6 +387,8 @@ class Scorer:
     :cvar even: the score of a pair at which neither response is better.
     :cvar prompted: the scorer asks a model in words, whom a response may address. A
         scorer with a chat model need not say so.
+    :ivar fitted_on: the judged sets on whose human values something in it was fitted;
+        tables mark it there. `prepare` sets it, where a file says what was fitted.
     :cvar instead: what to name where the models of its options cannot be had.
     :cvar version: raise it when the same options give other numbers.
     :cvar code: file and sha256 of a scorer from outside the package.
@@ -408,6 +410,7 @@ class Scorer:
     evidence_labels: tuple[str, ...] = ()
     once_per_speaker: frozenset[str] = frozenset()
     variants: tuple[str, ...] = ()
+    fitted_on: tuple[str, ...] = ()
     options: Any
 
     def __init__(

@@ -57,6 +57,7 @@ SECOND_PERSON = {
     'was': 'were',
 }
 NUMBERS = ('centre', 'spread', 'weight')
+KEYS = ('description', 'fitted_on', 'terms')  # of a file of weights
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ class Composite(Scorer):
         """
         Read the weights.
         """
-        self.terms = load_weights(self.options.weights)
+        doc = weights_document(self.options.weights)
+        self.terms, self.fitted_on = read_weights(doc), read_fitted_on(doc)
 
     def signature_fields(self) -> dict[str, Any]:
         """
@@ -258,6 +260,15 @@ def load_weights(name: str) -> dict[str, Term]:
 
     :raises UserError: with file, line and key.
     """
+    return read_weights(weights_document(name))
+
+
+def weights_document(name: str) -> Document:
+    """
+    Return a shipped file of weights, or a file of the user's.
+
+    :raises UserError: when there is none.
+    """
     try:
         path = zoo_configs.path('composite', name)
     except FileNotFoundError:
@@ -265,7 +276,19 @@ def load_weights(name: str) -> dict[str, Term]:
         raise UserError(
             f'scorer: weights: no file {name!r}; {nearest(name, known)}'
         ) from None
-    return read_weights(read_file(Path(path)))
+    return read_file(Path(path))
+
+
+def read_fitted_on(doc: Document) -> tuple[str, ...]:
+    """
+    Return the judged sets on which a file's weights were fitted.
+
+    :raises UserError: with file, line and key.
+    """
+    names = doc.typed((doc.data or {}).get('fitted_on', []), ('fitted_on',), list)
+    for i, name in enumerate(names):
+        doc.typed(name, ('fitted_on', i), str)
+    return tuple(names)
 
 
 def read_weights(doc: Document) -> dict[str, Term]:
@@ -274,7 +297,7 @@ def read_weights(doc: Document) -> dict[str, Term]:
 
     :raises UserError: with file, line and key.
     """
-    data = doc.mapping(doc.data or {}, (), ('description', 'terms'), 'weights')
+    data = doc.mapping(doc.data or {}, (), KEYS, 'weights')
     given = doc.mapping(data.get('terms') or {}, ('terms',), TERMS, 'terms')
     terms = {}
     for name, numbers in given.items():

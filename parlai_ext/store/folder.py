@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -45,7 +46,7 @@ from parlai_ext.store.lines import (
     without_checksum,
 )
 from parlai_ext.store.manifest_check import check_manifest, numbered_openers
-from parlai_ext.store.partial import PartialScores
+from parlai_ext.store.partial import PartialWork
 from parlai_ext.store.shards import (
     dialogue_from_record,
     dialogue_record,
@@ -55,6 +56,7 @@ from parlai_ext.store.shards import (
 )
 
 SCORER_FILE = 'scorer.json'
+REPLIES = 'replies'  # of dialogues that are not written yet
 
 
 class RunFolder:
@@ -222,6 +224,28 @@ class RunFolder:
         """
         data = _read_bytes(self._shard(pairing_id, index), 'collect it')
         return hashlib.sha256(data).hexdigest()[:16]
+
+    def partial_replies(self, key: str) -> PartialWork:
+        """
+        Return what systems have replied in dialogues that are not written yet.
+
+        :param key: a hash of all that these replies depend on.
+        """
+        return PartialWork(self._inside(f'{REPLIES}/{key}.partial'), key)
+
+    def count_partial_replies(self) -> int:
+        """
+        Return how many replies of dialogues that are not written yet are on the disk.
+        """
+        kept = (self.root / REPLIES).glob('*.partial')
+        batches = [b for path in kept for b in PartialWork(path, path.stem).values()]
+        return sum(len(b.get('replies', ())) for b in batches if isinstance(b, dict))
+
+    def remove_partial_replies(self) -> None:
+        """
+        Remove what was kept of dialogues that are written, or will not be.
+        """
+        shutil.rmtree(self.root / REPLIES, ignore_errors=True)
 
     def scores(self, scorer_signature: str) -> ScoreStore:
         """
@@ -488,14 +512,14 @@ class ScoreStore:
         """
         return self.root / self.run.pairing(pairing_id).id / f'{index:05d}.jsonl'
 
-    def partial(self, pairing_id: str, index: int) -> PartialScores:
+    def partial(self, pairing_id: str, index: int) -> PartialWork:
         """
         Return what models have answered for a shard that is not scored yet.
         """
         source = self.run.dialogues_checksum(pairing_id, index)
         self._write_signature()
         path = self.path(pairing_id, index)
-        return PartialScores(path.with_suffix('.partial'), source)
+        return PartialWork(path.with_suffix('.partial'), source)
 
     def remove_partial(self) -> None:
         """

@@ -1,6 +1,6 @@
 """
-What models have answered for a shard that is still being scored, so that a killed run
-need not ask again.
+What models have answered for a shard that is still being scored, or systems in
+dialogues that are still being played, so that a killed run need not ask again.
 
 A line of the file holds one batch with its checksum. Batches depend on the shard alone,
 so that a shard that was scored in two goes gets the scores of one go, byte for byte.
@@ -20,15 +20,16 @@ from parlai_ext.store.lines import decode, encode
 SAVE_SECONDS = 20.0
 
 
-class PartialScores:
+class PartialWork:
     """
-    The batches of a shard that models have finished, by their content.
+    The batches of a shard that models have finished, by their content or place.
 
     They are written at most every `SAVE_SECONDS`: a shard that takes less leaves no
     file.
 
     :param path: the file, which is read if it is there.
-    :param source: checksum of the dialogues; batches of other dialogues are dropped.
+    :param source: a hash of all that answers depend on, such as the dialogues; batches
+        of a file with another one are dropped.
     """
 
     def __init__(
@@ -47,6 +48,12 @@ class PartialScores:
         Return the answers to a batch, `None` if it was not finished before.
         """
         return self._batches.get(key)
+
+    def values(self) -> list[Any]:
+        """
+        Return the answers to all batches of the file.
+        """
+        return list(self._batches.values())
 
     def put(self, key: str, answers: Any) -> None:
         """

@@ -155,7 +155,17 @@ class Player:
 
         :raises SystemFailed: when the system cannot go on at all.
         """
-        return list(map(self._observed, participants, self.propose(participants)))
+        return self.observed(participants, self.propose(participants))
+
+    def observed(
+        self, participants: Sequence[Participant], replies: Sequence[Reply]
+    ) -> list[Reply]:
+        """
+        Let every participant observe its reply, and return the replies.
+
+        :raises SystemFailed: when the system cannot go on at all.
+        """
+        return list(map(self._observed, participants, replies))
 
     def propose(self, participants: Sequence[Participant]) -> list[Reply]:
         """

@@ -33,6 +33,7 @@ from parlai_ext.data.corpora import AnnotatedContext, Turns, json_lines
 from parlai_ext.scoring.candidates import Candidate
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
+MOST_PAIRS = 80_000  # of DailyDialog, in the paper
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,12 @@ class PairOptions:
     How many pairs are made, of which kinds, and how long they may be.
     """
 
-    num_pairs: int = option(80_000, low=1, help='pairs in all (ConvAI2: 65000)')
+    num_pairs: int | None = option(
+        None,
+        low=1,
+        help=f'pairs in all (default: {MOST_PAIRS}, as in the paper with DailyDialog, '
+        'or fewer, as far as adversarial responses go; ConvAI2: 65000)',
+    )
     kinds: tuple[str, ...] | None = option(
         None,
         help='kinds of bad responses in equal parts, one named twice counts twice: '
@@ -88,24 +94,40 @@ def build_pairs(
     """
     Return pairs of all kinds in random order, those with one good response together.
 
+    Without a number in the options, there may be fewer adversarial pairs than of the
+    other kinds: each pair of texts that people wrote is used once at most.
+
     :param annotated: the contexts with adversarial responses.
     :raises UserError: when a kind cannot be made, or not so many pairs of it.
     """
-    kinds = options.kinds or ('random', *(('adversarial',) if annotated else ()))
-    check_kinds(kinds, annotated)
-    missing = {k: options.num_pairs * kinds.count(k) // len(kinds) for k in kinds}
-    missing[kinds[0]] += options.num_pairs - sum(missing.values())
+    planned = planned_pairs(annotated, options)
+    missing = dict(planned)
     maker = PairMaker(dialogues, annotated, options)
     groups = [*maker.groups(missing)]
     for kind, number in missing.items():
-        if number:
-            made = options.num_pairs - sum(missing.values())
+        enough = kind == 'adversarial' and options.num_pairs is None
+        if number and not (enough and number < planned[kind]):
+            made = sum(planned.values()) - sum(missing.values())
             raise UserError(
                 f'--num-pairs: {number} of the {kind} pairs cannot be made of these '
                 f'dialogues; {made} would do'
             )
     random.Random(f'{options.seed} order').shuffle(groups)
     return [pair for group in groups for pair in group]
+
+
+def planned_pairs(
+    annotated: Sequence[AnnotatedContext], options: PairOptions
+) -> dict[str, int]:
+    """
+    Return how many pairs of each kind are asked for.
+    """
+    kinds = options.kinds or ('random', *(('adversarial',) if annotated else ()))
+    check_kinds(kinds, annotated)
+    total = MOST_PAIRS if options.num_pairs is None else options.num_pairs
+    planned = {kind: total * kinds.count(kind) // len(kinds) for kind in kinds}
+    planned[kinds[0]] += total - sum(planned.values())
+    return planned
 
 
 def check_kinds(kinds: Sequence[str], annotated: Sequence[AnnotatedContext]) -> None:

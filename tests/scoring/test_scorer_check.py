@@ -41,11 +41,12 @@ def test_names_and_keys_are_checked_without_a_judge(section, line):
         check_scorer(section)
 
 
-def test_a_dry_run_counts_the_judge_among_what_is_missing(tmp_path):
-    dry_run = EvaluateSystems.main(
-        config=small_config(tmp_path), dry_run=True, judge_model_file='/no/judge'
-    )
-    assert dry_run.missing == ('judge',)
+def test_a_dry_run_counts_the_judge_among_what_is_missing(tmp_path, capsys):
+    with pytest.raises(UserError, match='/no/judge'):
+        EvaluateSystems.main(
+            config=small_config(tmp_path), dry_run=True, judge_model_file='/no/judge'
+        )
+    assert 'missing    1 systems: judge' in capsys.readouterr().out
 
 
 def test_chatmatch_needs_no_judge_when_fluency_is_left_out():

@@ -85,7 +85,13 @@ def planted_parts(monkeypatch):
     part('bad', lambda settings: Figure('bad things', 3, 2, ('seed 4 is bad',)))
     part('broken', broken)
     part('stopped', stopped)
-    monkeypatch.setattr(suite, 'PARTS', ('good', 'bad', 'broken', 'stopped'))
+
+    def leaves(settings):
+        raise SystemExit('no browser here')
+
+    part('leaves', leaves)
+    minutes = {'good': 30, 'bad': 10, 'broken': 4, 'stopped': 2, 'leaves': 1}
+    monkeypatch.setattr(suite, 'PARTS', minutes)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,8 @@ def planted_parts(monkeypatch):
         (['good'], 0, ['good things', '1,200   1,200']),
         (['good', 'bad'], 1, ['not held: bad things', 'seed 4 is bad']),
         (['broken', 'good'], 1, ['FileNotFoundError', 'good things']),
-        (['good', 'stopped', 'bad'], 130, ['good things', 'stopped', 'interrupted']),
+        (['leaves', 'good'], 1, ['no browser here', 'good things']),
+        (['good', 'stopped', 'bad'], 130, ['good things', 'stopped', 'there: bad\n']),
     ],
 )
 def test_the_table_and_the_exit_code(planted_parts, capsys, names, code, texts):
@@ -102,6 +109,23 @@ def test_the_table_and_the_exit_code(planted_parts, capsys, names, code, texts):
     out = capsys.readouterr().out
     assert all(text in out for text in texts)
     assert ('bad things' in out) == ('bad' in names and 'stopped' not in names)
+
+
+@pytest.mark.parametrize(
+    'args, text',
+    [
+        (['good', 'bad'], 'about 40 minutes on two shared cores (good 30, bad 10)'),
+        (['good', 'bad', '--share', '0.05'], 'about 2 minutes'),
+        (['good', '--trial', '3'], 'one trial of good'),
+    ],
+)
+def test_the_time_is_foretold_and_each_part_is_said_when_it_ends(
+    planted_parts, capsys, args, text
+):
+    suite.main(args)
+    said = capsys.readouterr().err
+    assert text in said
+    assert said.index(text) < said.index('good things')
 
 
 @pytest.mark.parametrize('args', [['nothing'], ['--share', '0'], ['--share', '2']])

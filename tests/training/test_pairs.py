@@ -11,6 +11,7 @@ from parlai_ext.commands.build_pairs import BuildPairs
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import AnnotatedContext
 from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.training import pairs as training_pairs
 from parlai_ext.training.pair_accuracy import pair_accuracies
 from parlai_ext.training.pairs import (
     PairOptions,
@@ -189,3 +190,24 @@ def test_the_command_leaves_out_what_is_held_out(tmp_path, capsys):
     }
     assert texts & set(turns[:3]) == set()
     assert texts & set(turns[3:])
+
+
+def test_without_a_number_there_are_as_many_adversarial_pairs_as_people_wrote(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(training_pairs, 'MOST_PAIRS', 100)
+    talk, written = tmp_path / 'train.jsonl', tmp_path / 'dev.json'
+    talk.write_text('\n'.join(json.dumps({'dialogue': row}) for row in DIALOGUES))
+    keys = ('context', 'positive_responses', 'adversarial_negative_responses')
+    rows = [(one.context, one.positive, one.adversarial) for one in ANNOTATED]
+    lines = (json.dumps(dict(zip(keys, row, strict=True))) for row in rows)
+    written.write_text('\n'.join(lines))
+    flags = ['--corpus', 'jsonl', '--path', str(talk), '--adversarial', str(written)]
+    flags += ['--out', str(tmp_path / 'pairs.jsonl')]
+    counts = Counter(pair.kind for pair in read_pairs(BuildPairs.main(*flags)))
+    # 6 contexts with 2 good and 2 bad responses: 24 pairs of texts
+    assert counts == {'random': 50, 'adversarial': 24}
+    said = [line for line in capsys.readouterr().out.split('\n') if '24 pairs' in line]
+    assert said == [f'adversarial: {written} has 24 pairs for these options, not 50']
+    with pytest.raises(UserError, match='--num-pairs: 26 of the adversarial'):
+        BuildPairs.main(*flags, '--num-pairs', '100')

@@ -1,0 +1,86 @@
+"""
+A scorer that was fitted on human scores says so, and every table marks it.
+"""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from parlai_ext.bench.bench_table import bench_lines
+from parlai_ext.bench.dstc10 import dstc10_lines
+from parlai_ext.bench.plan import BenchPlan, Variant
+from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.cards import card_names
+from parlai_ext.scoring.registry import find_scorer
+from tests.support.bench_samples import Counted, judged_set
+
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+COMPOSITE = find_scorer('composite')
+
+
+class Fitted(Counted):
+    """
+    Was fitted on two sets, of which one is in the Track's tables.
+    """
+
+    name = 'fitted'
+    fitted_on = ('usr_persona', 'elsewhere')
+
+
+@pytest.fixture
+def bench(tmp_path):
+    sets = {name: judged_set(name) for name in ('usr_persona', 'fed_turn')}
+    scorers = (f'{__name__}:Fitted', 'length')
+    plan = BenchPlan(tuple(Variant(name[-6:], {'name': name}) for name in scorers))
+    return run_bench(plan, sets, tmp_path, bootstraps=20, progress=False)[0]
+
+
+def test_the_tracks_table_marks_a_fitted_scorer_and_names_its_sets(bench):
+    lines = list(dstc10_lines(bench))
+    rows = [line for line in lines if line.startswith(('  Fitted', '  length'))]
+    assert [row[:10].strip() for row in rows] == ['Fitted †', 'length']
+    note = ' '.join(' '.join(lines).split())
+    assert (
+        '† Fitted: fitted on human scores of usr_persona, elsewhere; of the sets '
+        'here: usr_persona'
+    ) in note
+
+
+def test_the_benchs_table_marks_the_cells_of_those_sets(bench):
+    lines = list(bench_lines(bench))
+    # the columns stand side by side in the order of the sets
+    row = next(line for line in lines if line.startswith('Fitted'))
+    first, _, second = row.partition('†')
+    assert '[' in first and '[' in second and '†' not in second
+    assert '† Fitted was fitted on human scores of usr_persona, elsewhere' in lines
+
+
+def test_without_a_fitted_scorer_there_is_no_mark(bench):
+    scorers = tuple(replace(one, fitted_on=()) for one in bench.scorers)
+    plain = replace(bench, scorers=scorers)
+    assert '†' not in ''.join([*dstc10_lines(plain), *bench_lines(plain)])
+
+
+def test_the_weights_of_composite_say_on_which_sets_they_were_fitted():
+    # docs/judges.md, "How it was fitted"
+    fitted_on = set(COMPOSITE.from_section({}).fitted_on)
+    assert {'usr_topical', 'zhao_dailydialog', 'chanel_jsalt'} <= fitted_on
+    assert not fitted_on & {'fed_turn', 'grade_convai2', 'topical_dstc10'}
+    assert fitted_on <= set(card_names())
+
+
+def test_weights_of_ones_own_say_it_themselves(tmp_path):
+    path = tmp_path / 'mine.yaml'
+    terms = {
+        name: {'centre': 0, 'spread': 1, 'weight': weight}
+        for name, weight in {'likelihood': 0.5, 'relevance': 0.5, 'length': 0}.items()
+    }
+    path.write_text(yaml.safe_dump({'terms': terms}))
+    assert COMPOSITE.from_section({'weights': str(path)}).fitted_on == ()
+    path.write_text(yaml.safe_dump({'terms': terms, 'fitted_on': ['mine']}))
+    assert COMPOSITE.from_section({'weights': str(path)}).fitted_on == ('mine',)
+    path.write_text(yaml.safe_dump({'terms': terms, 'fitted_on': 'mine'}))
+    with pytest.raises(UserError, match='mine.yaml:1: fitted_on'):
+        COMPOSITE.from_section({'weights': str(path)})

@@ -1,0 +1,240 @@
+"""
+A run that is cut off in the middle of its first block: the next one does not ask again
+for the replies that were kept, and its files are those of a run that was not cut off.
+"""
+
+import random
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+
+from parlai_ext.collect import collect as stage
+from parlai_ext.collect import kept_replies
+from parlai_ext.commands.signals import Interrupted
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Opener, Roster, System
+from parlai_ext.store import partial
+from parlai_ext.systems.players import Player
+from tests.support.plans import open_run
+from tests.support.store_samples import files_under
+from tests.support.tiny_models import sentences
+
+OPENERS = [
+    Opener.from_utterances(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 6, 2)
+]
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+
+
+class Counting(Agent):
+    """
+    Says how long what it heard was; counts its replies in all dialogues, and does what
+    `Counting.at` says before the one with that number.
+    """
+
+    n_replies = 0
+    at: dict = {}
+
+    def act(self):
+        kind = Counting
+        kind.at.get(kind.n_replies, lambda: None)()
+        kind.n_replies += 1
+        return Message(id='me', text=self.words(), episode_done=False)
+
+    def words(self):
+        return f'{len(self.observation["text"])} letters'
+
+
+class Draws(Counting):
+    """
+    Draws its words with all three generators of random numbers.
+    """
+
+    def words(self):
+        return f'{random.random()} {np.random.random()} {torch.rand(1).item()}'
+
+
+class Script(Counting):
+    """
+    Says one line after the other, in each dialogue from the first one on.
+    """
+
+    line = 0
+
+    def words(self):
+        self.line += 1
+        return f'line {self.line}'
+
+
+class Batched(Counting):
+    """
+    Replies to all dialogues at once, and hears itself.
+    """
+
+    said = ''
+
+    def batch_act(self, observations):
+        Counting.at.get(Counting.n_replies, lambda: None)()
+        Counting.n_replies += len(observations)
+        texts = [f'{len(seen.get("text") or "")} letters' for seen in observations]
+        return [Message(id='me', text=text, episode_done=False) for text in texts]
+
+    def self_observe(self, act):
+        self.said += act['text']
+
+    def observe(self, observation):
+        heard = Message(
+            {**observation, 'text': observation.get('text', '') + self.said}
+        )
+        return super().observe(heard)
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch):
+    monkeypatch.setattr(Counting, 'n_replies', 0)
+    monkeypatch.setattr(Counting, 'at', {})
+    monkeypatch.setattr(kept_replies, 'FREE_SECONDS', 1e9)
+
+
+def run_of(root, kind, **opt):
+    model = opt or {'model': f'{__name__}:{kind.__name__}'}
+    targets = (System('target', model),)
+    roster = Roster(targets, (System('echo', {'model': 'repeat_query'}),))
+    return open_run(root, roster, OPENERS, 4, batchsize=4, num_turns=10)
+
+
+def collected(run):
+    with run.lock():
+        return stage.collect(run, Machine(no_cuda=True))
+
+
+def interrupt():
+    Counting.at.pop(Counting.n_replies)  # once
+    raise Interrupted
+
+
+# of 3 dialogues with 4 replies each
+@pytest.mark.parametrize('kind', [Counting, Draws, Batched])
+@pytest.mark.parametrize('cut', [1, 3, 7, 11])
+def test_replies_before_ctrl_c_are_not_asked_for_again(tmp_path, kind, cut):
+    whole = run_of(tmp_path / 'whole', kind)
+    collected(whole)
+    assert Counting.n_replies == 12
+    run = run_of(tmp_path / 'cut', kind)
+    cut = 3 * (cut // 3) if kind is Batched else cut  # whose batches have three replies
+    Counting.at = {12 + cut: interrupt}
+    with pytest.raises(KeyboardInterrupt):
+        collected(run)
+    assert run.dialogue_shards() == []
+    collected(run)
+    assert Counting.n_replies == 24
+    assert files_under(run.root) == files_under(whole.root)
+
+
+def test_ctrl_c_twice(tmp_path):
+    collected(run_of(tmp_path / 'whole', Draws))
+    run = run_of(tmp_path / 'cut', Draws)
+    Counting.at = {12 + 4: interrupt, 12 + 5: interrupt, 12 + 9: interrupt}
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            collected(run)
+    collected(run)
+    assert files_under(run.root) == files_under(tmp_path / 'whole')
+
+
+def test_a_system_with_a_state_of_its_own_is_asked_again(tmp_path):
+    collected(run_of(tmp_path / 'whole', Script))
+    run = run_of(tmp_path / 'cut', Script)
+    Counting.at = {12 + 7: interrupt}
+    with pytest.raises(KeyboardInterrupt):
+        collected(run)
+    collected(run)
+    assert Counting.n_replies == 12 + 7 + 12
+    assert files_under(run.root) == files_under(tmp_path / 'whole')
+
+
+def test_kill_9_loses_what_was_not_yet_written(tmp_path, monkeypatch):
+    # a file that is written after each reply; the folder as it is before the eighth
+    monkeypatch.setattr(partial, 'SAVE_SECONDS', 0)
+    run = run_of(tmp_path / 'whole', Draws)
+    Counting.at = {7: lambda: shutil.copytree(tmp_path / 'whole', tmp_path / 'killed')}
+    collected(run)
+    (tmp_path / 'killed' / 'at_work.txt').unlink(missing_ok=True)
+    killed = run_of(tmp_path / 'killed', Draws)
+    collected(killed)
+    assert Counting.n_replies == 12 + 5
+    assert files_under(tmp_path / 'killed') == files_under(tmp_path / 'whole')
+
+
+def test_replies_of_other_systems_are_not_used(tmp_path):
+    run = run_of(tmp_path / 'cut', Counting)
+    Counting.at = {7: interrupt}
+    with pytest.raises(KeyboardInterrupt):
+        collected(run)
+    [kept] = run.root.glob('replies/*')
+    run.manifest['targets']['target']['identity'] = 'f' * 16
+    collected(run)
+    assert Counting.n_replies == 7 + 12
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize('decoding', [{}, {'inference': 'topk', 'topk': 5}])
+def test_a_model_goes_on_in_the_middle_of_a_block(tmp_path, monkeypatch, decoding):
+    opt = {'model_file': 'zoo:mini/step-50/model', **decoding}
+    collected(run_of(tmp_path / 'whole', None, **opt))
+    asked, original = [], Player.propose
+
+    def propose(self, participants):
+        asked.append(self.name)
+        if len(asked) == 6:
+            raise Interrupted
+        return original(self, participants)
+
+    run = run_of(tmp_path / 'cut', None, **opt)
+    monkeypatch.setattr(Player, 'propose', propose)
+    with pytest.raises(KeyboardInterrupt):
+        collected(run)
+    collected(run)
+    # 4 batches of each system, and the one that was interrupted
+    assert asked == ['target', 'echo'] * 3 + ['echo'] + ['target', 'echo']
+    assert files_under(run.root) == files_under(tmp_path / 'whole')
+
+
+def test_the_counter_counts_what_is_stored(tmp_path, capsys):
+    run = run_of(tmp_path / 'cut', Counting)
+    Counting.at = {7: interrupt}
+    with pytest.raises(KeyboardInterrupt):
+        collected(run)
+    said = capsys.readouterr().err
+    last_bar = said.split('\r')[-1]
+    assert ' 0/3 ' in last_bar
+    # 7 of the target, and 6 of the echo that it had answered to
+    assert 'stored: 0 of 3 dialogues, and 13 replies of the next ones' in said
+    assert len(run.dialogue_shards()) == 0
+
+
+def test_a_damaged_file_of_replies_is_not_used(tmp_path):
+    collected(run_of(tmp_path / 'whole', Counting))
+    run = run_of(tmp_path / 'cut', Counting)
+    Counting.at = {12 + 7: interrupt}
+    with pytest.raises(KeyboardInterrupt):
+        collected(run)
+    [kept] = run.root.glob('replies/*')
+    kept.write_bytes(kept.read_bytes().replace(b'letters', b'lettres'))
+    collected(run)
+    assert files_under(run.root) == files_under(tmp_path / 'whole')
+
+
+def test_where_looking_at_states_takes_long_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_replies, 'FREE_SECONDS', -1e9)
+    collected(run_of(tmp_path / 'whole', Counting))
+    run = run_of(tmp_path / 'cut', Counting)
+    Counting.at = {12 + 7: interrupt}
+    with pytest.raises(KeyboardInterrupt):
+        collected(run)
+    collected(run)
+    assert Counting.n_replies == 12 + 7 + 12
+    assert files_under(run.root) == files_under(tmp_path / 'whole')

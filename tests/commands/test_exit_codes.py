@@ -1,0 +1,122 @@
+"""
+A command that did not do what it was asked for says why, and its exit code is not 0.
+"""
+
+import json
+
+import pytest
+import yaml
+from parlai.core.agents import Agent
+from parlai.core.message import Message
+
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.command import run_directly
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.core.errors import UserError
+
+GONE = 'no/such/model'
+AGENTS = 'tests.support.trial_agents'
+
+
+class SecondRaises(Agent):
+    """
+    Raises in every dialogue but the first that it takes part in.
+    """
+
+    clones = 0
+
+    def __init__(self, opt, shared=None):
+        super().__init__(opt, shared)
+        type(self).clones += shared is not None
+        self.number = type(self).clones
+
+    def act(self):
+        if self.number > 1:
+            raise RuntimeError('no more')
+        return Message(id='once', text='well', episode_done=False)
+
+
+def opt_of(tmp_path, targets, **keys):
+    """
+    Return options of a run of these targets with one partner, over three openers.
+    """
+    protocol = {
+        'pairing': 'bipartite',
+        'openers': 'ext:everyday_openers',
+        'num_dialogues': 3,
+        'num_turns': 4,
+        'scorer': {'name': 'length'},
+        'ranking': {'bootstraps': 20},
+        'roster': {
+            'targets': [{'name': n, 'opt': opt} for n, opt in targets.items()],
+            'partners': [{'name': 'cem', 'opt': {'model': 'repeat_query'}}],
+        },
+        **keys,
+    }
+    config = tmp_path / 'my.yaml'
+    config.write_text(yaml.safe_dump(protocol))
+    return {'config': str(config), 'run_dir': str(tmp_path / 'run')}
+
+
+RAISES = {'model': f'{AGENTS}:Raises'}
+TALKER = {'model': f'{AGENTS}:Talker'}
+FIRST = r"^system 'bad': .* all of its 3 dialogues.*raised RuntimeError: the tokenizer"
+
+
+@pytest.mark.parametrize('command', [EvaluateSystems, CollectDialogues])
+def test_a_target_that_fails_in_every_dialogue_is_an_error(tmp_path, command):
+    opt = opt_of(tmp_path, {'bad': RAISES, 'good': TALKER})
+    for _ in range(2):  # also when nothing is left to be played
+        with pytest.raises(UserError, match=FIRST):
+            command.main(**opt)
+    if command is EvaluateSystems:  # the others are ranked all the same
+        ranking = json.loads((tmp_path / 'run' / 'ranking.json').read_text())
+        rows = ranking['dimensions'].popitem()[1]
+        assert 'good' in {row['system'] for row in rows}
+        assert (tmp_path / 'run' / 'report.html').exists()
+
+
+def test_a_partner_that_fails_in_every_dialogue_is_an_error(tmp_path):
+    opt = opt_of(tmp_path, {'good': TALKER})
+    config = tmp_path / 'my.yaml'
+    config.write_text(config.read_text().replace('repeat_query', RAISES['model']))
+    with pytest.raises(UserError, match="^system 'cem': "):
+        CollectDialogues.main(**opt)
+
+
+def test_a_target_that_fails_in_some_dialogues_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(SecondRaises, 'clones', 0)
+    some = {'model': f'{__name__}:SecondRaises'}
+    report = CollectDialogues.main(**opt_of(tmp_path, {'some': some}))
+    assert report.n_played == 3
+
+
+def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
+    opt = opt_of(tmp_path, {'gone': {'model_file': GONE}, 'good': TALKER})
+    with pytest.raises(UserError, match=f"^system 'gone': model_file: .*{GONE}"):
+        EvaluateSystems.main(**opt, dry_run=True)
+    assert 'missing    1 systems: gone' in capsys.readouterr().out
+    assert EvaluateSystems.main(**opt, dry_run=True, skip_missing=True).dialogues == 6
+
+
+def test_a_dry_run_whose_only_target_is_missing_cannot_skip_it(tmp_path):
+    opt = opt_of(tmp_path, {'gone': {'model_file': GONE}})
+    with pytest.raises(UserError, match=f'none of the targets .*{GONE}'):
+        EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
+
+
+def test_a_dry_run_with_a_missing_judge_says_why(tmp_path):
+    judge = {'name': 'fed', 'judge_model_file': GONE}
+    opt = opt_of(tmp_path, {'good': TALKER}, scorer=judge)
+    with pytest.raises(
+        UserError, match=f'^scorer fed: its judge: model_file: .*{GONE}'
+    ):
+        EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
+
+
+def test_the_shell_sees_it(tmp_path, capsys):
+    opt = opt_of(tmp_path, {'gone': {'model_file': GONE}})
+    flags = ['--config', opt['config'], '--run-dir', opt['run_dir'], '--dry-run']
+    with pytest.raises(SystemExit, match='^1$'):
+        run_directly('evaluate_systems', flags)
+    assert "error: system 'gone': model_file: " in capsys.readouterr().err
