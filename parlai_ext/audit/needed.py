@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from parlai_ext.audit.audited import Audited
+from parlai_ext.core.display import rough_count
 from parlai_ext.ranking.separation import (
     DialoguesNeeded,
     dialogues_needed,
@@ -65,13 +66,13 @@ def settling_text(
     if needed.n_openers is None or needed.n_partners is None:
         return str(needed.reason)
     pair = f'{needed.better} and {needed.worse}'
-    openers, partners = needed.n_openers, needed.n_partners
-    if partners > len(audited.opponents):
-        return (
-            f'about {partners} partners and {openers} openers would tell {pair} apart'
-        )
-    if openers <= played:
+    count = rough_count(needed.n_openers, needed.is_rough)
+    if needed.n_partners > len(audited.opponents):
+        partners = rough_count(needed.n_partners, needed.is_rough)
+        return f'{partners} partners and {count} openers would tell {pair} apart'
+    if needed.n_openers <= played:
         return f'a few more openers would tell {pair} apart'
-    if option and openers <= audited.num_openers:
-        return f'about {openers} openers would tell {pair} apart ({option} {openers})'
-    return f'about {openers:,} openers would tell {pair} apart'
+    text = f'{count} openers would tell {pair} apart'
+    if option and needed.n_openers <= audited.num_openers:
+        return f'{text} ({option} {needed.n_openers})'
+    return text

@@ -22,9 +22,11 @@ import numpy as np
 from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.progress import bar_of
+from parlai_ext.core.records import record_to_json
 from parlai_ext.files.csv_file import spreadsheet_csv
-from parlai_ext.ranking.agreement import pearson
+from parlai_ext.ranking.agreement import ENDS, group_weights, pearson
 from parlai_ext.ranking.comparison import (
+    LEVEL,
     PERMUTATIONS,
     Ceiling,
     annotator_ceiling,
@@ -35,6 +37,7 @@ from parlai_ext.ranking.comparison import (
     swap_tests,
     williams_test,
 )
+from parlai_ext.ranking.resamples import weighted_spearman
 from parlai_ext.ranking.table import Floats
 
 ALL_SETS = 'all sets'
@@ -99,6 +102,46 @@ class SetCeiling:
 
 
 @dataclass(frozen=True)
+class TrivialRival:
+    """
+    How a trivial scorer does against the best of the others.
+
+    :param spearman: of the trivial scorer; below 0 it agrees the other way round.
+    :param p: of the difference, adjusted; `None` where the two have no items in common.
+    """
+
+    scorer: str
+    spearman: float
+    p: float | None
+    is_beaten: bool
+
+
+@dataclass(frozen=True)
+class BestScorer:
+    """
+    The scorer with the highest mean Spearman over the common sets that is not trivial.
+
+    :param low, high: the 95 % interval from resamples of the contexts of each set.
+    :param n: the items that it scored on these sets.
+    :param fitted_on: those of these sets on which something in it was fitted.
+    :param not_apart: other scorers that cannot be told apart from it.
+    :param trivial: every trivial scorer with a correlation, the highest first.
+    :param without: trivial scorers without one on each of these sets.
+    """
+
+    scorer: str
+    spearman: float
+    low: float | None
+    high: float | None
+    n: int
+    sets: tuple[str, ...]
+    fitted_on: tuple[str, ...]
+    not_apart: tuple[str, ...]
+    trivial: tuple[TrivialRival, ...]
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class BenchComparison:
     """
     What `compare_bench` returns.
@@ -106,6 +149,8 @@ class BenchComparison:
     :param quality: by what scorers were compared: `OVERALL`, `EACH` or a name.
     :param redundancy: mean over sets of Spearman between the scores of two scorers, and
         on how many sets.
+    :param best: the scorer that agrees best with people over all sets; `None` where
+        none has a correlation on each of them.
     """
 
     quality: str
@@ -114,6 +159,7 @@ class BenchComparison:
     ceilings: tuple[SetCeiling, ...]
     redundancy: Mapping[Pair, tuple[float, int]]
     scorers: tuple[str, ...]
+    best: BestScorer | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +200,10 @@ def compare_bench(
     compared = quality_points(points, quality)
     scorers = _scorers_with_scores(bench, compared)
     if len(scorers) < 2:
-        raise UserError(f'{folder}: two scorers with scores are needed')
+        raise UserError(
+            f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
+            f'or more judged items; {", ".join(scorers) or "none"} has them'
+        )
     pairs = list(combinations(scorers, 2))
     drawn = {'permutations': permutations, 'seed': seed}
     differences: list[PairDifference] = []
@@ -185,6 +234,12 @@ def compare_bench(
         tuple(_ceilings(points)),
         _redundancy(same, pairs),
         tuple(scorers),
+        _best_scorer(
+            bench,
+            [one for one in compared if one.set_name in common],
+            correlations[ALL_SETS, quality],
+            [row for row in differences if row.set_name == ALL_SETS],
+        ),
     )
 
 
@@ -457,6 +512,95 @@ def _mean_correlations(
     }
 
 
+def _best_scorer(
+    bench: Bench,
+    compared: Sequence[QualityPoints],
+    means: Mapping[str, float],
+    differences: Sequence[PairDifference],
+) -> BestScorer | None:
+    """
+    Return the best of the scorers that are not trivial, and whom it beats.
+
+    :param compared: the qualities of the common sets.
+    :param means: over these sets, by scorer.
+    :param differences: of these means.
+    """
+    is_trivial = {one.label: one.is_trivial for one in bench.scorers}
+    chosen = [label for label in means if not is_trivial[label]]
+    if not chosen:
+        return None
+    best = max(chosen, key=lambda label: means[label])
+    p_values = {
+        row.second if row.first == best else row.first: row.p_holm
+        for row in differences
+        if best in (row.first, row.second)
+    }
+
+    def is_beaten(label: str) -> bool:
+        return p_values.get(label, 1.0) < LEVEL and means[best] > means[label]
+
+    low, high, n = _mean_interval(bench, compared, best)
+    sets = tuple(dict.fromkeys(one.set_name for one in compared))
+    [fitted_on] = [one.fitted_on for one in bench.scorers if one.label == best]
+    trivial = sorted(
+        (label for label in means if is_trivial[label]), key=lambda one: -means[one]
+    )
+    return BestScorer(
+        *(best, means[best], low, high, n, sets),
+        fitted_on=tuple(name for name in sets if name in fitted_on),
+        not_apart=tuple(
+            label for label in chosen if label != best and not is_beaten(label)
+        ),
+        trivial=tuple(
+            TrivialRival(one, means[one], p_values.get(one), is_beaten(one))
+            for one in trivial
+        ),
+        without=tuple(
+            label for label, one in is_trivial.items() if one and label not in means
+        ),
+    )
+
+
+def _mean_interval(
+    bench: Bench, compared: Sequence[QualityPoints], label: str
+) -> tuple[float | None, float | None, int]:
+    """
+    Return the 95 % interval of a scorer's mean over sets, each the mean over its
+    qualities, and how many items it scored. Contexts are drawn anew in each set, the
+    same ones for all qualities; of one set it is the interval of the bench's table.
+    """
+    by_set: dict[str, list[CommonItems]] = {}
+    for one in compared:
+        if (items := _common(one, [label])) is not None:
+            by_set.setdefault(one.set_name, []).append(items)
+    n = sum(max(len(one.human) for one in of_set) for of_set in by_set.values())
+    of_sets = [
+        np.mean([_drawn_spearman(bench, items, k) for items in of_set], axis=0)
+        for k, of_set in enumerate(by_set.values())
+    ]
+    draws = np.mean(of_sets, axis=0)
+    draws = draws[~np.isnan(draws)]
+    if 2 * len(draws) < bench.bootstraps or np.ptp(draws) < 1e-12:
+        return None, None, n
+    low, high = np.quantile(draws, ENDS)
+    return float(low), float(high), n
+
+
+def _drawn_spearman(bench: Bench, items: CommonItems, place: int) -> Floats:
+    """
+    Return Spearman of each resample of contexts, NaN where there are too few different
+    ones.
+
+    :param place: of the set, each of which has draws of its own.
+    """
+    draws = np.full(bench.bootstraps, np.nan)
+    end = 0
+    for weights in group_weights(items.groups, bench.bootstraps, bench.seed + place):
+        begin, end = end, end + len(weights)
+        draws[begin:end] = weighted_spearman(items.columns[0], items.human, weights)
+    return draws
+
+
 def _places(
     correlations: Correlations, differences: Sequence[PairDifference]
 ) -> Iterator[ScorerPlace]:
@@ -539,4 +683,5 @@ def comparison_data(result: BenchComparison) -> dict[str, Any]:
             {'first': a, 'second': b, 'spearman': rho, 'sets': n}
             for (a, b), (rho, n) in result.redundancy.items()
         ],
+        'best': None if result.best is None else record_to_json(result.best),
     }

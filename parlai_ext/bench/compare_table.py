@@ -7,7 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from parlai_ext.bench.compare import ALL_SETS, EACH, BenchComparison, ScorerPlace
+from parlai_ext.bench.compare import (
+    ALL_SETS,
+    EACH,
+    BenchComparison,
+    BestScorer,
+    ScorerPlace,
+)
 from parlai_ext.core.display import join_names, number, pad_cell, wrap_lines
 from parlai_ext.ranking.comparison import LEVEL
 
@@ -16,7 +22,8 @@ LABEL_WIDTH = 30
 
 def comparison_lines(result: BenchComparison) -> Iterator[str]:
     """
-    Yield the clusters of each set, then ceilings, differences and redundancy.
+    Yield the clusters of each set, then ceilings, differences and redundancy, and at
+    the end which scorer to take.
     """
     yield 'Clusters: every scorer of a cluster beats every one of a later cluster'
     yield '(paired permutations within contexts, Holm over sets, 5 %)'
@@ -26,6 +33,61 @@ def comparison_lines(result: BenchComparison) -> Iterator[str]:
     yield from _ceiling_lines(result)
     yield from _difference_lines(result)
     yield from _redundancy_lines(result)
+    yield ''
+    yield from wrap_lines(best_sentence(result.best))
+
+
+def best_sentence(best: BestScorer | None) -> str:
+    """
+    Return which scorer agrees best with people on these data, with its interval, and
+    which trivial scorers it beats.
+    """
+    if best is None:
+        return (
+            'For these data no scorer can be named: none but trivial ones has a '
+            'correlation with people on each set.'
+        )
+    bounds = 'no interval'
+    if best.low is not None:
+        bounds = f'[{number(best.low)}, {number(best.high)}]'
+    about = (
+        f'Spearman {number(best.spearman)} {bounds} with people over {best.n} items of '
+        f'{join_names(best.sets)}'
+    )
+    if best.fitted_on:
+        about += f', although it was fitted on {join_names(best.fitted_on)}'
+    if best.spearman > 0:
+        lines = [f'For these data: {best.scorer}, {about}.']
+    else:
+        lines = [f'For these data no scorer: the best is {best.scorer}, {about}.']
+    beaten = [rival.scorer for rival in best.trivial if rival.is_beaten]
+    if beaten:
+        lines.append(f'It beats {join_names(beaten)}.')
+    unbeaten = [
+        f'{rival.scorer} ({number(rival.spearman)}'
+        + ('' if rival.p is None else f', p {number(rival.p, 4)}')
+        + ')'
+        for rival in best.trivial
+        if not rival.is_beaten
+    ]
+    if unbeaten:
+        lines.append(
+            f'It does not beat {join_names(unbeaten, "or")}, which is trivial: it has '
+            'shown nothing here that such a measure does not.'
+        )
+    turned = [
+        f'{rival.scorer} ({number(rival.spearman)})'
+        for rival in best.trivial
+        if -rival.spearman >= best.spearman > 0
+    ]
+    if turned:
+        lines.append(f'Turned round, {join_names(turned)} agrees as well or better.')
+    if best.without:
+        lines.append(f'No correlation to beat: {join_names(best.without)}.')
+    if best.not_apart:
+        names = join_names(best.not_apart, 'or')
+        lines.append(f'These data do not tell it apart from {names}.')
+    return ' '.join(lines)
 
 
 def places_by_set(

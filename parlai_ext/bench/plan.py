@@ -28,7 +28,7 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import given_options, read_pairs
-from parlai_ext.data.judged.cards import card_names
+from parlai_ext.data.judged.cards import card_names, set_name
 from parlai_ext.files.yaml_file import Document, read_file
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
@@ -74,6 +74,7 @@ class SetChoice:
     """
     A judged set, and how much of it is scored.
 
+    :param name: of the set, its card or its own file.
     :param max_items: the most items that are drawn; `None`: all.
     :param turns: of each judged dialogue, for scorers of turns; `None`: all.
     :param scorers: the labels of those that score it; none: all.
@@ -103,8 +104,12 @@ class BenchPlan:
     def choice(self, name: str) -> SetChoice:
         """
         Return how much of a set is scored.
+
+        :param name: the set's own, whatever the plan calls it by.
         """
-        own = {choice.name: choice for choice in self.sets}.get(name, SetChoice(name))
+        own = {set_name(choice.name): choice for choice in self.sets}.get(
+            name, SetChoice(name)
+        )
         return replace(
             own,
             max_items=own.max_items or self.max_items,

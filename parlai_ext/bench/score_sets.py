@@ -26,6 +26,7 @@ from parlai_ext.core.nouns import JudgeModel, content_id
 from parlai_ext.core.options import option_values
 from parlai_ext.core.progress import Bar, bar_of
 from parlai_ext.core.watch import Watch
+from parlai_ext.data.judged.cards import set_name
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines.engine import (
     LOCAL,
@@ -253,7 +254,8 @@ class _ScorerWork:
         """
         if choice.scorers and self.variant.label not in choice.scorers:
             return OTHERS_ONLY
-        if self.variant.sets and choice.name not in self.variant.sets:
+        names = [set_name(name) for name in self.variant.sets]
+        if names and set_name(choice.name) not in names:
             return OTHER_SETS_ONLY
         return None
 

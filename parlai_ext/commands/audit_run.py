@@ -21,8 +21,9 @@ class AuditRun(Command):
     """
     Audit a scored run: target sets, partners, openers, judges, canaries and clones.
 
-    Nothing of the run's ranking changes. What is played for it lies in `audit/` of the
-    run folder; the same command again goes on where it stopped.
+    Nothing of the run's ranking changes; its page is written again, and says what the
+    audit found. What is played for it lies in `audit/` of the run folder; the same
+    command again goes on where it stopped.
     """
 
     description = 'Can a result be gamed, does it depend on choices? One table'
@@ -41,8 +42,12 @@ class AuditRun(Command):
         from parlai_ext.audit.audit_run import audit_run
         from parlai_ext.audit.record import CSV, NAME
         from parlai_ext.audit.table import terminal_text
-        from parlai_ext.report.write import PAGE
+        from parlai_ext.core.display import wrap_lines
+        from parlai_ext.report.audit_doubt import audit_doubt
+        from parlai_ext.report.write import PAGE, write_report
         from parlai_ext.results.chosen_scores import choose_scores
+        from parlai_ext.results.ranking import NAME as RANKING
+        from parlai_ext.results.ranking import read_ranking
         from parlai_ext.store import RunFolder
         from parlai_ext.systems.safe.trust import trust_files
 
@@ -52,9 +57,16 @@ class AuditRun(Command):
         run = RunFolder.existing(self.opt['run_dir'])
         with trust_files(machine.trust_model_code, machine.datapath), run.lock():
             audit = audit_run(run, options, machine)
+            folder = choose_scores(run, audit.basis.scores)[1]
+            has_page = (run.root / PAGE).exists() and (
+                run.root / folder / RANKING
+            ).exists()
+            if has_page:
+                write_report(run, read_ranking(run, folder), folder)
         print(terminal_text(audit))
-        folder = choose_scores(run, audit.basis.scores)[1]
+        if doubt := audit_doubt(audit):
+            print('\n' + '\n'.join(wrap_lines(doubt.sentence)))
         print(f'{run.root / folder / NAME}, {CSV}: every number behind these findings')
-        if not folder and (run.root / PAGE).exists():
-            print(f'`parlai report_run --run-dir {run.root}` puts them on the page')
+        if has_page:
+            print(f'{run.root / PAGE} shows them')
         return audit

@@ -88,6 +88,7 @@ class EvaluateSystems(Command):
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.judge_check.options import require_passed
         from parlai_ext.report import write as report
+        from parlai_ext.report.audit_doubt import audit_doubts
         from parlai_ext.report.table import terminal_report
         from parlai_ext.results.rank import rank_run
         from parlai_ext.results.ranking import write_ranking
@@ -112,7 +113,7 @@ class EvaluateSystems(Command):
             page = report.write_report(run, ranking)
         for line in (*scored.plan.left_out, *problems):
             print(printable(f'left out: {line}'))
-        print(terminal_report(ranking))
+        print(terminal_report(ranking, audit_doubts(run, ranking)))
         for line in comparison_lines(run):
             print(line)
         print(f'report: {Path(page).resolve()}')

@@ -46,6 +46,7 @@ class RankSystems(Command):
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.options import require_passed
+        from parlai_ext.report.audit_doubt import audit_doubts
         from parlai_ext.report.planning import plan_lines
         from parlai_ext.report.table import leaderboard_csv, terminal_table
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
@@ -75,7 +76,7 @@ class RankSystems(Command):
             is_stale = page.exists() and is_shown and path.read_bytes() != before
             if is_stale:
                 run.remove('report.html')
-        print(terminal_table(ranking))
+        print(terminal_table(ranking, audit_doubts(run, ranking, folder)))
         if is_stale:
             print(
                 f'removed {page}, which showed an older ranking; report_run writes it'

@@ -33,6 +33,7 @@ class ReportRun(Command):
         Return the path of the page.
         """
         from parlai_ext.core.nouns import content_id
+        from parlai_ext.report.audit_doubt import audit_doubts
         from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
         from parlai_ext.results.chosen_scores import choose_scores
@@ -49,6 +50,6 @@ class ReportRun(Command):
         ranking = read_ranking(run, folder, self.opt['scores'])
         with run.lock():
             page = write_report(run, ranking, folder)
-        print(terminal_report(ranking))
+        print(terminal_report(ranking, audit_doubts(run, ranking, folder)))
         print(f'report: {page.resolve()}{fragment}')
         return page

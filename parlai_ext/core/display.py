@@ -64,6 +64,13 @@ def visible_data(data: Any) -> Any:
     return data
 
 
+# ten and more, a hundred and more, …
+MAGNITUDES = (
+    *('tens', 'hundreds', 'thousands', 'tens of thousands'),
+    *('hundreds of thousands', 'millions'),
+)
+
+
 def number(value: float | None, digits: int = 2) -> str:
     """
     Return a number for a table: a real minus sign, a dash for "none".
@@ -95,6 +102,22 @@ def percent(share: float | None) -> str:
         return DASH
     digits = 1 if 0 < share < 0.1 else 0
     return f'{100 * share:.{digits}f} %'
+
+
+def rough_count(n: int, is_order_only: bool = False) -> str:
+    """
+    Return an estimated number as far as it is known: two figures of it, or its order of
+    magnitude, as text that a noun can follow.
+
+    >>> rough_count(27_993)
+    'about 28,000'
+    >>> rough_count(27_993, is_order_only=True)
+    'tens of thousands of'
+    """
+    magnitude = len(str(n)) - 1
+    if is_order_only and magnitude:
+        return f'{MAGNITUDES[min(magnitude, len(MAGNITUDES)) - 1]} of'
+    return f'about {round(n, 1 - magnitude) if magnitude > 1 else n:,}'
 
 
 def digits_for(values: list[float | None]) -> int:

@@ -13,6 +13,10 @@ and partners differ much.
 **Fewest units.** Below three distinct openers there is no interval at all, and below
 two partners none for partners sampled. A variance that was never seen cannot be
 bootstrapped: one opener gives the same mean in every draw, which looks like certainty.
+A run with two or three partners can speak for these partners only (`scope_of_claims`):
+in simulation, with partners that differ a little more than single dialogues do, two of
+them covered 79 % instead of 95 %, and told four equal systems apart in 23 % of worlds
+instead of 5 %; three did so in 8 %.
 
 Percentile intervals of few units are too narrow. The tails are therefore moved out as
 Hesterberg does ("What teachers should know about the bootstrap", The American
@@ -37,6 +41,8 @@ CHUNK = 512
 LEVEL = 0.95
 # distinct openers, and partners for the interval that speaks of partners like these
 FEWEST_OPENERS, FEWEST_PARTNERS = 3, 2
+# partners of a run that can speak for others
+FEWEST_FOR_OTHERS = 4
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,24 @@ class Draws:
         True for each system with enough distinct openers for an interval.
         """
         return self.num_openers >= FEWEST_OPENERS
+
+
+def most_partners(values: Floats) -> int:
+    """
+    Return the largest number of partners with which a system has a score.
+
+    :param values: ``[system, partner, opener]``, NaN where there is none.
+    """
+    met = (~np.isnan(values)).any(axis=2).sum(axis=1)
+    return int(met.max(initial=0))
+
+
+def scope_of_claims(partners: str, num_partners: int) -> str:
+    """
+    Return what the claims of a run can be about: ``sampled`` for partners like these,
+    ``fixed`` where that is asked for or these are too few to speak for others.
+    """
+    return partners if num_partners >= FEWEST_FOR_OTHERS else 'fixed'
 
 
 def draw_counts(units: int, draws: int, rng: np.random.Generator) -> Floats:

@@ -1,29 +1,23 @@
 """
-Every pair of systems compared over the same openers and partners.
+Every pair of systems compared: the difference of their scores, and whether the ranking
+tells them apart.
 
-The difference of a pair is the mean of its differences over the partners and openers
-with which both have a score. Its interval comes from the bootstrap of `intervals`, of
-these differences: what an opener, or a partner, does to both systems cancels out.
-Whether two systems are told apart is what `ranks.significantly_better` says of all
-pairs together, so that it agrees with rank ranges and tied groups.
+Interval and claim are one: both come from `ranks.pair_claims`, which takes all pairs
+together, so that two systems are told apart exactly where the interval of their
+difference leaves out 0, and agree with rank ranges and tied groups. What an opener, or
+a partner, does to both systems cancels out, because all systems share their draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from parlai_ext.ranking.intervals import (
-    FEWEST_PARTNERS,
-    Draws,
-    draw_means,
-    fixed_intervals,
-    sampled_intervals,
-)
-from parlai_ext.ranking.ranks import significantly_better
+from parlai_ext.ranking.intervals import draw_means
+from parlai_ext.ranking.ranks import pair_claims
 from parlai_ext.ranking.table import Floats, check_table, json_number
 
 
@@ -32,10 +26,11 @@ class PairDifference:
     """
     How the dialogues of one system score above those of another.
 
-    `difference` is that of the first less the second, `low` and `high` its 95 %
-    interval (`None` below three openers), and `win_rate` the share of the `n` common
-    dialogues in which the first scores higher, equal scores counted half. `apart` is
-    true if the two are told apart in the ranking of all systems.
+    `difference` is the score of the first less that of the second, `low` and `high` its
+    95 % interval, which holds together with those of all other pairs (`None` below
+    three openers, and for systems that are not ranked). `win_rate` is the share of the
+    `n` common dialogues in which the first scores higher, equal scores counted half.
+    `apart` is true if the two are told apart in the ranking: the interval leaves out 0.
     """
 
     first: str
@@ -77,63 +72,31 @@ def pair_differences(
     :param values: dialogue means ``[system, partner, opener]``, NaN where none.
     :param ranked: which systems take part in the ranking; of the others nothing is
         told apart.
-    :param partners: ``sampled`` or ``fixed``: what intervals and claims are about. An
-        interval over one partner is about that partner.
+    :param partners: ``sampled`` or ``fixed``: what intervals and claims are about.
     """
     table = check_table(values, systems)
-    apart = _told_apart(
-        draw_means(table, bootstraps, seed, games_per_opener), ranked, partners
-    )
-    pairs = []
-    for i in range(len(systems) - 1):
-        gaps = table[i] - table[i + 1 :]
-        draws = draw_means(gaps, bootstraps, seed, games_per_opener)
-        intervals = _intervals(draws, partners)
-        for k, (gap, ends) in enumerate(zip(gaps, intervals, strict=True)):
-            known = gap[~np.isnan(gap)]
-            if not len(known):
-                continue
-            j = i + 1 + k
-            wins = (known > 0).sum() + 0.5 * (known == 0).sum()
-            low, high = (json_number(float(end)) for end in ends)
-            pairs.append(
-                PairDifference(
-                    *(systems[i], systems[j], float(draws.means[k]), low, high),
-                    win_rate=float(wins) / len(known),
-                    n=len(known),
-                    apart=bool(apart[i, j] or apart[j, i]),
-                )
-            )
-    return pairs
-
-
-def _told_apart(
-    draws: Draws, ranked: Sequence[bool], partners: str
-) -> NDArray[np.bool_]:
-    """
-    Return ``[i, j]``: the ranking says that system ``i`` is better than ``j``.
-    """
-    size = len(draws.means)
-    better = np.zeros((size, size), bool)
+    draws = draw_means(table, bootstraps, seed, games_per_opener)
     chosen = np.flatnonzero(np.array(ranked, bool) & ~np.isnan(draws.means))
-    better[np.ix_(chosen, chosen)] = significantly_better(
-        draws.select(chosen), partners=partners
-    )
-    return better
-
-
-def _intervals(draws: Draws, partners: str) -> list[tuple[float, float]]:
-    """
-    Return the interval of each mean: the one for partners like these where that is
-    asked for and there are two or more.
-    """
-    fixed = fixed_intervals(draws)
-    if partners == 'fixed':
-        return fixed
-    several = draws.num_partners >= FEWEST_PARTNERS
-    return [
-        wide if many else narrow
-        for wide, narrow, many in zip(
-            sampled_intervals(draws), fixed, several, strict=True
+    reach = np.full((len(systems), len(systems)), np.inf)
+    claims = pair_claims(draws.select(chosen), partners)
+    reach[np.ix_(chosen, chosen)] = claims.reach
+    pairs = []
+    for i, j in combinations(range(len(systems)), 2):
+        gaps = table[i] - table[j]
+        known = gaps[~np.isnan(gaps)]
+        if not len(known):
+            continue
+        wins = (known > 0).sum() + 0.5 * (known == 0).sum()
+        difference = float(draws.means[i] - draws.means[j])
+        has_interval = np.isfinite(reach[i, j])
+        pairs.append(
+            PairDifference(
+                *(systems[i], systems[j], difference),
+                low=json_number(difference - reach[i, j]) if has_interval else None,
+                high=json_number(difference + reach[i, j]) if has_interval else None,
+                win_rate=float(wins) / len(known),
+                n=len(known),
+                apart=bool(abs(difference) > reach[i, j]),
+            )
         )
-    ]
+    return pairs

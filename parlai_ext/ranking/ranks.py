@@ -100,17 +100,42 @@ def significantly_better(
     these partners only. A difference that is the same in every draw is significant.
     Nothing is claimed of a system with fewer than three distinct openers.
     """
+    claims = pair_claims(draws, partners)
+    difference = claims.difference if higher_is_better else -claims.difference
+    return difference > claims.reach
+
+
+@dataclass(frozen=True)
+class PairClaims:
+    """
+    The differences of all pairs of systems, with intervals that hold together.
+
+    ``[i, j]`` of `difference` is the mean of system ``i`` less that of ``j``; its
+    interval reaches `reach` to both sides (infinite where nothing is known). One of the
+    two systems is better as soon as this interval leaves out 0: interval and claim are
+    one.
+    """
+
+    difference: Floats
+    reach: Floats
+
+
+def pair_claims(draws: Draws, partners: str = 'sampled') -> PairClaims:
+    """
+    Return the differences of all pairs; all their intervals hold together with 95 %
+    confidence.
+    """
     deviations = draws.sampled if partners == 'sampled' else draws.fixed
     errors, freedom = _pair_errors(draws, partners)
     tiny = ROUNDING * float(np.abs(draws.means).max(initial=0.0))
     varies = errors > tiny
     bounds = student_bound(_largest_quantile(deviations, errors, varies), freedom)
-    difference = draws.means[:, None] - draws.means[None, :]
-    if not higher_is_better:
-        difference = -difference
-    reach = np.where(varies, bounds * errors, tiny)
     seen = draws.has_interval[:, None] & draws.has_interval[None, :]
-    return seen & (freedom > 0) & (difference > reach)
+    reach = np.where(varies, bounds * errors, tiny)
+    return PairClaims(
+        draws.means[:, None] - draws.means[None, :],
+        np.where(seen & (freedom > 0), reach, np.inf),
+    )
 
 
 def _pair_errors(draws: Draws, partners: str) -> tuple[Floats, Floats]:

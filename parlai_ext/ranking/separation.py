@@ -68,6 +68,7 @@ class DialoguesNeeded:
     n_openers: int | None = None
     n_dialogues: int | None = None
     reason: str | None = None
+    is_rough: bool = False
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,9 @@ def dialogues_needed(
     kind = 'fixed' if n_partners < FEWEST_PARTNERS else partners
     if kind == 'fixed':
         components = replace(components, partner=0.0)
+    # the number goes with 1 / difference²: its relative error is 2 error / difference
+    error = math.sqrt(float(components.variance(*table.shape)))
+    is_rough = difference < 2 * error
     # with these partners if that is enough, else with more
     for most_partners in dict.fromkeys((n_partners, max(n_partners, MOST_PARTNERS))):
         units = candidate_counts(n_partners, most_partners)[:, None]
@@ -199,9 +203,8 @@ def dialogues_needed(
         u, n = np.unravel_index(int(size.argmin()), size.shape)
         if np.isfinite(size[u, n]):
             needed = int(units[u, 0]), int(openers[0, n])
-            return DialoguesNeeded(
-                *names, *needed, math.prod(needed) * games_per_opener
-            )
+            n_dialogues = math.prod(needed) * games_per_opener
+            return DialoguesNeeded(*names, *needed, n_dialogues, is_rough=is_rough)
         if kind == 'fixed':
             break
     reason = 'no practical number of dialogues would be enough'

@@ -6,16 +6,18 @@ for each system; and what its unscored dialogues could change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parlai_ext.ranking.intervals import (
+    FEWEST_FOR_OTHERS,
     Draws,
     draw_means,
     fixed_intervals,
+    most_partners,
     sampled_intervals,
 )
 from parlai_ext.ranking.ranks import (
@@ -34,7 +36,8 @@ class Standing:
     Where one system stands on one dimension, with its two 95 % intervals.
 
     `low`, `high`: partners are a sample (two-way bootstrap over openers and
-    partners). `low_fixed`, `high_fixed`: partners are fixed (bootstrap over openers).
+    partners); undefined where they are too few to speak for others. `low_fixed`,
+    `high_fixed`: partners are fixed (bootstrap over openers).
     `rank` counts the better scores, `rank_low` and `rank_high` are the ranks that the
     data leave open, and systems of one `group` are not all told apart from each other;
     below three distinct openers these three, and both intervals, are undefined.
@@ -106,6 +109,8 @@ def rank_dimension(
     places = dict(zip(chosen.tolist(), ranked_places, strict=True))
     counts = [(int(n_dialogues[i]), int(n_unscored[i])) for i in order]
     rows = _standings(draws, names, dimension, places, counts)
+    if partners == 'fixed' and most_partners(table) < FEWEST_FOR_OTHERS:
+        rows = [replace(row, low=None, high=None) for row in rows]
     best_first = np.argsort(ranks, kind='stable')
     apart = separation(
         table[chosen[best_first]],

@@ -25,22 +25,25 @@ PAGE = 'bench.html'
 MEAN = 'mean over qualities'
 
 
-def write_bench_page(folder: Path, bench: Bench) -> Path:
+def write_bench_page(folder: Path, bench: Bench, closing: str = '') -> Path:
     """
     Write the page of a bench and return its path.
     """
     path = folder / PAGE
-    write_file(path, render_bench_page(bench).encode())
+    write_file(path, render_bench_page(bench, closing).encode())
     return path
 
 
-def render_bench_page(bench: Bench) -> str:
+def render_bench_page(bench: Bench, closing: str = '') -> str:
     """
     Return the page of a bench as one HTML file.
+
+    :param closing: the sentence that says which scorer agrees best with people.
     """
     return static_page(
         'bench.html.j2',
         bench=bench,
+        closing=closing,
         levels=[
             _level_data(bench, level, title)
             for level, title in LEVELS.items()

@@ -187,7 +187,7 @@ def _terminal_system(row: LeaderboardRow) -> str:
 def _terminal_interval(row: LeaderboardRow) -> str:
     standing = row.standing
     low, high = standing.low, standing.high
-    if low is None or high is None:  # one partner: the one for these partners only
+    if low is None or high is None:  # few partners: the one for these only
         low, high = standing.low_fixed, standing.high_fixed
     if low is None or high is None:
         return 'no interval'
@@ -305,8 +305,8 @@ COLUMNS = (
     Column(
         'low',
         'number',
-        'lower end of the 95 % interval for partners like these, where it has two or '
-        'more; of a rating, 1.96 standard deviations below',
+        'lower end of the 95 % interval for partners like these, where there are four '
+        'or more; of a rating, 1.96 standard deviations below',
         terminal=TerminalColumn('95 % interval', _terminal_interval),
         page=PageColumn(
             '95 %, any partners',

@@ -9,6 +9,7 @@ from typing import Any
 
 from parlai_ext.bench.compare import ALL_SETS, BenchComparison, PairDifference
 from parlai_ext.bench.compare_table import (
+    best_sentence,
     cluster_members,
     place_name,
     places_by_set,
@@ -45,6 +46,7 @@ def render_comparison_page(result: BenchComparison) -> str:
     return static_page(
         'comparison.html.j2',
         result=result,
+        closing=best_sentence(result.best),
         overall=overall,
         # over all sets first
         places=dict(sorted(places.items(), key=lambda item: item[0] != overall)),

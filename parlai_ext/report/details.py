@@ -86,16 +86,12 @@ def _pair_cell(pair: PairDifference | None, digits: int) -> dict[str, Any]:
 
 def _pair_style(pair: PairDifference) -> str:
     """
-    Return the class of a cell: ahead or behind where the interval leaves out 0, marked
-    as sure where the ranking tells the two apart.
+    Return the class of a cell in which the ranking tells the two systems apart, which
+    it does where the interval leaves out 0.
     """
-    if pair.apart:
-        return 'ahead sure' if pair.difference > 0 else 'behind sure'
-    if pair.low is not None and pair.low > 0:
-        return 'ahead'
-    if pair.high is not None and pair.high < 0:
-        return 'behind'
-    return ''
+    if not pair.apart:
+        return ''
+    return 'ahead' if pair.difference > 0 else 'behind'
 
 
 def signed(value: float | None, digits: int = 2) -> str:

@@ -6,7 +6,8 @@ to believe it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import (
     digits_for,
@@ -24,6 +25,9 @@ from parlai_ext.report.recipe import scorer_name
 from parlai_ext.results.details import DimensionDetails
 from parlai_ext.results.ranking import Ranking
 
+if TYPE_CHECKING:
+    from parlai_ext.report.audit_doubt import AuditDoubt
+
 BELIEVE = {
     PASS: 'The judge passed its check',
     WEAK: 'With doubt: the judge is weak',
@@ -32,15 +36,38 @@ BELIEVE = {
 NOT_CHECKED = 'Not known: the judge was not checked'
 
 
+# what kind of news an answer is, with the sign and the words that stand beside it
+GOOD, OPEN, BAD, PLAIN = 'good', 'open', 'bad', ''
+SIGNS = {GOOD: '✓ holds', OPEN: '? open', BAD: '✗ fails', PLAIN: ''}
+
+BELIEVE = {
+    PASS: ('The judge passed its check', GOOD),
+    WEAK: ('With doubt: the judge is weak', OPEN),
+    FAIL: ('No: the judge fails its check', BAD),
+}
+NOT_CHECKED = 'Not known: the judge was not checked'
+
+
 @dataclass(frozen=True)
 class Answer:
     """
     A question, its answer in a few words, and a line more.
+
+    :param news: `GOOD`, `OPEN` where it is not settled, `BAD`, or `PLAIN` for what is
+        no news. An answer that is open is not printed bold.
     """
 
     question: str
     text: str
     more: str = ''
+    news: str = PLAIN
+
+    @property
+    def sign(self) -> str:
+        """
+        A sign and words for the kind of news.
+        """
+        return SIGNS[self.news]
 
 
 def answers(
@@ -48,11 +75,13 @@ def answers(
     dimension: str,
     details: DimensionDetails | None = None,
     remarks: Sequence[str] = (),
+    doubt: AuditDoubt | None = None,
 ) -> tuple[Answer, ...]:
     """
     Return the four answers about a dimension.
 
     :param remarks: what else is known of whether to believe it, as half sentences.
+    :param doubt: what the audit says against it. Then nothing is good news.
     """
     standings = best_first(ranking.standings[dimension])
     ranked = [standing for standing in standings if standing.rank is not None]
@@ -60,12 +89,15 @@ def answers(
     check = None
     if ranking.judge_check is not None:
         check = ranking.judge_check.check_of(dimension)
-    return (
-        _leader(ranking, dimension, systems, check),
-        _lead(ranking, dimension, systems, details, check),
-        _judge(ranking),
-        _trust(ranking, dimension, check, remarks),
-    )
+    leader = _leader(ranking, dimension, systems, check)
+    lead = _lead(ranking, dimension, systems, details, check)
+    trust = _trust(ranking, dimension, check, remarks, doubt)
+    if doubt is not None:
+        leader, lead = (
+            replace(one, news=OPEN if one.news == GOOD else one.news)
+            for one in (leader, lead)
+        )
+    return leader, lead, _judge(ranking), trust
 
 
 def _leader(
@@ -77,26 +109,33 @@ def _leader(
     """
     Return who leads; nobody where the judge failed or nothing can be told apart.
     """
-    question, where = 'Who leads', f'on {dimension}'
+    question = 'Who leads'
     if check is not None and check.failed:
-        return Answer(question, 'Nobody', f'On {dimension} the judge fails its check.')
+        return Answer(
+            *(question, 'Nobody', f'On {dimension} the judge fails its check.', BAD)
+        )
     if not systems:
-        return Answer(question, 'Nobody', f'On {dimension} no system could be ranked.')
+        return Answer(
+            *(question, 'Nobody', f'On {dimension} no system could be ranked.', BAD)
+        )
+    few = summary.few_partners(ranking, dimension)
+    where = f'on {dimension}{summary.scope_text(few)}'
     first = systems[0].system
     separation = summary.separation_on(ranking, dimension)
     if dimension == ranking.rated_dimension or separation is None:
         is_alone = systems[0].rank_high == 1
-        doubt = '' if is_alone else '; others may be as good'
-        return Answer(question, first, where + doubt)
+        others = '' if is_alone else '; others may be as good'
+        return Answer(question, first, where + others, GOOD if is_alone else OPEN)
     if not separation.n_apart:
         sentence = f'On {dimension}, {first} scores highest.'
-        return Answer(question, 'Not settled', sentence)
+        return Answer(question, 'Not settled', sentence, OPEN)
     if separation.first != first:
-        return Answer(question, first, f'{where}, below the floor {separation.first}')
+        below = f'{where}, below the floor {separation.first}'
+        return Answer(question, first, below, BAD)
     if separation.not_apart:
         tied = summary.few_names(separation.not_apart, 'or')
-        return Answer(question, first, f'{where}, not told apart from {tied}')
-    return Answer(question, first, where)
+        return Answer(question, first, f'{where}, not told apart from {tied}', OPEN)
+    return Answer(question, first, where, GOOD)
 
 
 def _lead(
@@ -111,9 +150,9 @@ def _lead(
     """
     question = 'By how much'
     if check is not None and check.failed:
-        return Answer(question, 'Not known', 'Its differences say little.')
+        return Answer(question, 'Not known', 'Its differences say little.', BAD)
     if len(systems) < 2:
-        return Answer(question, 'Not known', 'Fewer than two systems are ranked.')
+        return Answer(question, 'Not known', 'Fewer than two systems are ranked.', OPEN)
     first, second = (standing.system for standing in systems[:2])
     if ranking.tournament is not None and dimension == ranking.rated_dimension:
         result = ranking.tournament
@@ -121,7 +160,7 @@ def _lead(
         return Answer(question, f'Rating {own}', f'{second}: {other}')
     pair = details.pair(first, second) if details else None
     if pair is None:
-        return Answer(question, 'Not known', 'No dialogues to compare.')
+        return Answer(question, 'Not known', 'No dialogues to compare.', OPEN)
     digits = digits_for([one.score for one in ranking.standings[dimension]])
     ends = 'no interval'
     if pair.low is not None:
@@ -129,7 +168,9 @@ def _lead(
     return Answer(
         question,
         f'{signed(pair.difference, digits)} over {second}',
-        f'{ends}; ahead in {percent(pair.win_rate)} of {pair.n} dialogues',
+        f'{"" if pair.apart else "which may be chance; "}{ends}; ahead in '
+        f'{percent(pair.win_rate)} of {pair.n} dialogues',
+        GOOD if pair.apart else OPEN,
     )
 
 
@@ -148,11 +189,20 @@ def _trust(
     dimension: str,
     check: DimensionCheck | None,
     remarks: Sequence[str],
+    doubt: AuditDoubt | None,
 ) -> Answer:
     """
     Return whether the ranking can be believed, as far as that is known.
     """
+    outcome = check.outcome if check else None
+    text, news = BELIEVE.get(outcome or '', (NOT_CHECKED, OPEN))
     parts = []
+    if doubt is not None:
+        if outcome != FAIL:
+            start = 'No' if doubt.is_refuted else 'With doubt'
+            text, news = f'{start}: {doubt.words}', BAD if doubt.is_refuted else OPEN
+        else:
+            parts.append(doubt.words)
     if agreement := ranking.reference.get(dimension):
         name = ranking.leading_coefficient(dimension)
         value = getattr(agreement, name).value
@@ -161,5 +211,4 @@ def _trust(
     parts += remarks
     if n_cautions := len(summary.warnings(ranking)):
         parts.append(f'{n_cautions} caution{"s" if n_cautions > 1 else ""} below')
-    text = BELIEVE.get(check.outcome, NOT_CHECKED) if check else NOT_CHECKED
-    return Answer('Believe it?', text, '; '.join(parts))
+    return Answer('Believe it?', text, '; '.join(parts), news)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.display import join_names, number, percent, wrap_lines
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
+    FAIL,
     KIND_WORDS,
     PARROT_WORDS,
     PARROTS,
@@ -29,6 +30,9 @@ from parlai_ext.judge_check.record import (
 from parlai_ext.report.recipe import without_folders
 from parlai_ext.results.judge_card import CardModel, JudgeCard
 from parlai_ext.results.ranking import Ranking
+
+if TYPE_CHECKING:
+    from parlai_ext.report.audit_doubt import AuditDoubt
 
 # settings of a signature whose names need words
 READS = {
@@ -120,9 +124,11 @@ def _change_text(probes: PromptProbes) -> str:
 # ----------------------------------------------------------------------- as lines
 
 
-def terminal_lines(ranking: Ranking) -> Iterator[str]:
+def terminal_lines(ranking: Ranking, doubt: AuditDoubt | None = None) -> Iterator[str]:
     """
     Yield the card for a terminal, some lines.
+
+    :param doubt: what the audit says against the ranking.
     """
     if ranking.judge is not None:
         yield from wrap_lines(f'judge: {judge_text(ranking.judge)}')
@@ -134,6 +140,8 @@ def terminal_lines(ranking: Ranking) -> Iterator[str]:
         yield 'judge check: none was made'
     else:
         about = f'judge check on {check.dimension}: {check.outcome}'
+        if doubt is not None:
+            about += f', but {doubt.words}'
         yield from wrap_lines(about)
         for start, shares in _shares(check).items():
             yield from wrap_lines(f'{start}: {shares}', '  ')
@@ -280,17 +288,23 @@ def kind_text(kind: KindResult) -> str:
 # -------------------------------------------------------------------- on the page
 
 
-def page_data(ranking: Ranking, speed: str | None) -> dict[str, Any]:
+def page_data(
+    ranking: Ranking, speed: str | None, doubt: AuditDoubt | None = None
+) -> dict[str, Any]:
     """
     Return what the page shows of the judge.
 
     :param speed: how fast it scored, in words, where that is known.
+    :param doubt: what the audit says against the ranking; then it stands in the place
+        of the outcome of a check that did not fail.
     """
     card, check = ranking.judge, ranking.leading_check
     models = card.models if card else ()
+    outcome = UNCHECKED if check is None else check.outcome
     return {
-        'outcome': UNCHECKED if check is None else check.outcome,
+        'outcome': doubt.tag if doubt and outcome != FAIL else outcome,
         'rows': [
+            *([('Audit', doubt.sentence)] if doubt else []),
             ('Judge', judge_text(card) if card else NOT_RECORDED),
             *(('Reads', reads_text(model)) for model in models if model.reads),
             *((title.capitalize(), s) for title, s in _shares(check).items()),

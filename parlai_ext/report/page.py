@@ -33,6 +33,7 @@ from parlai_ext.core.display import (
 from parlai_ext.core.nouns import content_id
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import glance, judge, summary, tournament
+from parlai_ext.report.audit_doubt import Doubts
 from parlai_ext.report.browse import PageDialogues
 from parlai_ext.report.columns import COLUMNS, LeaderboardRow, PageColumn
 from parlai_ext.report.details import PAIR_COLUMNS, details_data, pair_table
@@ -64,6 +65,7 @@ class RankingView:
     :param name: its scorer and judge in words.
     :param scorer: the record of another scorer than the protocol's (see `recipe`).
     :param speed: how fast the judge scored, in words, where that is known.
+    :param doubts: what its audit says against it, by dimension.
     """
 
     ranking: Ranking
@@ -71,6 +73,7 @@ class RankingView:
     name: str = ''
     scorer: Mapping[str, Any] | None = None
     speed: str | None = None
+    doubts: Doubts = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -164,6 +167,8 @@ def _view_data(
     guessed = guessed_names(ranking.guessed, manifest)
     marked = replace(ranking, guessed=tuple(sorted(guessed)))
     result = ranking.tournament
+    main = ranking.dimensions[:1]
+    leading_doubt = next((view.doubts[d] for d in main if d in view.doubts), None)
     return {
         'id': view.id,
         'name': view.name,
@@ -172,16 +177,22 @@ def _view_data(
             glance.answers(
                 *(ranking, name, view.details.get(name)),
                 [one.remarks[name] for one in sections if name in one.remarks],
+                view.doubts.get(name),
             )
             for name in ranking.dimensions
         ],
-        'sentences': summary.sentences(ranking),
+        'sentences': summary.sentences(ranking, view.doubts),
         'warnings': summary.warnings(ranking),
-        'judge': judge.page_data(ranking, view.speed),
+        'judge': judge.page_data(ranking, view.speed, leading_doubt),
         'boards': leaderboards(marked),
         'details': details,
         'tables': {k for own in details.values() for k, table in own.items() if table},
         'wide_intervals': ranking.partners != 'fixed',
+        'few_partners': summary.few_partners_sentence(
+            next(
+                filter(None, (summary.few_partners(ranking, d) for d in details)), None
+            )
+        ),
         'is_imported': imported.UNKNOWN in ranking.notes,
         'baselines': [
             _board(marked, name, standings, of_baseline=True)

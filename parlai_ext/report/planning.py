@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parlai_ext.core.display import digits_for, number, one_line, pad_cell, wrap_lines
+from parlai_ext.core.display import (
+    digits_for,
+    number,
+    one_line,
+    pad_cell,
+    rough_count,
+    wrap_lines,
+)
 from parlai_ext.ranking.planning import PairPlan, variance_range
 from parlai_ext.ranking.separation import MOST_OPENERS
 from parlai_ext.results.planning import RunPlan
@@ -55,7 +62,7 @@ def _pair_line(pair: PairPlan, digits: int) -> str:
 
 
 def _count(n: int | None) -> str:
-    return TOO_MANY if n is None else f'{n:,}'
+    return TOO_MANY if n is None else rough_count(n).removeprefix('about ')
 
 
 def _whole_run_lines(plan: RunPlan) -> Iterator[str]:
@@ -75,7 +82,8 @@ def _whole_run_lines(plan: RunPlan) -> Iterator[str]:
             text = f'{len(counts) - len(known)} pairs need more than {MOST_OPENERS:,}'
         else:
             most = max(known)
-            text = f'{most:,} openers, {most * plan.n_pairings:,} dialogues'
+            n_dialogues = rough_count(most * plan.n_pairings)
+            text = f'{rough_count(most)} openers, {n_dialogues} dialogues'
         yield from wrap_lines(f'  {name}: {text}', '  ')
     yield from wrap_lines(
         '  tie: with --stop --margin of the same size, by when equal systems are '

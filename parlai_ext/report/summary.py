@@ -8,29 +8,42 @@ printed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from parlai_ext.core.display import join_names, number, percent
+from parlai_ext.core.display import join_names, number, percent, rough_count
 from parlai_ext.core.floors import is_floor
 from parlai_ext.judge_check.record import FAIL
-from parlai_ext.ranking.intervals import FEWEST_OPENERS
+from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS
 from parlai_ext.ranking.separation import DialoguesNeeded, Separation
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import judge, tournament
 from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
 from parlai_ext.store import imported
 
+if TYPE_CHECKING:
+    from parlai_ext.report.audit_doubt import Doubts
+
+NO_DOUBTS: Doubts = MappingProxyType({})
 # systems that a sentence names; it counts the others
 MOST_NAMES = 4
+NUMBERS = ('no', 'one', 'two', 'three', 'four')
 
 
-def sentences(ranking: Ranking) -> list[str]:
+def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
     """
     Return the findings of a ranking as sentences, most important first.
+
+    :param doubts: what its audit says against it.
     """
     if not ranking.dimensions:
         return ['No dialogue has a score, so there is no ranking.']
     main, *others = ranking.dimensions
-    lines = [headline(ranking)]
+    lines = [headline(ranking, doubts)]
+    if doubt := doubts.get(main):
+        check = ranking.leading_check
+        failed = check is not None and check.failed
+        lines.append(doubt.sentence if failed else _leaders(ranking))
     if others:
         lines += _other_dimensions_sentences(ranking, others)
     if agreement := ranking.reference.get(main):
@@ -38,14 +51,16 @@ def sentences(ranking: Ranking) -> list[str]:
     return lines
 
 
-def headline(ranking: Ranking) -> str:
+def headline(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     """
     Return the most important finding: what the main dimension says of the first, or
-    that the judge failed its check.
+    that the judge failed its check, or that the audit is against it.
     """
     check = ranking.leading_check
     if check is not None and check.failed:
         return judge.failure_sentence(check)
+    if doubt := doubts.get(ranking.dimensions[0]):
+        return doubt.sentence
     sentence = judge.doubt_sentence(check)
     return f'{_leaders(ranking)} {sentence}' if sentence else _leaders(ranking)
 
@@ -60,9 +75,37 @@ def _leaders(ranking: Ranking) -> str:
         n_openers = [standing.n_openers for standing in standings]
         return tournament.leader_sentence(ranking.tournament, _most(n_openers))
     separation = separation_on(ranking, main)
+    few = few_partners(ranking, main)
     return leader_sentence(
-        standings, main, separation, imported.UNKNOWN in ranking.notes
+        standings, main, separation, imported.UNKNOWN in ranking.notes, few
     )
+
+
+def few_partners(ranking: Ranking, dimension: str) -> int | None:
+    """
+    Return how many partners a claim on a dimension is about where they are several, but
+    too few to speak for others; else `None`.
+    """
+    met = [one.n_partners for one in ranking.standings[dimension] if one.rank]
+    most = max((n for n in met if n is not None), default=0)
+    is_few = ranking.partners == 'fixed' and 1 < most < FEWEST_FOR_OTHERS
+    return most if is_few else None
+
+
+def scope_text(few: int | None) -> str:
+    """
+    Return which partners a claim is about, as a part of a sentence, where they are few.
+    """
+    return '' if few is None else f', with these {NUMBERS[few]} partners'
+
+
+def few_partners_sentence(few: int | None) -> str:
+    """
+    Return that few partners cannot speak for others; '' where there are enough.
+    """
+    if few is None:
+        return ''
+    return f'{NUMBERS[few].capitalize()} partners cannot speak for others.'
 
 
 def separation_on(ranking: Ranking, dimension: str) -> Separation | None:
@@ -109,12 +152,14 @@ def leader_sentence(
     dimension: str,
     separation: Separation | None,
     is_imported: bool = False,
+    few: int | None = None,
 ) -> str:
     """
     Return which system is first on a dimension, if any is, and which cannot be told
     apart from it; and how many dialogues would settle what is open.
 
     :param is_imported: no openers are known: a pair's dialogues are counted instead.
+    :param few: how many partners this is about, where they cannot speak for others.
     """
     ranked = _ranked(standings)
     if not ranked:
@@ -123,39 +168,47 @@ def leader_sentence(
         return f'On {dimension}, {ranked[0].system} is the only ranked system.'
     n_openers = _most([standing.n_openers for standing in ranked])
     unit = 'dialogue of a pair' if is_imported else 'opener'
-    lines = [_finding(ranked, dimension, separation, n_openers, unit)]
+    where = f'On {dimension}{scope_text(few)}'
+    lines = [_finding(ranked, where, separation, n_openers, unit)]
+    if sentence := few_partners_sentence(few):
+        lines.append(sentence)
     counted = [one for one in separation.needed if one.reason is None]
-    lines += [needed_sentence(one, unit) for one in counted or separation.needed[-1:]]
+    now = max((one.n_partners or 0 for one in ranked), default=0)
+    lines += [
+        needed_sentence(one, unit, now) for one in counted or separation.needed[-1:]
+    ]
     return ' '.join(lines)
 
 
 def _finding(
     ranked: Sequence[Standing],
-    dimension: str,
+    where: str,
     separation: Separation,
     n_openers: int,
     unit: str,
 ) -> str:
     """
     Return what the data say of the first of these systems.
+
+    :param where: the dimension and, where they are few, the partners.
     """
     top, n_ranked = separation.first, len(ranked)
     if n_openers < FEWEST_OPENERS:
         reason = too_few_openers(n_openers, unit)
-        return f'On {dimension}, nothing can be told apart: {reason}.'
+        return f'{where}, nothing can be told apart: {reason}.'
     if not separation.n_apart:
         return (
-            f'On {dimension}, nothing can be told apart: the scores of the {n_ranked} '
+            f'{where}, nothing can be told apart: the scores of the {n_ranked} '
             'systems differ by no more than chance explains.'
         )
     systems = [row.system for row in ranked[1:] if not is_floor(row.system)]
     if systems and set(systems) <= set(separation.not_apart):
         floors = ' but floors' if len(systems) < n_ranked - 1 else ''
         return (
-            f'On {dimension}, {top} scores highest of {n_ranked} systems, but cannot '
+            f'{where}, {top} scores highest of {n_ranked} systems, but cannot '
             f'be told apart from any other{floors}.'
         )
-    start = f'On {dimension}, {top} comes first of {n_ranked} systems'
+    start = f'{where}, {top} comes first of {n_ranked} systems'
     if separation.not_apart:
         tied = few_names(separation.not_apart, 'or')
         return f'{start}; this run cannot tell it apart from {tied}.'
@@ -183,18 +236,24 @@ def _plural(unit: str) -> str:
     return f'{noun}s{space}{rest}'
 
 
-def needed_sentence(needed: DialoguesNeeded, unit: str) -> str:
+def needed_sentence(needed: DialoguesNeeded, unit: str, n_partners: int = 0) -> str:
     """
-    Return how many dialogues would tell two systems apart.
+    Return how many dialogues would tell two systems apart, as far as that is known.
+
+    :param n_partners: those of the run.
     """
     pair = f'{needed.better} from {needed.worse}'
-    if needed.n_dialogues is None:
+    if needed.n_dialogues is None or needed.n_openers is None:
         return f'What would tell {pair} is not known: {needed.reason}.'
+    openers = rough_count(needed.n_openers, needed.is_rough)
+    dialogues = rough_count(needed.n_dialogues, needed.is_rough)
+    partners = str(needed.n_partners)
+    if needed.n_partners is not None and needed.n_partners > n_partners:
+        partners = rough_count(needed.n_partners, needed.is_rough)
     return (
-        f'To tell {pair} would take about {needed.n_openers:,} {_plural(unit)} with '
-        f'{needed.n_partners} partner{"s" if needed.n_partners != 1 else ""} '
-        f'({needed.n_dialogues:,} dialogues of each system), if they go on to differ '
-        'as they do now.'
+        f'To tell {pair} would take {openers} {_plural(unit)} with {partners} '
+        f'partner{"s" if needed.n_partners != 1 else ""} ({dialogues} dialogues of '
+        'each system), if they go on to differ as they do now.'
     )
 
 

@@ -5,6 +5,7 @@ The leaderboard as CSV and as a table for the terminal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import (
     WIDTH,
@@ -26,6 +27,7 @@ from parlai_ext.report.columns import (
 )
 from parlai_ext.report.frames import leaderboard_frame
 from parlai_ext.report.summary import (
+    NO_DOUBTS,
     agreement_text,
     baseline_words,
     coefficient_text,
@@ -33,6 +35,9 @@ from parlai_ext.report.summary import (
     warnings,
 )
 from parlai_ext.results.ranking import Ranking
+
+if TYPE_CHECKING:
+    from parlai_ext.report.audit_doubt import Doubts
 
 
 def leaderboard_csv(ranking: Ranking) -> str:
@@ -46,11 +51,14 @@ def leaderboard_csv(ranking: Ranking) -> str:
     return frame.to_csv(index=False, lineterminator='\n', na_rep='')
 
 
-def terminal_table(ranking: Ranking) -> str:
+def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     """
     Return the card of the judge and the ranking for a terminal, 88 columns at most.
+
+    :param doubts: what the audit says against the ranking.
     """
-    lines = [*judge.terminal_lines(ranking), '']
+    doubt = next((doubts[d] for d in ranking.dimensions[:1] if d in doubts), None)
+    lines = [*judge.terminal_lines(ranking, doubt), '']
     for dimension in ranking.dimensions:
         lines += [*_dimension_lines(ranking, dimension), '']
     if ranking.tournament is not None:
@@ -63,12 +71,15 @@ def terminal_table(ranking: Ranking) -> str:
     return '\n'.join(lines).rstrip('\n')
 
 
-def terminal_report(ranking: Ranking) -> str:
+def terminal_report(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     """
-    Return the table for a terminal and, below it, the most important sentence.
+    Return the table for a terminal and, below it, the most important sentence; where
+    that is a doubt of the audit, the next one, too.
     """
-    lines = [line for first in sentences(ranking)[:1] for line in wrap_lines(first)]
-    return '\n'.join([terminal_table(ranking), '', *lines])
+    has_doubt = bool(doubts.keys() & ranking.dimensions[:1])
+    shown = sentences(ranking, doubts)[: 2 if has_doubt else 1]
+    lines = [line for sentence in shown for line in wrap_lines(sentence)]
+    return '\n'.join([terminal_table(ranking, doubts), '', *lines])
 
 
 def _dimension_lines(ranking: Ranking, dimension: str) -> Iterator[str]:

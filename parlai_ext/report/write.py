@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import duration
+from parlai_ext.report.audit_doubt import audit_doubts
 from parlai_ext.report.audit_section import audit_section
 from parlai_ext.report.recipe import scorer_name, value_text
 from parlai_ext.report.stopping_section import stopping_section
@@ -77,6 +78,7 @@ def render_run(run: RunFolder, known: Mapping[str, Ranking]) -> str:
                 name=_scorer_words(run, ranking.scorer_signature),
                 scorer=store.about() if folder else None,
                 speed=None if folder else speed(run),
+                doubts=audit_doubts(run, ranking, folder),
             )
         )
     shown = read_page_dialogues(run, scorers, candidates.candidates)

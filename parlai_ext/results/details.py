@@ -48,13 +48,17 @@ def read_details(
     """
     Return the details of each dimension that a ranking of the run is about.
 
-    Bootstraps and seed are those of the protocol.
+    Bootstraps and partners are those of the ranking, so that both make one claim.
 
     :param on_dialogue: called with every dialogue as it is read.
     """
     plan = plan_of_run(run)
     signature = ranking.scorer_signature
-    replaced = {**scores_rule(run, signature), 'partners': ranking.partners}
+    replaced = {
+        **scores_rule(run, signature),
+        'partners': ranking.partners,
+        'bootstraps': ranking.bootstraps,
+    }
     options = ranking_options(plan.protocol.ranking, replaced)
     tables = read_tables(run, signature, on_dialogue=on_dialogue)
     details = {}

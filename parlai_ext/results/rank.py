@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
+from parlai_ext.ranking.intervals import most_partners, scope_of_claims
 from parlai_ext.ranking.standings import (
     DimensionResult,
     ScoreBounds,
@@ -112,6 +113,7 @@ def rank_run(
         signature=ranking_signature(scores, result),
         protocol=plan.protocol.name,
         partners=options.partners,
+        bootstraps=replaced.get('bootstraps'),
         guessed=tuple(plan.manifest.get('guessed') or ()),
         **standings_fields(scores, result),
         **agreement_fields(scores, reference, matching, result),
@@ -148,6 +150,10 @@ def read_run_scores(
     tables = read_tables(run, scorer_signature, options.is_tournament)
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
+    # few partners cannot speak for others, whatever the protocol asks for
+    num_partners = max(map(most_partners, tables.scores.values()))
+    scope = scope_of_claims(options.partners, num_partners)
+    options = replace(options, partners=scope)
     missing = missing_scores(run, plan, tables, scorer_signature, options)
     ranked = ranked_mask(tables, options.max_failed_share, missing)
     return RunScores(run, scorer_signature, plan, options, tables, missing, ranked)

@@ -181,7 +181,9 @@ class Ranking:
     dialogues that it lacks. `separation` maps a dimension to what can be told apart on
     it. `judge` is what is known of the judge and `judge_check` how it did on perturbed
     responses (`None`: not checked). `stopping` says how a run that stops when it is
-    settled came to its number of openers (`None`: it was fixed). Rankings of early
+    settled came to its number of openers (`None`: it was fixed). `partners` is what the
+    claims are about (``fixed`` also where they are too few to speak for others), and
+    `bootstraps` the resamples, where these are not the protocol's. Rankings of early
     versions have no `truncated`, `unplayed`, `judge`, `judge_check` and `separation`:
     there they are `None`.
     """
@@ -189,6 +191,7 @@ class Ranking:
     signature: str
     protocol: str
     partners: str | None = None
+    bootstraps: int | None = None
     guessed: tuple[str, ...] = ()
     standings: Mapping[str, tuple[Standing, ...]] = field(
         metadata={'key': 'dimensions'}

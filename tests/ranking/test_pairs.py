@@ -22,10 +22,11 @@ def test_difference_and_win_rate_by_pencil():
     assert (one.difference, one.win_rate, one.n) == (0.5, 0.625, 4)
 
 
-def test_only_openers_and_partners_of_both_count():
+def test_the_difference_is_that_of_the_scores_and_wins_are_over_common_dialogues():
+    # scores 6 and 3.5; over the one opener of both, 3 against 2
     one = pairs_of([[[9, 3, NAN]], [[NAN, 2, 5]]])['a', 'b']
-    assert (one.difference, one.n) == (1.0, 1)
-    assert one.low is None and one.high is None  # one opener shows no variance
+    assert (one.difference, one.win_rate, one.n) == (2.5, 1.0, 1)
+    assert one.low is None and one.high is None  # two openers of each show too little
 
 
 def test_systems_without_a_dialogue_in_common_are_no_pair():
@@ -35,7 +36,7 @@ def test_systems_without_a_dialogue_in_common_are_no_pair():
 def test_an_opener_that_is_hard_for_both_makes_no_interval_wider():
     openers = np.array([0.0, 10.0, -7.0, 3.0, 22.0])
     one = pairs_of([[openers + 0.5], [openers]])['a', 'b']
-    assert (one.low, one.high) == (0.5, 0.5)
+    assert (one.low, one.high) == (pytest.approx(0.5), pytest.approx(0.5))
 
 
 def test_the_reversed_pair_is_the_pair_of_exchanged_systems():
@@ -67,10 +68,22 @@ def test_told_apart_is_what_the_ranking_counts(seed):
     assert len(apart) == result.separation.n_apart
 
 
+@settings(max_examples=20)
+@given(st.integers(0, 200), st.sampled_from(['sampled', 'fixed']))
+def test_two_systems_are_apart_exactly_where_their_interval_leaves_out_0(seed, kind):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(4, 2, 6)) + rng.normal(size=(4, 1, 1)) * 2
+    values[rng.random(values.shape) < 0.1] = NAN
+    for one in pairs_of(values, partners=kind).values():
+        assert one.apart == (one.low > 0 or one.high < 0)
+        assert one.low <= one.difference <= one.high
+
+
 def test_nothing_is_told_apart_of_a_system_that_is_not_ranked():
     values = np.zeros((2, 2, 6)) + np.array([0.0, 5.0])[:, None, None]
     assert pairs_of(values)['a', 'b'].apart
-    assert not pairs_of(values, ranked=[True, False])['a', 'b'].apart
+    one = pairs_of(values, ranked=[True, False])['a', 'b']
+    assert not one.apart and one.low is None
 
 
 def test_over_one_partner_the_interval_is_about_it():

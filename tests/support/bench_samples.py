@@ -170,3 +170,17 @@ class Defect(Counted):
         Divide by zero.
         """
         return [ItemScore({'Overall': 1 / 0})]
+
+
+class SaidNumber(Scorer):
+    """
+    Gives the number with which a response begins.
+    """
+
+    name = 'said_number'
+    dimensions = ('Overall',)
+
+    def score(self, items):
+        return [
+            ItemScore({'Overall': float(item.response.split()[0])}) for item in items
+        ]

@@ -2,15 +2,16 @@
 The card of a judged set: where it comes from, its licence, format, qualities, counts.
 
 ``zoo_configs/judged/NAME.yaml`` is one; docs/judged_sets.md explains the keys. A set in
-a known format needs a card and nothing else. `find_sets` finds the official files of
-all cards in a folder.
+a known format needs a card and nothing else; a user's own CSV or JSON lines in the
+documented format need none. `find_sets` finds the official files of all cards in a
+folder, `find_own_files` the user's own ones.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.data.judged.data_file import DataFile
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
-from parlai_ext.data.judged.readers import READERS
+from parlai_ext.data.judged.readers import READERS, is_own_file
 from parlai_ext.files.model_cards import Wheel
 from parlai_ext.files.yaml_file import Document, read_file
 
@@ -26,6 +27,7 @@ NEEDED = ('title', 'source', 'licence', 'level', 'format', 'file')
 COUNTS = ('items', 'systems', 'annotations', 'texts')
 MAPPINGS = ('qualities', 'counts', 'other_files', 'wheel')
 KEYS = (*NEEDED, 'part', 'unit', 'overall', 'dropped', *MAPPINGS)
+CARD_ENDINGS, OWN_ENDINGS = ('.yaml', '.yml'), ('.csv', '.jsonl')
 CHOICES = {'level': LEVELS[:2], 'format': tuple(READERS), 'unit': UNITS}
 
 
@@ -201,13 +203,47 @@ def files_by_name(folder: str | Path) -> dict[str, Path]:
     return files
 
 
+def find_own_files(folder: str | Path) -> list[Path]:
+    """
+    Return the CSV and JSON-lines files in a folder and in the folders in it that are a
+    user's own sets: no card's file, and the first line is of the documented format.
+
+    :raises UserError: when there is no such folder.
+    """
+    official = {file for name in card_names() for file in read_card(name).formats}
+    return [
+        path
+        for name, path in sorted(files_by_name(folder).items())
+        if name not in official and path.suffix in OWN_ENDINGS and is_own_file(path)
+    ]
+
+
+def own_card(path: Path) -> JudgedCard:
+    """
+    Return the card of a user's own file, which is named like it.
+    """
+    name = set_name(str(path))
+    return replace(read_card('own'), name=name, title=path.name, file=path.name)
+
+
+def set_name(called: str) -> str:
+    """
+    Return the name of a set that is called by its name, its card or its own file.
+
+    >>> set_name('judged/mine.csv')
+    'mine'
+    """
+    is_path = called.endswith((*CARD_ENDINGS, *OWN_ENDINGS))
+    return Path(called).stem if is_path else called
+
+
 def read_card(name: str) -> JudgedCard:
     """
     Return the shipped card called ``name``, or a user's own card file.
 
     :raises UserError: names file, line and key of the first mistake.
     """
-    is_file = name.endswith(('.yaml', '.yml'))
+    is_file = name.endswith(CARD_ENDINGS)
     if not is_file and name not in card_names():
         raise UserError(f'judged set {name!r}: {nearest(name, card_names())}')
     path = Path(name) if is_file else zoo_configs.HOME / 'judged' / f'{name}.yaml'

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
@@ -41,6 +42,7 @@ DIALOG_KEYS = ('dialog', 'dialogue')
 SYSTEM_KEYS = ('model', 'model_name', 'system')
 OWN_NEEDED = ('context', 'system', 'quality', 'value')
 OWN_COLUMNS = (*OWN_NEEDED, 'item', 'response', 'reference', 'fact', 'annotator')
+LONGEST_FIRST_LINE = 1 << 20  # bytes by which a user's own file is recognized
 
 
 def read_fed(file: DataFile) -> Iterator[JudgedItem]:
@@ -179,6 +181,22 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
             except ValueError as e:
                 raise UserError(f'{file}:{line_number}: not JSON: {e}') from None
             yield _item(file, line_number, raw)
+
+
+def is_own_file(path: Path) -> bool:
+    """
+    True if the first line of a file is that of a user's own set: a header with the
+    needed columns, or an object with annotations. Its other lines may be wrong.
+    """
+    with path.open('rb') as file:
+        line = file.readline(LONGEST_FIRST_LINE).decode('utf-8-sig', 'replace').strip()
+    if path.suffix == '.csv':
+        return set(OWN_NEEDED) <= {cell.strip().strip('"') for cell in line.split(',')}
+    try:
+        first = parse_json(line)
+    except ValueError:
+        return False
+    return isinstance(first, dict) and 'annotations' in first
 
 
 def _own_rows(file: DataFile) -> Iterator[JudgedItem]:

@@ -1,0 +1,111 @@
+"""
+A run with two partners: the headline, each cell of the pairs and its interval say the
+same, and of whom they say it.
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+from parlai_ext.report import summary
+from parlai_ext.report.details import details_data
+from parlai_ext.report.glance import answers
+from parlai_ext.report.table import terminal_report
+from parlai_ext.report.write import write_report
+from parlai_ext.results.details import read_details
+from parlai_ext.results.rank import rank_run
+from tests.support.planted_run import planted_run
+
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+SCORER = 'scorer:made-up|v:1'
+FEW = ('asks', 'tells')
+# what an opener and a partner add to the difference to canned, over eight openers
+OPENER = {
+    'echo': 0.3 * np.array([1, -1, 1, -1, -1, 1, -1, 1]),
+    'third': 0.4 * np.array([1, 1, -1, -1, 1, 1, -1, -1])
+    + 0.05 * np.array([1, -1, 1, -1, -1, 1, -1, 1]),
+}
+LEAD = {'echo': 2.23, 'third': 2.23 - 1.46}
+
+
+def worth(first, second, n):
+    """
+    Return a score: echo is 2.23 above canned and 1.46 above third; partners change the
+    first difference by 0.3 and the second not at all.
+    """
+    side = 0.3 if second in ('asks', 'p0', 'p2') else -0.3
+    hard = 0.1 * n + (second == 'tells')
+    if first == 'canned':
+        return hard
+    return hard + LEAD[first] + side + float(OPENER[first][n])
+
+
+def ranked(folder, partners=FEW, **ranking):
+    run = planted_run(
+        *(folder, {'made-up': worth}, ('echo', 'canned', 'third'), partners),
+        num_openers=8,
+        ranking={'bootstraps': 1000, **ranking},
+    )
+    ranking = rank_run(run, SCORER)
+    return run, ranking, read_details(run, ranking)['Overall']
+
+
+@pytest.fixture
+def two(tmp_path):
+    return ranked(tmp_path)
+
+
+def test_interval_bold_and_sentence_of_each_pair_agree(two):
+    _, ranking, details = two
+    pair = details.pair('echo', 'canned')
+    assert pair.difference == pytest.approx(2.23)
+    assert pair.win_rate == 1
+    for one in details.pairs:
+        assert one.apart == (one.low > 0 or one.high < 0)
+    # echo is far ahead of both with these partners, in every dialogue
+    assert pair.apart and details.pair('echo', 'third').apart
+    assert ranking.separation['Overall'].not_apart == ()
+    headline = summary.headline(ranking)
+    assert 'echo comes first of 3 systems' in headline
+    assert 'cannot tell' not in headline
+    rows = details_data(ranking.standings['Overall'], details)['pairs']
+    [echo] = [row for row in rows if row['system'] == 'echo']
+    assert [cell and cell['style'] for cell in echo['cells']] == [
+        None,
+        'ahead',
+        'ahead',
+    ]
+
+
+def test_two_partners_do_not_speak_for_others(two):
+    run, ranking, _ = two
+    page = write_report(run, ranking).read_text('utf-8')
+    flat = re.sub(r'\s+', ' ', page)
+    for text in (re.sub(r'\s+', ' ', terminal_report(ranking)), flat):
+        assert 'On Overall, with these two partners, echo comes first' in text
+        assert 'Two partners cannot speak for others.' in text
+    assert '95 % interval for these partners only' in flat
+    assert ranking.partners == 'fixed'
+    assert 'with these two partners' in answers(ranking, 'Overall')[0].more
+    for row in ranking.standings['Overall']:
+        # nothing is known of other partners, so no interval says something of them
+        assert row.low is None and row.low_fixed is not None
+
+
+def test_four_partners_speak_for_others(tmp_path):
+    _, ranking, details = ranked(tmp_path, ('p0', 'p1', 'p2', 'p3'))
+    assert ranking.partners == 'sampled'
+    assert 'partners' not in summary.headline(ranking).split('.')[0]
+    assert all(row.low is not None for row in ranking.standings['Overall'])
+    for one in details.pairs:
+        assert one.apart == (one.low > 0 or one.high < 0)
+
+
+def test_cells_are_of_the_resamples_of_the_ranking(tmp_path):
+    # ranked again with other resamples, the cells follow, so that they agree
+    run, first, before = ranked(tmp_path)
+    again = rank_run(run, SCORER, bootstraps=57)
+    assert again.bootstraps == 57 and first.bootstraps is None
+    after = read_details(run, again)['Overall']
+    assert after.pair('echo', 'canned').low != before.pair('echo', 'canned').low

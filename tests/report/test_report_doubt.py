@@ -1,0 +1,176 @@
+"""
+An audit that is against a ranking decides its headline, in terminal and page.
+"""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from parlai_ext.audit.record import (
+    FAILS,
+    HOLDS,
+    NOT_SHOWN,
+    Audit,
+    Basis,
+    Finding,
+    Row,
+    content_of_scores,
+    write_audit,
+)
+from parlai_ext.commands.audit_run import AuditRun
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.report_run import ReportRun
+from parlai_ext.judge_check.record import write_check
+from parlai_ext.report.audit_doubt import audit_doubt
+from tests.support.check_example import PASSES, example_check
+from tests.support.planted_run import planted_run
+
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+WORTH = {'a': 3.0, 'b': 2.0, 'floor-c': 1.0}
+SIGNATURE = 'scorer:made-up|v:1'
+PART = 'canaries'
+
+
+def beaten(canary, system, sure=0.0):
+    return Row(PART, f'canary-{canary}', system, 'beaten', sure)
+
+
+def audit(*rows, findings=(), signature=SIGNATURE, content='', dimension='Overall'):
+    """
+    Return an audit with five canaries, of which these rows say whom they beat.
+    """
+    kinds = ('flatterer', 'echo', 'question_spammer', 'parrot', 'injector')
+    ranks = [Row(PART, f'canary-{k}', f'canary-{k}', 'rank', 2.0) for k in kinds]
+    basis = Basis(signature, 'scores', content, 1, '0')
+    about = ('test', 'made-up', dimension, 3, 1, 6)
+    return Audit(*about, tuple(findings), (*ranks, *rows), basis)
+
+
+def finding(outcome, part='variance', sentence='Opener blocks turn the order over.'):
+    return Finding(part, sentence, outcome)
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = planted_run(
+        tmp_path,
+        {'made-up': lambda first, second, n: WORTH[first] + 0.01 * n},
+        tuple(WORTH),
+        ('p', 'q', 'r', 's'),
+    )
+    check = replace(example_check({'Overall': PASSES}), signature=SIGNATURE)
+    write_check(run.scores(SIGNATURE), check)
+    RankSystems.main(run_dir=str(tmp_path), bootstraps=50)
+    return run
+
+
+def store(run, *rows, **about):
+    content = content_of_scores(run.scores(SIGNATURE))[0]
+    write_audit(run, audit(*rows, **{'content': content, **about}))
+
+
+def shown(run, capsys):
+    """
+    Return what the terminal and the page say of a run, each on one line.
+    """
+    capsys.readouterr()
+    ReportRun.main(run_dir=str(run.root))
+    printed = capsys.readouterr().out
+    page = (run.root / 'report.html').read_text('utf-8')
+    return [re.sub(r'\s+', ' ', text) for text in (printed, page)]
+
+
+def cards(page):
+    """
+    Return the class and the text of each answer card.
+    """
+    (glance,) = re.findall('<dl class="glance".*?</dl>', page)
+    found = re.findall(r'<div(?: class="(\w*)")?><dt>(.*?)</dt><dd>(.*?)</dd>', glance)
+    return {re.sub(' <i>.*', '', q): (kind, text) for kind, q, text in found}
+
+
+def test_a_canary_above_a_real_system_decides_the_headline(run, capsys):
+    store(
+        *(run, beaten('echo', 'b', 1.0), beaten('flatterer', 'b')),
+        beaten('parrot', 'a', 1.0),
+        findings=[finding(FAILS, PART), finding(HOLDS)],
+    )
+    words = '3 of 5 canaries fool this judge'
+    printed, page = shown(run, capsys)
+    assert f'judge check on Overall: pass, but {words}' in printed
+    for text in (printed, page):
+        sentence = text.index(
+            f'{words}: echo, flatterer and parrot score above b and a'
+        )
+        assert '2 of them beyond chance' in text[sentence:]
+        # the doubt comes before who leads
+        assert sentence < text.index('On Overall, a comes first')
+    lead = re.search('<p class="lead">(.*?)</p>', page)[1]
+    assert lead.startswith(words)
+    # no "passed" above it, nor anywhere in the answers
+    head = page[: page.index('id="leaderboard"')]
+    answers = cards(page)
+    assert 'passed' not in head.lower()
+    assert answers['Believe it?'][0] == 'bad'
+    assert f'No: {words}' in answers['Believe it?'][1]
+    assert 'good' not in [kind for kind, _ in answers.values()]
+    assert '<h2>The judge <span class="tag warn">fooled by canaries</span>' in page
+
+
+def test_a_run_that_its_audit_does_not_refute_is_as_before(run, capsys):
+    store(run, findings=[finding(HOLDS), finding(NOT_SHOWN)])
+    printed, page = shown(run, capsys)
+    assert 'pass, but' not in printed
+    answers = cards(page)
+    assert answers['Believe it?'][0] == 'good'
+    assert 'The judge passed its check' in answers['Believe it?'][1]
+    assert answers['Who leads'][0] == answers['By how much'][0] == 'good'
+
+
+def test_a_canary_above_a_floor_alone_is_no_doubt():
+    assert audit_doubt(audit(beaten('echo', 'floor-c', 1.0))) is None
+
+
+def test_what_may_be_chance_is_said():
+    doubt = audit_doubt(audit(beaten('echo', 'b')))
+    assert '1 of 5 canaries fools this judge: echo scores above b' in doubt.sentence
+    assert 'may be chance' in doubt.sentence and not doubt.is_refuted
+
+
+@pytest.mark.parametrize('n, verb', [(1, 'does not hold'), (2, 'do not hold')])
+def test_a_finding_that_does_not_hold_decides_the_headline(run, capsys, n, verb):
+    store(run, findings=[finding(HOLDS), *[finding(FAILS)] * n])
+    for text in shown(run, capsys):
+        assert f'{n} of {n + 1} audit findings {verb}' in text
+        assert 'Opener blocks turn the order over.' in text
+
+
+@pytest.mark.parametrize(
+    'about', [{'content': 'older'}, {'signature': 'scorer:another|v:1'}]
+)
+def test_an_audit_of_other_scores_decides_nothing(run, capsys, about):
+    store(run, beaten('echo', 'a', 1.0), **about)
+    for text in shown(run, capsys):
+        assert 'fools this judge' not in text
+
+
+def test_an_audit_of_another_dimension_leaves_the_headline(run, capsys):
+    store(run, beaten('echo', 'a', 1.0), dimension='Fluency')
+    assert 'fools this judge' not in shown(run, capsys)[0]
+
+
+def test_an_audit_writes_the_page_again(run):
+    ReportRun.main(run_dir=str(run.root))
+    page = run.root / 'report.html'
+    assert 'id="audit"' not in page.read_text('utf-8')
+    AuditRun.main(run_dir=str(run.root), tables_only=True)
+    assert 'id="audit"' in page.read_text('utf-8')
+
+
+def test_ranking_again_says_what_the_audit_found(run, capsys):
+    store(run, beaten('echo', 'a', 1.0))
+    RankSystems.main(run_dir=str(run.root), bootstraps=50)
+    assert 'pass, but 1 of 5 canaries fools this judge' in re.sub(
+        r'\s+', ' ', capsys.readouterr().out
+    )
