@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from parlai_ext.data.import_rules import ImportRules
     from parlai_ext.data.imported_dialogues import ImportedDialogues
 
-JUDGE = 'zoo:mini/judge/model'
 MAX_LISTED = 10  # bad rows that are printed
 
 
@@ -214,8 +213,6 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
     named = opt['scorer'] or ('fed' if opt['followups'] else DEFAULT)
     find_scorer(named)
     scorer: dict[str, Any] = {'name': named}
-    if named == 'fed':
-        scorer |= {'judge_model_file': JUDGE, 'followups': 'default'}
     ranking: Mapping[str, Any] = {}
     if opt['config']:
         protocol = load_protocol_file(opt['config']).protocol

@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 SCALARS: dict[type, tuple[tuple[type, ...], str]] = {
@@ -54,6 +55,11 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
     :param where: the place of the data in its file, for the message.
     :raises WrongType: at the first value that does not fit.
     """
+    if kind in SCALARS:
+        accepted, words = SCALARS[kind]
+        if isinstance(data, bool) and kind is not bool:
+            raise WrongType(f'{where}: {words} expected, not {data!r}')
+        return _expect(data, accepted, words, where)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_dataclass(kind):
         return _dataclass_from_json(kind, data, where)
@@ -73,12 +79,8 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
             key: record_from_json(arguments[1], value, _inner(where, key))
             for key, value in _expect(data, (dict,), 'a mapping', where).items()
         }
-    if kind is Any:
-        return data
-    accepted, words = SCALARS[kind]
-    if isinstance(data, bool) and kind is not bool:
-        raise WrongType(f'{where}: {words} expected, not {data!r}')
-    return _expect(data, accepted, words, where)
+    assert kind is Any, kind
+    return data
 
 
 def _dataclass_from_json(kind: Any, data: Any, where: str) -> Any:
@@ -87,16 +89,32 @@ def _dataclass_from_json(kind: Any, data: Any, where: str) -> Any:
     of the data in messages.
     """
     given = _expect(data, (dict,), 'a mapping', where)
-    hints = typing.get_type_hints(kind)
     values = {}
-    for field in fields(kind):
-        key = _key(field)
+    for name, key, field_kind, needed in _fields_of(kind):
         if key in given:
             place = _inner(where, key)
-            values[field.name] = record_from_json(hints[field.name], given[key], place)
-        elif field.default is MISSING and field.default_factory is MISSING:
+            values[name] = record_from_json(field_kind, given[key], place)
+        elif needed:
             raise WrongType(f'{_inner(where, key)} is missing')
     return kind(**values)
+
+
+@cache
+def _fields_of(kind: Any) -> list[tuple[str, str, Any, bool]]:
+    """
+    Return name, key and kind of each field of a dataclass, and whether it is needed.
+    Kept, since Python compiles the annotations anew each time that it is asked.
+    """
+    hints = typing.get_type_hints(kind)
+    return [
+        (
+            field.name,
+            _key(field),
+            hints[field.name],
+            field.default is MISSING and field.default_factory is MISSING,
+        )
+        for field in fields(kind)
+    ]
 
 
 def _key(field: Field[Any]) -> str:

@@ -113,6 +113,8 @@ class Judgements:
         :raises UserError: for a dimension that was not judged, or a name that another
             one has.
         """
+        if not names:
+            return self
         for before, after in names.items():
             if before not in self.dimensions:
                 hint = nearest(before, self.dimensions)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.progress import counted
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.json_file import read_json
 from parlai_ext.people.draw_items import SIDES
@@ -75,12 +76,12 @@ def read_page_answers(
     """
     latest: dict[Answered, PageAnswer] = {}
     notes = []
-    files = [(path, read_answers_file(path, keys)) for path in paths]
-    for _, file in sorted(files, key=lambda f: f[1].saved):
+    files = [read_answers_file(path, keys) for path in counted(paths, 'file')]
+    for file in sorted(files, key=lambda file: file.saved):
         for answer in file.answers:
             place = (file.rating_set, file.annotator, answer.item, answer.dimension)
             latest[place] = answer
-    total = sum(len(file.answers) for _, file in files)
+    total = sum(len(file.answers) for file in files)
     if total > len(latest):
         notes.append(
             f'{total - len(latest)} answers were given again later; the last ones count'
