@@ -157,7 +157,7 @@ def main() -> None:
         print(
             f'{format:12} {opt.answers:>9,} answers in {seconds:6.1f} CPU s: '
             f'{1000 * (seconds - few_seconds) / (opt.answers - FEW):.4f} ms each; '
-            f'{memory:.2f} GB (without answers {few_seconds:.1f} s, {few_memory:.2f} GB)',
+            f'{memory:.2f} GB (of {FEW}: {few_seconds:.1f} s, {few_memory:.2f} GB)',
             flush=True,
         )
 

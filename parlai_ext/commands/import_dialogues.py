@@ -27,7 +27,9 @@ MAX_LISTED = 10  # bad rows that are printed
 class ImportReport:
     """
     The counts of an import. `n_left_out` dialogues are spoiled by `n_bad_rows` rows;
-    `n_people` have people only; `written` is False when nothing was missing.
+    `n_people` have people only; `n_no_turns` messages of the others, such as
+    instructions, are no turns, and `n_joined` turns were joined with the one before;
+    `written` is False when nothing was missing.
     """
 
     format: str
@@ -40,6 +42,8 @@ class ImportReport:
     n_left_out: int
     n_people: int
     n_repeated: int
+    n_no_turns: int
+    n_joined: int
     written: bool
 
 
@@ -250,6 +254,8 @@ def import_report(imports: ImportedDialogues, written: bool) -> ImportReport:
         imports.n_left_out,
         imports.n_people,
         num_repeated(imports.dialogues),
+        sum(imports.unread.messages.values()),
+        sum(dialogue.num_joined for dialogue in imports.dialogues),
         written,
     )
 
@@ -270,8 +276,15 @@ def show(report: ImportReport, imports: ImportedDialogues, run_dir: str) -> None
     if report.n_repeated:
         print(f'{report.n_repeated} dialogues are word for word as an earlier one')
     if imports.silent:
-        counts = ', '.join(f'{name} {n}' for name, n in imports.silent.items())
-        print(f'empty turns, which are not judged: {counts}')
+        print(f'empty turns, which are not judged: {counted_names(imports.silent)}')
+    unread = imports.unread
+    if unread.messages:
+        inside = f' ({unread.inside} after the first turn)' if unread.inside else ''
+        print(f'no turns, left out: {counted_names(unread.messages)}{inside}')
+    if unread.keys:
+        print(f'keys of turns that are not read: {counted_names(unread.keys)}')
+    if report.n_joined:
+        print(f'{report.n_joined} turns are joined with the one before')
     people = f'; not judged: {", ".join(report.people)}' if report.people else ''
     print(f'{len(report.systems)} systems: {", ".join(report.systems)}{people}')
     done = 'imported' if report.written else 'were there already'
@@ -280,3 +293,10 @@ def show(report: ImportReport, imports: ImportedDialogues, run_dir: str) -> None
         f'{report.n_dialogues} dialogues with {report.n_utterances} utterances of '
         f'{files} ({report.format}) {done}: {run_dir}'
     )
+
+
+def counted_names(counts: Mapping[str, int]) -> str:
+    """
+    Return names with their counts in words.
+    """
+    return ', '.join(f'{name} {n}' for name, n in counts.items())
