@@ -60,13 +60,11 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
         if isinstance(data, bool) and kind is not bool:
             raise WrongType(f'{where}: {words} expected, not {data!r}')
         return _expect(data, accepted, words, where)
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_dataclass(kind):
         return _dataclass_from_json(kind, data, where)
+    origin, arguments = _parts_of(kind)
     if origin in (types.UnionType, typing.Union):
-        (inner,) = (
-            argument for argument in arguments if argument is not types.NoneType
-        )
+        inner = arguments[0]
         return None if data is None else record_from_json(inner, data, where)
     if origin in (tuple, list, Sequence):
         items = [
@@ -97,6 +95,15 @@ def _dataclass_from_json(kind: Any, data: Any, where: str) -> Any:
         elif needed:
             raise WrongType(f'{_inner(where, key)} is missing')
     return kind(**values)
+
+
+@cache
+def _parts_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """
+    Return the origin of a generic kind, and its arguments without `None`.
+    """
+    arguments = typing.get_args(kind)
+    return typing.get_origin(kind), tuple(a for a in arguments if a is not type(None))
 
 
 @cache

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.progress import Counting, bar_of
-from parlai_ext.people.judgements import Comparison, Judgements, win_values
+from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
@@ -127,7 +127,10 @@ def _rank_ratings(
     """
     Rank systems by the mean of their ratings.
     """
-    units = unit_means(ratings)
+    units = unit_means(
+        (r.system, r.dialogue_id or '', r.utterance_index, r.rater or '', r.value)
+        for r in ratings
+    )
     systems = sorted({system for system, _, _ in units})
     dialogues = {unit: unit[:2] for unit in units}
     num_dialogues = Counter(system for system, _ in set(dialogues.values()))
@@ -164,17 +167,14 @@ def rating_draws(
     Return the systems' mean ratings, and bootstrap draws of them. What an annotator
     said of one system in one context is one value, the mean of it.
     """
-    about = [
-        (system, contexts.get(dialogue, dialogue), annotator, value)
-        for (system, dialogue, _), given in units.items()
-        for annotator, value in given.items()
-    ]
-    system_names, seen, annotators, values = zip(*about, strict=True)
+    sizes = [len(given) for given in units.values()]
     row = {name: place for place, name in enumerate(systems)}
-    _, context = _numbered(seen)
-    _, rater = _numbered(annotators)
-    of = np.array([row[name] for name in system_names])
-    sums = _by_system(np.array(values), context, rater, of, len(systems))
+    of = np.repeat([row[system] for system, _, _ in units], sizes)
+    _, context = _numbered([contexts.get(name, name) for _, name, _ in units])
+    context = np.repeat(context, sizes)
+    _, rater = _numbered([name for given in units.values() for name in given])
+    values = np.array([value for given in units.values() for value in given.values()])
+    sums = _by_system(values, context, rater, of, len(systems))
     counts = _by_system(np.ones(len(values)), context, rater, of, len(systems))
     means, tables = np.full(len(systems), np.nan), []
     for place, (total, number) in enumerate(zip(sums, counts, strict=True)):
@@ -269,7 +269,14 @@ def _rank_comparisons(
     items: dict[tuple[str, str], dict[str, float]] = {}
     for c in comparisons:
         items.setdefault((c.item, c.first_dialogue), {})[c.annotator] = c.value
-    wins = unit_means(win_values(comparisons))  # the shares of comparisons won
+    sides = [
+        *((c.first, c.first_dialogue, None, c.annotator, c.value) for c in comparisons),
+        *(
+            (c.second, c.second_dialogue, None, c.annotator, 1 - c.value)
+            for c in comparisons
+        ),
+    ]
+    wins = unit_means(sides)  # the shares of comparisons won
     num_dialogues = Counter(system for system, _, _ in wins)
     return PeopleRanking(
         dimension,
@@ -290,14 +297,18 @@ def _rank_comparisons(
     )
 
 
-def unit_means(judgements: Iterable[HumanJudgement]) -> dict[Unit, dict[str, float]]:
+def unit_means(
+    judgements: Iterable[tuple[str, str, int | None, str, float]],
+) -> dict[Unit, dict[str, float]]:
     """
     Return the mean of each annotator's judgements of each unit.
+
+    :param judgements: system, dialogue, turn, annotator, value.
     """
     values: dict[Unit, dict[str, list[float]]] = {}
-    for one in judgements:
-        unit = (one.system, one.dialogue_id or '', one.utterance_index)
-        values.setdefault(unit, {}).setdefault(one.rater or '', []).append(one.value)
+    for system, dialogue, turn, annotator, value in judgements:
+        given = values.setdefault((system, dialogue, turn), {})
+        given.setdefault(annotator, []).append(value)
     return {
         unit: {name: sum(some) / len(some) for name, some in given.items()}
         for unit, given in values.items()

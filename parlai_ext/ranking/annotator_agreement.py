@@ -211,12 +211,10 @@ def _sums_by_annotator(
     """
     column = {name: i for i, name in enumerate(annotators)}
     row = {name: i for i, name in enumerate(names)}
-    cells = [
-        (row[points[unit]], column[annotator], value)
-        for unit, given in annotations.items()
-        for annotator, value in given.items()
-    ]
-    rows, columns, values = zip(*cells, strict=True)
+    sizes = [len(given) for given in annotations.values()]
+    rows = np.repeat([row[points[unit]] for unit in annotations], sizes)
+    columns = [column[name] for given in annotations.values() for name in given]
+    values = [value for given in annotations.values() for value in given.values()]
     shape = (len(row), len(column))
     sums, counts = (
         csr_array((data, (rows, columns)), shape=shape)

@@ -110,7 +110,7 @@ def test_pages_about_recorded_answers_are_checked_in_the_same_way(tmp_path, caps
         {'item': item, 'dimension': dimension, 'answer': 'a', 'seconds': seconds}
         for item, seconds in zip(key['items'], (0.3, 9, 9, 9), strict=True)
     ]
-    path = answers_file(tmp_path, key, 'Ann', STRENGTHS, answers=rows)
+    path = answers_file(tmp_path, key, 'Ann', {'x': 1, 'y': 2}, answers=rows)
     options = {'key': str(study), 'answers': [str(path)], 'bootstraps': 20}
     assert ImportAnnotation.main(**options).num_answers == 4
     assert '(Ann 1 of 4); they are counted' in capsys.readouterr().out

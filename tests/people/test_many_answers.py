@@ -59,9 +59,12 @@ def test_resamples_are_those_of_the_full_table():
         for i, j, k in zip(*np.nonzero(~np.isnan(table)), strict=True)
     ]
     contexts = {r.dialogue_id: r.dialogue_id.split('-')[1] for r in ratings}
+    units = unit_means(
+        (r.system, r.dialogue_id, None, r.rater, r.value) for r in ratings
+    )
     with bar_of('', None, progress=False) as bar:
         draws = rating_draws(
-            unit_means(ratings), ['s0', 's1', 's2'], contexts, Resampling(50, 3, bar)
+            units, ['s0', 's1', 's2'], contexts, Resampling(50, 3, bar)
         )
     expected = draw_means(table, 50, 3)
     for name, values in vars(draws).items():
