@@ -370,8 +370,11 @@ def _score_spoken(
     Return the dialogues that a user gave, and the scores of what these speakers
     (`None`: all) said and was not given.
     """
+    from parlai_ext.scoring.score_run import naming_another
+
     dialogues, indices = _spoken(given, speakers)
-    scorer.load_models()
+    with naming_another(type(scorer)):
+        scorer.load_models()
     return dialogues, scorer.score_dialogues(dialogues, indices)
 
 

@@ -18,8 +18,8 @@ BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install inside par
 # A folder may import itself and the folders above it in this list, never one below.
 # Beside each stand the libraries, beside the standard one, that it may import.
 FOLDERS = {
-    'zoo_configs': '',
     'core': 'tqdm',
+    'zoo_configs': '',
     'files': 'yaml',
     'store': '',
     'engines': 'ray',
@@ -39,7 +39,7 @@ FOLDERS = {
     'safety': 'numpy',
     'results': 'numpy',
     'audit': 'numpy',
-    'people': 'numpy',
+    'people': 'numpy scipy',
     'report': 'jinja2 markupsafe matplotlib pandas',
     'packs': '',
     'worlds': 'parlai',

@@ -4,6 +4,8 @@ Protocols, rosters, systems and follow-up sets: data, and `path(name)` to find t
 
 from pathlib import Path
 
+from parlai_ext.core.errors import nearest
+
 HOME = Path(__file__).parent
 
 
@@ -21,9 +23,15 @@ def path(kind: str, name: str) -> Path:
         found = HOME / kind / f'{name}.yaml'
     if found.is_file():
         return found
-    known = ', '.join(sorted(p.stem for p in (HOME / kind).glob('*.yaml')))
     roster = kind == 'protocols' and (HOME / 'rosters' / f'{name}.yaml').is_file()
     hint = f' (there is a roster of that name: --roster {name})' if roster else ''
     raise FileNotFoundError(
-        f'no {kind[:-1]} {name!r}; shipped: {known or "none"}{hint}'
+        f'no {kind[:-1]} {name!r}; {nearest(name, names(kind))}{hint}'
     )
+
+
+def names(kind: str) -> list[str]:
+    """
+    Return the names of the shipped files of a kind, sorted.
+    """
+    return sorted(path.stem for path in (HOME / kind).glob('*.yaml'))

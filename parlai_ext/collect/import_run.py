@@ -27,7 +27,7 @@ from parlai_ext.core.nouns import (
     to_json,
 )
 from parlai_ext.core.progress import bar_of
-from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
 from parlai_ext.data.import_rules import ImportedDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.store import RunFolder
@@ -143,8 +143,10 @@ def import_manifest(
 
 def _known(protocol: Protocol, num_turns: int) -> dict[str, Any]:
     """
-    Return a protocol as plain data, without the keys that are unknown.
+    Return a protocol as plain data, without the keys that are unknown. A protocol asks
+    for three turns at least, and imported dialogues may have two.
     """
+    num_turns = max(num_turns, FEWEST_TURNS)
     about = {**to_json(protocol), 'num_turns': num_turns, 'roster': None}
     unknown = ('num_dialogues', 'openers', 'seed')
     return {key: value for key, value in about.items() if key not in unknown}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags, option
+from parlai_ext.people.page_answers import FastAnswers
 
 if TYPE_CHECKING:
     from parlai_ext.people.annotation_results import AnnotationResults
@@ -81,6 +82,7 @@ class ImportAnnotation(Command):
             help='what annotators sent back; a sheet’s name is its annotator',
         )
         add_flags(parser, ImportAnnotationOptions)
+        add_flags(parser, FastAnswers)
 
     def run(self) -> AnnotationResults:
         """
@@ -100,6 +102,12 @@ class ImportAnnotation(Command):
         answers, notes = read_given_answers(self.opt['answers'], given.format, key)
         if not answers:
             raise UserError('--answers: no answer is in them')
+        fast = self.options(FastAnswers)
+        fast_notes = fast.notes((one.annotator, one.seconds) for one in answers)
+        if fast.drop_fast:
+            answers = [one for one in answers if not fast.is_fast(one.seconds)]
+        if not answers:
+            raise UserError(f'--answers: no answer is left; {"; ".join(fast_notes)}')
         results = annotation_results.annotation_results(
             answers,
             key,
@@ -111,7 +119,7 @@ class ImportAnnotation(Command):
         if not results.num_answers:
             raise UserError('--answers: no answer is left; ' + '; '.join(results.notes))
         print('\n'.join(annotation_table.result_lines(results)))
-        for note in (*notes, *results.notes):
+        for note in (*notes, *fast_notes, *results.notes):
             print(f'note: {note}')
         home = place if place.is_dir() else place.parent
         out = Path(given.out) if given.out else home / 'results'

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from parlai_ext.data.import_rules import ImportRules
     from parlai_ext.data.imported_dialogues import ImportedDialogues
 
-JUDGE = 'zoo:mini/judge/model'
 MAX_LISTED = 10  # bad rows that are printed
 
 
@@ -28,7 +27,9 @@ MAX_LISTED = 10  # bad rows that are printed
 class ImportReport:
     """
     The counts of an import. `n_left_out` dialogues are spoiled by `n_bad_rows` rows;
-    `n_people` have people only; `written` is False when nothing was missing.
+    `n_people` have people only; `n_no_turns` messages of the others, such as
+    instructions, are no turns, and `n_joined` turns were joined with the one before;
+    `written` is False when nothing was missing.
     """
 
     format: str
@@ -41,6 +42,8 @@ class ImportReport:
     n_left_out: int
     n_people: int
     n_repeated: int
+    n_no_turns: int
+    n_joined: int
     written: bool
 
 
@@ -214,8 +217,6 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
     named = opt['scorer'] or ('fed' if opt['followups'] else DEFAULT)
     find_scorer(named)
     scorer: dict[str, Any] = {'name': named}
-    if named == 'fed':
-        scorer |= {'judge_model_file': JUDGE, 'followups': 'default'}
     ranking: Mapping[str, Any] = {}
     if opt['config']:
         protocol = load_protocol_file(opt['config']).protocol
@@ -253,6 +254,8 @@ def import_report(imports: ImportedDialogues, written: bool) -> ImportReport:
         imports.n_left_out,
         imports.n_people,
         num_repeated(imports.dialogues),
+        sum(imports.unread.messages.values()),
+        sum(dialogue.num_joined for dialogue in imports.dialogues),
         written,
     )
 
@@ -273,8 +276,15 @@ def show(report: ImportReport, imports: ImportedDialogues, run_dir: str) -> None
     if report.n_repeated:
         print(f'{report.n_repeated} dialogues are word for word as an earlier one')
     if imports.silent:
-        counts = ', '.join(f'{name} {n}' for name, n in imports.silent.items())
-        print(f'empty turns, which are not judged: {counts}')
+        print(f'empty turns, which are not judged: {counted_names(imports.silent)}')
+    unread = imports.unread
+    if unread.messages:
+        inside = f' ({unread.inside} after the first turn)' if unread.inside else ''
+        print(f'no turns, left out: {counted_names(unread.messages)}{inside}')
+    if unread.keys:
+        print(f'keys of turns that are not read: {counted_names(unread.keys)}')
+    if report.n_joined:
+        print(f'{report.n_joined} turns are joined with the one before')
     people = f'; not judged: {", ".join(report.people)}' if report.people else ''
     print(f'{len(report.systems)} systems: {", ".join(report.systems)}{people}')
     done = 'imported' if report.written else 'were there already'
@@ -283,3 +293,10 @@ def show(report: ImportReport, imports: ImportedDialogues, run_dir: str) -> None
         f'{report.n_dialogues} dialogues with {report.n_utterances} utterances of '
         f'{files} ({report.format}) {done}: {run_dir}'
     )
+
+
+def counted_names(counts: Mapping[str, int]) -> str:
+    """
+    Return names with their counts in words.
+    """
+    return ', '.join(f'{name} {n}' for name, n in counts.items())

@@ -15,6 +15,7 @@ from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags, option
 from parlai_ext.people.crowd_answers import FORMATS
+from parlai_ext.people.page_answers import FastAnswers
 
 if TYPE_CHECKING:
     from parlai_ext.people.judgements import Judgements
@@ -85,6 +86,7 @@ class ImportJudgements(Command):
             help='answers that annotators gave; of a folder all files of the format',
         )
         add_flags(parser, ImportOptions)
+        add_flags(parser, FastAnswers)
 
     def run(self) -> list[PeopleRanking]:
         """
@@ -101,11 +103,13 @@ class ImportJudgements(Command):
             self.require(run_dir='the folder of the run whose dialogues were judged')
         run = RunFolder.existing(self.opt['run_dir']) if self.opt['run_dir'] else None
         dialogues = judged_dialogues(run)[0] if run else []
-        judgements = read_answers(run, dialogues, self.opt['answers'], given)
+        fast = self.options(FastAnswers)
+        judgements = read_answers(run, dialogues, self.opt['answers'], given, fast)
         judgements = judgements.of_dimensions(given.dimensions)
         judgements = judgements.renamed(read_names(given.rename))
         if not judgements.annotators:
-            raise UserError('--answers: there is no answer in them')
+            notes = '; '.join(['', *judgements.notes])
+            raise UserError(f'--answers: there is no answer in them{notes}')
         rankings = rank_by_people(judgements, given.bootstraps, given.seed)
         root = run.root if run else Path()
         out = Path(given.out) if given.out else root / 'people' / 'judgements'
@@ -127,6 +131,7 @@ def read_answers(
     dialogues: Sequence[DialogueReference],
     names: Sequence[str],
     given: ImportOptions,
+    fast: FastAnswers,
 ) -> Judgements:
     """
     Return the judgements in the files, by their format.
@@ -138,7 +143,11 @@ def read_answers(
     from parlai_ext.people.rating_set import read_keys
 
     if run is not None and given.format == PAGE:
-        return read_page_answers(answer_files(names, '*.json'), read_keys(run))
+        return read_page_answers(
+            answer_files(names, '*.json'),
+            read_keys(run),
+            fast,
+        )
     judgements = read_crowd_answers(given.format, names, given.questionnaire)
     if run is None:
         return judgements

@@ -7,6 +7,7 @@ here may be slow, and an error here may not break the user's other commands.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -29,8 +30,9 @@ from parlai_ext.commands.command import (
 )
 from parlai_ext.commands.signals import end_in_one_line
 from parlai_ext.compat.parlai_setup import PREFIX, prepare_parlai
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.errors import UserError, nearest, printable
 
+UNKNOWN_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' \\(choose")
 ZOO_PATHS = ('model_file', 'dict_file', 'bpe_vocab', 'bpe_merge')
 
 
@@ -108,6 +110,9 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         for old, new in REPLACED.items():
             if f'invalid choice: {old!r}' in message:
                 fail(f'{old} is no command any more; use {new}', 2)
+        if wrong := UNKNOWN_COMMAND.match(message):
+            hint = nearest(wrong[1], SCRIPT_REGISTRY)
+            fail(f'no command {wrong[1]!r}; {hint} (all commands: parlai --help)', 2)
         if name not in COMMANDS:
             long_error(self, message)
         wrong = message.removeprefix('unrecognized arguments: ').split()[0]

@@ -7,7 +7,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tqdm import tqdm
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 else:
     PlainBar = tqdm
 
+T = TypeVar('T')
 SHOWN_SECONDS = 10.0  # a bar is written anew at least so often
 
 
@@ -148,6 +150,16 @@ def bar_of(
         delay=delay,
         beats=not delay,
     )
+
+
+def counted(items: Iterable[T], unit: str = 'row', stage: str = 'read') -> Iterator[T]:
+    """
+    Yield the items, with a bar that counts them where that takes more than a second.
+    """
+    with bar_of(stage, None, delay=1, unit=unit) as bar:
+        for item in items:
+            yield item
+            bar.update()
 
 
 def byte_bar(what: str, total: int | None, *, start: int = 0, shown: bool) -> PlainBar:

@@ -18,7 +18,7 @@ from parlai_ext.core.pairings import SCHEMES, schemes_help
 SCORER_OVERRIDES = ('judge_model_file', 'followups')
 # no collection of openers has more, and more is a slip of the keyboard
 MOST_DIALOGUES = 10_000_000
-MOST_TURNS = 100_000
+FEWEST_TURNS, MOST_TURNS = 3, 100_000
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ProtocolOptions:
     )
     num_turns: int = option(
         12,
-        low=3,
+        low=FEWEST_TURNS,
         high=MOST_TURNS,
         help='utterances of a dialogue, the given ones included',
     )

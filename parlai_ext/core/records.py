@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 SCALARS: dict[type, tuple[tuple[type, ...], str]] = {
@@ -54,13 +55,16 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
     :param where: the place of the data in its file, for the message.
     :raises WrongType: at the first value that does not fit.
     """
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind in SCALARS:
+        accepted, words = SCALARS[kind]
+        if isinstance(data, bool) and kind is not bool:
+            raise WrongType(f'{where}: {words} expected, not {data!r}')
+        return _expect(data, accepted, words, where)
     if is_dataclass(kind):
         return _dataclass_from_json(kind, data, where)
+    origin, arguments = _parts_of(kind)
     if origin in (types.UnionType, typing.Union):
-        (inner,) = (
-            argument for argument in arguments if argument is not types.NoneType
-        )
+        inner = arguments[0]
         return None if data is None else record_from_json(inner, data, where)
     if origin in (tuple, list, Sequence):
         items = [
@@ -73,12 +77,8 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
             key: record_from_json(arguments[1], value, _inner(where, key))
             for key, value in _expect(data, (dict,), 'a mapping', where).items()
         }
-    if kind is Any:
-        return data
-    accepted, words = SCALARS[kind]
-    if isinstance(data, bool) and kind is not bool:
-        raise WrongType(f'{where}: {words} expected, not {data!r}')
-    return _expect(data, accepted, words, where)
+    assert kind is Any, kind
+    return data
 
 
 def _dataclass_from_json(kind: Any, data: Any, where: str) -> Any:
@@ -87,16 +87,41 @@ def _dataclass_from_json(kind: Any, data: Any, where: str) -> Any:
     of the data in messages.
     """
     given = _expect(data, (dict,), 'a mapping', where)
-    hints = typing.get_type_hints(kind)
     values = {}
-    for field in fields(kind):
-        key = _key(field)
+    for name, key, field_kind, needed in _fields_of(kind):
         if key in given:
             place = _inner(where, key)
-            values[field.name] = record_from_json(hints[field.name], given[key], place)
-        elif field.default is MISSING and field.default_factory is MISSING:
+            values[name] = record_from_json(field_kind, given[key], place)
+        elif needed:
             raise WrongType(f'{_inner(where, key)} is missing')
     return kind(**values)
+
+
+@cache
+def _parts_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """
+    Return the origin of a generic kind, and its arguments without `None`.
+    """
+    arguments = typing.get_args(kind)
+    return typing.get_origin(kind), tuple(a for a in arguments if a is not type(None))
+
+
+@cache
+def _fields_of(kind: Any) -> list[tuple[str, str, Any, bool]]:
+    """
+    Return name, key and kind of each field of a dataclass, and whether it is needed.
+    Kept, since Python compiles the annotations anew each time that it is asked.
+    """
+    hints = typing.get_type_hints(kind)
+    return [
+        (
+            field.name,
+            _key(field),
+            hints[field.name],
+            field.default is MISSING and field.default_factory is MISSING,
+        )
+        for field in fields(kind)
+    ]
 
 
 def _key(field: Field[Any]) -> str:

@@ -7,12 +7,14 @@ Chat logs as lists of messages: OpenAI's ``messages`` and ShareGPT's ``conversat
                                   {"from": "gpt", "value": "Hello."}]}
 
 as JSON lines or in one JSON list; a file may also be one list of OpenAI's messages.
-Instructions (``system``) are no turns. Users are people. A system is called by the
+Instructions (``system``) are no turns; they and keys of turns that are not read, such
+as ``name``, are counted. Users are people. A system is called by the
 record's ``model``, or else by its role.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +24,7 @@ from parlai_ext.data.source_file import (
     SourceDialogue,
     SourceFile,
     SourceTurn,
+    Unread,
     brief,
     dialogues_of_records,
     first_record,
@@ -33,6 +36,8 @@ from parlai_ext.data.source_file import (
 IDS = ('dialogue_id', 'conversation_id', 'id')
 PEOPLE = frozenset({'user', 'human'})
 INSTRUCTIONS = ('system', 'developer')
+LISTS = ('messages', 'conversation', 'conversations')  # the keys of messages
+EMPTY: tuple[Any, ...] = (None, '', [], {}, False)
 ASSISTANT = ('assistant', 'gpt')  # what the role of the one system is called
 
 
@@ -80,21 +85,48 @@ class MessageFormat:
     def _dialogue(
         self, source: SourceFile, line: int, record: Mapping[str, Any]
     ) -> SourceDialogue:
-        key = next((key for key in self.lists if key in record), self.lists[0])
+        key = self._list_key(record)
         model = record.get('model')
         model = model.strip() if isinstance(model, str) else ''
-        turns = []
+        turns: list[SourceTurn] = []
+        instructions: Counter[str] = Counter()
+        unread: Counter[str] = Counter()
+        inside = 0
         for number, message in enumerate(list_value(record, key), 1):
             where = f'message {number}'
             role = text_value(message, self.role, where).strip()
             if role in INSTRUCTIONS:
+                instructions[role] += 1
+                inside += bool(turns)
                 continue
             text = _text(message, self.text, where)
+            unread.update(
+                other
+                for other, value in message.items()
+                if other not in (self.role, self.text) and value not in EMPTY
+            )
             speaker = model if model and role in ASSISTANT else role
             turns.append(SourceTurn(speaker, text, line))
         ids = (id_value(record, key) for key in IDS)
         name = next((name for name in ids if name is not None), None)
-        return SourceDialogue(source.file, line, tuple(turns), name, PEOPLE)
+        return SourceDialogue(
+            *(source.file, line, tuple(turns), name, PEOPLE),
+            unread=Unread(instructions, inside, unread),
+        )
+
+    def _list_key(self, record: Mapping[str, Any]) -> str:
+        """
+        Return the key under which the messages are.
+
+        :raises BadRecord: when there are messages under two keys.
+        """
+        filled = [key for key in LISTS if record.get(key)]
+        if len(filled) > 1:
+            raise BadRecord(
+                f'messages under {filled[0]!r} and under {filled[1]!r}: one list is '
+                'expected, that of the dialogue'
+            )
+        return next((key for key in self.lists if key in record), self.lists[0])
 
 
 def _items(record: Mapping[str, Any], key: str) -> list[Any]:
@@ -117,5 +149,5 @@ def _text(message: Mapping[str, Any], key: str, where: str) -> str:
     return '\n'.join(text_value(part, 'text', where) for part in parts)
 
 
-OPENAI = MessageFormat(('messages', 'conversation', 'conversations'), 'role', 'content')
+OPENAI = MessageFormat(LISTS, 'role', 'content')
 SHAREGPT = MessageFormat(('conversations',), 'from', 'value')

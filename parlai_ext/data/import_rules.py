@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from parlai_ext.data.source_file import Problem, SourceDialogue, SourceTurn, brief
+from parlai_ext.data.source_file import (
+    NOTHING_UNREAD,
+    Problem,
+    SourceDialogue,
+    SourceTurn,
+    Unread,
+    brief,
+)
 
 # what generation leaves at the end of a text, whole or cut off
 MARKERS = re.compile(r'\s*<\s*(?:/\s*s|s|pad|bos|eos|\|endoftext\|)\s*(?:>|$)')
@@ -48,7 +55,7 @@ class ImportRules:
 class ImportedDialogue:
     """
     A dialogue of two systems: the one that begins, the other one, the turns, and which
-    of the names are people.
+    of the names are people. `num_joined` turns were joined with the one before.
     """
 
     first: str
@@ -58,6 +65,8 @@ class ImportedDialogue:
     id: str | None
     file: str
     line: int
+    unread: Unread = NOTHING_UNREAD
+    num_joined: int = 0
 
 
 def apply_rules(
@@ -74,7 +83,8 @@ def apply_rules(
     if problem := _first_problem(source, turns, speakers, alone, rules):
         line, text = problem
         return (Problem(source.file, line, source.place + text),)
-    names = _system_names(speakers, alone or source.self_chat or rules.self_chats)
+    one_system = alone or source.self_chat or rules.self_chats
+    names = _system_names(speakers, one_system and not source.two_systems)
     people = {
         old
         for old, name in names.items()
@@ -97,8 +107,12 @@ def apply_rules(
         )
         for turn in turns
     )
-    where = (source.id, source.file, source.line)
-    return ImportedDialogue(first, second, renamed_turns, frozenset(humans), *where)
+    return ImportedDialogue(
+        *(first, second, renamed_turns, frozenset(humans)),
+        *(source.id, source.file, source.line),
+        unread=source.unread,
+        num_joined=len(source.turns) - len(turns),
+    )
 
 
 def _is_given(turn: SourceTurn, human: bool) -> bool:

@@ -19,7 +19,7 @@ from parlai_ext.data.import_rules import (
     apply_rules,
 )
 from parlai_ext.data.parlai_conversations import self_chat_model
-from parlai_ext.data.source_file import Problem, SourceFile, brief
+from parlai_ext.data.source_file import Problem, SourceFile, Unread, brief
 
 
 @dataclass
@@ -64,6 +64,13 @@ class ImportedDialogues:
             if not turn.text.strip() and turn.speaker not in dialogue.humans
         )
         return dict(sorted(counts.items()))
+
+    @property
+    def unread(self) -> Unread:
+        """
+        Return what the imported dialogues' records hold beside their turns.
+        """
+        return Unread.total(dialogue.unread for dialogue in self.dialogues)
 
     def refuse(self, problems: Sequence[Problem]) -> None:
         """

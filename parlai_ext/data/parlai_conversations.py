@@ -5,7 +5,8 @@ ParlAI's Conversations format: one dialogue a line, ``.metadata`` beside the fil
                                           {"id": "some-bot", "text": "Hello."}]]}
 
 ``id`` is the speaker. ParlAI calls the speaker of personas and the like ``context``;
-such acts are no turns. A run's own shards are such files.
+such acts are no turns. The log of a `self_chat` says in its metadata whether two models
+talk, and whether the first turn is an opener. A run's own shards are such files.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.data.source_file import (
+    NOTHING_UNREAD,
     BadRecord,
     SourceDialogue,
     SourceFile,
     SourceTurn,
+    Unread,
     dialogues_of_records,
     first_record,
     id_value,
@@ -52,16 +55,24 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
         yield source.unreadable(1, str(about))
         return
     self_chat = bool(about.get('self_chat'))
+    two_systems = self_chat and len(_models(about)) > 1
+    opener = self_chat and _has_opener(about)
 
     def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
         turns = tuple(
             SourceTurn(
-                utterance.speaker.strip(), utterance.text, number, utterance.given
+                *(utterance.speaker.strip(), utterance.text, number),
+                given=utterance.given or (opener and place == 0),
             )
-            for utterance in checked_dialogue(record, '').utterances
+            for place, utterance in enumerate(checked_dialogue(record, '').utterances)
         )
         name = id_value(record)
-        return SourceDialogue(source.file, number, turns, name, self_chat=self_chat)
+        return SourceDialogue(
+            *(source.file, number, turns, name),
+            self_chat=self_chat and not two_systems,
+            two_systems=two_systems,
+            unread=_unread_context(record),
+        )
 
     yield from dialogues_of_records(source, dialogue)
 
@@ -116,6 +127,22 @@ def checked_dialogue(record: Mapping[str, Any], name: str) -> Dialogue:
     return dialogue_from_record({**NO_FIELDS, **record, **checked})
 
 
+def _unread_context(record: Mapping[str, Any]) -> Unread:
+    """
+    Return how many acts of ``context`` have a text: those among the turns, and those
+    that ParlAI's logs hold beside them, under ``context``.
+    """
+    acts = [act for exchange in record['dialog'] for act in exchange]
+    is_context = [act['id'].strip() == CONTEXT for act in acts]
+    first = is_context.index(False) if False in is_context else len(acts)
+    among = [bool(act['text']) and is_context[i] for i, act in enumerate(acts)]
+    beside = record.get(CONTEXT)
+    beside = beside if isinstance(beside, list) else []
+    n_beside = sum(isinstance(act, dict) and bool(act.get('text')) for act in beside)
+    total = sum(among) + n_beside
+    return Unread({CONTEXT: total}, sum(among[first:])) if total else NOTHING_UNREAD
+
+
 def metadata(source: SourceFile) -> Mapping[str, Any] | BadRecord:
     """
     Return the data of ``.metadata`` beside the file; nothing without such a file.
@@ -134,11 +161,33 @@ def metadata(source: SourceFile) -> Mapping[str, Any] | BadRecord:
 
 def self_chat_model(source: SourceFile) -> str | None:
     """
-    Return the model file that talks to itself in this file, as its metadata says.
+    Return the model file that talks to itself in this file, as its metadata says; both
+    of them where it talks to another one.
     """
     about = metadata(source)
     if isinstance(about, BadRecord) or not about.get('self_chat'):
         return None
+    return ' and '.join(_models(about)) or None
+
+
+def _models(about: Mapping[str, Any]) -> list[str]:
+    """
+    Return the model files of a self-chat: one, or two where ParlAI's `self_chat` was
+    given a partner that is another model, or has other options.
+    """
     opt = about.get('opt')
-    model_file = opt.get('model_file') if isinstance(opt, dict) else None
-    return str(model_file) if model_file else None
+    opt = opt if isinstance(opt, dict) else {}
+    own, partner = opt.get('model_file'), opt.get('partner_model_file')
+    if partner and opt.get('partner_opt_file'):
+        partner = f'{partner} with {opt["partner_opt_file"]}'
+    return list(dict.fromkeys(str(name) for name in (own, partner) if name))
+
+
+def _has_opener(about: Mapping[str, Any]) -> bool:
+    """
+    True if the first turn of each self-chat is from a file or a task
+    (``SelfChatWorld.get_openers``), though it has the name of the first system.
+    """
+    opt = about.get('opt')
+    opt = opt if isinstance(opt, dict) else {}
+    return any(opt.get(f'seed_messages_from_{source}') for source in ('file', 'task'))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -62,6 +63,38 @@ class SourceTurn:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """
+    What a dialogue's record holds beside its turns.
+
+    :param messages: how many messages are no turns, by role, such as ``system``.
+    :param inside: how many of these come after the first turn.
+    :param keys: how many turns have a key that is not read, by key.
+    """
+
+    messages: Mapping[str, int] = field(default_factory=dict)
+    inside: int = 0
+    keys: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def total(cls, parts: Iterable[Unread]) -> Unread:
+        """
+        Return the sum of the counts of several dialogues.
+        """
+        messages: Counter[str] = Counter()
+        keys: Counter[str] = Counter()
+        inside = 0
+        for part in parts:
+            messages.update(part.messages)
+            keys.update(part.keys)
+            inside += part.inside
+        return cls(dict(sorted(messages.items())), inside, dict(sorted(keys.items())))
+
+
+NOTHING_UNREAD = Unread()
+
+
+@dataclass(frozen=True)
 class SourceDialogue:
     """
     One dialogue of a file, with any number of speakers.
@@ -70,7 +103,9 @@ class SourceDialogue:
     :param humans: speakers that the file marks as people.
     :param place: where in the line it is, for lines that hold several dialogues.
     :param self_chat: the file says that one system talks to itself.
+    :param two_systems: the file says that two do, though one name may stand for both.
     :param sides: the two systems in the order in which the file numbers them.
+    :param unread: what its record holds beside the turns.
     :param problems: why it cannot be used; it is then left out or refused.
     """
 
@@ -80,9 +115,11 @@ class SourceDialogue:
     id: str | None = None
     humans: frozenset[str] = frozenset()
     self_chat: bool = False
+    two_systems: bool = False
     problems: tuple[Problem, ...] = ()
     place: str = ''
     sides: tuple[str, ...] = ()
+    unread: Unread = NOTHING_UNREAD
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.progress import counted
 from parlai_ext.files.csv_file import read_csv
 
 NEEDED = ('system', 'dimension', 'value')
@@ -27,7 +28,8 @@ def read_human_scores(path: str | Path) -> list[HumanJudgement]:
     """
     judgements: list[HumanJudgement] = []
     lines: dict[tuple[str | None, ...], int] = {}
-    for line, row in read_csv(path, NEEDED, COLUMNS, called='human scores '):
+    rows = read_csv(path, NEEDED, COLUMNS, called='human scores ')
+    for line, row in counted(rows):
         judgement = _judgement(row, f'{path}:{line}')
         key = (
             judgement.system,

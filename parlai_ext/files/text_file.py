@@ -1,5 +1,5 @@
 """
-A user's text file, read as UTF-8, or as UTF-16 where it says so.
+A user's text file, read as UTF-8, or as UTF-16 or UTF-32 where it says so.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 
-UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# byte order marks; the one of UTF-32 may begin with that of UTF-16, and comes first
+MARKS = {
+    (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE): 'utf-32',
+    (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): 'utf-16',
+}
 LARGEST_TEXT = 4 * 2**30  # bytes of a text file that is read whole
 
 
@@ -43,16 +47,19 @@ def read_bytes(path: str | Path, called: str = '') -> bytes:
 def utf8_bytes(data: bytes, path: str | Path) -> bytes:
     """
     Return the text of a file as UTF-8: what begins with the byte order mark of UTF-16
-    is converted, all else is returned as it is.
+    or UTF-32 is converted, all else is returned as it is.
 
     :param path: what messages call the file.
-    :raises UserError: for UTF-16 that is damaged, or that has no byte order mark.
+    :raises UserError: for text that is damaged, or UTF-16 that has no byte order mark.
     """
-    if data.startswith(UTF_16_MARKS):
-        try:
-            return data.decode('utf-16').encode('utf-8')
-        except UnicodeDecodeError as error:
-            raise UserError(f'{path}: damaged UTF-16 text ({error.reason})') from None
+    for marks, name in MARKS.items():
+        if data.startswith(marks):
+            try:
+                return data.decode(name).encode('utf-8')
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f'{path}: damaged {name.upper()} text ({error.reason})'
+                ) from None
     even, odd = data[0:4:2], data[1:4:2]
     if (even == b'\0\0') != (odd == b'\0\0'):  # as letters of ASCII have it
         raise UserError(
@@ -64,7 +71,7 @@ def utf8_bytes(data: bytes, path: str | Path) -> bytes:
 
 def read_utf8(path: str | Path, called: str = '') -> str:
     """
-    Return the text of a file in UTF-8 or UTF-16, a byte order mark left out.
+    Return the text of a file in UTF-8, UTF-16 or UTF-32, a byte order mark left out.
 
     :param called: what messages say before its path.
     :raises UserError: names the file, and the first line that is not UTF-8; so for what

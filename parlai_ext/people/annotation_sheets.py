@@ -50,6 +50,7 @@ class GivenAnswer:
         of single answers the number of the label, from 1.
     :param flags: which of ``a`` and ``b`` were flagged.
     :param first_shown: which of a pair's answers stood first, where that is known.
+    :param seconds: how long the item was shown before, where a page recorded it.
     """
 
     annotator: str
@@ -57,6 +58,7 @@ class GivenAnswer:
     answer: str
     flags: tuple[str, ...] = ()
     first_shown: str | None = None
+    seconds: float | None = None
 
 
 # ------------------------------------------------------------------------------ writing
@@ -247,7 +249,8 @@ def _page_answers(path: Path, key: AnnotationKey) -> Iterator[tuple[str, GivenAn
         yield (
             f'{path}: answers[{place}]',
             GivenAnswer(
-                file.annotator.strip(), one.item, one.answer, one.flags or (), one.left
+                *(file.annotator.strip(), one.item, one.answer),
+                *(one.flags or (), one.left, one.seconds),
             ),
         )
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.progress import counted
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number, read_human_scores
 from parlai_ext.files.json_file import read_json
@@ -65,17 +66,18 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     rows = [
         (f'{path}:{line}', row)
         for path in paths
-        for line, row in read_csv(path, ACUTE_COLUMNS)
+        for line, row in counted(read_csv(path, ACUTE_COLUMNS))
     ]
     failed = {row['worker'] for _, row in rows if _failed_onboarding(row)}
     comparisons, dropped = [], 0
+    pairs: dict[str, Mapping[str, str]] = {}
     for where, row in rows:
         if _truth(row['is_onboarding'], where, 'is_onboarding'):
             continue
         if row['worker'] in failed:
             dropped += 1
             continue
-        comparisons.append(_acute_comparison(row, where, dimensions))
+        comparisons.append(_acute_comparison(row, where, dimensions, pairs))
     notes = []
     if failed:
         notes.append(
@@ -91,11 +93,17 @@ def _failed_onboarding(row: Mapping[str, str]) -> bool:
 
 
 def _acute_comparison(
-    row: Mapping[str, str], where: str, dimensions: Mapping[str, str]
+    row: Mapping[str, str],
+    where: str,
+    dimensions: Mapping[str, str],
+    pairs: dict[str, Mapping[str, str]],
 ) -> Comparison:
     """
     Return the comparison of one row; the systems are in the order of their names, so
     that all comparisons of a pair have the same first dialogue.
+
+    :param pairs: the dialogues of pairs that were read before, by the text of the
+        column: every annotator of a pair has the same one. Those of this row are added.
     """
     for column in ('worker', 'question', 'winner', 'loser'):
         if not row[column]:
@@ -104,7 +112,11 @@ def _acute_comparison(
     if winner == loser:
         raise UserError(f'{where}: column loser: {loser!r} is the winner as well')
     first, second = sorted((winner, loser))
-    dialogues = _acute_dialogues(row, where)
+    pair = row.get('pairs_to_eval', '')
+    dialogues = pairs.get(pair) if pair else None
+    if dialogues is None or set(dialogues) != {winner, loser}:
+        dialogues = _acute_dialogues(row, where)
+        pairs[pair] = dialogues
     return Comparison(
         row['worker'],
         dimensions.get(row['question'], row['question']),
@@ -157,7 +169,7 @@ def read_model_chat(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     """
     ratings: list[HumanJudgement] = []
     bad = violated = 0
-    for path in paths:
+    for path in counted(paths, 'file'):
         chat = read_json(path, dict, 'answers ')
         workers = _texts(chat, 'workers', path)
         if set(workers) & set(_texts(chat, 'bad_workers', path)):
@@ -229,7 +241,7 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
     """
     ratings: list[HumanJudgement] = []
     unfinished = 0
-    for path in paths:
+    for path in counted(paths, 'file'):
         outputs = read_json(path, dict, 'answers ').get('outputs')
         subtasks = outputs.get('final_data') if isinstance(outputs, dict) else None
         if not isinstance(subtasks, list):

@@ -10,7 +10,7 @@ What annotators said: ratings of dialogues, and comparisons of two; as files.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from parlai_ext.core.display import spreadsheet_text
@@ -113,6 +113,8 @@ class Judgements:
         :raises UserError: for a dimension that was not judged, or a name that another
             one has.
         """
+        if not names:
+            return self
         for before, after in names.items():
             if before not in self.dimensions:
                 hint = nearest(before, self.dimensions)
@@ -138,11 +140,15 @@ class Judgements:
         Return one judgement for each annotator, dialogue and dimension, sorted: a
         rating, or the share of comparisons that the dialogue won.
         """
-        won = [*self.ratings, *win_values(self.comparisons)]
         values: dict[tuple[str, ...], list[float]] = defaultdict(list)
-        for one in won:
+        for one in self.ratings:
             cell = (one.system, one.dimension, one.rater or '', one.dialogue_id or '')
             values[cell].append(one.value)
+        for c in self.comparisons:
+            first = (c.first, c.dimension, c.annotator, c.first_dialogue)
+            second = (c.second, c.dimension, c.annotator, c.second_dialogue)
+            values[first].append(c.value)
+            values[second].append(1 - c.value)
         return [
             HumanJudgement(
                 system, dimension, sum(given) / len(given), rater, dialogue or None
@@ -151,28 +157,16 @@ class Judgements:
         ]
 
 
-def win_values(comparisons: Sequence[Comparison]) -> Iterable[HumanJudgement]:
-    """
-    Yield, for each side of each comparison, 1 if it won, 0 if it lost, 0.5 for a tie.
-    """
-    for c in comparisons:
-        for system, dialogue, value in (
-            (c.first, c.first_dialogue, c.value),
-            (c.second, c.second_dialogue, 1 - c.value),
-        ):
-            yield HumanJudgement(system, c.dimension, value, c.annotator, dialogue)
-
-
 def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:
     """
     Return judgements as the CSV that `--human-scores` reads. No spreadsheet takes the
     name of an annotator for a formula.
     """
+    raters = {
+        name: spreadsheet_text(name or '') for name in {j.rater for j in judgements}
+    }
     rows = (
-        (
-            *(j.system, j.dimension, f'{j.value:.6g}'),
-            *(spreadsheet_text(j.rater or ''), j.dialogue_id or ''),
-        )
+        (j.system, j.dimension, f'{j.value:.6g}', raters[j.rater], j.dialogue_id or '')
         for j in judgements
     )
     return csv_text([JUDGEMENT_COLUMNS, *rows])
@@ -182,9 +176,11 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     """
     Return comparisons as CSV; the winner of a tie is empty.
     """
+    names = {c.annotator for c in comparisons}
+    annotators = {name: spreadsheet_text(name) for name in names}
     rows = (
         (
-            *(spreadsheet_text(c.annotator), c.dimension, c.first, c.second, c.winner),
+            *(annotators[c.annotator], c.dimension, c.first, c.second, c.winner),
             *(c.first_dialogue, c.second_dialogue, c.item),
         )
         for c in comparisons

@@ -4,12 +4,15 @@ The answers files that rating pages export, read against the keys of a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.options import option
+from parlai_ext.core.progress import counted
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.json_file import read_json
 from parlai_ext.people.draw_items import SIDES
@@ -19,7 +22,65 @@ from parlai_ext.people.rating_set import TIED, UNRELATED, RatingKey, answers_to
 
 FORMAT = 'parlai_ext ratings'
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
+MOST_NAMED = 20  # annotators with fast answers, in a note
 FLAGGED = 'Flagged'  # the dimension of flags: 1 where a dialogue was flagged
+
+
+@dataclass(frozen=True)
+class FastAnswers:
+    """
+    Which answers were given faster than an item can be read, and whether they count.
+
+    They do unless the user says otherwise: a time is a hint and no proof, and which
+    answers count is part of a study's design, to be settled before its ranking is seen.
+    """
+
+    min_seconds: float = option(
+        # of careless answers to questionnaires: Huang et al., "Detecting and deterring
+        # insufficient effort responding to surveys", J. of Business and Psychology
+        # 27(1), 2012
+        2.0,
+        low=0,
+        metavar='SECONDS',
+        help='rating pages: answers in less time since the item was shown are named by '
+        'annotator in a note (0: none)',
+    )
+    drop_fast: bool = option(
+        False, help='rating pages: leave out answers below --min-seconds'
+    )
+
+    def is_fast(self, seconds: float | None) -> bool:
+        """
+        True for a time that is known and too short.
+        """
+        return seconds is not None and seconds < self.min_seconds
+
+    def notes(self, times: Iterable[tuple[str, float | None]]) -> list[str]:
+        """
+        Return a note on how many answers were too fast, and whose.
+
+        :param times: the annotator and the seconds of each answer.
+        """
+        given: Counter[str] = Counter()
+        fast: Counter[str] = Counter()
+        for annotator, seconds in times:
+            given[annotator] += 1
+            fast[annotator] += self.is_fast(seconds)
+        total = sum(fast.values())
+        if not total:
+            return []
+        named = [
+            f'{name} {number} of {given[name]}'
+            for name, number in sorted(fast.items(), key=lambda f: (-f[1], f[0]))
+            if number
+        ]
+        more = f', … ({len(named)} annotators)' if len(named) > MOST_NAMED else ''
+        done = 'left out' if self.drop_fast else 'counted; --drop-fast leaves them out'
+        return [
+            f'{total} of {sum(given.values())} answers were given in less than '
+            f'{self.min_seconds:g} s, too fast to read ({", ".join(named[:MOST_NAMED])}'
+            f'{more}); they are {done}'
+        ]
 
 
 @dataclass(frozen=True)
@@ -30,7 +91,7 @@ class PageAnswer:
 
     :param left: which dialogue of a pair stood on the left.
     :param flags: which dialogues of the item were flagged, ``a`` or ``b``.
-    :param seconds: from when the item was shown until this answer.
+    :param seconds: how long the item had been shown until this answer.
     """
 
     item: str
@@ -62,7 +123,9 @@ Answered = tuple[str, str, str, str]  # rating set, annotator, item, dimension
 
 
 def read_page_answers(
-    paths: Sequence[str | Path], keys: Mapping[str, RatingKey]
+    paths: Sequence[str | Path],
+    keys: Mapping[str, RatingKey],
+    rule: FastAnswers,
 ) -> Judgements:
     """
     Return what the answers files of rating pages say.
@@ -71,20 +134,25 @@ def read_page_answers(
     answer that was saved last counts.
 
     :param keys: the rating sets of the run.
+    :param rule: which answers were too fast, and whether they count.
     :raises UserError: names file and place of the first mistake.
     """
     latest: dict[Answered, PageAnswer] = {}
     notes = []
-    files = [(path, read_answers_file(path, keys)) for path in paths]
-    for _, file in sorted(files, key=lambda f: f[1].saved):
+    files = [read_answers_file(path, keys) for path in counted(paths, 'file')]
+    for file in sorted(files, key=lambda file: file.saved):
         for answer in file.answers:
             place = (file.rating_set, file.annotator, answer.item, answer.dimension)
             latest[place] = answer
-    total = sum(len(file.answers) for _, file in files)
+    total = sum(len(file.answers) for file in files)
     if total > len(latest):
         notes.append(
             f'{total - len(latest)} answers were given again later; the last ones count'
         )
+    times = [(place[1].strip(), answer.seconds) for place, answer in latest.items()]
+    notes += rule.notes(times)
+    if rule.drop_fast:
+        latest = {p: a for p, a in latest.items() if not rule.is_fast(a.seconds)}
     notes += _side_notes(latest)
     contexts = {
         d.dialogue_id: d.opener_id

@@ -11,14 +11,19 @@ comparisons that it would win if it met each other system equally often.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.people.judgements import Comparison, Judgements, win_values
+from parlai_ext.core.progress import Counting, bar_of
+from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
@@ -28,10 +33,12 @@ from parlai_ext.ranking.annotator_agreement import (
 )
 from parlai_ext.ranking.bradley_terry import strengths_of_draws
 from parlai_ext.ranking.intervals import FEWEST_PARTNERS, Draws, draw_counts
-from parlai_ext.ranking.standings import Standing, rank_dimension, rank_draws
+from parlai_ext.ranking.standings import Standing, rank_draws
 from parlai_ext.ranking.table import Floats
 
+T = TypeVar('T', str, tuple[str, str])
 BOOTSTRAPS = 1000
+MOST_COUNTS = 2**20  # of contexts drawn at a time, eight bytes each
 # system, dialogue, and the turn where turns are judged
 Unit = tuple[str, str, int | None]
 
@@ -72,22 +79,33 @@ def rank_by_people(
     Return a ranking for each dimension that was judged; ratings and comparisons of the
     same dimension are ranked apart.
     """
-    rankings = []
-    by_dimension: dict[str, list[HumanJudgement]] = defaultdict(list)
+    rated: dict[str, list[HumanJudgement]] = defaultdict(list)
     for rating in judgements.ratings:
-        by_dimension[rating.dimension].append(rating)
-    for dimension, ratings in by_dimension.items():
-        rankings.append(_rank_ratings(dimension, ratings, judgements, bootstraps, seed))
+        rated[rating.dimension].append(rating)
     compared: dict[str, list[Comparison]] = defaultdict(list)
     for comparison in judgements.comparisons:
         compared[comparison.dimension].append(comparison)
-    for dimension, comparisons in compared.items():
-        rankings.append(
-            _rank_comparisons(
-                dimension, comparisons, judgements.contexts, bootstraps, seed
-            )
-        )
-    return rankings
+    total = bootstraps * (len(rated) + len(compared))
+    with bar_of('rank', total, delay=1, unit='resample') as bar:
+        resampling = Resampling(bootstraps, seed, bar)
+        return [
+            *(_rank_ratings(*one, judgements, resampling) for one in rated.items()),
+            *(
+                _rank_comparisons(*one, judgements.contexts, resampling)
+                for one in compared.items()
+            ),
+        ]
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """
+    How many resamples are drawn, by which seed, and the bar that counts them.
+    """
+
+    bootstraps: int
+    seed: int
+    bar: Counting
 
 
 def _partners(num_annotators: int) -> str:
@@ -104,68 +122,134 @@ def _rank_ratings(
     dimension: str,
     ratings: Sequence[HumanJudgement],
     judgements: Judgements,
-    bootstraps: int,
-    seed: int,
+    resampling: Resampling,
 ) -> PeopleRanking:
     """
     Rank systems by the mean of their ratings.
     """
-    units = unit_means(ratings)
-    systems = sorted({system for system, _, _ in units})
-    annotators = sorted({name for given in units.values() for name in given})
-    dialogues = {unit: unit[:2] for unit in units}
-    problems = dimension in judgements.lower_is_better
-    result = rank_dimension(
-        _rating_table(units, judgements.contexts, systems, annotators),
-        systems,
-        dimension,
-        ranked=None,
-        n_dialogues=[
-            sum(of == name for of, _ in set(dialogues.values())) for name in systems
-        ],
-        n_unscored=[0] * len(systems),
-        bootstraps=bootstraps,
-        seed=seed,
-        higher_is_better=not problems,
-        partners=_partners(len(annotators)),
+    units = unit_means(
+        (r.system, r.dialogue_id or '', r.utterance_index, r.rater or '', r.value)
+        for r in ratings
     )
+    systems = sorted({system for system, _, _ in units})
+    dialogues = {unit: unit[:2] for unit in units}
+    num_dialogues = Counter(system for system, _ in set(dialogues.values()))
+    num_annotators = len({name for given in units.values() for name in given})
+    problems = dimension in judgements.lower_is_better
     return PeopleRanking(
         dimension,
         'share of turns with it, fewer are better' if problems else 'mean rating',
         len(ratings),
-        len(annotators),
+        num_annotators,
         len(units),
-        result.standings,
+        rank_draws(
+            rating_draws(units, systems, judgements.contexts, resampling),
+            systems,
+            dimension,
+            [num_dialogues[name] for name in systems],
+            partners=_partners(num_annotators),
+            higher_is_better=not problems,
+        ),
         krippendorff_alpha(units, 'ordinal'),
-        agreement_of_halves(units, {u: u[0] for u in units}, seed=seed),
-        agreement_of_halves(units, dialogues, seed=seed),
+        agreement_of_halves(units, {u: u[0] for u in units}, seed=resampling.seed),
+        agreement_of_halves(units, dialogues, seed=resampling.seed),
         higher_is_better=not problems,
     )
 
 
-def _rating_table(
+def rating_draws(
     units: Mapping[Unit, Mapping[str, float]],
-    contexts: Mapping[str, str],
     systems: Sequence[str],
-    annotators: Sequence[str],
-) -> Floats:
+    contexts: Mapping[str, str],
+    resampling: Resampling,
+) -> Draws:
     """
-    Return mean ratings ``[system, annotator, context]``, NaN where there are none.
+    Return the systems' mean ratings, and bootstrap draws of them. What an annotator
+    said of one system in one context is one value, the mean of it.
     """
-    seen = sorted({contexts.get(dialogue, dialogue) for _, dialogue, _ in units})
-    places = [
-        {name: i for i, name in enumerate(n)} for n in (systems, annotators, seen)
-    ]
-    sums = np.zeros([len(names) for names in places])
-    counts = np.zeros_like(sums)
-    for (system, dialogue, _), given in units.items():
-        context = contexts.get(dialogue, dialogue)
-        for annotator, value in given.items():
-            cell = places[0][system], places[1][annotator], places[2][context]
-            sums[cell] += value
-            counts[cell] += 1
+    sizes = [len(given) for given in units.values()]
+    row = {name: place for place, name in enumerate(systems)}
+    of = np.repeat([row[system] for system, _, _ in units], sizes)
+    _, context = _numbered([contexts.get(name, name) for _, name, _ in units])
+    context = np.repeat(context, sizes)
+    _, rater = _numbered([name for given in units.values() for name in given])
+    values = np.array([value for given in units.values() for value in given.values()])
+    sums = _by_system(values, context, rater, of, len(systems))
+    counts = _by_system(np.ones(len(values)), context, rater, of, len(systems))
+    means, tables = np.full(len(systems), np.nan), []
+    for place, (total, number) in enumerate(zip(sums, counts, strict=True)):
+        cells = total.data / number.data
+        means[place] = math.fsum(cells) / len(cells)
+        tables.append(_with_data(number, cells - means[place]))
+        tables.append(_with_data(number, np.ones(len(cells))))
+    fixed, sampled = drawn_sums(tables, resampling)
     with np.errstate(invalid='ignore'):
-        return np.asarray(sums / counts)
+        fixed, sampled = (sums[:, ::2] / sums[:, 1::2] for sums in (fixed, sampled))
+    num_raters = [len(np.unique(number.indices)) for number in counts]
+    single = np.array(num_raters) < FEWEST_PARTNERS
+    sampled[:, single] = fixed[:, single]
+    num_contexts = [int((np.diff(number.indptr) > 0).sum()) for number in counts]
+    return Draws(means, fixed, sampled, np.array(num_contexts), np.array(num_raters))
+
+
+def _numbered(names: Sequence[T]) -> tuple[list[T], NDArray[np.int64]]:
+    """
+    Return the different names, sorted, and the place of each name among them.
+    """
+    different = sorted(set(names))
+    places = {name: place for place, name in enumerate(different)}
+    return different, np.array([places[name] for name in names], np.int64)
+
+
+def _by_system(
+    values: Floats,
+    context: NDArray[np.int64],
+    rater: NDArray[np.int64],
+    of: NDArray[np.int64],
+    size: int,
+) -> list[csr_array]:
+    """
+    Return, for each system or pair, a sparse table ``[context, annotator]`` of the sums
+    of its values.
+    """
+    shape = (int(context.max()) + 1, int(rater.max()) + 1)
+    tables = []
+    for place in range(size):
+        mine = np.flatnonzero(of == place)
+        entries = (values[mine], (context[mine], rater[mine]))
+        tables.append(csr_array(entries, shape=shape))
+    return tables
+
+
+def _with_data(table: csr_array, data: Floats) -> csr_array:
+    return csr_array((data, table.indices, table.indptr), shape=table.shape)
+
+
+def drawn_sums(
+    tables: Sequence[csr_array], resampling: Resampling
+) -> tuple[Floats, Floats]:
+    """
+    Return ``[draw, table]``: the sums of sparse tables ``[context, annotator]`` when
+    contexts are drawn, and when both contexts and annotators are, as `draw_means` draws
+    openers and partners. Tables are not filled up: most annotators see few contexts.
+    """
+    num_contexts, num_annotators = tables[0].shape
+    bootstraps, seed = resampling.bootstraps, resampling.seed
+    context_rng, annotator_rng = (np.random.default_rng([seed, k]) for k in (0, 1))
+    fixed = np.empty((bootstraps, len(tables)))
+    sampled = np.empty_like(fixed)
+    chunk = max(1, MOST_COUNTS // max(num_contexts, num_annotators))
+    for start in range(0, bootstraps, chunk):
+        rows = slice(start, min(start + chunk, bootstraps))
+        size = rows.stop - rows.start
+        by_context = draw_counts(num_contexts, size, context_rng).T.copy()
+        by_annotator = draw_counts(num_annotators, size, annotator_rng).T
+        for place, table in enumerate(tables):
+            sums = table.T @ by_context
+            fixed[rows, place] = sums.sum(axis=0)
+            sampled[rows, place] = (sums * by_annotator).sum(axis=0)
+        resampling.bar.update(size)
+    return fixed, sampled
 
 
 # ------------------------------------------------------------------------- comparisons
@@ -175,52 +259,58 @@ def _rank_comparisons(
     dimension: str,
     comparisons: Sequence[Comparison],
     contexts: Mapping[str, str],
-    bootstraps: int,
-    seed: int,
+    resampling: Resampling,
 ) -> PeopleRanking:
     """
     Rank systems by Bradley-Terry.
     """
     systems = sorted({n for c in comparisons for n in (c.first, c.second)})
-    annotators = sorted({c.annotator for c in comparisons})
-    draws = comparison_draws(comparisons, systems, contexts, bootstraps, seed)
-    dialogues = {
-        name: len({w.dialogue_id for w in win_values(comparisons) if w.system == name})
-        for name in systems
-    }
+    num_annotators = len({c.annotator for c in comparisons})
     items: dict[tuple[str, str], dict[str, float]] = {}
     for c in comparisons:
         items.setdefault((c.item, c.first_dialogue), {})[c.annotator] = c.value
-    wins = unit_means(win_values(comparisons))  # the shares of comparisons won
+    sides = [
+        *((c.first, c.first_dialogue, None, c.annotator, c.value) for c in comparisons),
+        *(
+            (c.second, c.second_dialogue, None, c.annotator, 1 - c.value)
+            for c in comparisons
+        ),
+    ]
+    wins = unit_means(sides)  # the shares of comparisons won
+    num_dialogues = Counter(system for system, _, _ in wins)
     return PeopleRanking(
         dimension,
         'share of comparisons won (Bradley-Terry)',
         len(comparisons),
-        len(annotators),
+        num_annotators,
         len(items),
         rank_draws(
-            draws,
+            comparison_draws(comparisons, systems, contexts, resampling),
             systems,
             dimension,
-            [dialogues[name] for name in systems],
-            partners=_partners(len(annotators)),
+            [num_dialogues[name] for name in systems],
+            partners=_partners(num_annotators),
         ),
         krippendorff_alpha(items, 'nominal'),
-        agreement_of_halves(wins, {u: u[0] for u in wins}, seed=seed),
-        agreement_of_halves(wins, {u: u for u in wins}, seed=seed),
+        agreement_of_halves(wins, {u: u[0] for u in wins}, seed=resampling.seed),
+        agreement_of_halves(wins, {u: u for u in wins}, seed=resampling.seed),
     )
 
 
-def unit_means(judgements: Iterable[HumanJudgement]) -> dict[Unit, dict[str, float]]:
+def unit_means(
+    judgements: Iterable[tuple[str, str, int | None, str, float]],
+) -> dict[Unit, dict[str, float]]:
     """
     Return the mean of each annotator's judgements of each unit.
+
+    :param judgements: system, dialogue, turn, annotator, value.
     """
     values: dict[Unit, dict[str, list[float]]] = {}
-    for one in judgements:
-        unit = (one.system, one.dialogue_id or '', one.utterance_index)
-        values.setdefault(unit, {}).setdefault(one.rater or '', []).append(one.value)
+    for system, dialogue, turn, annotator, value in judgements:
+        given = values.setdefault((system, dialogue, turn), {})
+        given.setdefault(annotator, []).append(value)
     return {
-        unit: {name: float(np.mean(some)) for name, some in given.items()}
+        unit: {name: sum(some) / len(some) for name, some in given.items()}
         for unit, given in values.items()
     }
 
@@ -229,61 +319,54 @@ def comparison_draws(
     comparisons: Sequence[Comparison],
     systems: Sequence[str],
     contexts: Mapping[str, str],
-    bootstraps: int,
-    seed: int,
+    resampling: Resampling,
 ) -> Draws:
     """
     Return the systems' win shares, and bootstrap draws of them.
     """
-    index = {name: i for i, name in enumerate(systems)}
-    pairs = np.array([(index[c.first], index[c.second]) for c in comparisons])
+    pairs, pair = _numbered([(c.first, c.second) for c in comparisons])
     values = np.array([c.value for c in comparisons])
-    seen = [contexts.get(c.first_dialogue, c.item) for c in comparisons]
-    names, context = np.unique(seen, return_inverse=True)
-    raters, rater = np.unique([c.annotator for c in comparisons], return_inverse=True)
-    rng, other_rng = (np.random.default_rng([seed, k]) for k in (0, 1))
-    by_context = draw_counts(len(names), bootstraps, rng)[:, context]
-    by_rater = draw_counts(len(raters), bootstraps, other_rng)[:, rater]
-    ones = np.ones((1, len(values)))
-    means = win_shares(ones, pairs, values, len(systems))[0]
-    fixed = win_shares(by_context, pairs, values, len(systems)) - means
-    sampled = win_shares(by_context * by_rater, pairs, values, len(systems)) - means
-    takes_part = [(pairs == i).any(axis=1) for i in range(len(systems))]
+    _, context = _numbered(
+        [contexts.get(c.first_dialogue, c.item) for c in comparisons]
+    )
+    _, rater = _numbered([c.annotator for c in comparisons])
+    won, lost = (
+        _by_system(of_side, context, rater, pair, len(pairs))
+        for of_side in (values, 1 - values)
+    )
+    index = {name: place for place, name in enumerate(systems)}
+    sides = [(index[first], index[second]) for first, second in pairs]
+
+    def shares(sums: Floats) -> Floats:
+        wins = np.zeros((len(sums), len(systems), len(systems)))
+        for k, (i, j) in enumerate(sides):
+            wins[:, i, j] += sums[:, k]
+            wins[:, j, i] += sums[:, len(pairs) + k]
+        return win_shares(wins)
+
+    tables = [*won, *lost]
+    means = shares(np.array([[table.sum() for table in tables]]))[0]
+    fixed, sampled = (shares(s) - means for s in drawn_sums(tables, resampling))
+    played = np.array([[i in both for both in sides] for i in range(len(systems))])
+    takes_part = played[:, pair]
     return Draws(
         means,
         fixed,
-        sampled if len(raters) >= FEWEST_PARTNERS else fixed,
-        np.array([len(set(context[part])) for part in takes_part]),
-        np.array([len(set(rater[part])) for part in takes_part]),
+        sampled if rater.max() + 1 >= FEWEST_PARTNERS else fixed,
+        np.array([len(np.unique(context[part])) for part in takes_part]),
+        np.array([len(np.unique(rater[part])) for part in takes_part]),
     )
 
 
-def win_shares(weights: Floats, pairs: Floats, values: Floats, size: int) -> Floats:
+def win_shares(wins: Floats) -> Floats:
     """
     Return ``[draw, system]``: the mean chance of each system to win against another.
 
-    :param weights: ``[draw, comparison]``: how often each comparison was drawn.
-    :param pairs: ``[comparison, 2]``: the places of the two systems.
-    :param values: of each comparison, 1 if the first won, 0.5 for a tie.
+    :param wins: ``[draw, i, j]``: comparisons that i won against j, half for a tie.
     """
-    wins = np.zeros((len(weights), size * size))
-    for (i, j), places in _by_pair(pairs).items():
-        drawn = weights[:, places]
-        wins[:, i * size + j] += drawn @ values[places]
-        wins[:, j * size + i] += drawn @ (1 - values[places])
-    strengths = strengths_of_draws(wins.reshape(-1, size, size))
+    strengths = strengths_of_draws(wins)
     chances = 1 / (1 + np.exp(strengths[:, None, :] - strengths[:, :, None]))
-    return np.asarray((chances.sum(axis=2) - 0.5) / (size - 1))
-
-
-def _by_pair(pairs: Floats) -> dict[tuple[int, int], list[int]]:
-    """
-    Return the places of the comparisons of each pair of systems.
-    """
-    places: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for place, (i, j) in enumerate(pairs.tolist()):
-        places[i, j].append(place)
-    return places
+    return np.asarray((chances.sum(axis=2) - 0.5) / (wins.shape[1] - 1))
 
 
 def agreement_with_order(

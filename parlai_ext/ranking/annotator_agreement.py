@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.intervals import Draws, draw_counts, fixed_intervals
@@ -32,6 +33,7 @@ Annotations = Mapping[Any, Mapping[str, float]]  # unit -> annotator -> value
 Points = Mapping[Any, Any]  # the point of each unit
 FEWEST_POINTS = 3
 DIVISIONS = 1000
+MOST_MEANS = 2**19  # of points, in some divisions at a time
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def krippendorff_alpha(annotations: Annotations, level: Level = 'nominal') -> Al
     Return Krippendorff's alpha of annotations: unit -> annotator -> value.
     """
     shared = {unit: given for unit, given in annotations.items() if len(given) > 1}
-    annotators = sorted({name for given in shared.values() for name in given})
+    annotators = {name for given in shared.values() for name in given}
     reason = None
     if not shared:
         reason = 'no unit has annotations of two annotators'
@@ -155,9 +157,13 @@ def krippendorff_alpha(annotations: Annotations, level: Level = 'nominal') -> Al
     import pandas as pd
     from evalica import alpha
 
-    rows = [[given.get(name) for given in shared.values()] for name in annotators]
-    frame = pd.DataFrame(rows, index=annotators, dtype=float)
-    value = alpha(frame, distance=level).alpha
+    # alpha does not ask whose values of a unit they are, so that each unit's stand in
+    # the first rows: a table with a row for each annotator may be nearly empty
+    most = max(map(len, shared.values()))
+    rows = [
+        [*given.values(), *[None] * (most - len(given))] for given in shared.values()
+    ]
+    value = alpha(pd.DataFrame(rows, dtype=float).T, distance=level).alpha
     return Alpha(float(value), level, len(shared), len(annotators))
 
 
@@ -199,24 +205,26 @@ def _sums_by_annotator(
     points: Points,
     annotators: Sequence[str],
     names: Sequence[Any],
-) -> tuple[Floats, Floats]:
+) -> tuple[csr_array, csr_array]:
     """
-    Return ``[annotator, point]`` sums and numbers of annotations.
+    Return sparse ``[point, annotator]`` sums and numbers of annotations.
     """
-    row = {name: i for i, name in enumerate(annotators)}
-    column = {name: i for i, name in enumerate(names)}
-    sums = np.zeros((len(row), len(column)))
-    counts = np.zeros_like(sums)
-    for unit, given in annotations.items():
-        for annotator, value in given.items():
-            cell = row[annotator], column[points[unit]]
-            sums[cell] += value
-            counts[cell] += 1
+    column = {name: i for i, name in enumerate(annotators)}
+    row = {name: i for i, name in enumerate(names)}
+    sizes = [len(given) for given in annotations.values()]
+    rows = np.repeat([row[points[unit]] for unit in annotations], sizes)
+    columns = [column[name] for given in annotations.values() for name in given]
+    values = [value for given in annotations.values() for value in given.values()]
+    shape = (len(row), len(column))
+    sums, counts = (
+        csr_array((data, (rows, columns)), shape=shape)
+        for data in (np.array(values, float), np.ones(len(values)))
+    )
     return sums, counts
 
 
 def _half_correlations(
-    sums: Floats, counts: Floats, in_first: NDArray[np.bool_]
+    sums: csr_array, counts: csr_array, in_first: NDArray[np.bool_]
 ) -> list[float]:
     """
     Return Spearman's coefficient of the means of both halves, for each division that
@@ -224,16 +232,20 @@ def _half_correlations(
 
     :param in_first: ``[division, annotator]``: true for those of the first half.
     """
-    with np.errstate(invalid='ignore'):
-        first, second = (
-            np.round((half @ sums) / (half @ counts), 12)
-            for half in (in_first.astype(float), np.logical_not(in_first).astype(float))
-        )
-    there = ~np.isnan(first) & ~np.isnan(second)
-    whole = there.all(axis=1) & (there.shape[1] >= FEWEST_POINTS)
-    values = [spearman(first[whole], second[whole])] if whole.any() else []
-    for k in np.flatnonzero(~whole & (there.sum(axis=1) >= FEWEST_POINTS)):
-        points = there[k]
-        values.append(spearman(first[[k]][:, points], second[[k]][:, points]))
+    chunk = max(1, MOST_MEANS // sums.shape[0])
+    values: list[Floats] = []
+    for start in range(0, len(in_first), chunk):
+        halves = in_first[start : start + chunk]
+        with np.errstate(invalid='ignore'):
+            first, second = (
+                np.round((sums @ half.T) / (counts @ half.T), 12).T
+                for half in (halves.astype(float), np.logical_not(halves).astype(float))
+            )
+        there = ~np.isnan(first) & ~np.isnan(second)
+        whole = there.all(axis=1) & (there.shape[1] >= FEWEST_POINTS)
+        values += [spearman(first[whole], second[whole])] if whole.any() else []
+        for k in np.flatnonzero(~whole & (there.sum(axis=1) >= FEWEST_POINTS)):
+            points = there[k]
+            values.append(spearman(first[[k]][:, points], second[[k]][:, points]))
     every = np.concatenate([np.zeros(0), *values])
     return list(map(float, every[~np.isnan(every)]))

@@ -129,12 +129,12 @@ def rank_draws(
     n_dialogues: Sequence[int],
     *,
     partners: str = 'sampled',
+    higher_is_better: bool = True,
 ) -> tuple[Standing, ...]:
     """
-    Return one standing for each system from bootstrap draws that are there already;
-    larger values are better.
+    Return one standing for each system from bootstrap draws that are there already.
     """
-    _, _, places = _claims(draws, partners, higher_is_better=True)
+    _, _, places = _claims(draws, partners, higher_is_better)
     counts = [(n, 0) for n in n_dialogues]
     by_place = dict(enumerate(places))
     return tuple(_standings(draws, systems, dimension, by_place, counts))

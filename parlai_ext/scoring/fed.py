@@ -142,6 +142,10 @@ class Fed(Scorer):
     name = 'fed'
     options_class = FedOptions
     variant_options: ClassVar[Mapping[str, Any]] = {'polarity': 'both'}
+    instead = (
+        'or a small judge: --judge-model-file zoo:mini/judge/model needs no download '
+        '(it knows small talk only), smollm2-135m-q4 one of 93 MB'
+    )
     whole_dialogues = True
     options: FedOptions
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -165,9 +166,10 @@ def _scorer_protocol(wanted: str) -> Protocol:
     except UserError as e:
         if not str(e).startswith('no protocol'):
             raise
-        known = ', '.join(SCORERS)
+        known = [*SCORERS, *zoo_configs.names('protocols')]
         raise UserError(
-            f'--scorer {wanted!r}: no scorer ({known}, or my_module:MyScorer); {e}'
+            f'--scorer {wanted!r}: no scorer (nor my_module:MyScorer), and no protocol '
+            f'of this name; {nearest(wanted, known)}'
         ) from None
 
 

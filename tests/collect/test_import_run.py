@@ -224,7 +224,12 @@ def test_systems_cannot_talk_on_in_an_imported_run(games, tmp_path):
 
 def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     run = tmp_path / 'run'
-    imported(games, run, humans='B', scorer='fed')
+    imported(
+        *(games, run),
+        humans='B',
+        scorer='fed',
+        judge_model_file='zoo:mini/judge/model',
+    )
     report = ScoreDialogues.main(run_dir=str(run), no_cuda=True)
     # all that A and C said: 2 + 1 + 1 turns of A, 2 + 2 of C
     assert (report.n_utterances, report.n_unscored) == (8, 0)

@@ -235,7 +235,8 @@ def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
     ]
     run = str(tmp_path / 'run')
     logs = lines(tmp_path / 'i.jsonl', *rows)
-    ImportDialogues.main(dialogues=[logs], run_dir=run, scorer='fed')
+    judge = {'judge_model_file': 'zoo:mini/judge/model'}
+    ImportDialogues.main(dialogues=[logs], run_dir=run, scorer='fed', **judge)
     chats = lines(
         tmp_path / 'chats.jsonl',
         *({'dialogue_id': one, 'dialog': acts(*of)} for one, of in turns.items()),
@@ -245,7 +246,6 @@ def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
     table += 'B,Overall,{},d3\nB,Overall,{},d4\nA,Overall,3,d1\nA,Overall,2,d3\n'
     people.write_text(table.format(4, 1, 2, 5))
     options = {'human_scores': str(people), 'bootstraps': 20}
-    judge = {'judge_model_file': 'zoo:mini/judge/model'}
     there = ValidateScorer.main(run_dir=run, **options)
     beside = ValidateScorer.main(dialogues_file=chats, **options, **judge)
     assert there['rows'] == beside['rows']

@@ -23,8 +23,7 @@ def comparison(first, second, value, annotator='Ann', item='1'):
 
 def test_three_wins_of_four_with_half_a_prior_win_each():
     # (3 + 0.5) / (4 + 1) = 0.7
-    pairs, values = np.array([[0, 1]] * 4), np.array([1.0, 1.0, 0.0, 1.0])
-    shares = win_shares(np.ones((1, 4)), pairs, values, 2)
+    shares = win_shares(np.array([[[0.0, 3.0], [1.0, 0.0]]]))
     assert shares[0] == pytest.approx([0.7, 0.3], abs=1e-4)
 
 

@@ -31,6 +31,7 @@ scorer: {name: chatmatch, judge_model_file: none}
 ranking: {rule: tournament, rating: 3-1-0, bootstraps: 20}
 roster: mini
 """
+FED = {'scorer': 'fed', 'judge_model_file': 'zoo:mini/judge/model'}
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def imported(folder, games, **options):
 
 
 def test_fed_and_then_chatmatch_lie_side_by_side(tmp_path, chatmatch):
-    run = imported(tmp_path, GAMES, scorer='fed')
+    run = imported(tmp_path, GAMES, **FED)
     ScoreDialogues.main(run_dir=str(run))
     RankSystems.main(run_dir=str(run), bootstraps=20)
     before = (run / 'ranking.json').read_bytes()
@@ -73,7 +74,7 @@ def test_fed_and_then_chatmatch_lie_side_by_side(tmp_path, chatmatch):
 
 
 def test_one_page_has_both_scorers_and_the_commands_of_each(tmp_path):
-    run = imported(tmp_path, GAMES, scorer='fed')
+    run = imported(tmp_path, GAMES, **FED)
     ScoreDialogues.main(run_dir=str(run))
     RankSystems.main(run_dir=str(run), bootstraps=20)
     ReportRun.main(run_dir=str(run))
@@ -112,7 +113,7 @@ def test_one_page_has_both_scorers_and_the_commands_of_each(tmp_path):
 
 
 def test_a_scorer_by_its_name_alone(tmp_path):
-    run = imported(tmp_path, GAMES, scorer='fed')
+    run = imported(tmp_path, GAMES, **FED)
     report = ScoreDialogues.main(
         run_dir=str(run), scorer='chatmatch', judge_model_file='none'
     )
@@ -121,8 +122,8 @@ def test_a_scorer_by_its_name_alone(tmp_path):
 
 
 def test_an_unknown_scorer_is_one_line(tmp_path):
-    run = imported(tmp_path, GAMES, scorer='fed')
-    with pytest.raises(UserError, match="--scorer 'chatmath': .*fed, chatmatch"):
+    run = imported(tmp_path, GAMES, **FED)
+    with pytest.raises(UserError, match="--scorer 'chatmath': .*mean 'chatmatch'"):
         ScoreDialogues.main(run_dir=str(run), scorer='chatmath')
 
 

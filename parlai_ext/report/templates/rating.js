@@ -188,9 +188,15 @@
 
   const isHidden = () => data.offensive && !by('show_all').checked && revealed !== order[place].item.id;
 
+  // how long an item has been shown before: an answer that is mended took that, too
+  function shownBefore(item) {
+    const times = data.questions.map((q) => ((answers[item.id] || {})[q.dimension] || [])[1] || 0);
+    return 1000 * Math.max(0, ...times);
+  }
+
   function reveal() {
     revealed = order[place].item.id;
-    shownAt = Date.now();
+    shownAt = Date.now() - shownBefore(order[place].item);
     drawItem();
   }
 
@@ -228,7 +234,7 @@
   function goTo(index) {
     place = index;
     asked = firstOpen(order[place].item);
-    shownAt = Date.now();
+    shownAt = Date.now() - shownBefore(order[place].item);
     drawItem();
     scrollTo(0, 0);
   }

@@ -1,0 +1,176 @@
+"""
+Nothing of a file vanishes without a word: turns, instructions, keys, systems.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from parlai.scripts.self_chat import SelfChat
+
+import parlai_ext.mini
+from parlai_ext.commands.import_dialogues import ImportDialogues
+from parlai_ext.core.errors import UserError
+from parlai_ext.store import RunFolder
+
+ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
+
+
+def lines(path, *records):
+    path.write_text(''.join(json.dumps(record) + '\n' for record in records))
+    return str(path)
+
+
+def chat(*roles):
+    return [{'role': role, 'content': f'{role} {i}'} for i, role in enumerate(roles)]
+
+
+def imported(folder, path, **options):
+    return ImportDialogues.main(
+        dialogues=[path], run_dir=str(folder / 'run'), **options
+    )
+
+
+def test_messages_under_two_keys_are_refused(tmp_path):
+    other = [{'from': 'human', 'value': 'a'}, {'from': 'gpt', 'value': 'b'}]
+    record = {'messages': chat('user', 'assistant'), 'conversations': other}
+    path = lines(tmp_path / 'c.jsonl', record)
+    for form in (None, 'openai', 'sharegpt'):
+        with pytest.raises(
+            UserError, match=r"c.jsonl:1: .*'messages'.*'conversations'"
+        ):
+            imported(tmp_path, path, format=form)
+
+
+def test_instructions_are_counted_those_in_the_middle_too(tmp_path, capsys):
+    roles = ('system', 'user', 'assistant', 'system', 'user', 'developer', 'assistant')
+    path = lines(
+        tmp_path / 'c.jsonl',
+        {'messages': chat(*roles)},
+        {'messages': chat('user', 'assistant')},
+    )
+    report = imported(tmp_path, path)
+    # all nine messages: six turns, two of system, one of developer
+    assert (report.n_utterances, report.n_no_turns) == (6, 3)
+    told = capsys.readouterr().out
+    assert 'no turns, left out: developer 1, system 2 (2 after the first turn)' in told
+
+
+def test_keys_of_messages_that_are_not_read_are_named_once(tmp_path, capsys):
+    turns = chat('user', 'assistant', 'user', 'assistant')
+    turns[0]['name'] = 'Ann'
+    turns[1] |= {'refusal': 'I cannot.', 'tool_calls': [], 'audio': None}
+    turns[2]['name'] = 'Bob'
+    imported(tmp_path, lines(tmp_path / 'c.jsonl', {'messages': turns}))
+    told = capsys.readouterr().out.splitlines()
+    assert [line for line in told if 'not read' in line] == [
+        'keys of turns that are not read: name 2, refusal 1'
+    ]
+
+
+def test_joined_turns_are_counted(tmp_path, capsys):
+    path = lines(tmp_path / 'c.jsonl', {'messages': chat('user', 'user', 'assistant')})
+    report = imported(tmp_path, path, join_turns=True)
+    assert (report.n_utterances, report.n_joined) == (2, 1)
+    assert '1 turns are joined' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('encoding', ['utf-32', 'utf-32-le', 'utf-32-be'])
+def test_utf_32_with_a_byte_order_mark_is_read(tmp_path, encoding):
+    mark = '' if encoding == 'utf-32' else '\ufeff'
+    text = 'dialogue_id,speaker,text\n1,a,grün 🙂\n1,b,hm\n'
+    path = tmp_path / 'chats.csv'
+    path.write_bytes((mark + text).encode(encoding))
+    imported(tmp_path, str(path))
+    run = RunFolder.existing(tmp_path / 'run')
+    (shard,) = run.dialogue_shards()
+    (dialogue,) = run.read_dialogues(shard.pairing_id, shard.index)
+    assert [u.text for u in dialogue.utterances] == ['grün 🙂', 'hm']
+
+
+def test_damaged_utf_32_is_one_line(tmp_path):
+    path = tmp_path / 'chats.csv'
+    path.write_bytes('dialogue_id,speaker,text\n'.encode('utf-32') + b'\0')
+    with pytest.raises(UserError, match='chats.csv: damaged UTF-32'):
+        imported(tmp_path, str(path))
+
+
+def self_chat(folder, partner=None, opener='do you like tea ?'):
+    """
+    Let ParlAI's own `self_chat` play a dialogue of mini zoo models; return its log.
+    """
+    openers = folder / 'openers.txt'
+    openers.write_text(opener)
+    partner = {'partner_model_file': str(ZOO / partner / 'model')} if partner else {}
+    SelfChat.main(
+        model_file=str(ZOO / 'step-50' / 'model'),
+        num_self_chats=1,
+        selfchat_max_turns=3,
+        outfile=str(folder / 'log.jsonl'),
+        display_examples=False,
+        seed_messages_from_file=str(openers),
+        no_cuda=True,
+        **partner,
+    )
+    return str(folder / 'log.jsonl')
+
+
+def turns_of_run(folder):
+    run = RunFolder.existing(folder / 'run')
+    (shard,) = run.dialogue_shards()
+    (dialogue,) = run.read_dialogues(shard.pairing_id, shard.index)
+    return run, dialogue.utterances
+
+
+def test_a_self_chat_of_two_models_is_of_two_systems_and_its_opener_is_given(tmp_path):
+    report = imported(tmp_path, self_chat(tmp_path, 'step-1350'))
+    names = ('TransformerGenerator_1', 'TransformerGenerator_2')
+    assert report.systems == names
+    # the context "Hi!", which both models read, is in the log and no turn
+    assert (report.n_utterances, report.n_no_turns) == (4, 1)
+    run, turns = turns_of_run(tmp_path)
+    assert sorted(run.manifest['targets']) == list(names)
+    assert [turn.given for turn in turns] == [True, False, False, False]
+    assert (turns[0].speaker, turns[0].text) == (names[0], 'do you like tea ?')
+
+
+def test_a_self_chat_of_one_model_stays_one_system(tmp_path):
+    report = imported(tmp_path, self_chat(tmp_path))
+    assert report.systems == ('TransformerGenerator',)
+    _, turns = turns_of_run(tmp_path)
+    assert [turn.given for turn in turns] == [True, False, False, False]
+
+
+def log(folder, name, **opt):
+    """
+    Write a log as ParlAI's `self_chat` does, with these options in its metadata.
+    """
+    acts = [[{'id': f'Generator_{k}', 'text': f'{k}'} for k in (1, 2)]]
+    about = {'self_chat': True, 'opt': opt, 'speakers': [], 'version': '0.1'}
+    (folder / f'{name}.metadata').write_text(json.dumps(about))
+    return lines(folder / f'{name}.jsonl', {'dialog': acts})
+
+
+@pytest.mark.parametrize(
+    ('opt', 'num_systems'),
+    [
+        ({'model_file': 'a'}, 1),
+        ({'model_file': 'a', 'partner_model_file': 'a'}, 1),
+        ({'model_file': 'a', 'partner_model_file': 'b'}, 2),
+        # one model with two sets of options is two systems
+        ({'model_file': 'a', 'partner_model_file': 'a', 'partner_opt_file': 'o'}, 2),
+    ],
+)
+def test_how_many_systems_a_self_chat_has(tmp_path, opt, num_systems):
+    assert len(imported(tmp_path, log(tmp_path, 'log', **opt)).systems) == num_systems
+
+
+def test_logs_of_other_partners_are_told_apart_by_file(tmp_path):
+    paths = [
+        log(tmp_path, name, model_file='a', partner_model_file=name) for name in 'bc'
+    ]
+    options = {'dialogues': paths, 'run_dir': str(tmp_path / 'run')}
+    with pytest.raises(UserError, match='--name-by-file'):
+        ImportDialogues.main(**options)
+    report = ImportDialogues.main(**options, name_by_file=True)
+    assert len(report.systems) == 4

@@ -1,0 +1,103 @@
+"""
+A great many answers: the work and the memory grow with their number, and with nothing
+else.
+"""
+
+import tracemalloc
+import typing
+
+import numpy as np
+import pytest
+
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.progress import bar_of
+from parlai_ext.core.records import record_from_json
+from parlai_ext.people.crowd_answers import ast, read_crowd_answers
+from parlai_ext.people.judgements import Judgements
+from parlai_ext.people.page_answers import PageAnswer
+from parlai_ext.people.ranking import (
+    Resampling,
+    rank_by_people,
+    rating_draws,
+    unit_means,
+)
+from parlai_ext.ranking.intervals import draw_means
+
+SYSTEMS = [f'system {k}' for k in range(5)]
+
+
+def sparse_ratings(annotators=500, dialogues=2000):
+    """
+    Return one rating of each dialogue; each annotator sees few of them.
+    """
+    return tuple(
+        HumanJudgement(
+            SYSTEMS[k % 5], 'Overall', k % 7 % 5, f'annotator {k % annotators}', f'd{k}'
+        )
+        for k in range(dialogues)
+    )
+
+
+def test_no_table_of_annotators_by_dialogues_is_filled_up():
+    # 500 annotators by 2,000 dialogues by 5 systems are 40 MB in a full table
+    judgements = Judgements(sparse_ratings())
+    tracemalloc.start()
+    try:
+        rank_by_people(judgements, bootstraps=50)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40e6
+
+
+def test_resamples_are_those_of_the_full_table():
+    rng = np.random.default_rng(0)
+    table = rng.integers(1, 6, (3, 4, 9)).astype(float)
+    table[rng.random(table.shape) < 0.4] = np.nan
+    ratings = [
+        HumanJudgement(f's{i}', 'Overall', table[i, j, k], f'a{j}', f'd{i}-{k}')
+        for i, j, k in zip(*np.nonzero(~np.isnan(table)), strict=True)
+    ]
+    contexts = {r.dialogue_id: r.dialogue_id.split('-')[1] for r in ratings}
+    units = unit_means(
+        (r.system, r.dialogue_id, None, r.rater, r.value) for r in ratings
+    )
+    with bar_of('', None, progress=False) as bar:
+        draws = rating_draws(
+            units, ['s0', 's1', 's2'], contexts, Resampling(50, 3, bar)
+        )
+    expected = draw_means(table, 50, 3)
+    for name, values in vars(draws).items():
+        assert values == pytest.approx(getattr(expected, name), nan_ok=True), name
+
+
+def test_a_kind_of_record_is_understood_once(monkeypatch):
+    asked = []
+    hints = typing.get_type_hints
+    monkeypatch.setattr(
+        typing, 'get_type_hints', lambda kind: asked.append(kind) or hints(kind)
+    )
+    row = {'item': '1', 'dimension': 'Overall', 'answer': 'a', 'seconds': 3.5}
+    for _ in range(3):
+        assert record_from_json(PageAnswer, row) == PageAnswer(**row)
+    assert len(asked) <= 1
+
+
+def test_a_pair_of_acute_is_read_once_for_all_its_annotators(tmp_path, monkeypatch):
+    pair = {
+        'speakers_to_eval': ['a', 'b'],
+        'dialogue_ids': [4, 7],
+        'a': {'id': 'of a'},
+        'b': {},
+    }
+    rows = [f'ann{k},Who?,a,b,False,"{pair!r}"' for k in range(5)]
+    header = 'worker,question,winner,loser,is_onboarding,pairs_to_eval'
+    path = tmp_path / 'x.full.csv'
+    path.write_text('\n'.join([header, *rows]))
+    read = []
+    parsed = ast.literal_eval
+    monkeypatch.setattr(ast, 'literal_eval', lambda t: read.append(t) or parsed(t))
+    judgements = read_crowd_answers('acute_eval', [str(path)], None)
+    dialogues = {(c.first_dialogue, c.second_dialogue) for c in judgements.comparisons}
+    assert dialogues == {('of a', 'b 7')}
+    assert (len(judgements.comparisons), len(read)) == (5, 1)
