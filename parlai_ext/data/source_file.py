@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.json_text import half_character
+from parlai_ext.core.json_text import half_character, parse_own_json
 from parlai_ext.files.text_file import read_bytes, utf8_bytes
 
 BOM = b'\xef\xbb\xbf'
@@ -180,11 +180,11 @@ def _parsed_lines(lines: tuple[str, ...]) -> Any:
         if not is_utf8(line):
             raise BadRecord(NOT_UTF8, number)
     try:
-        return json.loads('\n'.join(lines))
+        return parse_own_json('\n'.join(lines))
     except json.JSONDecodeError as error:
         raise BadRecord(f'not JSON ({error.msg})', error.lineno) from None
-    except (ValueError, RecursionError):
-        raise BadRecord('not JSON that can be read') from None
+    except ValueError as error:
+        raise BadRecord(f'not JSON ({error})') from None
 
 
 def is_json_object(line: str) -> bool:
@@ -233,8 +233,8 @@ def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
     if not is_utf8(line):
         return BadRecord(NOT_UTF8)
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value = parse_own_json(line)
+    except ValueError as error:
         return BadRecord(f'not JSON ({" ".join(str(error).split())[:60]})')
     if not isinstance(value, dict):
         return BadRecord(f'a JSON object is expected, not {brief(line)}')

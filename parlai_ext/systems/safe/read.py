@@ -5,7 +5,6 @@ Readers of the files of a model, none of which runs anything from them.
 from __future__ import annotations
 
 import io
-import json
 import os
 import pickle
 import tarfile
@@ -20,6 +19,7 @@ import parlai.utils.pickle
 import torch
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.systems.safe import safetensors_file
 from parlai_ext.systems.safe.unpickle import (
     BadModelFile,
@@ -195,9 +195,7 @@ def read_options(path: str, trusted: bool) -> dict[str, Any]:
     with open(path, 'rb') as file:
         data = file.read()
     try:
-        opt = json.loads(data.decode('utf-8'))
-    except RecursionError as error:
-        raise BadModelFile(path, 'it cannot be read: nested too deeply') from error
+        opt = parse_json(data.decode('utf-8'))
     except ValueError as error:
         if data.lstrip()[:1] in (b'', b'{', b'['):
             raise _unreadable(path, error) from error
