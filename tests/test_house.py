@@ -252,11 +252,13 @@ def json_readers(source):
                 owner in ('pd', 'pandas') and node.attr == 'read_json'
             ):
                 yield node.lineno
-        elif isinstance(node, ast.ImportFrom) and node.module == 'json':
-            if names & {alias.name for alias in node.names}:
-                yield node.lineno
-        elif isinstance(node, ast.Import):
-            if {'orjson', 'ujson', 'simplejson'} & {alias.name for alias in node.names}:
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            imported = {alias.name for alias in node.names}
+            if isinstance(node, ast.Import):
+                forbidden = {'orjson', 'ujson', 'simplejson'}
+            else:
+                forbidden = names if node.module == 'json' else set()
+            if imported & forbidden:
                 yield node.lineno
 
 

@@ -28,11 +28,13 @@ RECORDS_TO_TRY = 20  # from which the format of a file is told
 class BadRecord(Exception):
     """
     What is wrong with a record: the key, and what would be right.
+
+    :param is_json: it is JSON, which the strict reader refuses.
     """
 
-    def __init__(self, problem: str, line: int = 1):
+    def __init__(self, problem: str, line: int = 1, is_json: bool = False):
         super().__init__(problem)
-        self.line = line
+        self.line, self.is_json = line, is_json
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class SourceFile:
         The records of a file that is one JSON document: the items of a list, or a
         single object over several lines; `None` for any other file.
 
-        :raises BadRecord: for a list that cannot be read.
+        :raises BadRecord: for a list that cannot be read, and JSON that is refused.
         """
         first = next((line for line in self.lines if line.strip()), '').lstrip()
         is_list = first.startswith('[')
@@ -134,8 +136,8 @@ class SourceFile:
             return None
         try:
             value = _parsed_lines(self.lines)
-        except BadRecord:
-            if is_list:
+        except BadRecord as error:
+            if is_list or error.is_json:
                 raise
             return None
         return value if isinstance(value, list) else [value]
@@ -184,7 +186,7 @@ def _parsed_lines(lines: tuple[str, ...]) -> Any:
     except json.JSONDecodeError as error:
         raise BadRecord(f'not JSON ({error.msg})', error.lineno) from None
     except ValueError as error:
-        raise BadRecord(f'not JSON ({error})') from None
+        raise BadRecord(f'not JSON ({error})', is_json=True) from None
 
 
 def is_json_object(line: str) -> bool:
@@ -266,6 +268,18 @@ def first_record(source: SourceFile) -> Mapping[str, Any]:
         if not isinstance(record, BadRecord):
             return record
     return {}
+
+
+def first_json_problem(source: SourceFile) -> str:
+    """
+    Return what is wrong with the first JSON record of a file that none can be read of,
+    with its line; '' for a file that is no JSON.
+    """
+    first = next((line for line in source.lines if line.strip()), '')
+    if not first.lstrip().startswith(('{', '[')):
+        return ''
+    line, place, record = next(numbered_records(source))
+    return f'line {line}: {place}{record}' if isinstance(record, BadRecord) else ''
 
 
 def text_value(record: Any, key: str, where: str) -> str:

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core import json_text
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import (
     first_object,
     parse_json,
@@ -72,7 +72,8 @@ def test_what_no_file_of_ours_holds_is_refused(data):
     ],
 )
 def test_json_is_read_strictly(text, problem):
-    for read in (parse_json, parse_own_json, lambda text: list(parse_json_values(text))):
+    readers = (parse_json, parse_own_json, lambda text: list(parse_json_values(text)))
+    for read in readers:
         with pytest.raises(ValueError, match=problem):
             read(text)
 

@@ -5,8 +5,6 @@ refused in one line before it costs much.
 
 import cProfile
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -22,6 +20,7 @@ from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import Refused, read_opt
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from tests.support import family_hf
+from tests.support.forked import said_in_child
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 
 HUGE = 10**9
@@ -176,14 +175,13 @@ def test_loading_ends_under_a_profiler_and_a_debugger(tracer, tmp_path):
             sum(range(10))
         return (lambda: 7)()  # a call after the watch has ended
 
-    child = os.fork()
-    if not child:
-        signal.alarm(30)  # ends this process, also one that runs no step in Python
+    def traced():
         if tracer == 'profiler':
-            os._exit(cProfile.Profile().runcall(load))
+            return cProfile.Profile().runcall(load)
         sys.settrace(lambda *event: None)
-        os._exit(load())
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        return load()
+
+    assert said_in_child(traced) == '7'
 
 
 def test_an_end_that_comes_too_late_is_received_where_the_watch_ends(

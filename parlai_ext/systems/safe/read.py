@@ -28,7 +28,7 @@ from parlai_ext.systems.safe.unpickle import (
     pickle_module,
 )
 
-MOST_VALUES = 1_000_000  # of a model's options
+MOST_VALUES = 1_000_000  # of a model's options, and of what is beside its weights
 MOST_UNPACKED = 100  # times the size of a file of arrays, which may be compressed
 # the functions that a guard replaces, for files that are trusted
 ORIGINALS = SimpleNamespace(
@@ -56,7 +56,7 @@ def _errors_named(path: str) -> Iterator[None]:
 
 
 def _unreadable(path: str, error: Exception) -> BadModelFile:
-    words = str(error).strip().split('\n')[0]
+    words = str(error).strip().split('\n')[0][:300]
     kind = type(error).__name__
     reason = f'{kind}: {words}' if words else kind
     return BadModelFile(path, f'it cannot be read: {reason}')
@@ -208,13 +208,22 @@ def read_options(path: str, trusted: bool) -> dict[str, Any]:
             raise _unreadable(path, error) from error
     if not isinstance(opt, dict):
         raise BadModelFile(path, 'it holds no options')
+    check_values(path, opt, 'its options hold')
+    return dict(opt)
+
+
+def check_values(path: str, value: Any, holder: str) -> None:
+    """
+    Refuse data of a model with too many values, or nested too deeply.
+
+    :param holder: what holds them, with its verb, for the message.
+    """
     try:
-        n_values = _count_values(opt, {})
+        n_values = _count_values(value, {})
     except RecursionError as error:
         raise BadModelFile(path, 'it cannot be read: nested too deeply') from error
     if n_values > MOST_VALUES:
-        raise BadModelFile(path, f'its options hold more than {MOST_VALUES:,} values')
-    return dict(opt)
+        raise BadModelFile(path, f'{holder} more than {MOST_VALUES:,} values')
 
 
 def _count_values(value: Any, counts: dict[int, int]) -> int:
