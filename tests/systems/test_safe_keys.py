@@ -5,6 +5,7 @@ the one before it twice. They are refused before they are hashed, by every reade
 
 import io
 import pickle
+import struct
 import zipfile
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.files.zip_file import MOST_MEMBERS
 from parlai_ext.systems.safe import unpickle
 from parlai_ext.systems.safe.load import guarded, read_opt, read_states
 from parlai_ext.systems.safe.unpickle import BadModelFile
@@ -154,11 +156,12 @@ def test_the_size_of_a_tensor_is_numbers(size):
         )
 
 
-def zip_of(n, path):
-    """
-    Write a zip with so many empty members.
-    """
-    with zipfile.ZipFile(path, 'w') as zipped:
-        for i in range(n):
-            zipped.writestr(str(i), b'')
-    return path
+def test_a_zip_of_many_members_is_refused_before_they_are_read(tmp_path, monkeypatch):
+    member = b'PK\x01\x02' + bytes(42)
+    n = MOST_MEMBERS + 1
+    end = struct.pack('<4s4H2LH', b'PK\x05\x06', 0, 0, 1, 1, n * len(member), 4, 0)
+    path = tmp_path / 'model'
+    path.write_bytes(b'PK\x03\x04' + n * member + end)
+    monkeypatch.setattr(zipfile, 'ZipFile', None)  # nothing is left to read them with
+    with pytest.raises(BadModelFile, match='more than 100,000 members'):
+        read_states(path)

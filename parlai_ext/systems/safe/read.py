@@ -8,7 +8,6 @@ import io
 import os
 import pickle
 import tarfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
@@ -20,6 +19,7 @@ import torch
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
+from parlai_ext.files.zip_file import open_zip
 from parlai_ext.systems.safe import safetensors_file
 from parlai_ext.systems.safe.unpickle import (
     BadModelFile,
@@ -113,7 +113,7 @@ def _check_zip(file: IO[bytes], path: str, most: int) -> None:
         if file.read(4) == b'PK\x03\x04':  # by which torch, too, knows a zip
             size = file.seek(0, os.SEEK_END) - start
             file.seek(start)
-            with zipfile.ZipFile(file) as zipped:
+            with open_zip(file) as zipped:
                 unpacked = sum(info.file_size for info in zipped.infolist())
             if unpacked > most * size:
                 what = f'its {size:,} bytes unpack to {unpacked:,}'
@@ -165,7 +165,7 @@ def read_arrays(f: Any) -> Any:
     with _errors_named(path):
         if magic.startswith(b'PK'):
             _check_zip(f, path, MOST_UNPACKED)
-            with zipfile.ZipFile(f) as zipped:
+            with open_zip(f) as zipped:
                 names = zipped.namelist()
                 members = {n.removesuffix('.npy'): zipped.read(n) for n in names}
             return Arrays((n, _array(io.BytesIO(d), path)) for n, d in members.items())
