@@ -234,3 +234,51 @@ def test_a_planted_trespass_is_caught(tmp_path, place, line):
     (tmp_path / place).parent.mkdir(exist_ok=True)
     (tmp_path / place).write_text(line + '\n')
     assert trespasses(tmp_path) != []
+
+
+# what may parse JSON itself, with the reason
+OWN_JSON = {'core.json_text': 'it is the strict reader that all others call'}
+
+
+def json_readers(source):
+    """
+    Yield the lines at which a module reads JSON by other means than `core.json_text`.
+    """
+    names = {'load', 'loads', 'JSONDecoder'}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ''
+            if (owner == 'json' and node.attr in names) or (
+                owner in ('pd', 'pandas') and node.attr == 'read_json'
+            ):
+                yield node.lineno
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            imported = {alias.name for alias in node.names}
+            if isinstance(node, ast.Import):
+                forbidden = {'orjson', 'ujson', 'simplejson'}
+            else:
+                forbidden = names if node.module == 'json' else set()
+            if imported & forbidden:
+                yield node.lineno
+
+
+def test_all_json_is_read_by_the_strict_reader():
+    readers = {
+        name: lines
+        for name, path in module_paths(ROOT).items()
+        if (lines := list(json_readers(path.read_text(encoding='utf-8'))))
+    }
+    assert set(readers) == set(OWN_JSON), readers
+
+
+def test_a_module_that_reads_json_itself_is_found():
+    for source in (
+        'import json\nx = json.loads(text)',
+        'import json\nread = json.load',
+        'from json import loads',
+        'import json\nd = json.JSONDecoder()',
+        'import orjson',
+        'import pandas as pd\npd.read_json(path)',
+    ):
+        assert list(json_readers(source)), source
+    assert not list(json_readers('import json\njson.dumps(1)'))

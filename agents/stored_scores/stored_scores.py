@@ -9,9 +9,8 @@ after another. It shows how well any metric agrees with people, and needs no mod
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from parlai.core.agents import Agent
@@ -20,6 +19,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json_values
 from parlai_ext.files.text_file import read_utf8
 
 KEYS = ('scores', 'score')
@@ -84,7 +84,7 @@ def read_scores(path: str | None) -> list[Scores]:
         raise UserError('--scores-file is needed: JSON, an object with scores an item')
     text = read_utf8(path, '--scores-file ')
     try:
-        records = list(json_values(text))
+        records = list(parse_json_values(text))
     except ValueError as e:
         raise UserError(f'--scores-file {path}: not JSON: {e}') from None
     if len(records) == 1 and isinstance(records[0], list):
@@ -93,19 +93,6 @@ def read_scores(path: str | None) -> list[Scores]:
         scores_of(record, f'--scores-file {path}: object {i + 1}')
         for i, record in enumerate(records)
     ]
-
-
-def json_values(text: str) -> Iterator[Any]:
-    """
-    Yield the JSON values that follow one another in a text.
-    """
-    decoder, start = json.JSONDecoder(), 0
-    while start < len(text):
-        if text[start].isspace():
-            start += 1
-            continue
-        value, start = decoder.raw_decode(text, start)
-        yield value
 
 
 def scores_of(raw: Any, where: str) -> Scores:

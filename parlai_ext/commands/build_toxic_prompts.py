@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ENGINE, add_options
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import add_flags, flag_values, option
@@ -143,7 +144,7 @@ class BuildToxicPrompts(Command):
         for cls in names:
             settings |= flag_values(cls, self.opt)
         settings.pop('out')
-        settings = json.loads(json.dumps(settings))  # as they are read again
+        settings = parse_own_json(json.dumps(settings))  # as they are read again
         with open_engine(self.options(EngineOptions), folder, machine) as engine:
             state = building.build_prompts(
                 *(pairs, selector.selection, selector.features),

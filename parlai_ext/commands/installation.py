@@ -7,7 +7,6 @@ be.
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from parlai_ext.commands.command import COMMANDS, find_command
+from parlai_ext.core.json_text import parse_json
 
 PARLAI = '1.7.2'
 TRIED_PYTHONS = ((3, 11),)  # with which the tests were run
@@ -234,7 +234,7 @@ def reinstall() -> str:
     """
     try:
         source = metadata.distribution('parlai_ext').read_text('direct_url.json')
-        where = json.loads(source or '{}')
+        where = parse_json(source or '{}')
     except metadata.PackageNotFoundError:
         where = {}
     editable = '-e ' if where.get('dir_info', {}).get('editable') else ''

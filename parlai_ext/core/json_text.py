@@ -1,6 +1,11 @@
 """
 JSON text read strictly, and text that UTF-8 can hold.
 
+Every JSON text that comes from outside of this process is read here. Its numbers are
+finite, since a NaN compares with nothing and so changes an order; no key is there
+twice, since the first value would be lost without a word; and its size and depth are
+bounded before it is parsed.
+
 JSON can write half of a character (a lone surrogate, as in ``"\\ud83d"``), which no
 file in UTF-8 holds and on which tokenizers fail. One rule for it: a text from a file is
 refused by its reader; what a running system, an endpoint or a ParlAI task says gets
@@ -9,16 +14,24 @@ U+FFFD for each half, since nobody could mend it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Any, NoReturn
 
 HALF = re.compile('[\ud800-\udfff]')
 # how JSON in UTF-8 spells halves; pairs of them, which are whole characters, too
 ESCAPED_HALF = re.compile(r'\\u[dD][89a-fA-F]')
 MOST_DIGITS = 300  # of a whole number; one of 309 digits is too large for a float
+MOST_CHARACTERS = 2**29  # of one text; its values take some ten times as much memory
+DEEPEST = 100  # objects and lists in one another
+_AS_BRACKETS = bytes.maketrans(b'{}', b'[]')
+_NO_MARKS = bytes(set(range(256)) - set(b'[]{}"\\'))
+_OPEN = ord('[')
 
 
 def half_character(text: str) -> bool:
@@ -54,40 +67,93 @@ def whole_characters(data: Any) -> Any:
     return data
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, any_number: bool = False) -> Any:
     """
     Return the value of a JSON text from a file.
 
-    :raises ValueError: for what is no JSON, is nested too deeply, or holds half of a
-        character; the message names its key.
+    :param any_number: read NaN and Infinity too, as Python's `json` does:
+        configurations of Hugging Face models hold them.
+    :raises ValueError: for what is no JSON or too large, is nested too deeply, holds a
+        key twice, a number that is not finite, or half of a character; the message
+        names the key.
     """
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text)).removeprefix('\ufeff')
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise ValueError('it is nested too deeply') from None
-    if ESCAPED_HALF.search(text):
+    _check_text(text)
+    value = (_ANY_NUMBER if any_number else _STRICT).decode(text)
+    if '\\u' in text and ESCAPED_HALF.search(text):
         place = _place_of_half(value)
         if place is not None:
             raise ValueError(f'{place or "the text"} holds half a character')
     return value
 
 
-def parse_own_json(data: bytes) -> Any:
+def parse_own_json(text: str | bytes) -> Any:
     """
-    Return the value of a JSON file that this package wrote: its numbers are finite, and
-    texts may be anything that Python holds.
+    Return the value of JSON that this package wrote, or that a program says, where
+    texts may be anything that Python holds; all else is as in `parse_json`.
 
     :raises ValueError: for any other.
     """
-    text = data.decode('utf-8')
-    try:
-        return json.loads(
-            text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole_number
-        )
-    except RecursionError:
-        raise ValueError('it is nested too deeply') from None
+    if isinstance(text, bytes):
+        text = text.decode('utf-8')
+    _check_text(text)
+    return _STRICT.decode(text)
+
+
+def parse_json_values(text: str) -> Iterator[Any]:
+    """
+    Yield the JSON values that follow one another in a text, as `parse_json` reads them.
+
+    :raises ValueError: for anything else between or in them.
+    """
+    _check_text(text)
+    start = 0
+    while start < len(text):
+        if text[start].isspace():
+            start += 1
+            continue
+        value, start = _STRICT.raw_decode(text, start)
+        yield value
+
+
+def first_object(text: str) -> dict[str, Any] | None:
+    """
+    Return the first JSON object among the words of a text; `None` without one.
+    """
+    with contextlib.suppress(ValueError):
+        _check_text(text)
+        for match in re.finditer(r'\{', text):
+            with contextlib.suppress(ValueError, RecursionError):
+                value: dict[str, Any] = _STRICT.raw_decode(text, match.start())[0]
+                return value
+    return None
+
+
+def _check_text(text: str) -> None:
+    """
+    Refuse a text that is too large, or nested too deeply, before it is parsed.
+
+    What is left of it, for the depth, are quotation marks and brackets; those inside
+    strings go with the strings. Two marks side by side hold nothing and are dropped
+    first. An innermost pair of brackets is taken out once for each level.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f'more than {MOST_CHARACTERS:,} characters')
+    marks = text.encode('utf-8', 'replace').translate(_AS_BRACKETS, _NO_MARKS)
+    if b'\\' in marks:
+        marks = marks.replace(b'\\\\', b'').replace(b'\\"', b'')
+    marks = marks.replace(b'""', b'')
+    if len(marks) <= DEEPEST:
+        return
+    marks = b''.join(marks.split(b'"')[::2])
+    left = marks
+    for _ in range(DEEPEST):
+        left = left.replace(b'[]', b'')
+    if left:  # too deep, or never closed
+        depths = accumulate(1 if mark == _OPEN else -1 for mark in marks)
+        if max(depths) > DEEPEST:
+            raise ValueError('it is nested too deeply')
 
 
 def _place_of_half(value: Any, place: str = '') -> str | None:
@@ -108,6 +174,17 @@ def _place_of_half(value: Any, place: str = '') -> str | None:
     return next((where for where in places if where is not None), None)
 
 
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """
+    Return the object of these keys and values.
+    """
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise ValueError(f'the key {counts.most_common(1)[0][0]!r:.80} is there twice')
+    return made
+
+
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f'{constant} is no number of JSON')
 
@@ -123,3 +200,12 @@ def _whole_number(text: str) -> int:
     if len(text) > MOST_DIGITS:
         raise ValueError(f'a number of {len(text)} digits')
     return int(text)
+
+
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_unique_keys,
+    parse_constant=_refuse,
+    parse_float=_finite,
+    parse_int=_whole_number,
+)
+_ANY_NUMBER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_int=_whole_number)

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.json_text import parse_json
 
 T = TypeVar('T')
 MISSING = dataclasses.MISSING
@@ -417,13 +418,17 @@ def json_object(text: str) -> dict[str, Any]:
     """
     Read a JSON object; ParlAI hands a mapping of a file over as Python writes it.
     """
-    for read in (json.loads, ast.literal_eval):
+    try:
+        value = parse_json(text)
+    except json.JSONDecodeError:
         try:
-            value = read(text)
+            value = ast.literal_eval(text)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return value
+            value = None
+    except ValueError as error:  # a key twice, a number that is not finite
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if isinstance(value, dict):
+        return value
     # the text is not repeated: it may hold a secret
     raise argparse.ArgumentTypeError('a JSON object is expected, like {"top_k": 5}')
 
@@ -567,5 +572,5 @@ _READERS: dict[type, Callable[[str], Any]] = {
     float: float,
     bool: read_truth,
     tuple: lambda text: tuple(part for part in text.split(',') if part),
-    dict: json.loads,
+    dict: parse_json,
 }

@@ -22,6 +22,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.zip_file import open_zip
 
 Turns = tuple[str, ...]
 SPLITS = ('train', 'validation', 'test')
@@ -218,7 +219,7 @@ def _text_in_archive(path: Path, member: str) -> str:
     Return the text of the member with this name, whatever its folder.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_zip(path) as archive:
             infos = [i for i in archive.infolist() if Path(i.filename).name == member]
             if not infos:
                 raise UserError(f'{path}: there is no {member} in it')

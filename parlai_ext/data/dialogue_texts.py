@@ -17,6 +17,7 @@ from parlai_ext.data.corpora import END
 from parlai_ext.data.formats import FORMATS, detect_format, find_files
 from parlai_ext.data.source_file import SourceFile
 from parlai_ext.files.text_file import utf8_bytes
+from parlai_ext.files.zip_file import open_zip
 
 Texts = tuple[str, ...]
 
@@ -39,13 +40,10 @@ def read_dialogue_texts(given: Sequence[str]) -> list[Texts]:
 
 def _file_texts(path: Path) -> Iterator[Texts]:
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            for name in sorted(archive.namelist()):
-                if name.endswith('.txt'):
-                    data = utf8_bytes(archive.read(name), f'{path}: {name}')
-                    yield from _marked_texts(
-                        data.decode('utf-8', 'replace').split('\n')
-                    )
+        try:
+            yield from _archived_texts(path)
+        except zipfile.BadZipFile as error:
+            raise UserError(f'{path}: it cannot be read: {error}') from None
         return
     source = SourceFile.from_path(path)
     if any(END in line for line in source.lines[:5]):
@@ -55,6 +53,14 @@ def _file_texts(path: Path) -> Iterator[Texts]:
         if not dialogue.problems:
             texts = (turn.text.strip() for turn in dialogue.turns)
             yield tuple(text for text in texts if text)
+
+
+def _archived_texts(path: Path) -> Iterator[Texts]:
+    with open_zip(path) as archive:
+        for name in sorted(archive.namelist()):
+            if name.endswith('.txt'):
+                data = utf8_bytes(archive.read(name), f'{path}: {name}')
+                yield from _marked_texts(data.decode('utf-8', 'replace').split('\n'))
 
 
 def _marked_texts(lines: Sequence[str]) -> Iterator[Texts]:

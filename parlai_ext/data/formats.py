@@ -14,7 +14,7 @@ from parlai_ext.data import chatmatch_logs as chatmatch
 from parlai_ext.data import dialogue_rows as rows
 from parlai_ext.data import dstc9, parlai_conversations, spot_the_bot
 from parlai_ext.data.chat_messages import OPENAI, SHAREGPT
-from parlai_ext.data.source_file import Reader, SourceFile, brief
+from parlai_ext.data.source_file import Reader, SourceFile, brief, first_json_problem
 
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt')
 
@@ -108,10 +108,10 @@ def detect_format(source: SourceFile, before: str | None = None) -> str:
         raise UserError(f'{source.file}: the file is empty')
     if source.file.endswith('.csv'):
         return 'csv'  # whose reader says what is wrong with the header
+    reason = first_json_problem(source) or f'its first line is {brief(first)}'
     raise UserError(
-        f'{source.file}: no dialogues in a known format; its first line is '
-        f'{brief(first)}; formats (--format): {", ".join(FORMATS)}; --columns names '
-        'the columns of a table'
+        f'{source.file}: no dialogues in a known format; {reason}; formats (--format): '
+        f'{", ".join(FORMATS)}; --columns names the columns of a table'
     )
 
 

@@ -11,12 +11,12 @@ talk, and whether the first turn is an opener. A run's own shards are such files
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.data.source_file import (
     NOTHING_UNREAD,
@@ -151,8 +151,8 @@ def metadata(source: SourceFile) -> Mapping[str, Any] | BadRecord:
     if not path.is_file():
         return {}
     try:
-        about = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
+        about = parse_json(path.read_bytes())
+    except ValueError:
         about = None
     if not isinstance(about, dict):
         return BadRecord('its .metadata is no JSON object; mend or remove that file')

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.json_text import half_character
+from parlai_ext.core.json_text import half_character, parse_own_json
 from parlai_ext.files.text_file import read_bytes, utf8_bytes
 
 BOM = b'\xef\xbb\xbf'
@@ -29,11 +29,13 @@ RECORDS_TO_TRY = 20  # from which the format of a file is told
 class BadRecord(Exception):
     """
     What is wrong with a record: the key, and what would be right.
+
+    :param is_json: it is JSON, which the strict reader refuses.
     """
 
-    def __init__(self, problem: str, line: int = 1):
+    def __init__(self, problem: str, line: int = 1, is_json: bool = False):
         super().__init__(problem)
-        self.line = line
+        self.line, self.is_json = line, is_json
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ class SourceFile:
         The records of a file that is one JSON document: the items of a list, or a
         single object over several lines; `None` for any other file.
 
-        :raises BadRecord: for a list that cannot be read.
+        :raises BadRecord: for a list that cannot be read, and JSON that is refused.
         """
         first = next((line for line in self.lines if line.strip()), '').lstrip()
         is_list = first.startswith('[')
@@ -171,8 +173,8 @@ class SourceFile:
             return None
         try:
             value = _parsed_lines(self.lines)
-        except BadRecord:
-            if is_list:
+        except BadRecord as error:
+            if is_list or error.is_json:
                 raise
             return None
         return value if isinstance(value, list) else [value]
@@ -217,11 +219,11 @@ def _parsed_lines(lines: tuple[str, ...]) -> Any:
         if not is_utf8(line):
             raise BadRecord(NOT_UTF8, number)
     try:
-        return json.loads('\n'.join(lines))
+        return parse_own_json('\n'.join(lines))
     except json.JSONDecodeError as error:
         raise BadRecord(f'not JSON ({error.msg})', error.lineno) from None
-    except (ValueError, RecursionError):
-        raise BadRecord('not JSON that can be read') from None
+    except ValueError as error:
+        raise BadRecord(f'not JSON ({error})', is_json=True) from None
 
 
 def is_json_object(line: str) -> bool:
@@ -270,8 +272,8 @@ def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
     if not is_utf8(line):
         return BadRecord(NOT_UTF8)
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value = parse_own_json(line)
+    except ValueError as error:
         return BadRecord(f'not JSON ({" ".join(str(error).split())[:60]})')
     if not isinstance(value, dict):
         return BadRecord(f'a JSON object is expected, not {brief(line)}')
@@ -303,6 +305,18 @@ def first_record(source: SourceFile) -> Mapping[str, Any]:
         if not isinstance(record, BadRecord):
             return record
     return {}
+
+
+def first_json_problem(source: SourceFile) -> str:
+    """
+    Return what is wrong with the first JSON record of a file that none can be read of,
+    with its line; '' for a file that is no JSON.
+    """
+    first = next((line for line in source.lines if line.strip()), '')
+    if not first.lstrip().startswith(('{', '[')):
+        return ''
+    line, place, record = next(numbered_records(source))
+    return f'line {line}: {place}{record}' if isinstance(record, BadRecord) else ''
 
 
 def text_value(record: Any, key: str, where: str) -> str:

@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.mini.recipe import JOBS, Job
 
 VOCABULARY = 1400
@@ -168,7 +169,7 @@ def record(facts: Mapping[str, Mapping[str, float]], path: Path) -> None:
     """
     Write the facts about these models to a file, which keeps those about others.
     """
-    recorded = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
+    recorded = parse_json(path.read_bytes()) if path.exists() else {}
     text = json.dumps({**recorded, **facts}, indent=1, sort_keys=True) + '\n'
     path.write_text(text, encoding='utf-8', newline='\n')
 

@@ -128,7 +128,7 @@ def is_word_bilstm(folder: Path) -> bool:
     True if a folder holds such a network.
     """
     try:
-        config = parse_json((folder / CONFIG).read_bytes())
+        config = parse_json((folder / CONFIG).read_bytes(), any_number=True)
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and config.get('model_type') == MODEL_TYPE

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 import tempfile
 import zipfile
@@ -383,4 +382,4 @@ def as_read(data: Any) -> Any:
     """
     Return JSON data as it is read from its file, without secrets.
     """
-    return json.loads(without_secrets(dumps(data)))
+    return parse_own_json(without_secrets(dumps(data)))

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.secrets import bytes_without_secrets
 
 LEFTOVER = '.unfinished'
@@ -186,7 +187,7 @@ def _refusal(path: Path) -> str:
     Return the message that names the holder of the lock, if the file does.
     """
     try:
-        holder = json.loads(path.read_bytes())
+        holder = parse_json(path.read_bytes())
         who = f'process {holder["pid"]} on {holder["host"]}'
     except (OSError, ValueError, KeyError, TypeError):
         who = 'another process'

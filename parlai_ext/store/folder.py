@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -258,7 +257,7 @@ class RunFolder:
         Write a file of the run, such as ``ranking.json``, with a checksum; keys keep
         their order.
         """
-        content = json.loads(without_secrets(dumps(data)))  # as it will be read
+        content = parse_own_json(without_secrets(dumps(data)))  # as it will be read
         sealed = {**content, 'checksum': checksum(content)}
         self._write(name, dumps(sealed, indent=1) + '\n')
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.secrets import without_secrets
 
 T = TypeVar('T')
@@ -69,7 +70,7 @@ def encode(record: Mapping[str, Any]) -> str:
     """
     line = _line(record)
     hidden = without_secrets(line)
-    return line if hidden == line else _line(json.loads(hidden))
+    return line if hidden == line else _line(parse_own_json(hidden))
 
 
 def _line(record: Mapping[str, Any]) -> str:
@@ -83,10 +84,7 @@ def decode(line: bytes) -> dict[str, Any]:
     :raises ValueError: if the line is not exactly as `encode` wrote it.
     """
     text = line.decode()
-    try:
-        record = json.loads(text)
-    except RecursionError:
-        raise ValueError('nested too deeply') from None
+    record = parse_own_json(text)
     if not isinstance(record, dict):
         raise ValueError('not a record')
     if not _intact(text) and _line(record) != text:

@@ -7,7 +7,6 @@ already; targets may be added, and dialogues over more openers.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -35,7 +34,7 @@ def manifest_data(manifest: Mapping[str, Any]) -> dict[str, Any]:
     Return a manifest as JSON data, with every key and without secrets, as it would be
     read from its file.
     """
-    data: dict[str, Any] = json.loads(without_secrets(dumps(manifest)))
+    data: dict[str, Any] = parse_own_json(without_secrets(dumps(manifest)))
     data.pop('checksum', None)
     data.setdefault('schema', SCHEMA)
     for key in ('collect', 'score', 'targets', 'partners', 'systems', 'versions'):

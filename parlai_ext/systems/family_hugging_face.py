@@ -172,7 +172,8 @@ class HuggingFace(HubFamily):
         if bits is None or weights is None:
             return stored
         try:
-            config = parse_json((weights.parent / 'config.json').read_bytes())
+            config_text = (weights.parent / 'config.json').read_bytes()
+            config = parse_json(config_text, any_number=True)
             stored_dtype = str(config.get('dtype') or config.get('torch_dtype'))
         except (OSError, ValueError, AttributeError):
             stored_dtype = 'float32'

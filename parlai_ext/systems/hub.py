@@ -6,12 +6,12 @@ format: where their files are.
 from __future__ import annotations
 
 import asyncio
-import json
 from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from parlai_ext.core.errors import UserError, first_line, nearest
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.option_files import sha256
@@ -138,9 +138,9 @@ def weight_files(weights: Path) -> list[Path]:
     if weights.suffix != '.json':
         return [weights]
     try:
-        named = json.loads(weights.read_text(encoding='utf-8'))['weight_map'].values()
+        named = parse_json(weights.read_bytes())['weight_map'].values()
         files = [weights.parent / name for name in sorted(set(named))]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise UserError(f'hf_model: {weights} is no index of weights: {e}') from None
     for file in files:
         check_file_of_folder(file, weights.parent)

@@ -90,7 +90,7 @@ def family_name(name: Any) -> str | None:
 
 def _config(folder: Path) -> dict[str, Any]:
     try:
-        config = parse_json((folder / 'config.json').read_bytes())
+        config = parse_json((folder / 'config.json').read_bytes(), any_number=True)
     except (OSError, ValueError):
         return {}
     return config if isinstance(config, dict) else {}

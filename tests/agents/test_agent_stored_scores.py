@@ -41,7 +41,8 @@ def test_stored_scores_need_no_model(batchsize):
             '{"score": {}} {"score": {"Wit": "x"}}',
             'object 2: key scores: Wit: a number',
         ),
-        ('{"score": {"Wit": NaN}}', 'object 1: key scores: Wit: a number'),
+        ('{"score": {"Wit": NaN}}', 'not JSON: NaN is no number of JSON'),
+        ('{"score": {"Wit": true}}', 'object 1: key scores: Wit: a number'),
     ],
 )
 def test_stored_scores_of_another_shape_are_one_line(tmp_path, text, problem):

@@ -3,12 +3,16 @@ JSON from files, and text that no file in UTF-8 can hold.
 """
 
 import json
+import math
 
 import pytest
 
+from parlai_ext.core import json_text
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import (
+    first_object,
     parse_json,
+    parse_json_values,
     parse_own_json,
     whole_characters,
     without_half_characters,
@@ -48,6 +52,72 @@ def test_each_half_in_data_is_replaced():
 def test_what_no_file_of_ours_holds_is_refused(data):
     with pytest.raises(ValueError):
         parse_own_json(data)
+
+
+@pytest.mark.parametrize(
+    'text, problem',
+    [
+        ('{"saved": NaN}', 'NaN is no number'),
+        ('[-Infinity]', '-Infinity is no number'),
+        ('[1e999]', '1e999 is no finite number'),
+        ('1' * 400, 'a number of 400 digits'),
+        ('{"a": {"b": 1, "c": 2, "b": 3}}', "the key 'b' is there twice"),
+        ('[' * 101 + ']' * 101, 'nested too deeply'),
+        ('{"a":' * 101 + '1' + '}' * 101, 'nested too deeply'),
+        ('[' * 10**6, 'nested too deeply'),
+        # brackets in a string close nothing
+        ('["]]]]",' * 101 + '1' + ']' * 101, 'nested too deeply'),
+        (r'["\"]",' * 101 + '1' + ']' * 101, 'nested too deeply'),
+        (r'["\\",' * 101 + '1' + ']' * 101, 'nested too deeply'),
+    ],
+)
+def test_json_is_read_strictly(text, problem):
+    readers = (parse_json, parse_own_json, lambda text: list(parse_json_values(text)))
+    for read in readers:
+        with pytest.raises(ValueError, match=problem):
+            read(text)
+
+
+@pytest.mark.parametrize(
+    'value',
+    [
+        '[' * 500,
+        [[]] * 500,
+        [{'text': f'[{{"\\ {n}', 'next': []} for n in range(300)],
+        {str(n): {'a': 1} for n in range(300)},
+    ],
+)
+def test_brackets_beside_one_another_and_in_texts_are_no_depth(value):
+    assert parse_json(json.dumps(value)) == value
+    assert parse_json(json.dumps(value, ensure_ascii=False, indent=2)) == value
+
+
+def test_a_text_is_as_deep_as_is_said():
+    text = '[' * json_text.DEEPEST + ']' * json_text.DEEPEST
+    assert json.dumps(parse_json(text)) == text
+
+
+def test_a_text_that_is_too_large_is_refused_unparsed(monkeypatch):
+    monkeypatch.setattr(json_text, 'MOST_CHARACTERS', 10)
+    with pytest.raises(ValueError, match='more than 10 characters'):
+        parse_json('{' * 11)  # which is no JSON
+
+
+def test_settings_of_a_hugging_face_model_may_hold_any_number():
+    text = '{"time_step_limit": [0.0, Infinity]}'
+    assert parse_json(text, any_number=True) == {'time_step_limit': [0.0, math.inf]}
+    with pytest.raises(ValueError, match='twice'):
+        parse_json('{"a": NaN, "a": 1}', any_number=True)
+
+
+def test_values_that_follow_one_another():
+    assert list(parse_json_values(' {"a": 1}\n[2] 3 ')) == [{'a': 1}, [2], 3]
+
+
+def test_the_first_object_among_words():
+    text = 'I say [so] {x}: {"a": NaN} or {"b": {"c": 1}}, {"d": 2}'
+    assert first_object(text) == {'b': {'c': 1}}
+    assert first_object('{"a":' * 1000) is None
 
 
 def test_readers_of_files_refuse_half_a_character(tmp_path):

@@ -156,6 +156,30 @@ JSONS = {
         '{"messages": [{"role": "user", "content": "\\udc00"}]}',
         "x.jsonl:1: message 1: 'content' holds half a character",
     ),
+    'messages twice': (
+        '{"messages": [], "messages": [{"role": "user", "content": "a"}]}',
+        'x.jsonl: no dialogues in a known format; line 1: not JSON (the key '
+        "'messages' is there twice)",
+    ),
+    'messages twice, over lines': (
+        '{"messages": [],\n"messages": [{"role": "user", "content": "a"}]}',
+        'x.jsonl: no dialogues in a known format; line 1: not JSON (the key '
+        "'messages' is there twice)",
+    ),
+    'messages twice in a list': (
+        '[{"messages": [], "messages": []}]',
+        "x.jsonl:1: not JSON (the key 'messages' is there twice)",
+    ),
+    'text twice': (
+        f'{{"dialog": [[{TURN}, {TURN.replace("A", "B")}]]}}\n'
+        '{"dialog": [[{"id": "A", "text": "a", "text": "b"}]]}',
+        "x.jsonl:2: not JSON (the key 'text' is there twice)",
+    ),
+    'no number': (
+        f'{{"dialog": [[{TURN}, {TURN.replace("A", "B")}]]}}\n'
+        '{"dialog": [], "n": NaN}',
+        'x.jsonl:2: not JSON (NaN is no number of JSON)',
+    ),
     'no turns': ('{"turns": []}', 'x.jsonl:1: no turns: the dialogue is empty'),
     'deep': ('{"dialog": ' + '[' * 99999, 'x.jsonl: no dialogues in a known format'),
 }

@@ -158,6 +158,20 @@ def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys
     assert 'note: 3 answers were given again later' in capsys.readouterr().out
 
 
+@pytest.mark.parametrize('saved', ['NaN', 'Infinity', '1e999'])
+def test_a_time_that_is_no_number_is_refused(saved, run, answers):
+    # NaN is neither before nor after the times of other annotators' files, so that
+    # which of their answers is the last one would depend on the order of the files
+    key = collect_answers(
+        run, answers, 0, questionnaire='likert_2022', ask=('Overall',), num_items=3
+    )
+    rows = [{'item': i, 'dimension': 'Overall', 'answer': '5'} for i in key['items']]
+    path = answers_file(answers, key, 'Ann', STRENGTHS, answers=rows, saved=777, page=1)
+    path.write_text(path.read_text().replace('777', saved))
+    with pytest.raises(UserError, match=rf'{path.name}: not JSON: {saved} is no '):
+        import_all(run, answers)
+
+
 def test_dimensions_are_chosen_and_renamed(run, answers):
     collect_answers(run, answers, 2, questionnaire='acute', num_items=3)
     rankings = import_all(

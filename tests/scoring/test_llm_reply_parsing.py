@@ -6,11 +6,11 @@ import math
 
 import pytest
 
+from parlai_ext.core.json_text import first_object
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.scoring.llm.prompt_file import read_prompt
 from parlai_ext.scoring.llm.reply_parsing import (
     expected_rating,
-    first_object,
     json_ratings,
     label_probabilities,
     label_rating,

@@ -3,23 +3,45 @@ Small changes of JSON data: each key left out or renamed, each value of another 
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 OTHERS = (None, True, -1, 7, 0.5, 10**30, '', 'x', '../x', [], [None], ['x'])
 OTHERS += ({}, {'x': None}, {'x': {'x': 'x'}})
 
 
-def mutations(data: Any) -> Iterator[tuple[str, Any]]:
+def deep(levels: int) -> Any:
+    """
+    Return so many lists and objects in one another.
+    """
+    data: Any = 'x'
+    for level in range(levels):
+        data = [data] if level % 2 else {'x': data}
+    return data
+
+
+# more of it, for tests that have the time: huge, deep, negative, and texts that are
+# paths, numbers, code and control characters
+MORE_OTHERS = (*OTHERS, False, 0, -(10**30), 2**63, 1e308, -1e308, '0', '-1', 'nan')
+MORE_OTHERS += ('\x00', '\x1b[2J', '\ud83d', 'x' * 100_000, '..', '/', 'os:system')
+MORE_OTHERS += ([[]], [{}], [0], [-1], ['x', 'x'], [['x']] * 1000, deep(60))
+MORE_OTHERS += ({'': None}, {'x': -1}, {'x': []}, {'x': deep(60)}, {'..': {'x': 1}})
+
+
+def mutations(
+    data: Any, others: Sequence[Any] = OTHERS
+) -> Iterator[tuple[str, Any]]:
     """
     Yield each change in words, with the changed copy of the data. Of a list, its first
     item is changed, and the list is cut to it, doubled and reversed.
+
+    :param others: the values that take the place of each.
     """
     for place in _places(data):
         *above, key = place
         shown = '.'.join(map(str, place))
         value = _at(data, place)
-        for other in OTHERS:
+        for other in others:
             if (type(other), other) != (type(value), value):
                 yield f'{shown} = {other!r:.40}', _changed(data, above, key, other)
         if isinstance(value, list) and value:

@@ -3,7 +3,10 @@ A model that claims to be larger than its files, or that takes for ever to load,
 refused in one line before it costs much.
 """
 
+import cProfile
 import json
+import subprocess
+import sys
 import time
 
 import pytest
@@ -17,6 +20,7 @@ from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import Refused, read_opt
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from tests.support import family_hf
+from tests.support.forked import said_in_child
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 
 HUGE = 10**9
@@ -160,3 +164,71 @@ def test_a_tokenizer_that_needs_all_memory_is_refused(tmp_path, monkeypatch):
 def test_a_damaged_tokenizer_is_left_to_its_reader(tmp_path):
     (tmp_path / 'tokenizer.json').write_text('{')
     tokenizer_trial.check_tokenizer_file(tmp_path / 'tokenizer.json')
+
+
+@pytest.mark.parametrize('tracer', ['profiler', 'debugger'])
+def test_loading_ends_under_a_profiler_and_a_debugger(tracer, tmp_path):
+    (tmp_path / 'model').touch()
+
+    def load():
+        with bounded_cost(tmp_path / 'model'):
+            sum(range(10))
+        return (lambda: 7)()  # a call after the watch has ended
+
+    def traced():
+        if tracer == 'profiler':
+            return cProfile.Profile().runcall(load)
+        sys.settrace(lambda *event: None)
+        return load()
+
+    assert said_in_child(traced) == '7'
+
+
+def test_an_end_that_comes_too_late_is_received_where_the_watch_ends(
+    tmp_path, monkeypatch
+):
+    # the watcher raises just when the thread has left its block
+    (tmp_path / 'model').touch()
+    monkeypatch.setattr(
+        cost, '_watch', lambda bound, thread: raise_once_finished(bound, thread)
+    )
+    with bounded_cost(tmp_path / 'model'):
+        pass
+    assert sum(1 for _ in range(1000)) == 1000
+
+
+def raise_once_finished(bound, thread):
+    bound.finished.wait()
+    cost._raise_in(thread, cost._TooCostly)
+
+
+def test_a_signal_while_the_watch_ends_is_passed_on(tmp_path, monkeypatch):
+    (tmp_path / 'model').touch()
+
+    def interrupt_once_finished(bound, thread):
+        bound.finished.wait()
+        cost._raise_in(thread, KeyboardInterrupt)
+
+    monkeypatch.setattr(cost, '_watch', interrupt_once_finished)
+    with pytest.raises(KeyboardInterrupt), bounded_cost(tmp_path / 'model'):
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('signalled', [False, True])
+def test_a_command_ends_under_a_profiler(signalled, tmp_path):
+    run = tmp_path / 'run'
+    command = ['parlai_ext', 'collect_dialogues', '--config', 'demo', '--run-dir']
+    child = [sys.executable, '-m', 'cProfile', '-o', str(tmp_path / 'profile'), '-m']
+    process = subprocess.Popen([*child, *command, str(run)], stderr=subprocess.DEVNULL)
+    try:
+        if signalled:
+            while process.poll() is None and not (run / 'manifest.json').exists():
+                time.sleep(0.1)
+            process.terminate()
+        # cProfile writes its file and ends with 0, whatever the exit code was
+        process.wait(timeout=900)
+    finally:
+        process.kill()
+    assert (run / 'manifest.json').exists()
+    assert (tmp_path / 'profile').exists()

@@ -21,6 +21,7 @@ from parlai_ext.data.import_rules import MARKERS
 from parlai_ext.data.judged.data_file import Annotations, DataFile, annotation
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from parlai_ext.data.source_file import SourceDialogue, SourceFile
+from parlai_ext.files.zip_file import open_zip
 
 # Spot The Bot: a key of an annotation -> the quality
 FEATURES = {
@@ -175,7 +176,7 @@ def read_chitchat(file: DataFile) -> Iterator[JudgedItem]:
     one turn. Nobody's part is judged, but the chat.
     """
     try:
-        with zipfile.ZipFile(file.path) as wheel:
+        with open_zip(file.path) as wheel:
             text = wheel.read(MEMBER)
     except (OSError, KeyError, zipfile.BadZipFile) as e:
         raise UserError(f'{file}: {e}; it is {file.official}') from None

@@ -14,7 +14,6 @@ challenges.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -124,7 +123,7 @@ def read_grade(file: DataFile) -> Iterator[JudgedItem]:
         if raw.get('Dataset') not in (file.part, f'{file.part}_EVAL'):
             continue
         try:
-            scores = json.loads(_text(file, item_number, raw, 'HumanScores'))
+            scores = parse_json(_text(file, item_number, raw, 'HumanScores'))
         except ValueError:
             raise file.error(item_number, 'key HumanScores: no list') from None
         item = {

@@ -5,13 +5,13 @@ dimension. What cannot be read is missing, with the reason; it is never a guess.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from parlai_ext.core.json_text import first_object
 from parlai_ext.scoring.llm.prompt_file import Prompt
 
 NUMBER = r'-?\d+(?:\.\d+)?'
@@ -93,21 +93,6 @@ def json_ratings(reply: str, prompt: Prompt) -> dict[str, AnswerRating]:
         name: _json_rating(given.get(name.casefold()), prompt)
         for name in prompt.dimensions
     }
-
-
-def first_object(text: str) -> dict[str, Any] | None:
-    """
-    Return the first JSON object in a text; `None` without one.
-    """
-    decoder = json.JSONDecoder()
-    for match in re.finditer(r'\{', text):
-        try:
-            value, _ = decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return value
-    return None
 
 
 def _json_rating(value: Any, prompt: Prompt) -> AnswerRating:

@@ -10,13 +10,13 @@ identity of the system.
 from __future__ import annotations
 
 import contextlib
-import json
 from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.options import option, options_from_opt
 
 FIRST_TURNS = ('ask', 'system', 'drop', 'keep')
@@ -37,8 +37,8 @@ def stop_strings(text: str) -> tuple[str, ...]:
     """
     strings: Any = None
     if text.startswith('['):
-        with contextlib.suppress(json.JSONDecodeError):
-            strings = json.loads(text)
+        with contextlib.suppress(ValueError):
+            strings = parse_json(text)
     return checked_stop(strings if isinstance(strings, list) else text.split(','))
 
 

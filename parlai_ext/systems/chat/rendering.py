@@ -23,6 +23,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.process_limits import lower_limit
 
 SECONDS = 60  # for one text, also of processor time
@@ -95,7 +96,7 @@ class Renderer:
                 self.end()
                 limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
                 return f'it takes more than {limits}', 'TooCostly'
-        text, kind = json.loads(line)
+        text, kind = parse_own_json(line)
         return text, kind
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -175,7 +176,7 @@ def render_requests() -> None:
     for line in sys.stdin.buffer:
         lower_limit(resource.RLIMIT_CPU, int(time.process_time()) + SECONDS)
         try:
-            rendered: Any = render_jinja_template(**json.loads(line))
+            rendered: Any = render_jinja_template(**parse_own_json(line))
             [text], _ = rendered
             if len(text) > LONGEST_TEXT:
                 problem = f'its text has more than {LONGEST_TEXT:,} characters'

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.files.zip_file import open_zip
 from parlai_ext.store.atomic import file_named_in_errors
 
 MAX_MEMBERS = 100_000
@@ -198,7 +199,7 @@ def _tar_members(archive: Path, limit: ByteLimit, flatten: bool) -> Iterator[Mem
 
 
 def _zip_members(archive: Path, limit: ByteLimit) -> Iterator[Member]:
-    with zipfile.ZipFile(archive) as opened:
+    with open_zip(archive, MAX_MEMBERS) as opened:
         for number, info in enumerate(opened.infolist()):
             kind = stat.S_IFMT(info.external_attr >> 16)
             is_usual = kind in (0, stat.S_IFREG, stat.S_IFDIR)

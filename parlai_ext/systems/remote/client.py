@@ -5,7 +5,6 @@ One request and its reply over HTTP, with one deadline for both.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import ssl
 import time
@@ -18,7 +17,7 @@ from typing import Any
 import httpx2
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import whole_characters
+from parlai_ext.core.json_text import parse_own_json, whole_characters
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates
 from parlai_ext.systems.remote.replies import (
@@ -101,11 +100,11 @@ class Client:
         status, headers, raw = await self._post(body)
         words = self.settings.without_key(raw.decode('utf-8-sig', 'replace'))
         try:
-            data = whole_characters(json.loads(words))
-        except (ValueError, RecursionError):
-            data = None
+            data, problem = whole_characters(parse_own_json(words)), ''
+        except ValueError as error:
+            data, problem = None, f'no JSON ({error}): {shortened(words)!r}'
         if 200 <= status < 300:
-            return self._reply(data, words)
+            return self._reply(data, problem)
         if 300 <= status < 400:
             place = shortened(headers.get('Location', 'another place'))
             place = self.settings.without_key(place, beginnings=True)
@@ -119,10 +118,10 @@ class Client:
             return RemoteReply(None, refusal, None, 0, 0)
         raise self._refused(status, what)
 
-    def _reply(self, data: Any, words: str) -> RemoteReply:
+    def _reply(self, data: Any, problem: str) -> RemoteReply:
         try:
-            if data is None:
-                raise Malformed(f'no JSON: {shortened(words)!r}')
+            if problem:
+                raise Malformed(problem)
             reply: RemoteReply = self.format.reply(data)
         except Malformed as error:
             # some gateways report errors with status 200

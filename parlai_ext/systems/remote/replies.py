@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.systems.chat.messages import ChatTurn
 
 CHARACTERS_A_TOKEN = 4  # of English text, for endpoints that do not count
@@ -50,7 +51,7 @@ class RemoteReply:
         """
         Return the reply that `to_json` wrote.
         """
-        return cls(**json.loads(text))
+        return cls(**parse_own_json(text))
 
     def with_usage(self, data: Any) -> RemoteReply:
         """

@@ -56,6 +56,8 @@ def check_size(storage: Any, size: Any) -> None:
     """
     if not is_storage(storage):
         raise TypeError('a tensor without storage')
+    if not all(type(n) is int for n in size):  # a text times a number is a long text
+        raise TypeError('a tensor whose size is no numbers')
     # torch warns of the same method of a TypedStorage
     memory = getattr(storage, '_untyped_storage', storage).nbytes()
     if prod(size) > memory:  # a number takes a byte at least
@@ -110,12 +112,14 @@ def _parameter(
 
 def _layout(name: str) -> torch.layout:
     if name != 'torch.strided':
-        raise ValueError(f'a tensor of layout {name}')
+        raise ValueError('a tensor of another layout')
     return torch.strided
 
 
 def _device(kind: str, index: int | None = None) -> torch.device:
-    return torch.device(str(kind)) if index is None else torch.device(str(kind), index)
+    if type(kind) is not str:  # the text of a list may be endless
+        raise TypeError('a device without a name')
+    return torch.device(kind) if index is None else torch.device(kind, index)
 
 
 def _encode(text: str, encoding: str = 'utf-8') -> bytes:

@@ -56,7 +56,6 @@ class _Bound:
     n_modules: int = 0
     problem: str = ''
     finished: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count_weight(self, module: Any, name: str, weight: Any) -> None:
         if _current.get() is not self:
@@ -132,22 +131,33 @@ def _watched(bound: _Bound) -> Iterator[None]:
         try:
             yield
         finally:
-            _end_watch(bound, watcher, thread)
+            _end_watch(bound, watcher)
     except _TooCostly:
         raise BadModelFile(bound.path, bound.problem) from None
 
 
-def _end_watch(bound: _Bound, watcher: threading.Thread, thread: int) -> None:
+def _end_watch(bound: _Bound, watcher: threading.Thread) -> None:
     """
-    End the watch, whatever the watcher raises here meanwhile.
+    End the watch, whatever the watcher or a signal raises here meanwhile.
+
+    An exception that the watcher left behind is received here. It must not be taken
+    back by setting none: CPython 3.11 then looks for one at each step of this thread,
+    for ever, and under a profiler or a debugger it never comes to the next step.
     """
-    while not bound.finished.is_set() or watcher.is_alive():
+    interruption, received = None, False
+    while not received:
         try:
             bound.finished.set()
             watcher.join()
+            for _ in range(2):  # a loop is where Python raises what is pending
+                pass
+            received = True
         except _TooCostly:
             continue
-    _raise_in(thread, None)
+        except BaseException as error:
+            interruption = error
+    if interruption is not None:
+        raise interruption
 
 
 def _watch(bound: _Bound, thread: int) -> None:
@@ -187,13 +197,12 @@ def _clock_of(thread: int) -> Callable[[], float]:
     return lambda: time.clock_gettime(clock)
 
 
-def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
+def _raise_in(thread: int, kind: type[BaseException]) -> None:
     """
-    Raise an exception in another thread, at its next step in Python; `None`: take one
-    back that was not raised yet.
+    Raise an exception in another thread, at its next step in Python.
     """
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), ctypes.py_object(kind) if kind else None
+        ctypes.c_ulong(thread), ctypes.py_object(kind)
     )
 
 

@@ -315,6 +315,8 @@ def read_states(
         states = torch.load(str(path), 'cpu', parlai.utils.pickle)
     if not isinstance(states, dict) or not isinstance(states.get('model'), dict):
         raise BadModelFile(str(path), 'it holds no weights of a ParlAI model')
+    if not trusts:  # lists in one another may hold more than any disk
+        read.check_values(str(path), states, 'it holds')
     return states
 
 

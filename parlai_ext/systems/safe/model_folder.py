@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.json_text import parse_json
 
 ADAPTER = 'adapter_config.json'
 SETTINGS = '*config.json'
@@ -67,9 +68,11 @@ def _check_settings(file: Path, folder: Path) -> None:
     would read its words from there.
     """
     try:
-        settings = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        settings = parse_json(file.read_bytes(), any_number=True)
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
         return  # transformers says what is wrong
+    except ValueError as error:  # what transformers might read all the same
+        raise UserError(f'hf_model: {printable(str(file))}: {error}') from None
     for key, value in nested_values(settings):
         if (
             isinstance(value, str)

@@ -5,11 +5,9 @@ Readers of the files of a model, none of which runs anything from them.
 from __future__ import annotations
 
 import io
-import json
 import os
 import pickle
 import tarfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
@@ -20,6 +18,8 @@ import parlai.utils.pickle
 import torch
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
+from parlai_ext.files.zip_file import open_zip
 from parlai_ext.systems.safe import safetensors_file
 from parlai_ext.systems.safe.unpickle import (
     BadModelFile,
@@ -28,7 +28,7 @@ from parlai_ext.systems.safe.unpickle import (
     pickle_module,
 )
 
-MOST_VALUES = 1_000_000  # of a model's options
+MOST_VALUES = 1_000_000  # of a model's options, and of what is beside its weights
 MOST_UNPACKED = 100  # times the size of a file of arrays, which may be compressed
 # the functions that a guard replaces, for files that are trusted
 ORIGINALS = SimpleNamespace(
@@ -56,7 +56,7 @@ def _errors_named(path: str) -> Iterator[None]:
 
 
 def _unreadable(path: str, error: Exception) -> BadModelFile:
-    words = str(error).strip().split('\n')[0]
+    words = str(error).strip().split('\n')[0][:300]
     kind = type(error).__name__
     reason = f'{kind}: {words}' if words else kind
     return BadModelFile(path, f'it cannot be read: {reason}')
@@ -113,7 +113,7 @@ def _check_zip(file: IO[bytes], path: str, most: int) -> None:
         if file.read(4) == b'PK\x03\x04':  # by which torch, too, knows a zip
             size = file.seek(0, os.SEEK_END) - start
             file.seek(start)
-            with zipfile.ZipFile(file) as zipped:
+            with open_zip(file) as zipped:
                 unpacked = sum(info.file_size for info in zipped.infolist())
             if unpacked > most * size:
                 what = f'its {size:,} bytes unpack to {unpacked:,}'
@@ -165,7 +165,7 @@ def read_arrays(f: Any) -> Any:
     with _errors_named(path):
         if magic.startswith(b'PK'):
             _check_zip(f, path, MOST_UNPACKED)
-            with zipfile.ZipFile(f) as zipped:
+            with open_zip(f) as zipped:
                 names = zipped.namelist()
                 members = {n.removesuffix('.npy'): zipped.read(n) for n in names}
             return Arrays((n, _array(io.BytesIO(d), path)) for n, d in members.items())
@@ -195,9 +195,7 @@ def read_options(path: str, trusted: bool) -> dict[str, Any]:
     with open(path, 'rb') as file:
         data = file.read()
     try:
-        opt = json.loads(data.decode('utf-8'))
-    except RecursionError as error:
-        raise BadModelFile(path, 'it cannot be read: nested too deeply') from error
+        opt = parse_json(data.decode('utf-8'))
     except ValueError as error:
         if data.lstrip()[:1] in (b'', b'{', b'['):
             raise _unreadable(path, error) from error
@@ -210,13 +208,22 @@ def read_options(path: str, trusted: bool) -> dict[str, Any]:
             raise _unreadable(path, error) from error
     if not isinstance(opt, dict):
         raise BadModelFile(path, 'it holds no options')
+    check_values(path, opt, 'its options hold')
+    return dict(opt)
+
+
+def check_values(path: str, value: Any, holder: str) -> None:
+    """
+    Refuse data of a model with too many values, or nested too deeply.
+
+    :param holder: what holds them, with its verb, for the message.
+    """
     try:
-        n_values = _count_values(opt, {})
+        n_values = _count_values(value, {})
     except RecursionError as error:
         raise BadModelFile(path, 'it cannot be read: nested too deeply') from error
     if n_values > MOST_VALUES:
-        raise BadModelFile(path, f'its options hold more than {MOST_VALUES:,} values')
-    return dict(opt)
+        raise BadModelFile(path, f'{holder} more than {MOST_VALUES:,} values')
 
 
 def _count_values(value: Any, counts: dict[int, int]) -> int:

@@ -110,7 +110,7 @@ def _our_metadata(f: Any) -> dict[str, Any]:
     if not isinstance(metadata, dict):
         raise BadModelFile(path_of(f), 'damaged metadata')
     try:
-        ours = json.loads(metadata.get(KEY, '{}'))
+        ours = parse_json(metadata.get(KEY, '{}'))
     except ValueError as error:
         raise BadModelFile(path_of(f), 'damaged metadata') from error
     return ours if isinstance(ours, dict) else {}
@@ -178,7 +178,7 @@ def _sort_metadata(path: str | Path) -> None:
     with open(path, 'r+b') as file:
         (size,) = struct.unpack('<Q', file.read(8))
         before = file.read(size)
-        header = json.loads(before)
+        header = parse_json(before)
         header['__metadata__'] = dict(sorted(header['__metadata__'].items()))
         text = json.dumps(header, ensure_ascii=False, separators=(',', ':')).encode()
         if len(text) > size:
@@ -209,7 +209,7 @@ def _as_json_value(key: str, value: Any) -> Any:
     """
     value = value.item() if type(value).__module__ == 'numpy' else value
     try:
-        if json.loads(json.dumps(value)) == value:
+        if parse_json(json.dumps(value)) == value:
             return value
     except (TypeError, ValueError):
         pass

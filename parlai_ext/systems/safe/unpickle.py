@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import IO, Any
 
@@ -19,6 +19,11 @@ from parlai_ext.systems.safe.allowed import FILLERS, AllowedCall, allowed_global
 
 UNNAMED = '<in memory>'
 DEEPEST = 100  # tuples in tuples: to hash more would overrun the interpreter's stack
+# of a tuple, those of the tuples in it included each time that they are there, and of
+# all keys together: a tuple doubled sixty times is small, but nobody can hash it
+MOST_PARTS = 10_000_000
+MOST_BITS = 8_000  # of a whole number; Python itself reads 4,300 digits at most
+HASHED = {tuple, frozenset, torch.Size}  # made of parts that are hashed with them
 DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
 _InPython: Any = vars(pickle)['_Unpickler']
 
@@ -113,8 +118,10 @@ class SafeUnpickler(_InPython):
 
     def __init__(self, file: IO[bytes], *args: Any, **kwargs: Any):
         self.path = self.path or path_of(file)
-        # tuples with tuples in them by id, with their depth; held, so that ids stay
-        self.depths: dict[int, tuple[Any, int]] = {}
+        # tuples and frozen sets with such in them by id, with their depth and number of
+        # parts; held, so that ids stay
+        self.nested: dict[int, tuple[Any, int, int]] = {}
+        self.n_hashed = 0  # parts of all keys
         super().__init__(file, *args, **kwargs)
 
     def refusal(self, what: str) -> Refused:
@@ -134,7 +141,11 @@ class SafeUnpickler(_InPython):
             raise self.refusal(
                 f'something that is no type of data ({_kind(allowed_call)})'
             )
-        return allowed_call.make(*args)
+        for arg in args:
+            self._count_keys(_parts_of_argument(arg))
+        made = allowed_call.make(*args)
+        self._check_nesting(made)
+        return made
 
     def load_reduce(self) -> None:
         args = self.stack.pop()
@@ -176,34 +187,74 @@ class SafeUnpickler(_InPython):
     def load_binpersid(self) -> None:
         self.append(self._persistent(self.stack.pop()))
 
-    def _check_depth(self) -> None:
+    def _check_nesting(self, made: Any) -> None:
         """
-        Refuse a tuple, just made, with too many tuples in one another.
+        Refuse a tuple or a frozen set, just made, with too many in one another, or with
+        too many parts.
         """
-        made = self.stack[-1]
-        inside = [part for part in made if type(part) is tuple]
+        if type(made) not in HASHED:
+            return
+        inside = [part for part in made if type(part) in HASHED]
         if not inside:
             return
-        depth = 1 + max(self.depths.get(id(part), (part, 1))[1] for part in inside)
-        self.depths[id(made)] = made, depth
-        if depth > DEEPEST:
+        measures = [self._measures(part) for part in inside]
+        depth = 1 + max(depth for depth, _ in measures)
+        n_parts = len(made) + sum(n for _, n in measures)
+        self.nested[id(made)] = made, depth, n_parts
+        if depth > DEEPEST or n_parts > MOST_PARTS:
             raise BadModelFile(str(self.path), 'it cannot be read: nested too deeply')
+
+    def _measures(self, value: Any) -> tuple[int, int]:
+        """
+        Return how many tuples or frozen sets are in one another in a value, and the
+        number of its parts.
+        """
+        _, depth, n_parts = self.nested.get(id(value), (value, 1, len(value)))
+        return depth, n_parts
+
+    def _count_keys(self, keys: Iterable[Any]) -> None:
+        """
+        Refuse keys, before they are hashed, that have too many parts all together.
+        """
+        for key in keys:
+            if type(key) in HASHED:
+                self.n_hashed += self._measures(key)[1]
+        if self.n_hashed > MOST_PARTS:
+            problem = f'its keys have more than {MOST_PARTS:,} parts'
+            raise BadModelFile(str(self.path), f'it cannot be read: {problem}')
 
     def load_tuple(self) -> None:
         super().load_tuple()
-        self._check_depth()
+        self._check_nesting(self.stack[-1])
 
     def load_tuple1(self) -> None:
         super().load_tuple1()
-        self._check_depth()
+        self._check_nesting(self.stack[-1])
 
     def load_tuple2(self) -> None:
         super().load_tuple2()
-        self._check_depth()
+        self._check_nesting(self.stack[-1])
 
     def load_tuple3(self) -> None:
         super().load_tuple3()
-        self._check_depth()
+        self._check_nesting(self.stack[-1])
+
+    def load_frozenset(self) -> None:
+        self._count_keys(self.stack)
+        super().load_frozenset()
+        self._check_nesting(self.stack[-1])
+
+    def load_long4(self) -> None:
+        """
+        Load a whole number; of a huge one, each hash would take as long as its text.
+        """
+        super().load_long4()
+        if self.stack[-1].bit_length() > MOST_BITS:
+            raise BadModelFile(str(self.path), 'it cannot be read: a huge number')
+
+    def load_dict(self) -> None:
+        self._count_keys(self.stack[::2])
+        super().load_dict()
 
     def _check_target(self, kinds: set[type], n_from_top: int) -> None:
         stack = self.metastack[-1] if n_from_top == 0 else self.stack
@@ -221,14 +272,17 @@ class SafeUnpickler(_InPython):
 
     def load_setitem(self) -> None:
         self._check_target(DICTS, 3)
+        self._count_keys(self.stack[-2:-1])
         super().load_setitem()
 
     def load_setitems(self) -> None:
         self._check_target(DICTS, 0)
+        self._count_keys(self.stack[::2])
         super().load_setitems()
 
     def load_additems(self) -> None:
         self._check_target({set}, 0)
+        self._count_keys(self.stack)
         super().load_additems()
 
     OVERRIDDEN: dict[bytes, Callable[[Any], None]] = {
@@ -244,6 +298,9 @@ class SafeUnpickler(_InPython):
         pickle.TUPLE1: load_tuple1,
         pickle.TUPLE2: load_tuple2,
         pickle.TUPLE3: load_tuple3,
+        pickle.FROZENSET: load_frozenset,
+        pickle.DICT: load_dict,
+        pickle.LONG4: load_long4,
         pickle.APPEND: load_append,
         pickle.APPENDS: load_appends,
         pickle.SETITEM: load_setitem,
@@ -258,6 +315,20 @@ def _kind(value: Any) -> str:
     Return how a message names a value.
     """
     return value.name if isinstance(value, AllowedCall) else type(value).__name__
+
+
+def _parts_of_argument(arg: Any) -> Iterator[Any]:
+    """
+    Yield what a call may hash of an argument: the elements of a set that it makes, or
+    the keys of a mapping, which may come in pairs.
+    """
+    if type(arg) not in (list, tuple, set, frozenset, dict):
+        return
+    for element in arg:
+        if type(element) is list:
+            yield from element
+        else:
+            yield element
 
 
 def _is_storage_id(pid: Any) -> bool:

@@ -1,0 +1,51 @@
+"""
+A zip of others, whose members are counted before they are read.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+MOST_MEMBERS = 100_000
+LONGEST_ENTRY = 1_000  # bytes of a member's entry in the directory, on average
+MEMBER = b'PK\x01\x02'  # with which its entry begins
+ZIP64 = 76  # bytes of the records that may stand after the directory
+
+# finds the end of the directory, in zips of more than 4 GiB and behind a comment, too
+_end_of: Any = vars(zipfile)['_EndRecData']
+
+
+def open_zip(file: str | Path | IO[bytes], most: int = MOST_MEMBERS) -> zipfile.ZipFile:
+    """
+    Open a zip to be read.
+
+    Python makes an object of each member as soon as it opens a zip. So the entries are
+    counted first, in the bytes of the directory: the number that the zip gives itself
+    may be another one.
+
+    :param most: how many members it may have.
+    :raises zipfile.BadZipFile: for what is no zip, or has more.
+    """
+    if isinstance(file, str | Path):
+        with open(file, 'rb') as opened:
+            _check_members(opened, most)
+    else:
+        start = file.tell()
+        _check_members(file, most)
+        file.seek(start)
+    return zipfile.ZipFile(file)
+
+
+def _check_members(file: IO[bytes], most: int) -> None:
+    end = _end_of(file)
+    if end is None:
+        return  # zipfile says so
+    size, place = end[5], end[9]
+    if size <= most * LONGEST_ENTRY:
+        file.seek(max(0, place - size - ZIP64), os.SEEK_SET)
+        if file.read(size + ZIP64).count(MEMBER) <= most:
+            return
+    raise zipfile.BadZipFile(f'more than {most:,} members')

@@ -1,0 +1,98 @@
+"""
+Whatever somebody wrote into a manifest, with a checksum that fits, the commands that
+read a run either do their work or refuse it in one line.
+"""
+
+import contextlib
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.report_run import ReportRun
+from parlai_ext.commands.score_dialogues import ScoreDialogues
+from parlai_ext.core.errors import UserError
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import save
+from tests.support.mutations import MORE_OTHERS, mutations
+from tests.support.small_run import SMALL, small_config
+
+READERS = {
+    'rank': lambda run: RankSystems.main(run_dir=run, bootstraps=5),
+    'report': lambda run: ReportRun.main(run_dir=run),
+    'go on': lambda run: CollectDialogues.main(run_dir=run, dry_run=True),
+    'score': lambda run: ScoreDialogues.main(run_dir=run),
+    'evaluate': lambda run: EvaluateSystems.main(run_dir=run, dry_run=True),
+}
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('changed')
+    make_run(folder)
+    return folder / 'run'
+
+
+def make_run(folder):
+    """
+    Make a run without a model as its judge in this folder.
+    """
+    config = Path(small_config(folder, targets=1, partners=1))
+    protocol = yaml.safe_load(config.read_text())
+    config.write_text(yaml.safe_dump({**protocol, 'scorer': {'name': 'length'}}))
+    with contextlib.redirect_stdout(io.StringIO()):
+        EvaluateSystems.main(
+            config=str(config), run_dir=str(folder / 'run'), check_sample=0, **SMALL
+        )
+
+
+def problems(run, work, changes):
+    """
+    Return what commands raise, but for `UserError`, over each change of the manifest.
+    """
+    found = {}
+    for change, manifest in changes:
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(run, work)
+        try:
+            save(work, manifest)
+        except ValueError:  # nothing that JSON could hold
+            continue
+        try:
+            RunFolder.existing(work)
+            readers = READERS
+        except UserError as error:
+            assert '\n' not in str(error), change
+            continue  # as each command does, with the same line
+        except Exception as error:
+            found[change] = f'{type(error).__name__}: {error!s:.200}'
+            continue
+        for name, read in readers.items():
+            try:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    read(str(work))
+            except UserError as error:
+                assert '\n' not in str(error), change
+            except Exception as error:
+                found[f'{name}: {change}'] = f'{type(error).__name__}: {error!s:.200}'
+    return found
+
+
+def changes_of(run):
+    return list(mutations(RunFolder.existing(run).manifest, MORE_OTHERS))
+
+
+def test_some_changes_of_a_manifest_are_read_or_refused(run, tmp_path):
+    changes = changes_of(run)
+    assert problems(run, tmp_path / 'work', changes[:: len(changes) // 12]) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('part', range(8))
+def test_no_change_of_a_manifest_ends_in_a_traceback(part, run, tmp_path):
+    assert problems(run, tmp_path / 'work', changes_of(run)[part::8]) == {}

@@ -1,0 +1,67 @@
+"""
+The members of a zip are counted in the bytes of its directory, before Python reads it.
+"""
+
+import io
+import struct
+import zipfile
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.dialogue_texts import read_dialogue_texts
+from parlai_ext.files.zip_file import open_zip
+
+
+def zip_of(n, comment=b''):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, 'w') as archive:
+        for i in range(n):
+            archive.writestr(str(i), b'x')
+        archive.comment = comment
+    return out.getvalue()
+
+
+@pytest.mark.parametrize('comment', [b'', b'a comment'])
+@pytest.mark.parametrize('zip64', [False, True])
+def test_a_zip_may_have_as_many_members_as_is_said(comment, zip64, monkeypatch):
+    if zip64:
+        monkeypatch.setattr(zipfile, 'ZIP_FILECOUNT_LIMIT', 1)
+    data = zip_of(10, comment)
+    assert (b'PK\x06\x06' in data) == zip64
+    with open_zip(io.BytesIO(data), most=10) as archive:
+        assert archive.namelist() == [str(i) for i in range(10)]
+    monkeypatch.setattr(zipfile, 'ZipFile', None)  # which would read the directory
+    with pytest.raises(zipfile.BadZipFile, match='more than 9 members'):
+        open_zip(io.BytesIO(data), most=9)
+
+
+def test_the_number_that_a_zip_gives_itself_is_not_believed(tmp_path, monkeypatch):
+    data = bytearray(zip_of(10))
+    end = data.rindex(b'PK\x05\x06')
+    data[end + 8 : end + 12] = struct.pack('<2H', 1, 1)
+    path = tmp_path / 'x.zip'
+    path.write_bytes(data)
+    assert len(zipfile.ZipFile(path).namelist()) == 10  # nor does Python
+    with pytest.raises(zipfile.BadZipFile, match='more than 9 members'):
+        open_zip(path, most=9)
+
+
+def test_a_directory_that_is_too_long_is_not_read(monkeypatch):
+    data = zip_of(3)
+    monkeypatch.setattr('parlai_ext.files.zip_file.LONGEST_ENTRY', 1)
+    with pytest.raises(zipfile.BadZipFile, match='more than 3 members'):
+        open_zip(io.BytesIO(data), most=3)
+
+
+def test_what_is_no_zip_is_refused_as_ever():
+    with pytest.raises(zipfile.BadZipFile, match='not a zip file'):
+        open_zip(io.BytesIO(b'no zip'))
+
+
+def test_a_damaged_zip_of_dialogues_is_one_line(tmp_path):
+    data = zip_of(3)
+    path = tmp_path / 'x.zip'
+    path.write_bytes(data.replace(b'PK\x01\x02', b'PK\x01\x03'))
+    with pytest.raises(UserError, match=r'x\.zip: it cannot be read: '):
+        read_dialogue_texts([str(path)])
