@@ -22,6 +22,7 @@ FOLDERS = {
     'core': 'tqdm',
     'files': 'yaml',
     'store': '',
+    'isolation': 'parlai',
     'engines': 'ray',
     'ranking': 'evalica numpy pandas scipy',
     'data': '',
