@@ -22,12 +22,12 @@ FOLDERS = {
     'core': 'tqdm',
     'files': 'yaml',
     'store': '',
-    'isolation': 'parlai',
     'engines': 'ray',
     'ranking': 'evalica numpy pandas scipy',
     'data': '',
     'mini': 'parlai tokenizers torch',
     'compat': 'huggingface_hub transformers parlai',
+    'isolation': 'parlai',
     'systems': 'gguf h5py httpx2 huggingface_hub numpy parlai pyarrow safetensors '
     'tokenizers torch transformers',
     'models': 'numpy parlai safetensors torch transformers',

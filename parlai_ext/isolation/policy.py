@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
@@ -117,6 +118,7 @@ def _use(key: str, value: Any) -> str | None:
         return 'is a file of further options'
     if key == 'safety_system':  # a record holds its options one by one
         return 'names a system by a text'
+    prepare_parlai()
     task = value.removeprefix(CANDIDATE_TASK) if key not in TASK_OPTIONS else value
     if key in TASK_OPTIONS or task != value:
         ours = all(map(is_our_task, task.partition('@')[0].split(',')))
@@ -130,6 +132,7 @@ def _use(key: str, value: Any) -> str | None:
 
 
 def _use_of_agent(agent: str) -> str | None:
+    prepare_parlai()  # which makes `ext:` known
     module = agent_module(agent)
     if module is not None and ASKING_AGENTS.fullmatch(module):
         return 'asks a server'
