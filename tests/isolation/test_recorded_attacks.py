@@ -4,7 +4,9 @@ server and sends no key; a user's own goes on as it did.
 """
 
 import json
+import re
 import shutil
+import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -97,6 +99,7 @@ def foreign(honest, tmp_path, monkeypatch):
     shutil.copytree(honest.root, tmp_path / 'run')
     monkeypatch.setenv(VARIABLE, KEY)
     monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop('planted_evil', None)  # of another test
     (tmp_path / 'planted_evil.py').write_text(EVIL)
     return tmp_path / 'run'
 
@@ -142,6 +145,17 @@ def model_with_code(folder):
     return marker
 
 
+def refusal_of(command, root, **options):
+    """
+    Return why a command refuses a run; empty if it does not.
+    """
+    try:
+        command.main(run_dir=str(root), no_cuda=True, **options)
+    except UserError as error:
+        return str(error)
+    return ''
+
+
 @pytest.mark.parametrize('name', ['generic', 'echo'])  # a target and a partner
 @pytest.mark.parametrize(
     'opt, key',
@@ -159,7 +173,7 @@ def model_with_code(folder):
             {
                 'model': 'ext:safety_layer',
                 'safety_system': {'model': 'planted_evil:Evil'},
-                'safety_detector': 'better_profanity',
+                'safety_detector': 'words=README.md',
             },
             'model',
         ),
@@ -167,9 +181,9 @@ def model_with_code(folder):
 )
 def test_a_manifest_imports_no_code(foreign, tmp_path, name, opt, key):
     with_system(foreign, name, opt)
-    with pytest.raises(UserError, match=f'{name}.*{key}: .*planted_evil.*--config'):
-        CollectDialogues.main(run_dir=str(foreign), no_cuda=True)
+    refusal = refusal_of(CollectDialogues, foreign)
     assert not (tmp_path / 'sprung').exists()
+    assert re.search(f'{name}.*{key}: .*planted_evil.*--config', refusal)
 
 
 def test_a_manifest_trusts_no_code_of_a_model(foreign):
@@ -177,25 +191,25 @@ def test_a_manifest_trusts_no_code_of_a_model(foreign):
     model = str(foreign / 'hfmodel')
     opt = {'model': 'ext:hf', 'hf_model': model, 'hf_trust_code': True}
     with_system(foreign, 'generic', opt)
-    with pytest.raises(UserError, match='hf_trust_code'):
-        CollectDialogues.main(run_dir=str(foreign), no_cuda=True)
+    refusal = refusal_of(CollectDialogues, foreign)
     assert not marker.exists()
+    assert 'hf_trust_code' in refusal
 
 
 def test_a_recorded_judge_imports_no_code(foreign, tmp_path):
     with_judge(foreign, {'name': 'fed', 'judge_model_file': 'agent:planted_evil:Evil'})
-    with pytest.raises(UserError, match='planted_evil.*--judge-model-file'):
-        ScoreDialogues.main(run_dir=str(foreign), no_cuda=True, check_sample=0)
+    refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
     assert not (tmp_path / 'sprung').exists()
+    assert re.search('planted_evil.*--judge-model-file', refusal)
 
 
 def test_a_recorded_judge_is_sent_no_key(foreign):
     with listening() as (address, heard):
         judge = f'{address},remote_model=x,remote_key_env={VARIABLE}'
         with_judge(foreign, {'name': 'llm_judge', 'judge_model_file': judge})
-        with pytest.raises(UserError, match=f'{VARIABLE}.*--judge-model-file'):
-            ScoreDialogues.main(run_dir=str(foreign), no_cuda=True, check_sample=0)
+        refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
     assert heard == []
+    assert re.search(f'{VARIABLE}.*--judge-model-file', refusal)
 
 
 def remote(address):
@@ -212,9 +226,9 @@ def remote(address):
 def test_a_manifest_sends_no_key_when_it_goes_on(foreign, name):
     with listening() as (address, heard):
         with_system(foreign, name, remote(address))
-        with pytest.raises(UserError, match=f'{name}.*{VARIABLE}'):
-            CollectDialogues.main(run_dir=str(foreign), no_cuda=True)
+        refusal = refusal_of(CollectDialogues, foreign)
     assert heard == []
+    assert re.search(f'{name}.*{VARIABLE}', refusal)
 
 
 def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, capsys):
