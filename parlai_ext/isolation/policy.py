@@ -77,15 +77,15 @@ def require_named(system: System) -> None:
         raise SystemFailed(system.name, problem)
 
 
-def require_named_judge(name: str, system: System) -> None:
+def require_named_options(what: str, opt: Mapping[str, Any]) -> None:
     """
-    Refuse a model that a recorded scorer names as `require_named` refuses a system.
+    Refuse options of a recorded scorer, or of a model that it names, as `require_named`
+    refuses a system.
 
-    :param name: what the record names it by.
-    :param system: what that means.
+    :param what: names the scorer or the model.
     """
-    if uses := list(unnamed_uses(system.opt)):
-        raise UserError(f'judge {name!r:.200}: {"; ".join(uses)}: {ADVICE}{NAME_JUDGE}')
+    if uses := list(unnamed_uses(opt)):
+        raise UserError(f'{what}: {"; ".join(uses)}: {ADVICE}{NAME_JUDGE}')
 
 
 def unnamed_uses(opt: Mapping[str, Any]) -> Iterator[str]:

@@ -36,7 +36,7 @@ from parlai_ext.engines.engine import (
 )
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import CONFIG, note_parts
-from parlai_ext.isolation.policy import require_named_judge
+from parlai_ext.isolation.policy import require_named_options
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
 from parlai_ext.scoring.base import Scorer, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import (
@@ -184,10 +184,15 @@ def require_named_scorer(
     """
     given = given or {}
     cls = scorer_class(section, named_by_user='name' in given)
+    if is_outside(str(section.get('name'))):
+        # only a scorer's author knows what its own options are for
+        rest = {k: v for k, v in section.items() if k not in given}
+        require_named_options(f'scorer {section.get("name")}', rest)
     scorer = cls.from_section(section, None, datapath)
     for kind, name in scorer.named_models():
         if name not in given.values():
-            require_named_judge(name, model_system(kind, name))
+            system = model_system(kind, name)
+            require_named_options(f'judge {name!r:.200}', system.opt)
 
 
 def _scorer_protocol(wanted: str) -> Protocol:

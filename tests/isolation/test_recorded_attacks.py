@@ -19,7 +19,7 @@ from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.isolation import own_records
-from parlai_ext.scoring.score_run import choose_scorer
+from parlai_ext.scoring.score_run import choose_scorer, require_named_scorer
 from parlai_ext.store.lines import checksum
 from tests.support.published_runs import (
     FLOOR,
@@ -339,3 +339,12 @@ def test_a_judge_of_the_command_line_takes_the_place_of_a_recorded_one():
     assert again.named_by_user
     with pytest.raises(UserError, match='planted_evil'):
         choose_scorer(recorded, {'followups': 'default'})
+
+
+def test_only_the_name_of_an_outside_scorer_was_given():
+    name = 'tests.support.outside_scorer:Similarity'
+    require_named_scorer({'name': name, 'encoder': 'minilm'}, {'name': name})
+    with pytest.raises(UserError, match='http://127.0.0.1:9'):
+        require_named_scorer(
+            {'name': name, 'encoder': 'http://127.0.0.1:9/v1'}, {'name': name}
+        )
