@@ -4,6 +4,7 @@ One thread for each test process: tiny models are slower with more.
 
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -32,3 +33,15 @@ def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     Skip fsync, which only a power cut would miss.
     """
     monkeypatch.setattr(os, 'fsync', lambda handle: None)
+
+
+@pytest.fixture(autouse=True, scope='session')
+def own_configuration_folder(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """
+    Let tests, and the commands that they start, note nothing in the real home folder.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('XDG_CONFIG_HOME', str(tmp_path_factory.mktemp('configuration')))
+        yield

@@ -27,6 +27,7 @@ FOLDERS = {
     'data': '',
     'mini': 'parlai tokenizers torch',
     'compat': 'huggingface_hub transformers parlai',
+    'isolation': 'parlai',
     'systems': 'gguf h5py httpx2 huggingface_hub numpy parlai pyarrow safetensors '
     'tokenizers torch transformers',
     'models': 'numpy parlai safetensors torch transformers',

@@ -22,6 +22,7 @@ from parlai_ext.core.json_text import whole_characters
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import SWITCH, Extend, add_flags, options_from_opt
 from parlai_ext.data.judged.judged_set import JudgedItem
+from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.options import CheckOptions
 from parlai_ext.judge_check.record import JudgeCheck, check_lines
@@ -113,16 +114,22 @@ class ScorerAgent(Agent):
         wanted = self.scorer_name or self.opt.get('scorer')
         run_dir = self.opt.get('run_dir')
         recorded: Mapping[str, Any] = {}
+        is_own = False
         if run_dir:
-            protocol = RunFolder.existing(run_dir).manifest['protocol']
-            recorded = {'name': DEFAULT, **(protocol.get('scorer') or {})}
+            manifest = RunFolder.existing(run_dir).manifest
+            recorded = {'name': DEFAULT, **(manifest['protocol'].get('scorer') or {})}
+            is_own = is_own_scorer(manifest)
         if wanted is None and not recorded:
             raise UserError(
                 f'--scorer is needed: {", ".join(SCORERS)} or my_module:MyScorer'
             )
         if wanted is None or wanted == recorded.get('name'):
             opt = {**self.opt, 'scorer': None}
-            return choose_scorer(recorded, opt, named_by_user=wanted is not None)
+            return choose_scorer(
+                *(recorded, opt),
+                named_by_user=is_own,
+                name_is_given=wanted is not None,
+            )
         return choose_scorer({}, {**self.opt, 'scorer': wanted})
 
     def share(self) -> dict[str, Any]:

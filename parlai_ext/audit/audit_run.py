@@ -12,7 +12,7 @@ from parlai_ext.audit.audited import Audited, read_audited
 from parlai_ext.audit.families import system_families
 from parlai_ext.audit.judge_swap import check_judge_swap
 from parlai_ext.audit.leave_out import check_opener_blocks, check_partner_families
-from parlai_ext.audit.options import AuditOptions
+from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.audit.record import (
     REPORTS,
     Audit,
@@ -34,23 +34,30 @@ from parlai_ext.audit.variance import check_variance
 from parlai_ext.core.display import join_names
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import option_values
-from parlai_ext.scoring.registry import is_outside
 from parlai_ext.store import RunFolder
 
 Check = Callable[[], PartResult]
 
 
-def audit_run(run: RunFolder, options: AuditOptions, machine: Machine) -> Audit:
+def audit_run(
+    run: RunFolder,
+    options: AuditOptions,
+    machine: Machine,
+    named: NamedByUser | None = None,
+) -> Audit:
     """
     Audit a scored run and write `audit.json` and `audit.csv` beside its ranking.
 
+    :param named: what the user named; needed for systems from outside the package of a
+        run that somebody else made.
     :raises UserError: for a run without scores, or a wrong option.
     """
-    audited = read_audited(run, options)
+    named = named or NamedByUser()
+    audited = read_audited(run, options).with_systems(named.systems)
     places = clones.cloned_targets(audited, options.clone)
     results = [
         *checks_of_tables(audited, options, machine.datapath),
-        *played_checks(audited, options, machine, places),
+        *played_checks(audited, options, machine, places, named),
     ]
     audit = Audit(
         protocol=audited.plan.protocol.name,
@@ -113,7 +120,11 @@ def unranked_note(audited: Audited) -> list[PartResult]:
 
 
 def played_checks(
-    audited: Audited, options: AuditOptions, machine: Machine, places: list[int]
+    audited: Audited,
+    options: AuditOptions,
+    machine: Machine,
+    places: list[int],
+    named: NamedByUser,
 ) -> list[PartResult]:
     """
     Return the results of the checks for which dialogues are played.
@@ -121,9 +132,8 @@ def played_checks(
     parts = (canaries.PART, clones.TARGETS, clones.PARTNERS)
     if options.tables_only:
         return [left_out(part, _left_out_text(part, '--tables-only')) for part in parts]
-    named = options.scores is not None and is_outside(options.scores)
     try:
-        player = SidePlayer.build(audited, machine, options.audit_openers, named)
+        player = SidePlayer.build(audited, machine, options, named)
     except NotPlayed as reason:
         return [left_out(part, _left_out_text(part, str(reason))) for part in parts]
     checks: tuple[Check, ...] = (

@@ -5,7 +5,7 @@ The run under audit: its table of scores, its ranked systems, and its order of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from parlai_ext.collect.plan import Plan
 from parlai_ext.core.display import number
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.floors import is_floor
+from parlai_ext.core.nouns import Roster, System
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.ranking.intervals import draw_means
 from parlai_ext.ranking.newcomers import Difference
@@ -66,6 +67,19 @@ class Audited:
         The plan of the run.
         """
         return self.scores.plan
+
+    def with_systems(self, systems: Sequence[System]) -> Audited:
+        """
+        Return the same with these systems in the place of the run's of their names.
+        """
+        by_name = {system.name: system for system in systems}
+        plan, roster = self.plan, self.plan.roster
+        named = Roster(
+            tuple(by_name.get(s.name, s) for s in roster.targets),
+            tuple(by_name.get(s.name, s) for s in roster.partners),
+        )
+        plan = replace(plan, protocol=replace(plan.protocol, roster=named))
+        return replace(self, scores=replace(self.scores, plan=plan))
 
     @property
     def options(self) -> RankingOptions:

@@ -6,6 +6,7 @@ and a clone among the partners must not lift the target.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,9 +49,8 @@ def clone_of(audited: Audited, place: int) -> System:
     """
     Return the same system under another name.
     """
-    name = audited.systems[place]
-    opt = audited.plan.roster.system(name).opt
-    return System(audited.free_name(f'clone-of-{name}'), opt)
+    system = audited.plan.roster.system(audited.systems[place])
+    return replace(system, name=audited.free_name(f'clone-of-{system.name}'))
 
 
 def check_clones_as_targets(

@@ -4,8 +4,11 @@ The options of an audit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from parlai_ext.core.nouns import System
 from parlai_ext.core.options import option
 
 PLAY = 'what is played anew'
@@ -51,3 +54,14 @@ class AuditOptions:
         help='a target to clone; may be given several times (default: the first two '
         'that are no floors)',
     )
+
+
+@dataclass(frozen=True)
+class NamedByUser:
+    """
+    What the user named for an audit of a run that somebody else made: systems, which
+    take the place of the run's of the same names, and a ``scorer:`` section.
+    """
+
+    systems: tuple[System, ...] = ()
+    scorer: Mapping[str, Any] | None = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.audit.audited import Audited
+from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.collect.manifest import RunNotes, build_manifest
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
@@ -22,6 +23,14 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.core.pairings import pairings
 from parlai_ext.core.schedule import shard_size_for
+from parlai_ext.isolation.own_records import (
+    CONFIG,
+    is_own_scorer,
+    named_parts,
+    note_parts,
+    record_hash,
+    system_part,
+)
 from parlai_ext.ranking.table import Floats
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.store import RunFolder, imported
@@ -44,8 +53,6 @@ class NotPlayed(UserError):
 class SidePlayer:
     """
     What plays and judges side runs: the machine, and the scorer of the audited scores.
-
-    :param named_by_user: the scorer's code from outside the package may be imported.
     """
 
     audited: Audited
@@ -55,15 +62,23 @@ class SidePlayer:
 
     @classmethod
     def build(
-        cls, audited: Audited, machine: Machine, num_openers: int, named_by_user: bool
+        cls,
+        audited: Audited,
+        machine: Machine,
+        options: AuditOptions,
+        named: NamedByUser,
     ) -> SidePlayer:
         """
-        Load the scorer of the audited scores.
+        Load the scorer of the audited scores, if the user named what it asks and runs:
+        in this command or when it scored.
 
         :raises NotPlayed: when nothing can be played, or this is another scorer now.
         """
-        from parlai_ext.scoring.registry import is_outside
-        from parlai_ext.scoring.score_run import build_scorer, score_signature
+        from parlai_ext.scoring.score_run import (
+            build_scorer,
+            require_named_scorer,
+            score_signature,
+        )
 
         manifest = audited.run.manifest
         with left_out_if_refused():
@@ -72,20 +87,23 @@ class SidePlayer:
                 raise UserError('fewer than three openers give no interval')
             about = audited.run.scores(audited.scores.scorer_signature).about()
             section = about.get('config') or manifest['protocol'].get('scorer') or {}
-            name = str(section.get('name'))
-            if is_outside(name) and not named_by_user:
-                raise UserError(
-                    f'{name} is code from outside the package; --scores {name} runs '
-                    'it, if you trust it'
-                )
-            scorer = build_scorer(section, machine, named_by_user=named_by_user)
+            is_own = (
+                CONFIG in named_parts(record_hash(about))
+                if about.get('config')
+                else is_own_scorer(manifest)
+            )
+            if not is_own and section != named.scorer:
+                name = section.get('name')
+                given = {'name': name} if name == options.scores else {}
+                require_named_scorer(section, given, machine.datapath)
+            scorer = build_scorer(section, machine, named_by_user=True)
             signature = score_signature(scorer, bool(about.get('given')))
             if signature != audited.scores.scorer_signature:
                 raise UserError(
                     'the scorer is not the one that made the scores: '
                     f'{_first_difference(signature, audited.scores.scorer_signature)}'
                 )
-        size = min(num_openers, audited.num_openers)
+        size = min(options.audit_openers, audited.num_openers)
         return cls(audited, machine, size, scorer)
 
     @property
@@ -121,6 +139,9 @@ class SidePlayer:
             manifest = self._manifest(targets, partners)
             root = self.audited.run.root / FOLDER / f'{self.num_openers}-openers'
             run = RunFolder.open(root / folder, manifest)
+            # these were resolved, so they may be used; a manifest that lay there
+            # already may hold others
+            note_parts(run.manifest, map(system_part, manifest['systems']))
             with run.lock():
                 problems = collect(run, self.machine).problems
                 if problems:

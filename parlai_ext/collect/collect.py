@@ -31,6 +31,7 @@ from parlai_ext.engines.engine import (
     refuse_difference,
 )
 from parlai_ext.engines.shared_folder import wait_for_files
+from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (
@@ -102,7 +103,9 @@ def _collect(
     root, manifest = str(run.root.resolve()), content_id(run.manifest)
     job = Job(
         here=lambda: BlockWorker(run, replace(player, kept_in=run)),
-        elsewhere=partial(block_worker, root, manifest, machine, left_out),
+        elsewhere=partial(
+            block_worker, root, manifest, machine, left_out, plan.named_parts
+        ),
         steps='replies',
         whole_tasks=True,
         key=content_id('collect', root, manifest, left_out),
@@ -233,6 +236,7 @@ def block_worker(
     manifest: str,
     machine: Machine,
     left_out: Mapping[str, str],
+    named: Collection[str],
     share: float,
 ) -> BlockWorker:
     """
@@ -240,10 +244,13 @@ def block_worker(
 
     :param manifest: a hash of the manifest there.
     :param left_out: systems that are not to be loaded, with the reason.
+    :param named: the parts of the manifest that the user named, of whom this machine
+        may have no note.
     :param share: of the memory of its device, from 0 to 1.
     """
     run = RunFolder.existing(run_dir)
     refuse_difference(f'{run_dir}/manifest.json', content_id(run.manifest), manifest)
+    note_parts(run.manifest, named, on_disk=False)
     limit = memory_for_weights(machine.no_cuda) * share / 1e9
     if machine.max_gpu_memory is not None:
         limit = min(limit, machine.max_gpu_memory)

@@ -13,11 +13,19 @@ from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import resolve_protocol, systems_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Pairing, Roster, System
+from parlai_ext.core.nouns import Opener, Pairing, Recorded, Roster, System
 from parlai_ext.core.pairings import SCHEMES, pairings
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.schedule import sample_openers, shard_size_for
 from parlai_ext.files.roster_file import parse_target
+from parlai_ext.isolation.own_records import (
+    SCORER,
+    is_own_scorer,
+    note_parts,
+    record_hash,
+    system_part,
+)
+from parlai_ext.isolation.policy import is_named
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.store import manifest as manifests
@@ -51,6 +59,14 @@ class Plan:
         return (
             scheme is not None and scheme.swaps_roles and self.protocol.score == 'both'
         )
+
+    @property
+    def named_parts(self) -> list[str]:
+        """
+        The parts of its manifest with the systems that the user named, now or when
+        their record was made.
+        """
+        return [system_part(s.name) for s in systems_of(self.protocol) if is_named(s)]
 
     @property
     def opponents(self) -> tuple[str, ...]:
@@ -142,7 +158,10 @@ def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
     if not options.run_dir:
         raise UserError('--run-dir is needed: the folder that the run goes to')
     plan = make_plan(options, machine)
-    return RunFolder.open(options.run_dir, plan.manifest), plan
+    by_user = scorer_is_named(options)
+    run = RunFolder.open(options.run_dir, plan.manifest)
+    note_parts(run.manifest, [*plan.named_parts, *([SCORER] if by_user else [])])
+    return run, plan
 
 
 def plan_to_try(options: PlanOptions, machine: Machine) -> Plan:
@@ -175,11 +194,17 @@ def plan_of_run(run: RunFolder) -> Plan:
 
 def protocol_of(manifest: Mapping[str, Any]) -> Protocol:
     """
-    Return the protocol of a manifest, its roster with it.
+    Return the protocol of a manifest, its roster with it; its systems know that they
+    were read from a record.
     """
 
+    digest = record_hash(manifest)
+
     def systems(kind: str) -> tuple[System, ...]:
-        return tuple(System(n, manifest['systems'][n]) for n in manifest[kind])
+        return tuple(
+            System(n, manifest['systems'][n], Recorded(digest, system_part(n)))
+            for n in manifest[kind]
+        )
 
     roster = Roster(systems('targets'), systems('partners'))
     return Protocol(**{**manifest['protocol'], 'roster': roster})
@@ -229,6 +254,15 @@ def _protocol(options: PlanOptions, old: Mapping[str, Any]) -> _RequestedProtoco
     protocol = replace(protocol, roster=roster)
     families |= {name: about.family for name, about in infos.items() if about.family}
     return _RequestedProtocol(protocol, asked, guessed, families, openers_file)
+
+
+def scorer_is_named(options: PlanOptions) -> bool:
+    """
+    True if the user named the scorer of these options, in a file or when the run was
+    made; else the run folder alone names it.
+    """
+    old = _old_manifest(options.run_dir)
+    return bool(options.config or (old and is_own_scorer(old)))
 
 
 def protocol_of_options(options: PlanOptions) -> Protocol:

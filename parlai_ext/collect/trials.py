@@ -25,6 +25,7 @@ from parlai_ext.collect.plan import (
     plan_to_try,
     protocol_of_options,
     refuse_missing_openers,
+    scorer_is_named,
 )
 from parlai_ext.collect.resolved import missing_error, without_systems
 from parlai_ext.core.errors import UserError
@@ -109,7 +110,7 @@ def try_before_run(
     """
     if judge and options.run_dir and not trials.dry_run:
         section = protocol_of_options(options).scorer
-        named = bool(options.config)  # else the run folder alone names the scorer
+        named = scorer_is_named(options)
         check_scorer(section, machine.datapath, named_by_user=named)
     if trials.preflight:
         if not (trials.dry_run or trials.pilot or options.run_dir):
@@ -138,7 +139,7 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
     protocol, run_dir = protocol_of_options(options), options.run_dir
     _refuse_other_settings(protocol, run_dir)
     refuse_missing_openers(options)
-    systems, named = needed_systems(options), bool(options.config)
+    systems, named = needed_systems(options), scorer_is_named(options)
     models = model_systems(protocol.scorer, named_by_user=named) if judge else []
     status, of_models = (
         [resolve(system, datapath) for system in some] for some in (systems, models)
@@ -190,7 +191,7 @@ def _preflight(options: PlanOptions, machine: Machine, judge: bool) -> None:
     stop_unless_fit(checks, skip_missing=options.skip_missing)
     if judge:
         # a model that is no judge is known when it is loaded, and not before
-        named = bool(options.config)
+        named = scorer_is_named(options)
         build_scorer(plan.protocol.scorer, machine, named_by_user=named)
         print('preflight  the scorer can be had')
 
@@ -201,7 +202,7 @@ def _pilot(options: PlanOptions, machine: Machine, judge: bool) -> Forecast:
     plan = plan_to_try(options, machine)
     run = RunFolder.existing_or_none(options.run_dir)
     with run.lock() if run else nullcontext():
-        named = bool(options.config)
+        named = scorer_is_named(options)
         forecast = pilot(plan, machine, run, judge=judge, named_by_user=named)
         if options.run_dir:
             save_forecast(options.run_dir, forecast)

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from parlai_ext.audit.options import AuditOptions
+from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE, add_options
 from parlai_ext.core.machine import Machine
@@ -33,7 +34,7 @@ class AuditRun(Command):
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         add_options(parser, '--run-dir')
         add_flags(parser, AuditOptions)
-        add_options(parser, '--batchsize', *MACHINE)
+        add_options(parser, '--config', '--add-target', '--batchsize', *MACHINE)
 
     def run(self) -> Audit:
         """
@@ -56,7 +57,7 @@ class AuditRun(Command):
         machine = Machine.from_options(self.opt)
         run = RunFolder.existing(self.opt['run_dir'])
         with trust_files(machine.trust_model_code, machine.datapath), run.lock():
-            audit = audit_run(run, options, machine)
+            audit = audit_run(run, options, machine, named_by_user(self.opt))
             folder = choose_scores(run, audit.basis.scores)[1]
             has_page = (run.root / PAGE).exists() and (
                 run.root / folder / RANKING
@@ -70,3 +71,18 @@ class AuditRun(Command):
         if has_page:
             print(f'{run.root / PAGE} shows them')
         return audit
+
+
+def named_by_user(opt: Mapping[str, Any]) -> NamedByUser:
+    """
+    Return the systems and the scorer that the user names, by a protocol or one by one.
+    """
+    from parlai_ext.files.roster_file import parse_target
+    from parlai_ext.scoring.registry import load_protocol_file
+
+    added = tuple(parse_target(spec)[0] for spec in opt['add_target'] or ())
+    if not opt['config']:
+        return NamedByUser(added)
+    protocol = load_protocol_file(opt['config']).protocol
+    roster = protocol.roster
+    return NamedByUser((*roster.targets, *roster.partners, *added), protocol.scorer)

@@ -129,6 +129,7 @@ class EvaluateSystems(Command):
         from parlai_ext.collect.collect import collect
         from parlai_ext.collect.forecast import timed
         from parlai_ext.collect.plan import prepare
+        from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.scoring.score_run import build_scorer, score_run
 
         run, plan = prepare(options, machine)
@@ -146,7 +147,7 @@ class EvaluateSystems(Command):
             if problems and not run.dialogue_shards():
                 raise UserError(f'nothing could be collected: {problems[0]}')
             config = run.manifest['protocol']['scorer']
-            named = bool(self.opt['config'])
+            named = is_own_scorer(run.manifest)
             with timed(run, 'score'):
                 scorer = build_scorer(config, machine, named_by_user=named)
                 scored = score_run(

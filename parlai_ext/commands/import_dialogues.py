@@ -97,6 +97,8 @@ class ImportDialogues(Command):
         )
         from parlai_ext.data.formats import find_files
         from parlai_ext.data.imported_dialogues import read_imports
+        from parlai_ext.isolation.own_records import SCORER, note_parts
+        from parlai_ext.store import RunFolder
 
         opt = self.opt
         self.require(
@@ -116,6 +118,9 @@ class ImportDialogues(Command):
             imports, protocol, pairings, dialogues, given_options(opt)
         )
         written = write_run(Path(opt['run_dir']), manifest, dialogues)
+        run = RunFolder.existing(opt['run_dir'])
+        if run.manifest['protocol']['scorer'] == protocol.scorer:
+            note_parts(run.manifest, [SCORER])
         report = import_report(imports, written)
         show(report, imports, opt['run_dir'])
         return report

@@ -54,6 +54,7 @@ class ScoreDialogues(Command):
         """
         Score the run's dialogues and print the counts and the signature.
         """
+        from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.judge_check.record import check_lines
         from parlai_ext.scoring.score_run import (
@@ -68,7 +69,8 @@ class ScoreDialogues(Command):
         machine = Machine.from_options(self.opt)
         with run.lock():
             recorded = run.manifest['protocol'].get('scorer') or {}
-            chosen = choose_scorer(recorded, self.opt)
+            own = is_own_scorer(run.manifest)
+            chosen = choose_scorer(recorded, self.opt, named_by_user=own)
             scorer = chosen.build(machine)
             where = self.options(EngineOptions)
             with open_engine(where, run.root, machine) as engine:

@@ -138,6 +138,7 @@ class ValidateScorer(Command):
         """
         from parlai_ext.bench.agreement import mean_scores
         from parlai_ext.collect import plan
+        from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.results.tables import scored_dialogues
         from parlai_ext.scoring.score_run import score_run
@@ -154,13 +155,20 @@ class ValidateScorer(Command):
             left_out = planned.left_out
         else:
             run = there
-        chosen = self.choose(run.manifest['protocol'].get('scorer') or {})
+        chosen = self.choose(
+            run.manifest['protocol'].get('scorer') or {},
+            is_own_scorer(run.manifest),
+        )
         self.check(human, chosen)
         with run.lock():
             if there is None:
                 self.collect(run, left_out)
             scorer = chosen.build(Machine.from_options(self.opt))
-            report = score_run(run, scorer, config=chosen.section)
+            report = score_run(
+                *(run, scorer),
+                config=chosen.section,
+                named_by_user=chosen.named_by_user,
+            )
             check = check_run(run, scorer, sample=self.opt['check_sample'])
             read = scored_dialogues(run, plan.plan_of_run(run), report.signature)
             pairs = ((dialogue, scored) for _, dialogue, scored in read if scored)
@@ -192,7 +200,7 @@ class ValidateScorer(Command):
 
         config = self.opt['config']
         chosen = self.choose(
-            load_protocol_file(config).protocol.scorer if config else {}
+            load_protocol_file(config).protocol.scorer if config else {}, True
         )
         self.check(human, chosen)
         dialogues = read_dialogues(self.opt['dialogues_file'], '--dialogues-file')
@@ -217,15 +225,16 @@ class ValidateScorer(Command):
         check = check_judge(scorer, gather(pairs, (), sample)) if sample else None
         return mean_scores(pairs, scorer), scorer.signature, check
 
-    def choose(self, recorded: Mapping[str, Any]) -> ChosenScorer:
+    def choose(self, recorded: Mapping[str, Any], is_own: bool) -> ChosenScorer:
         """
         Return the scorer of the options, set to give the evidence for its variants.
+
+        :param is_own: the user named what is recorded.
         """
         from parlai_ext.scoring.registry import scorer_class
         from parlai_ext.scoring.score_run import choose_scorer
 
-        named = bool(self.opt['config'])
-        chosen = choose_scorer(recorded, self.opt, named_by_user=named)
+        chosen = choose_scorer(recorded, self.opt, named_by_user=is_own)
         kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
         return replace(chosen, section={**chosen.section, **kind.variant_options})
 

@@ -23,6 +23,16 @@ def content_id(*parts: Any) -> str:
     return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]
 
 
+class Recorded(typing.NamedTuple):
+    """
+    Where something was read that nobody named in this command: the hash of a record,
+    and its part (`isolation.own_records`).
+    """
+
+    record: str
+    part: str
+
+
 @dataclass(frozen=True)
 class System:
     """
@@ -30,10 +40,14 @@ class System:
 
     A name that starts with ``floor-`` marks a floor: ranked and shown, but no part
     of any claim about order.
+
+    :param recorded: where its options stand that were read from a run folder; `None`
+        if the user named them.
     """
 
     name: str
     opt: Mapping[str, Any] = field(default_factory=dict)
+    recorded: Recorded | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -76,11 +76,12 @@ def publish_run(
     """
     name_secrets(run.manifest)
     complete, left_out = _complete_scores(run, scores)
-    members = _run_members(run, withhold_text)
+    manifest = _manifest_of_scores(run, complete, withhold_text)
+    members = _run_members(run, manifest, withhold_text)
     for signature in complete:
         members |= _score_members(run, signature, withhold_text)
     index = make_index(
-        public_manifest(run.manifest, withhold_text),
+        manifest,
         {content_id(signature): signature for signature in complete},
         {name: describe_member(data) for name, data in members.items()},
         withhold_text,
@@ -127,11 +128,31 @@ def _complete_scores(
     return complete, tuple(left_out)
 
 
-def _run_members(run: RunFolder, withhold_text: bool) -> dict[str, bytes]:
+def _manifest_of_scores(
+    run: RunFolder, signatures: Sequence[str], withhold_text: bool
+) -> dict[str, Any]:
     """
-    Return the manifest, the dialogues and what did not run, as files of a pack.
+    Return the manifest of a pack with these scores: it names the protocol's scorer only
+    if that made some of them, so that a checker can compare the two.
     """
     manifest = public_manifest(run.manifest, withhold_text)
+    section = run.manifest['protocol'].get('scorer') or {}
+    configs = [run.scores(one).about().get('config') or section for one in signatures]
+    if section in configs:
+        return manifest
+    score = {k: v for k, v in manifest['score'].items() if not k.startswith('scorer.')}
+    protocol = {**manifest['protocol'], 'scorer': {}}
+    return {**manifest, 'score': score, 'protocol': protocol}
+
+
+def _run_members(
+    run: RunFolder, manifest: Mapping[str, Any], withhold_text: bool
+) -> dict[str, bytes]:
+    """
+    Return the manifest, the dialogues and what did not run, as files of a pack.
+
+    :param manifest: as it is published.
+    """
     members = {MANIFEST: json_bytes(manifest)}
     if problems := not_run.read_problems(run):
         shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}

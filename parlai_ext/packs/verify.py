@@ -22,10 +22,11 @@ from parlai_ext.collect.manifest import dialogue_signature
 from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
+from parlai_ext.core.options import options_of
 from parlai_ext.core.pairings import SCHEMES, pairings
 from parlai_ext.core.records import WrongType, record_to_json
 from parlai_ext.core.schedule import dialogue_id
-from parlai_ext.core.signature import GIVEN_JUDGED
+from parlai_ext.core.signature import GIVEN_JUDGED, signature_line
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.packs.differences import json_differences
 from parlai_ext.packs.judges import check_problems, outcomes_text
@@ -41,7 +42,8 @@ from parlai_ext.packs.pack import (
 )
 from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
-from parlai_ext.scoring.base import judged_indices, unscored_systems
+from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
+from parlai_ext.scoring.registry import SCORERS, UNNAMED, find_scorer, is_outside
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
@@ -115,6 +117,12 @@ def content_findings(
         f'{n_partners}, lock {index.partner_lock}, {n_openers} openers '
         f'{index.openers.hash}, protocol and signature follow from the manifest',
         problems(partial(manifest_problems, index, run)),
+    )
+    yield finding_of(
+        'scorer',
+        'protocol.scorer is the one beside its scores, and its name and options are '
+        'those of their signature; names of its models are the publisher’s word',
+        problems(partial(scorer_problems, index, run)),
     )
     n_dialogues = sum(shard.n_dialogues for shard in run.dialogue_shards())
     yield finding_of(
@@ -240,6 +248,83 @@ def _index_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
             yield (
                 f'scorer signature: scores/{folder}/signature.txt was changed (its '
                 f'hash is {content_id(signature)})'
+            )
+
+
+def scorer_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
+    """
+    Yield where the scorer of the manifest, that beside scores and the signature of
+    these scores differ. A pack without scores by the protocol's scorer names none.
+    """
+    section = dict(run.manifest['protocol'].get('scorer') or {})
+    beside = {
+        signature: run.scores(signature).about() for signature in index.scores.values()
+    }
+    configs = [dict(about.get('config') or section) for about in beside.values()]
+    if section and section not in configs:
+        named = [c for c in configs if c.get('name') == section.get('name')]
+        for key in dict.fromkeys((*section, *configs[0])):
+            says = section.get(key, '(absent)')
+            gives = (named or configs)[0].get(key, '(absent)')
+            if says != gives:
+                yield (
+                    f'protocol.scorer.{key}: manifest.json says {says!r:.100}, the '
+                    f'scores were made with {gives!r:.100}'
+                )
+    for (signature, about), config in zip(beside.items(), configs, strict=True):
+        folder = f'scores/{content_id(signature)}'
+        if config:
+            yield from _config_problems(f'{folder}: scorer', config, signature, about)
+
+
+def _config_problems(
+    place: str,
+    config: Mapping[str, Any],
+    signature: str,
+    about: Mapping[str, Any],
+) -> Iterator[str]:
+    """
+    Yield where a ``scorer:`` section is not that of scores with this signature. Nothing
+    of it is loaded; of options with files or models only the names are compared.
+    """
+    name = str(config.get('name') or UNNAMED)
+    signed = dict(part.partition(':')[::2] for part in reversed(signature.split('|')))
+    if is_outside(name):
+        if 'code' not in signed:
+            yield (
+                f'{place}.name: {name!r:.100} is code from outside the package, and '
+                'their signature is of none'
+            )
+        return
+    if name not in SCORERS:
+        yield f'{place}.name: there is no scorer {name!r:.100}'
+        return
+    cls = find_scorer(name)
+    if cls.name != signed.get('scorer'):
+        yield (
+            f'{place}.name: {name!r:.100}, while their signature is of '
+            f'{signed.get("scorer", "")!r:.100}'
+        )
+        return
+    models = {model.get('name') for model in about.get('models') or ()}
+    for key, option in options_of(cls.options_class).items():
+        value = config.get(key)
+        if value is None:
+            continue
+        if option.info.model is not None:
+            if models and value not in {*models, *NO_MODEL}:
+                yield (
+                    f'{place}.{key}: {value!r:.100} is none of the models that made '
+                    'them'
+                )
+        elif (
+            isinstance(value, bool | int | float)
+            and key in signed
+            and signature_line({key: value}) != f'{key}:{signed[key]}'
+        ):
+            yield (
+                f'{place}.{key}: {value!r:.100}, while their signature says '
+                f'{signed[key]:.100}'
             )
 
 

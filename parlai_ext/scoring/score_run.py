@@ -36,6 +36,8 @@ from parlai_ext.engines.engine import (
     refuse_difference,
 )
 from parlai_ext.engines.shared_folder import wait_for_files
+from parlai_ext.isolation.own_records import CONFIG, note_parts
+from parlai_ext.isolation.policy import require_named_options
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
 from parlai_ext.scoring.base import Scorer, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import (
@@ -109,7 +111,8 @@ class ShardCounts:
 class ChosenScorer:
     """
     The ``scorer:`` section for a run, the ranking rule that goes with it, and whether
-    the user named the scorer (else code from outside the package is not imported).
+    the user named all of it (else code from outside the package is not imported, and no
+    server is asked).
     """
 
     section: Mapping[str, Any]
@@ -135,6 +138,7 @@ def choose_scorer(
     opt: Mapping[str, Any],
     *,
     named_by_user: bool = False,
+    name_is_given: bool = False,
 ) -> ChosenScorer:
     """
     Return the scorer that the command line asks for: that of ``--scorer`` (a scorer, or
@@ -142,8 +146,10 @@ def choose_scorer(
     of its section.
 
     :param recorded: the ``scorer:`` section of the run, or of the user's protocol.
-    :param named_by_user: the recorded section is from a file that the user passes; it
-        may then name a scorer from outside the package.
+    :param named_by_user: the recorded section is from a file that the user passes, or
+        this user made the record; it may then name a scorer from outside the package.
+    :param name_is_given: the user gave the name of the recorded scorer, and no more.
+    :raises UserError: when the record names a judge that only its user may name.
     """
     wanted = opt.get('scorer')
     ranking: Mapping[str, Any] = {}
@@ -155,9 +161,39 @@ def choose_scorer(
         protocol = _scorer_protocol(wanted)
         section, ranking = protocol.scorer, protocol.ranking
     named = named_by_user or wanted is not None
-    return ChosenScorer(
-        scorer_section(section, opt, named_by_user=named), ranking, named
-    )
+    merged = scorer_section(section, opt, named_by_user=named or name_is_given)
+    if not named:
+        bare = {'name': section.get('name')}
+        given = scorer_section(bare, opt, named_by_user=name_is_given)
+        if not name_is_given:
+            del given['name']
+        require_named_scorer(merged, given, opt.get('datapath'))
+    return ChosenScorer(merged, ranking, True)
+
+
+def require_named_scorer(
+    section: Mapping[str, Any],
+    given: Mapping[str, Any] | None = None,
+    datapath: str | None = None,
+) -> None:
+    """
+    Refuse the scorer of a recorded ``scorer:`` section if it is code from outside the
+    package, or if a model in it would run code, ask a server or send a key.
+
+    :param given: values of the section that the user gave in this command.
+    :raises UserError: naming the value, and how the user may name it.
+    """
+    given = given or {}
+    cls = scorer_class(section, named_by_user='name' in given)
+    if is_outside(str(section.get('name'))):
+        # only a scorer's author knows what its own options are for
+        rest = {k: v for k, v in section.items() if k not in given}
+        require_named_options(f'scorer {section.get("name")}', rest)
+    scorer = cls.from_section(section, None, datapath)
+    for kind, name in scorer.named_models():
+        if name not in given.values():
+            system = model_system(kind, name)
+            require_named_options(f'judge {name!r:.200}', system.opt)
 
 
 def _scorer_protocol(wanted: str) -> Protocol:
@@ -184,11 +220,14 @@ def build_scorer(
 
     :param machine: its `batchsize` counts contexts of `models.handle.CONTEXT` tokens;
         of shorter ones, more go through a model together.
-    :param named_by_user: code from outside the package may be imported.
+    :param named_by_user: the user named all of the section: code from outside the
+        package may be imported, and servers may be asked.
     :raises UserError: names the key that is wrong.
     """
-    cls = scorer_class(section, named_by_user=named_by_user)
     datapath = machine.datapath if machine else None
+    if not named_by_user:
+        require_named_scorer(section, None, datapath)
+    cls = scorer_class(section, named_by_user=named_by_user)
     scorer = cls.from_section(section, ModelHandle(machine), datapath)
     with naming_another(cls):
         scorer.load_models()
@@ -206,6 +245,8 @@ def scorer_models(
 
     :raises UserError: for an unknown name or key, or a file that is not there.
     """
+    if not named_by_user:
+        require_named_scorer(section, None, datapath)
     cls = scorer_class(section, named_by_user=named_by_user)
     return cls.from_section(section, None, datapath).named_models()
 
@@ -284,6 +325,8 @@ def score_run(
     :param ranking: the rule by which these scores rank, if not the protocol's.
     :param engine: where shards are scored. Workers of other processes build the scorer
         anew, from `config`, `machine` and `named_by_user`, as `build_scorer` does.
+    :param named_by_user: as for `build_scorer`; it is noted, so that an audit may build
+        the scorer again.
     """
     signature = score_signature(scorer, include_given)
     store = run.scores(signature)
@@ -316,6 +359,8 @@ def score_run(
     if shards:
         about = scorer_record(scorer, include_given, config or {}, ranking or {})
         store.write_about({'signature': signature, **about})
+        if named_by_user:
+            note_parts(store.about(), [CONFIG])
     return report
 
 

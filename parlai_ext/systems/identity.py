@@ -14,6 +14,7 @@ from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.files.option_files import escape_glob, files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
+from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import zoo
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.families import PLACE_OPTIONS, family_of
@@ -40,6 +41,7 @@ def identity(system: System, datapath: str | None = None) -> str:
 
     :raises UserError: when a file is missing or cannot be had.
     """
+    require_named(system)
     contents: dict[str, str] = {}
     try:
         for key in FILE_OPTIONS:

@@ -21,6 +21,8 @@ from parlai.utils import logging as parlai_logging
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
+from parlai_ext.isolation.names import nested_values
+from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
 from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.candidates import candidates_file, is_spec
@@ -40,7 +42,6 @@ from parlai_ext.systems.safe.load import (
     guarded,
     trusts_file,
 )
-from parlai_ext.systems.safe.model_folder import nested_values
 from parlai_ext.systems.safe.model_options import named_endpoints
 from parlai_ext.systems.system_options import effective_options, given_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
@@ -64,6 +65,7 @@ def load_system(
 
     :raises UserError: naming the system and the option, when it cannot be built.
     """
+    require_named(system)
     prepare_parlai()
     with _read_as_data(system, datapath):
         try:

@@ -17,6 +17,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
+from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.families import check_reader, family_of
 from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT
@@ -50,7 +51,10 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
     """
     Return whether a system is present, to be downloaded or missing, after a check of
     its weights, agent, options and files. The network is not touched.
+
+    :raises SystemFailed: for one that only a record names and that would run code.
     """
+    require_named(system)
     prepare_parlai()
     status, where, reason = MISSING, '', None
     besides: list[str] = []

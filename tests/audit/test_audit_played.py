@@ -15,6 +15,7 @@ import yaml
 from parlai_ext.audit.record import FAILS, HOLDS, LEFT_OUT
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.isolation.own_records import SCORER, note_parts, system_part
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from tests.support.small_run import files_of
@@ -129,6 +130,8 @@ def test_a_partner_that_has_changed_is_left_out_by_name(fresh, tmp_path):
     del manifest['checksum']
     manifest['partners']['q']['identity'] = 'another'
     manifests.save(root, manifest)
+    # the user's own run, or its agents would not be looked at
+    note_parts(manifest, [*map(system_part, manifest['systems']), SCORER])
     result = audit(root)
     (finding,) = result.part('canaries')
     assert finding.outcome == LEFT_OUT and 'q is not the system' in finding.sentence

@@ -69,6 +69,7 @@ def test_an_honest_pack_is_proven_but_for_what_was_not_made_again(packs):
     assert states(check_pack(packs['both'])) == {
         'files': 'proven',
         'partners': 'proven',
+        'scorer': 'proven',
         'dialogues': 'proven',
         'scores': 'proven',
         'ranking': 'proven',
@@ -495,7 +496,6 @@ def test_another_scorer_is_not_at_hand_and_what_differs_is_named(packs, tmp_path
 def test_nothing_that_a_pack_names_is_imported(files, tmp_path):
     def hostile(manifest):
         manifest['systems']['generic'] = {'model': 'tests.packs.never:Imported'}
-        manifest['protocol']['scorer'] = {'name': 'tests.packs.never:Imported'}
 
     files[MANIFEST] = forge_json(files[MANIFEST], hostile)
     path = write_forged(tmp_path / 'p.zip', files)

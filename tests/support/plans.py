@@ -14,6 +14,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, content_id
 from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.isolation.own_records import note_parts, system_part
 from parlai_ext.store import RunFolder
 
 
@@ -51,4 +52,6 @@ def open_run(
     pairs = pairings(roster, protocol.pairing, identities)
     resolved = ResolvedProtocol(protocol, identities)
     manifest = build_manifest(resolved, pairs, openers, shard_size, batchsize=batchsize)
-    return RunFolder.open(root, manifest)
+    run = RunFolder.open(root, manifest)
+    note_parts(run.manifest, [system_part(name) for name in identities])
+    return run

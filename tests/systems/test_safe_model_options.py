@@ -18,10 +18,11 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.convert_model import convert
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
+from parlai_ext.isolation.names import is_our_agent
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt
-from parlai_ext.systems.safe.model_options import is_our_agent, options_for_talking
+from parlai_ext.systems.safe.model_options import options_for_talking
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 

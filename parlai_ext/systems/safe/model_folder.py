@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.json_text import parse_json
+from parlai_ext.isolation.names import nested_values
 
 ADAPTER = 'adapter_config.json'
 SETTINGS = '*config.json'
@@ -93,22 +93,3 @@ def _names_file(value: str) -> bool:
         return os.path.exists(value) and not os.path.isdir(value)
     except ValueError:  # a NUL
         return False
-
-
-def nested_values(settings: Any) -> Iterator[tuple[str, Any]]:
-    """
-    Yield each value of options or settings and of what is nested in them, which may be
-    a circle in a pickle, with the key that it stands under.
-    """
-    left: list[tuple[str, Any]] = [('', settings)]
-    seen = set()
-    while left:
-        key, value = left.pop()
-        if not isinstance(value, Mapping | list | tuple | set):
-            yield key, value
-        elif id(value) not in seen:
-            seen.add(id(value))
-            if isinstance(value, Mapping):
-                left += ((str(k), inner) for k, inner in value.items())
-            else:
-                left += ((key, inner) for inner in value)

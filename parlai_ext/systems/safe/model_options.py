@@ -18,45 +18,30 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import parlai.core.opt
-from parlai.core.loader import AGENT_REGISTRY, REGISTERED_REPOS
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import printable
+from parlai_ext.isolation.names import (
+    TASK_OPTIONS,
+    is_our_agent,
+    is_our_task,
+    is_server,
+    nested_values,
+)
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.remote.connections import Endpoint
-from parlai_ext.systems.safe.model_folder import nested_values
 from parlai_ext.systems.safe.unpickle import Refused
 
 Options = Mapping[str, Any]
 
-# ParlAI's teachers are agents too: they would say any file, and download their data
-AGENT_MODULES = re.compile(
-    r'(parlai\.agents|projects|parlai_ext\.agents)(\.\w+)+', re.ASCII
-)
-# agents that talk to strangers, wait for the keyboard, or can run code
-ROSTER_AGENTS = re.compile(
-    r'(parlai_ext\.agents\.(hf|remote|safety_layer)'
-    r'|parlai\.agents\.(safe_)?local_human)(\..*)?'
-)
 ROSTER_OPTIONS = re.compile(r'hf_trust_code|remote_\w+|safety_\w+|model_name')
 # repositories that ParlAI loads its own models from
 PARLAI_REPOSITORIES = [
     name for by_size in HUB_REPOSITORIES.values() for name in by_size.values()
 ]
-# ParlAI puts http:// before the value of such an option
-SERVER_OPTIONS = re.compile(r'(\w+_)?(server|host|hostname|url|endpoint|address)')
-NO_SERVER = ('', 'none', 'default')
 SCHEME_PORTS = {'http': 80, 'https': 443, 'ws': 80, 'wss': 443}
-# manifold:// is a store inside of Facebook, which its models mention
-ADDRESS = re.compile(
-    r'(?!manifold:)\b[a-z][a-z0-9+.-]*://|^(localhost|\d+(\.\d+){3}|\[[0-9a-f:]+\])\b'
-    r'|^\w[\w-]*(\.[\w-]+)+:\d+|^\w[\w-]*:\d{4,5}(/|$)',
-    re.IGNORECASE | re.ASCII,
-)
 # a word without dot or slash is the name of a file in these options only
 FILE_OPTIONS = re.compile(r'file|path|vec|vocab|merge|arch')
-OUR_PACKAGES = ('parlai', 'parlai_ext')
-TASK_OPTIONS = ('task', 'evaltask', 'pytorch_teacher_task')
 # options of a training, and those by which BART writes other weights, converted; an
 # honest model has them, and they are forgotten
 TRAINING_OPTIONS = re.compile(
@@ -131,7 +116,7 @@ def check_files_beside(path: str, roster_opt: Options) -> None:
 def _is_for_the_roster(key: str, value: Any) -> bool:
     if ROSTER_OPTIONS.fullmatch(key):
         return bool(value) and value not in PARLAI_REPOSITORIES
-    return not TRAINING_OPTIONS.fullmatch(key) and _is_server(key, value)
+    return not TRAINING_OPTIONS.fullmatch(key) and is_server(key, value)
 
 
 def _exceeds(value: Any, most: int) -> bool:
@@ -143,21 +128,13 @@ def _exceeds(value: Any, most: int) -> bool:
         return True
 
 
-def _is_server(key: str, value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    if SERVER_OPTIONS.fullmatch(key):
-        return value.strip().lower() not in NO_SERVER
-    return ADDRESS.search(value) is not None
-
-
 def named_endpoints(roster_opt: Options) -> list[Endpoint]:
     """
     Return the servers that a roster's entry names, under whatever key.
     """
     endpoints: list[Endpoint] = []
     for key, value in nested_values(roster_opt):
-        if _is_server(key, value):
+        if is_server(key, value):
             url = urlsplit(value.strip() if '://' in value else f'//{value.strip()}')
             try:
                 port = url.port or SCHEME_PORTS.get(url.scheme)
@@ -186,7 +163,7 @@ def options_for_talking(path: str, opt: Options, roster_opt: Options) -> dict[st
     """
     left = {k: v for k, v in opt.items() if not TRAINING_OPTIONS.fullmatch(str(k))}
     for key in TASK_OPTIONS:
-        if key in left and not all(map(_is_our_task, str(left[key]).split(','))):
+        if key in left and not all(map(is_our_task, str(left[key]).split(','))):
             del left[key]
     folders = _model_folders(path, roster_opt)
     if 'dict_file' not in roster_opt and is_elsewhere(left.get('dict_file'), folders):
@@ -223,42 +200,3 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
         if inside is not False and not any(part.startswith('.') for part in inside):
             return False
     return True
-
-
-def is_our_agent(agent: str) -> bool:
-    """
-    True if the name of an agent leads to a module of ParlAI's or ours.
-
-    Follows core/loader.py:163 through all of its spellings; ``ext:foo:Bar`` is
-    `foo.Bar` there.
-    """
-    package = 'parlai'
-    if agent in AGENT_REGISTRY:
-        module = AGENT_REGISTRY[agent].__module__
-    else:
-        package, name = _package_and_name(agent)
-        if name.startswith('projects:'):
-            module = name.replace(':', '.')
-        elif ':' in name:
-            module = name.split(':')[0]
-        else:
-            module = f'{package}.agents.{name.replace("/", ".")}'
-    known = package in OUR_PACKAGES and AGENT_MODULES.fullmatch(module)
-    return bool(known and not ROSTER_AGENTS.fullmatch(module))
-
-
-def _is_our_task(task: str) -> bool:
-    package, name = _package_and_name(task.strip())
-    module = name.split(':')[0]
-    ours = module.startswith(('parlai.', 'projects.', 'parlai_ext.tasks.'))
-    return package in OUR_PACKAGES and ('.' not in module or ours)
-
-
-def _package_and_name(name: str) -> tuple[str, str]:
-    """
-    Return the package that a name's prefix stands for, and the rest of the name.
-    """
-    for prefix, about in REGISTERED_REPOS.items():
-        if name.startswith(prefix):
-            return str(about['repo']), name.removeprefix(prefix)
-    return 'parlai', name

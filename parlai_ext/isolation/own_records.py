@@ -1,0 +1,142 @@
+"""
+Which records this user made: notes in the user's own configuration folder.
+
+A run folder or a pack may come from anybody, and its checksums fit whatever it holds.
+So that a user's own run goes on without being asked about its systems again, the
+commands that write a record note, outside of the run folder, which parts of it the user
+named. A note is a small file, named by the hash of what it is about: two commands never
+write the same name at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.store.lines import dumps
+
+logger = logging.getLogger(__name__)
+
+SCORER = 'protocol.scorer'  # the part of a manifest that says how a run is scored
+CONFIG = 'config'  # the same part of the record beside scores
+# the keys of a manifest that say what is loaded and asked, and of the record of scores
+ACTING_KEYS = ('protocol', 'systems', 'targets', 'partners', 'signature', CONFIG)
+LARGEST_NOTE = 2**20  # bytes
+# what this process noted, where the folder cannot be written or is another machine's
+_noted: dict[str, frozenset[str]] = {}
+
+
+def configuration_folder() -> Path | None:
+    """
+    Return the user's configuration folder of this package, which need not exist; `None`
+    where the user has none.
+    """
+    named = os.environ.get('XDG_CONFIG_HOME', '')
+    # a relative one would lie in whatever folder a command is started from
+    if os.path.isabs(named):
+        return Path(named) / 'parlai_ext'
+    with suppress(RuntimeError):
+        return Path.home() / '.config' / 'parlai_ext'
+    return None
+
+
+def system_part(name: str) -> str:
+    """
+    Return the name of the part of a manifest that holds a system's options.
+    """
+    return f'systems.{name}'
+
+
+def record_hash(record: Mapping[str, Any]) -> str:
+    """
+    Return the sha256 of what a manifest, or the record beside scores, would have loaded
+    and asked. Notes that are written into a manifest later do not change it.
+    """
+    acting = {key: record[key] for key in ACTING_KEYS if key in record}
+    return hashlib.sha256(dumps(acting, sort_keys=True).encode()).hexdigest()
+
+
+def named_parts(digest: str) -> frozenset[str]:
+    """
+    Return the parts of a record that this user named when it was made.
+
+    :param digest: its `record_hash`.
+    """
+    return _noted.get(digest, frozenset()) | _read_note(digest)
+
+
+def is_own_scorer(manifest: Mapping[str, Any]) -> bool:
+    """
+    True if this user named the scorer of a run when it was made.
+    """
+    return SCORER in named_parts(record_hash(manifest))
+
+
+def note_parts(
+    record: Mapping[str, Any], parts: Iterable[str], *, on_disk: bool = True
+) -> None:
+    """
+    Note that this user named these parts of a record, beside those noted before.
+
+    :param on_disk: `False` for a worker, to which the process that gives it work says
+        so: the notes of its own machine stay as they are.
+    """
+    digest, parts = record_hash(record), frozenset(parts)
+    _noted[digest] = _noted.get(digest, frozenset()) | parts
+    before = _read_note(digest)
+    if not on_disk or parts <= before:
+        return
+    path = _path(digest)
+    try:
+        if path is None:
+            raise OSError('there is no home folder')
+        _write_note(path, {'parts': sorted(parts | before)})
+    except OSError as error:
+        logger.warning(
+            'that this run is yours cannot be noted in %s (%s): to go on with systems '
+            'from outside the package, pass --config again',
+            *(path or 'your configuration folder', error.strerror or error),
+        )
+
+
+def _path(digest: str) -> Path | None:
+    folder = configuration_folder()
+    return folder and folder / 'own_records' / f'{digest}.json'
+
+
+def _read_note(digest: str) -> frozenset[str]:
+    """
+    Return the parts of a note; none where it is missing or is no note.
+    """
+    path = _path(digest)
+    try:
+        if path is None or path.stat().st_size > LARGEST_NOTE:
+            return frozenset()
+        parts = json.loads(path.read_bytes())['parts']
+        return frozenset(part for part in parts if isinstance(part, str))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return frozenset()
+
+
+def _write_note(path: Path, data: Mapping[str, Any]) -> None:
+    """
+    Write a note whole or not at all, under a name that no other command uses meanwhile.
+    A note that a power cut takes is made again by the next command with --config.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix='.unfinished')
+    try:
+        with os.fdopen(handle, 'w', encoding='utf-8') as file:
+            file.write(dumps(data) + '\n')
+        os.replace(unfinished, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise

@@ -1,0 +1,350 @@
+"""
+A run folder or a pack of a stranger, its checksums made anew, runs no code, asks no
+server and sends no key; a user's own goes on as it did.
+"""
+
+import json
+import re
+import shutil
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from parlai_ext.commands.audit_run import AuditRun
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.score_dialogues import ScoreDialogues
+from parlai_ext.commands.verify_run import VerifyRun
+from parlai_ext.core.errors import UserError
+from parlai_ext.isolation import own_records
+from parlai_ext.scoring.score_run import choose_scorer, require_named_scorer
+from parlai_ext.store.lines import checksum
+from tests.support.published_runs import (
+    FLOOR,
+    files_in,
+    make_run,
+    protocol_file,
+    publish,
+    write_forged,
+)
+
+KEY, VARIABLE = 'a-key-of-the-user-0123456789', 'PLANTED_TEST_KEY'
+EVIL = """
+from pathlib import Path
+from parlai.core.agents import Agent
+
+Path(__file__).with_name('sprung').touch()
+
+
+class Evil(Agent):
+    pass
+"""
+EVIL_CONFIG = """
+from pathlib import Path
+from transformers import PretrainedConfig
+
+Path({marker!r}).touch()
+
+
+class EvilConfig(PretrainedConfig):
+    model_type = 'evil'
+"""
+
+
+class Listener(BaseHTTPRequestHandler):
+    """
+    Refuses every request, and keeps what it was sent.
+    """
+
+    def do_POST(self):
+        self.server.heard.append(dict(self.headers))
+        self.send_error(401)
+
+    do_GET = do_HEAD = do_POST
+
+    def log_message(self, *args):
+        pass
+
+
+@contextmanager
+def listening():
+    """
+    Yield the address of a server and the list of what it hears.
+    """
+    server = ThreadingHTTPServer(('127.0.0.1', 0), Listener)
+    server.heard = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f'http://127.0.0.1:{server.server_port}/v1', server.heard
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(scope='module')
+def honest(tmp_path_factory):
+    root = tmp_path_factory.mktemp('honest') / 'run'
+    return make_run(root, ['generic', 'salad', 'talker'], num_dialogues=3)
+
+
+@pytest.fixture
+def foreign(honest, tmp_path, monkeypatch):
+    """
+    A copy of the run, as a stranger has it who changes it.
+    """
+    shutil.copytree(honest.root, tmp_path / 'run')
+    monkeypatch.setenv(VARIABLE, KEY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop('planted_evil', None)  # of another test
+    (tmp_path / 'planted_evil.py').write_text(EVIL)
+    return tmp_path / 'run'
+
+
+def forge(root, change):
+    """
+    Change a manifest, and make its checksum anew.
+    """
+    path = root / 'manifest.json'
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    manifest['checksum'] = checksum(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def with_system(root, name, opt):
+    """
+    Give a system of a run other options, and leave nothing that was collected.
+    """
+    forge(root, lambda manifest: manifest['systems'].update({name: opt}))
+    shutil.rmtree(root / 'dialogues')
+
+
+def with_judge(root, section):
+    forge(root, lambda manifest: manifest['protocol'].update(scorer=section))
+
+
+def model_with_code(folder):
+    """
+    Write a Hugging Face model whose configuration is code, and return its marker.
+    """
+    folder.mkdir()
+    marker = folder / 'sprung'
+    config = {
+        'model_type': 'evil',
+        'auto_map': {'AutoConfig': 'configuration_evil.EvilConfig'},
+    }
+    (folder / 'config.json').write_text(json.dumps(config))
+    (folder / 'configuration_evil.py').write_text(
+        EVIL_CONFIG.format(marker=str(marker))
+    )
+    (folder / 'model.safetensors').write_bytes(b'\2\0\0\0\0\0\0\0{}')
+    return marker
+
+
+def refusal_of(command, root, **options):
+    """
+    Return why a command refuses a run; empty if it does not.
+    """
+    try:
+        command.main(run_dir=str(root), no_cuda=True, **options)
+    except UserError as error:
+        return str(error)
+    return ''
+
+
+@pytest.mark.parametrize('name', ['generic', 'echo'])  # a target and a partner
+@pytest.mark.parametrize(
+    'opt, key',
+    [
+        ({'model': 'planted_evil:Evil'}, 'model'),
+        (
+            {
+                'model': 'ext:safety_layer',
+                'safety_system': {'model': FLOOR, 'floor_kind': 'word_salad'},
+                'safety_detector': 'planted_evil:Evil',
+            },
+            'safety_detector',
+        ),
+        (
+            {
+                'model': 'ext:safety_layer',
+                'safety_system': {'model': 'planted_evil:Evil'},
+                'safety_detector': 'words=README.md',
+            },
+            'model',
+        ),
+    ],
+)
+def test_a_manifest_imports_no_code(foreign, tmp_path, name, opt, key):
+    with_system(foreign, name, opt)
+    refusal = refusal_of(CollectDialogues, foreign)
+    assert not (tmp_path / 'sprung').exists()
+    assert re.search(f'{name}.*{key}: .*planted_evil.*--config', refusal)
+
+
+def test_a_manifest_trusts_no_code_of_a_model(foreign):
+    marker = model_with_code(foreign / 'hfmodel')
+    model = str(foreign / 'hfmodel')
+    opt = {'model': 'ext:hf', 'hf_model': model, 'hf_trust_code': True}
+    with_system(foreign, 'generic', opt)
+    refusal = refusal_of(CollectDialogues, foreign)
+    assert not marker.exists()
+    assert 'hf_trust_code' in refusal
+
+
+def test_a_recorded_judge_imports_no_code(foreign, tmp_path):
+    with_judge(foreign, {'name': 'fed', 'judge_model_file': 'agent:planted_evil:Evil'})
+    refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
+    assert not (tmp_path / 'sprung').exists()
+    assert re.search('planted_evil.*--judge-model-file', refusal)
+
+
+def test_a_recorded_judge_is_sent_no_key(foreign):
+    with listening() as (address, heard):
+        judge = f'{address},remote_model=x,remote_key_env={VARIABLE}'
+        with_judge(foreign, {'name': 'llm_judge', 'judge_model_file': judge})
+        refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
+    assert heard == []
+    assert re.search(f'{VARIABLE}.*--judge-model-file', refusal)
+
+
+def remote(address):
+    return {
+        'model': 'ext:remote',
+        'remote_url': address,
+        'remote_model': 'x',
+        'remote_key_env': VARIABLE,
+        'remote_temperature': 0,
+    }
+
+
+@pytest.mark.parametrize('name', ['generic', 'echo'])
+def test_a_manifest_sends_no_key_when_it_goes_on(foreign, name):
+    with listening() as (address, heard):
+        with_system(foreign, name, remote(address))
+        refusal = refusal_of(CollectDialogues, foreign)
+    assert heard == []
+    assert re.search(f'{name}.*{VARIABLE}', refusal)
+
+
+def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, capsys):
+    with listening() as (address, heard):
+        forge(foreign, lambda made: made['systems'].update(echo=remote(address)))
+        AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
+    assert heard == []
+    assert VARIABLE in capsys.readouterr().out  # why canaries are left out
+
+
+def test_an_audit_asks_no_server_for_a_judge_beside_scores(foreign, capsys):
+    with listening() as (address, heard):
+        judge = f'{address},remote_model=x,remote_key_env={VARIABLE}'
+        [path] = foreign.glob('scores/*/scorer.json')
+        about = json.loads(path.read_text())
+        about['config'] = {'name': 'llm_judge', 'judge_model_file': judge}
+        about['checksum'] = checksum(about)
+        path.write_text(json.dumps(about))
+        AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
+    assert heard == []
+    assert VARIABLE in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    'section, problem',
+    [
+        ({'name': 'os:system'}, 'protocol.scorer.name'),
+        ({'name': 'distinct'}, 'protocol.scorer.name'),
+        (
+            {'name': 'llm_judge', 'judge_model_file': 'http://127.0.0.1:9/v1'},
+            'protocol.scorer.judge_model_file',
+        ),
+    ],
+)
+@pytest.mark.parametrize('beside', [False, True])
+def test_another_scorer_in_a_pack_is_wrong(
+    honest, tmp_path, capsys, section, problem, beside
+):
+    pack = tmp_path / 'run.zip'
+    publish(honest, pack)
+    files = files_in(pack)
+    names = ['manifest.json']
+    if beside:  # the forger changes the record of the scores, too
+        names += [name for name in files if name.endswith('/scorer.json')]
+        problem = 'scorer.name'
+    for name in names:
+        data = json.loads(files[name])
+        if name == 'manifest.json':
+            data['protocol']['scorer'] = section
+        else:
+            data['config'] = section
+        data['checksum'] = checksum(data)
+        files[name] = (json.dumps(data, indent=1) + '\n').encode()
+    with pytest.raises(UserError, match='scorer'):
+        VerifyRun.main(str(write_forged(pack, files)))
+    printed = capsys.readouterr().out
+    assert problem in printed
+    assert 'wrong          scorer: ' in printed
+
+
+def test_the_scorer_of_an_honest_pack_is_right(honest, tmp_path, capsys):
+    publish(honest, tmp_path / 'run.zip')
+    VerifyRun.main(str(tmp_path / 'run.zip'))
+    assert 'proven         scorer: ' in capsys.readouterr().out
+
+
+def test_ones_own_run_goes_on_and_a_copy_elsewhere_is_asked_about(
+    foreign, tmp_path, monkeypatch
+):
+    # `talker` is an agent from outside the package
+    shutil.rmtree(foreign / 'dialogues')
+    shutil.copytree(foreign, tmp_path / 'elsewhere')
+    CollectDialogues.main(run_dir=str(foreign), no_cuda=True)
+    monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'of_another_user'))
+    monkeypatch.setattr(own_records, '_noted', {})
+    there = str(tmp_path / 'elsewhere')
+    with pytest.raises(UserError, match='talker.*trial_agents.*--config'):
+        CollectDialogues.main(run_dir=there, no_cuda=True)
+    config = protocol_file(
+        tmp_path / 'config', ['generic', 'salad', 'talker'], num_dialogues=3
+    )
+    CollectDialogues.main(config=config, run_dir=there, no_cuda=True)
+    # named once, it is the user's own: no file and no memory of the process is needed
+    monkeypatch.setattr(own_records, '_noted', {})
+    shutil.rmtree(tmp_path / 'elsewhere' / 'dialogues')
+    CollectDialogues.main(run_dir=there, no_cuda=True)
+
+
+def test_adding_a_target_makes_no_other_system_ones_own(foreign, tmp_path):
+    with_system(foreign, 'generic', {'model': 'planted_evil:Evil'})
+    added = f'mine=agent:{FLOOR},floor_kind=generic_reply'
+    for _ in range(2):
+        with pytest.raises(UserError, match='generic.*planted_evil'):
+            CollectDialogues.main(
+                run_dir=str(foreign), add_target=[added], no_cuda=True
+            )
+        added = f'second=agent:{FLOOR},floor_kind=generic_reply'
+    assert not (tmp_path / 'sprung').exists()
+
+
+def test_a_judge_of_the_command_line_takes_the_place_of_a_recorded_one():
+    recorded = {'name': 'fed', 'judge_model_file': 'agent:planted_evil:Evil'}
+    mine = {'judge_model_file': 'agent:my_agents:Mine'}
+    chosen = choose_scorer(recorded, mine)
+    assert chosen.section['judge_model_file'] == mine['judge_model_file']
+    # also where it is the same one: the user has named it
+    again = choose_scorer(recorded, {'judge_model_file': recorded['judge_model_file']})
+    assert again.named_by_user
+    with pytest.raises(UserError, match='planted_evil'):
+        choose_scorer(recorded, {'followups': 'default'})
+
+
+def test_only_the_name_of_an_outside_scorer_was_given():
+    name = 'tests.support.outside_scorer:Similarity'
+    require_named_scorer({'name': name, 'encoder': 'minilm'}, {'name': name})
+    with pytest.raises(UserError, match='http://127.0.0.1:9'):
+        require_named_scorer(
+            {'name': name, 'encoder': 'http://127.0.0.1:9/v1'}, {'name': name}
+        )
