@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parlai_ext.core.nouns import Dialogue, Utterance, content_id
+from parlai_ext.judge_check.parrots import HELD_OUT, parrot_text
 
 GENERIC = ("I don't know.", 'Okay.', "I'm not sure.", "That's nice.", 'I see.')
 PUNCTUATION = '. . . .'
@@ -35,12 +36,22 @@ class ResponseInDialogue:
     :param partner_turn: the other speaker's last turn before it.
     :param own_turn: an earlier turn of the same speaker.
     :param other_reply: a reply of the same system from another dialogue.
+    :param earlier_partner_turn: the other speaker's turn before the last one.
     """
 
     text: str
     partner_turn: str | None = None
     own_turn: str | None = None
     other_reply: str | None = None
+    earlier_partner_turn: str | None = None
+
+    @property
+    def heard(self) -> list[str]:
+        """
+        The other speaker's turns that are known, the last one last.
+        """
+        turns = (self.earlier_partner_turn, self.partner_turn)
+        return [turn for turn in turns if turn is not None]
 
 
 Perturbation = Callable[[ResponseInDialogue], str | None]
@@ -117,6 +128,21 @@ def padded(response: ResponseInDialogue) -> str | None:
     return f'{response.text} {EMPTY_WORDS}'
 
 
+def parrot(kind: str, wordings: str = HELD_OUT) -> Perturbation:
+    """
+    Return the perturbation that puts a parrot's reply (`parrots.PARROTS`) in the place
+    of the response, in a wording that is drawn by the response.
+
+    :param wordings: which ones it draws from: `TRAIN`, `HELD_OUT` or `ALL`.
+    """
+
+    def parrot_reply(response: ResponseInDialogue) -> str | None:
+        number = _rng(kind, response.text).randrange(2**32)
+        return parrot_text(kind, response.heard, number, wordings)
+
+    return parrot_reply
+
+
 PERTURBATIONS: Mapping[str, Perturbation] = {
     'shuffled_words': shuffled_words,
     'other_dialogue': other_dialogue,
@@ -169,6 +195,7 @@ def perturbed_dialogue(
             dialogue.utterances[partner[-1]].text if partner else None,
             None if repeated is None else dialogue.utterances[repeated].text,
             other,
+            dialogue.utterances[partner[-2]].text if len(partner) > 1 else None,
         )
         text = perturb(response)
         if text is not None and not same_text(text, response.text):
