@@ -1,101 +1,81 @@
 """
-Read all responses once, and keep what the models say of them on disk.
-
-    python -m benchmarks.learned_judge.readings --data FOLDER --out FOLDER SET …
+The inputs of the learned judge for many responses, read once and kept on disk.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.learned_judge.items import SETS, drawn_items, read_judged_set
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.learned_inputs import LAYERS, read_responses
+from parlai_ext.scoring.learned import BLOCKS
+from parlai_ext.scoring.learned_inputs import NUMBERS, input_blocks, read_responses
 
-BLOCK = 96
+BLOCK = 96  # responses that are read and kept together
 
 
-def judged_rows(folder: Path, name: str) -> list[dict]:
+class InputCache:
     """
-    Return the drawn items of a set as plain data.
+    Inputs by the responses and the models that they are of.
     """
-    judged = read_judged_set(folder, name)
-    rows = []
-    for item in drawn_items(judged, SETS[name]):
-        context = [text.strip() for text in item.context if text.strip()]
-        human = {q: item.human(q) for q in item.annotations}
-        rows.append(
-            {
-                'id': item.id,
-                'set': name,
-                'system': item.system,
-                'dialogue': item.dialogue,
-                'context': context[-6:],
-                'context_key': hash_of(item.context if not item.dialogue else item.id),
-                'response': (item.response or '').strip(),
-                'references': list(item.references)[:3],
-                'human': human,
-                'overall': judged.overall,
-            }
+
+    def __init__(self, folder: Path, judge: str, encoder: str):
+        self.folder = folder
+        self.names = judge, encoder
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def inputs(
+        self, name: str, items: Sequence[ScoringItem]
+    ) -> Mapping[str, np.ndarray]:
+        """
+        Return the inputs of these responses; blocks that are not there are read.
+        """
+        parts = []
+        with bar_of(name, len(items)) as bar:
+            for first in range(0, len(items), BLOCK):
+                block = items[first : first + BLOCK]
+                parts.append(self._block(block))
+                bar.update(len(block))
+        return {key: np.concatenate([part[key] for part in parts]) for key in BLOCKS}
+
+    def file_of(self, block: Sequence[ScoringItem]) -> Path:
+        """
+        Return the file that holds a block.
+        """
+        told = [[list(item.context), item.response] for item in block]
+        return self.folder / f'{content_id(*self.names, list(NUMBERS), told)}.npz'
+
+    def keep(self, file: Path, inputs: Mapping[str, np.ndarray]) -> None:
+        """
+        Write the inputs of a block.
+        """
+        temporary = file.with_suffix('.tmp.npz')
+        np.savez(
+            temporary,
+            numbers=inputs['numbers'].astype(np.float32),
+            **{key: inputs[key].astype(np.float16) for key in ('states', 'products')},
         )
-    return rows
+        temporary.rename(file)
 
-
-def hash_of(value: object) -> str:
-    from parlai_ext.core.nouns import content_id
-
-    return content_id(json.dumps(value))
-
-
-def read_rows(rows: list[dict], out: Path, name: str, judge: str) -> None:
-    """
-    Read rows block by block; a block that is there already is left out.
-    """
-    handle = ModelHandle()
-    model, encoder = handle.likelihood(judge), handle.embedder('minilm')
-    folder = out / name
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = sorted(rows, key=lambda row: (row['context'], row['id']))
-    (folder / 'rows.json').write_text(json.dumps(rows), encoding='utf-8')
-    with bar_of(name, len(rows)) as bar:
-        for first in range(0, len(rows), BLOCK):
-            file = folder / f'{first:06d}.npz'
-            block = rows[first : first + BLOCK]
-            bar.update(len(block))
-            if file.exists():
-                continue
-            items = [ScoringItem(tuple(r['context']), r['response']) for r in block]
-            readings = read_responses(model, encoder, items, LAYERS)
-            temporary = file.with_suffix('.tmp.npz')
-            np.savez(
-                temporary,
-                states=np.stack([r.states for r in readings]).astype(np.float16),
-                vectors=np.stack([r.vectors for r in readings]).astype(np.float16),
-                answers=np.array([r.answers for r in readings], np.float32),
-                logprobs=np.concatenate([r.logprobs for r in readings]).astype('f4'),
-                alone=np.concatenate([r.alone for r in readings]).astype('f4'),
-                lengths=np.array([len(r.logprobs) for r in readings]),
+    def _block(self, block: Sequence[ScoringItem]) -> dict[str, np.ndarray]:
+        file = self.file_of(block)
+        if not file.exists():
+            judge, encoder = self.names
+            handle = ModelHandle()
+            readings, _ = read_responses(
+                handle.likelihood(judge), handle.embedder(encoder), block
             )
-            temporary.rename(file)
+            rows = [
+                input_blocks(item, reading)
+                for item, reading in zip(block, readings, strict=True)
+            ]
+            self.keep(file, {key: np.stack([r[key] for r in rows]) for key in BLOCKS})
+        with np.load(file) as stored:
+            return {key: stored[key].astype(np.float32) for key in BLOCKS}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--data', required=True)
-    parser.add_argument('--out', required=True)
-    parser.add_argument('--judge', default='smollm2-135m-q4')
-    parser.add_argument('sets', nargs='*', default=list(SETS))
-    opt = parser.parse_args()
-    for name in opt.sets or SETS:
-        rows = judged_rows(Path(opt.data), name)
-        read_rows(rows, Path(opt.out), name, opt.judge)
-
-
-if __name__ == '__main__':
-    main()
