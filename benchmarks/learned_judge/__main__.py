@@ -1,7 +1,7 @@
 """
 Learn the shipped judge from public files, and print what it is worth.
 
-    python -m benchmarks.learned_judge --data ../shared/data --cache runs/learned [--write]
+    python -m benchmarks.learned_judge --data ../shared/data --cache runs/learned
 
 The responses are read once (about an hour of two cores; what is read is kept in the
 cache). Every agreement is that of a judge learned without the set and without all that
@@ -13,12 +13,11 @@ parlai_ext/zoo_configs/learned/shipped, learned from all sets.
 from __future__ import annotations
 
 import argparse
-import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from benchmarks.learned_judge.copies import COPIES
 from benchmarks.learned_judge.fit import (
@@ -29,12 +28,12 @@ from benchmarks.learned_judge.fit import (
     resampled_turns,
 )
 from benchmarks.learned_judge.items import SETS, read_set
-from benchmarks.learned_judge.readings import InputCache
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext import zoo_configs
 from parlai_ext.commands.command import one_line_errors
-from parlai_ext.scoring.learned import CARD, WEIGHTS, JudgeWeights, weight_bytes
-from parlai_ext.scoring.learned_inputs import NUMBERS
+from parlai_ext.scoring.learned import JudgeWeights
+from parlai_ext.training.fit_judge import write_judge
+from parlai_ext.training.judge_inputs import InputCache
 
 JUDGE, ENCODER = 'smollm2-135m-q4', 'mpnet'
 AS_READ = 'smollm2-135m-q4,hf_dtype=bfloat16'
@@ -88,8 +87,8 @@ def print_agreement(
     low, high = np.quantile(np.mean([samples[k] for k in turns], 0), [0.025, 0.975])
     corpora = _over_corpora([found[k].turns for k in turns])
     print(
-        f'mean over {len(turns)} sets of turns: {mean:.3f} [{low:.3f}, {high:.3f}] over '
-        f'contexts, [{corpora[0]:.3f}, {corpora[1]:.3f}] over sets'
+        f'mean over {len(turns)} sets of turns: {mean:.3f} [{low:.3f}, {high:.3f}] '
+        f'over contexts, [{corpora[0]:.3f}, {corpora[1]:.3f}] over sets'
     )
     systems = [one.systems for one in found if one.systems is not None]
     print(f'mean over {len(systems)} sets of systems: {np.mean(systems):.3f}')
@@ -116,24 +115,11 @@ def print_check(material: Material, judge: JudgeWeights) -> None:
             print(f'{name}: {cells}')
 
 
-def write_judge(judge: JudgeWeights, folder: Path) -> None:
-    """
-    Write the weights and their card.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    data = weight_bytes(judge)
-    (folder / WEIGHTS).write_bytes(data)
-    card = {
-        'description': 'the shipped judge, learned from public judgements of people',
-        'models': {'likelihood': JUDGE, 'embedder': ENCODER},
-        'inputs': list(NUMBERS),
-        'sha256': hashlib.sha256(data).hexdigest(),
-        'fitted_on': list(judge.fitted_on),
-        'learned_from': 'docs/learned.md',
-        'command': 'python -m benchmarks.learned_judge --data FOLDER --write',
-    }
-    text = yaml.safe_dump(card, sort_keys=False, width=80)
-    (folder / CARD).write_text(text, encoding='utf-8')
+ABOUT = {
+    'description': 'the shipped judge, learned from public judgements of people',
+    'learned_from': 'docs/learned.md',
+    'command': 'python -m benchmarks.learned_judge --data FOLDER --write',
+}
 
 
 def _cell(value: float | str | None) -> str:
@@ -161,7 +147,9 @@ def main() -> None:
         print('sets that no choice saw:')
         print_agreement(material, FINAL, VISIBLE)
     if opt.write:
-        write_judge(material.learn(tuple(SETS)), SHIPPED)
+        judge = material.learn(tuple(SETS))
+        models = {'likelihood': JUDGE, 'embedder': ENCODER}
+        write_judge(replace(judge, models=models), SHIPPED, ABOUT)
 
 
 if __name__ == '__main__':

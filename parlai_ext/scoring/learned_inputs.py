@@ -22,8 +22,8 @@ LAST_TURNS = 4  # of a context, which the language model reads
 COMPARED_TURNS = 3  # of these, with which a response is compared
 LAYER = 20  # whose hidden states are used, of the 30 of smollm2-135m
 LONGEST = 20  # words; more are no better
-FIRST_PERSON = frozenset("i i'm i've i'd i'll my me".split())
-SECOND_PERSON = frozenset("you you're you've your".split())
+FIRST_PERSON = frozenset(['i', "i'm", "i've", "i'd", "i'll", 'my', 'me'])
+SECOND_PERSON = frozenset(['you', "you're", "you've", 'your'])
 QUESTION_END = re.compile(r'\?\s*$')
 SENTENCE_END = re.compile(r'[.!?]["\')]*\s*$')
 
@@ -36,7 +36,13 @@ NUMBERS = (
     *('content_share', 'distinct_words', 'repeated_inside', 'word_length'),
     *('first_person', 'second_person'),
     # of what was said before
-    *('in_last', 'content_in_last', 'pairs_in_last', 'pairs_in_own', 'pairs_in_earlier'),
+    *(
+        'in_last',
+        'content_in_last',
+        'pairs_in_last',
+        'pairs_in_own',
+        'pairs_in_earlier',
+    ),
     *('in_own', 'content_in_earlier', 'last_content_said', 'last_said'),
     *('pairs_in_last_squared', 'copied', 'copied_squared', 'said_in_order'),
     # of its form

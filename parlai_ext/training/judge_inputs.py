@@ -1,5 +1,6 @@
 """
-The inputs of the learned judge for many responses, read once and kept on disk.
+The inputs of the learned judge for many responses, read once and kept on disk, so that
+a reading that was killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.models.handle import ModelHandle
@@ -24,9 +26,12 @@ class InputCache:
     Inputs by the responses and the models that they are of.
     """
 
-    def __init__(self, folder: Path, judge: str, encoder: str):
+    def __init__(
+        self, folder: Path, judge: str, encoder: str, machine: Machine | None = None
+    ):
         self.folder = folder
         self.names = judge, encoder
+        self.handle = ModelHandle(machine)
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def inputs(
@@ -66,9 +71,8 @@ class InputCache:
         file = self.file_of(block)
         if not file.exists():
             judge, encoder = self.names
-            handle = ModelHandle()
             readings, _ = read_responses(
-                handle.likelihood(judge), handle.embedder(encoder), block
+                self.handle.likelihood(judge), self.handle.embedder(encoder), block
             )
             rows = [
                 input_blocks(item, reading)
@@ -77,5 +81,3 @@ class InputCache:
             self.keep(file, {key: np.stack([r[key] for r in rows]) for key in BLOCKS})
         with np.load(file) as stored:
             return {key: stored[key].astype(np.float32) for key in BLOCKS}
-
-
