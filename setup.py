@@ -29,7 +29,9 @@ setup(
         'parlai_ext.report': ['templates/*'],
         'parlai_ext.mini': ['zoo/**/*'],
         'parlai_ext.tasks': ['*/README.md'],
-        'parlai_ext.zoo_configs': ['**/*.yaml', '**/*.opt', 'openers/*.csv'],
+        'parlai_ext.zoo_configs': [
+            *('**/*.yaml', '**/*.opt', 'openers/*.csv', 'learned/*/*.safetensors'),
+        ],
         'parlai_internal': ['opt_presets/*/*.opt'],
     },
     install_requires=[

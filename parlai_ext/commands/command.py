@@ -61,6 +61,7 @@ COMMANDS = {
     'adapt_model': 'parlai_ext.commands.adapt_model:AdaptModel',
     'build_pairs': 'parlai_ext.commands.build_pairs:BuildPairs',
     'train_judge': 'parlai_ext.commands.train_judge:TrainJudge',
+    'fit_judge': 'parlai_ext.commands.fit_judge:FitJudge',
     'judge_pairs': 'parlai_ext.commands.judge_pairs:JudgePairs',
     'build_toxic_prompts': 'parlai_ext.commands.build_toxic_prompts:BuildToxicPrompts',
     'compare_detectors': 'parlai_ext.commands.compare_detectors:CompareDetectors',

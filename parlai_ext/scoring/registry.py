@@ -31,6 +31,7 @@ SCORERS = {
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',
+    'learned': 'parlai_ext.scoring.learned:Learned',
     'paireval': 'parlai_ext.scoring.paireval:PairEval',
     'directeval': 'parlai_ext.scoring.directeval:DirectEval',
     'prompted': 'parlai_ext.scoring.prompted:Prompted',
@@ -61,7 +62,7 @@ SCORERS = {
     'embedding_greedy': 'parlai_ext.scoring.embedding:EmbeddingGreedy',
     'bertscore': 'parlai_ext.scoring.bertscore:BertScore',
 }
-DEFAULT = 'composite'  # of imports, and of protocol files that name none
+DEFAULT = 'learned'  # of imports, and of protocol files that name none
 UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer
 FLAGS_OF = 'fed'  # the scorer whose options are flags of commands
 OPTION = '--scorer-option'

@@ -27,12 +27,12 @@ NO_CONTEXT = 'there is no context'
 ZERO = 'the embedding of the response or of the context is zero'
 
 
-def encoder_option() -> Any:
+def encoder_option(default: str = ENCODER) -> Any:
     """
     Return the option that names the sentence encoder inside a scorer.
     """
     return option(
-        ENCODER,
+        default,
         help='the sentence encoder: a catalogue name, a folder, or '
         'hf:REPOSITORY[@REVISION]',
         metavar='MODEL',

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import DynamicCache
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question, content_id
-from parlai_ext.core.watch import NO_WATCH
+from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.logprobs import (
     Logprobs,
@@ -96,6 +97,7 @@ class Causal:
         self.budget = Budget(tokens)
         self.watch = NO_WATCH
         self.takes_cache = True
+        self.states: LayerStates | None = None  # kept by the call under way
         self._call, self._n_packs = '', 0  # the call under way
         self.masks = TreeMasks.from_model(model)
         self.head = OutputLayer(model)
@@ -141,6 +143,31 @@ class Causal:
             )
             for q, question in enumerate(asked)
         ]
+
+    def answer_with_states(
+        self,
+        questions: Sequence[Question],
+        layers: Sequence[int],
+        reduce: Callable[[torch.Tensor, int], torch.Tensor],
+    ) -> tuple[list[Answer], list[np.ndarray]]:
+        """
+        Return one `Answer` for each question, and what ``reduce`` makes of the hidden
+        states at which the tokens of its first continuation are predicted, from the
+        same passes. Nothing of them is kept on the disk.
+
+        :param layers: the layers whose outputs are wanted, the first one being 1.
+        :param reduce: called with ``[tokens, layers, features]``, float32, and the
+            number of the question.
+        :raises UserError: when the model has fewer layers.
+        """
+        watch, self.watch = self.watch, Watch(self.watch.on_finished)
+        self.states = LayerStates(self.model, layers, reduce)
+        try:
+            with self.states.hooks():
+                answers = self.answer(questions)
+            return answers, [self.states.reduced[q] for q in range(len(questions))]
+        finally:
+            self.watch, self.states = watch, None
 
     def _run(self, packs: Sequence[Pack]) -> Rows:
         """
@@ -256,6 +283,8 @@ class Causal:
         if n_passes > 1:
             passes = orders[0].passes(n_passes)
         logprobs = iter(self._read(nodes, wanted, passes))
+        if self.states is not None:
+            self.states.reduce_packs(packs)
         return [
             sequence_logprobs(pack, list(islice(logprobs, len(pack.edges))))
             for pack in packs
@@ -288,14 +317,94 @@ class Causal:
             asked = [
                 i for i, one in enumerate(wanted) if part.first <= one.place < part.last
             ]
-            part_logprobs = self.head.logprobs(
-                inputs,
-                [wanted[i].row * width + wanted[i].place - part.first for i in asked],
-                [wanted[i].token for i in asked],
-            )
+            rows = [wanted[i].row * width + wanted[i].place - part.first for i in asked]
+            tokens = [wanted[i].token for i in asked]
+            part_logprobs = self.head.logprobs(inputs, rows, tokens)
+            if self.states is not None:
+                self.states.take(asked, rows)
             for i, logprob in zip(asked, part_logprobs, strict=True):
                 logprobs[i] = logprob
         return logprobs
+
+
+class LayerStates:
+    """
+    The hidden states at the wanted tokens of a batch of trees, from some layers, and
+    what is made of those of each question's first continuation.
+
+    :ivar reduced: by question.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        layers: Sequence[int],
+        reduce: Callable[[torch.Tensor, int], torch.Tensor],
+    ):
+        blocks = decoder_layers(model)
+        if max(layers) > len(blocks):
+            raise UserError(
+                f'layer {max(layers)} is wanted, and {type(model).__name__} has '
+                f'{len(blocks)} layers'
+            )
+        self.blocks = [blocks[layer - 1] for layer in layers]
+        self.reduce = reduce
+        self.reduced: dict[int, np.ndarray] = {}
+        self._outputs: list[torch.Tensor] = []
+        self._rows: dict[int, torch.Tensor] = {}  # by wanted token
+
+    @contextmanager
+    def hooks(self) -> Iterator[None]:
+        """
+        See the layers' outputs while the model runs.
+        """
+
+        def see(_module: Any, _given: Any, output: Any) -> None:
+            hidden = output[0] if isinstance(output, tuple) else output
+            self._outputs.append(hidden.flatten(0, -2))
+
+        handles = [block.register_forward_hook(see) for block in self.blocks]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def take(self, wanted: Sequence[int], rows: Sequence[int]) -> None:
+        """
+        Keep the states of a pass at the rows of the wanted tokens.
+        """
+        at = torch.tensor(rows, dtype=torch.long, device=self._outputs[0].device)
+        states = torch.stack([output[at] for output in self._outputs], 1).float().cpu()
+        self._rows.update(zip(wanted, states, strict=True))
+        self._outputs.clear()
+
+    def reduce_packs(self, packs: Sequence[Pack]) -> None:
+        """
+        Reduce the states of each first continuation of a batch of trees, which is read
+        now, and forget them.
+        """
+        first = 0
+        for pack in packs:
+            for (question, place), edges in pack.rows.items():
+                if place == 0:
+                    states = torch.stack([self._rows[first + edge] for edge in edges])
+                    self.reduced[question] = self.reduce(states, question).numpy()
+            first += len(pack.edges)
+        self._rows.clear()
+
+
+def decoder_layers(model: Any) -> Sequence[torch.nn.Module]:
+    """
+    Return the layers of a Hugging Face causal model, in order.
+
+    :raises UserError: when they are not found.
+    """
+    n_layers = int(model.config.get_text_config().num_hidden_layers)
+    for module in model.modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers:
+            return list(module)
+    raise UserError(f'{type(model).__name__}: its layers were not found')
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,156 @@
+"""
+Learn the shipped judge from public files, and print what it is worth.
+
+    python -m benchmarks.learned_judge --data ../shared/data --cache runs/learned
+
+The responses are read once (about an hour of two cores; what is read is kept in the
+cache). Every agreement is that of a judge learned without the set and without all that
+shares a corpus or a study with it. --final also reads the sets that no choice saw,
+with a judge that was learned without any of them. --write replaces
+parlai_ext/zoo_configs/learned/shipped, learned from all sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.learned_judge.copies import COPIES
+from benchmarks.learned_judge.fit import (
+    PLAIN,
+    Agreement,
+    Material,
+    agreement,
+    resampled_turns,
+)
+from benchmarks.learned_judge.items import SETS, read_set
+from benchmarks.support.measures import benchmark_parser
+from parlai_ext import zoo_configs
+from parlai_ext.commands.command import one_line_errors
+from parlai_ext.scoring.learned import JudgeWeights
+from parlai_ext.training.fit_judge import write_judge
+from parlai_ext.training.judge_inputs import InputCache
+
+JUDGE, ENCODER = 'smollm2-135m-q4', 'mpnet'
+AS_READ = 'smollm2-135m-q4,hf_dtype=bfloat16'
+SHIPPED = zoo_configs.HOME / 'learned' / 'shipped'
+VISIBLE = tuple(name for name, plan in SETS.items() if not plan.final)
+FINAL = tuple(name for name, plan in SETS.items() if plan.final)
+
+
+def read_material(opt: argparse.Namespace) -> Material:
+    """
+    Return all sets and copies; what is not in the cache is read by the models.
+    """
+    folder = Path(opt.data)
+    cache = InputCache(Path(opt.cache), opt.judge, opt.encoder)
+    sets = {name: read_set(folder, name) for name in SETS}
+    copies = {name: source.read(folder) for name, source in COPIES.items()}
+    inputs = {
+        **{name: cache.inputs(name, one.items) for name, one in sets.items()},
+        **{n: cache.inputs(n, [c.item for c in some]) for n, some in copies.items()},
+    }
+    return Material(sets, copies, inputs)
+
+
+def print_agreement(
+    material: Material, names: Sequence[str], learned_from: Sequence[str]
+) -> None:
+    """
+    Print the agreement of judges that were learned without each set, beside that of
+    plain numbers.
+    """
+    heads = ('turns', '95 %', 'systems', 'dialogues', *PLAIN)
+    print(f'{"":20}' + ''.join(f'{head:>16}' for head in heads))
+    found: list[Agreement] = []
+    samples = []
+    for name in names:
+        judge = material.learn_without(name, learned_from)
+        responses, scores = material.sets[name], material.scores(judge, name)
+        one = agreement(responses, scores)
+        found.append(one)
+        drawn = resampled_turns(responses, scores)
+        samples.append(drawn)
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        plain = [
+            agreement(responses, material.number(name, number)).turns
+            for number in PLAIN.values()
+        ]
+        cells = [one.turns, f'{low:.2f} to {high:.2f}', one.systems, one.dialogues]
+        print(f'{name:20}' + ''.join(_cell(cell) for cell in [*cells, *plain]))
+    turns = [k for k, name in enumerate(names) if SETS[name].turns == 1]
+    mean = float(np.mean([found[k].turns for k in turns]))
+    low, high = np.quantile(np.mean([samples[k] for k in turns], 0), [0.025, 0.975])
+    corpora = _over_corpora([found[k].turns for k in turns])
+    print(
+        f'mean over {len(turns)} sets of turns: {mean:.3f} [{low:.3f}, {high:.3f}] '
+        f'over contexts, [{corpora[0]:.3f}, {corpora[1]:.3f}] over sets'
+    )
+    systems = [one.systems for one in found if one.systems is not None]
+    print(f'mean over {len(systems)} sets of systems: {np.mean(systems):.3f}')
+
+
+def _over_corpora(values: Sequence[float]) -> tuple[float, float]:
+    """
+    Return the 95 % interval of a mean over sets, sets drawn anew.
+    """
+    rng = np.random.default_rng(0)
+    means = [np.mean(rng.choice(values, len(values))) for _ in range(2000)]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def print_check(material: Material, judge: JudgeWeights) -> None:
+    """
+    Print by kind how often people's replies score above their copies.
+    """
+    for name, source in COPIES.items():
+        if not source.for_training:
+            shares = sorted(material.shares(judge, name).items(), key=lambda x: x[1])
+            cells = ', '.join(f'{kind} {share:.2f}' for kind, share in shares)
+            print(f'{name}: {cells}')
+
+
+ABOUT = {
+    'description': 'the shipped judge, learned from public judgements of people',
+    'learned_from': 'docs/learned.md',
+    'command': 'python -m benchmarks.learned_judge --data FOLDER --write',
+}
+
+
+def _cell(value: float | str | None) -> str:
+    if value is None:
+        return f'{"–":>16}'
+    return f'{value:>16}' if isinstance(value, str) else f'{value:>16.2f}'
+
+
+@one_line_errors()
+def main() -> None:
+    parser = benchmark_parser(__doc__)
+    parser.add_argument('--data', required=True, help='the folder of data sets')
+    parser.add_argument('--cache', required=True, help='where inputs are kept')
+    parser.add_argument('--judge', default=AS_READ, help='the language model')
+    parser.add_argument('--encoder', default=ENCODER, help='the sentence encoder')
+    parser.add_argument('--final', action='store_true', help='read the final sets, too')
+    parser.add_argument('--write', action='store_true', help='replace the shipped one')
+    opt = parser.parse_args()
+    material = read_material(opt)
+    print('left out one by one, with all that shares a corpus or a study:')
+    print_agreement(material, VISIBLE, VISIBLE)
+    print('replies of people above their copies (wordings of both sorts):')
+    print_check(material, material.learn(VISIBLE))
+    if opt.final:
+        print('sets that no choice saw:')
+        print_agreement(material, FINAL, VISIBLE)
+    if opt.write:
+        judge = material.learn(tuple(SETS))
+        models = {'likelihood': JUDGE, 'embedder': ENCODER}
+        write_judge(replace(judge, models=models), SHIPPED, ABOUT)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,249 @@
+"""
+Replies of people and what should score below them: spoilt copies, parrots, and replies
+that do not fit.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from parlai_ext.core.nouns import content_id
+from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, TRAIN, parrot_text
+from parlai_ext.judge_check.perturbations import (
+    PERTURBATIONS,
+    ResponseInDialogue,
+    same_text,
+)
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.training.judge_weights import Inputs, WorsePairs
+
+LAST_TURNS = 6  # of a context, which are kept
+ORIGINAL = 'original'
+BETTER_OF_A_CONTEXT = 2  # good replies to a context that a bad one is compared with
+PLAIN_KINDS = (
+    *('shuffled_words', 'other_dialogue', 'repeat_partner', 'repeat_self', 'generic'),
+    *('punctuation', 'truncated'),
+)
+# kinds that a judge is slow to learn count more; chosen on the training copies
+WEIGHTS = {
+    'quoted_question': 2.5,
+    'key_words': 2.5,
+    'repeat_self': 2.0,
+    'earlier_echo': 2.0,
+    'other_dialogue': 2.0,
+    'generic': 1.5,
+    'flatterer': 1.5,
+}
+
+
+@dataclass(frozen=True)
+class Copy:
+    """
+    A reply to a context: a good one (`ORIGINAL`), or a worse one of some kind.
+
+    :param about: what it and the replies to the same context have in common.
+    """
+
+    about: str
+    kind: str
+    item: ScoringItem
+
+
+@dataclass(frozen=True)
+class CopySource:
+    """
+    :param tag: the corpus of the dialogues.
+    :param wordings: of parrots. Those that are held out are for checks only.
+    """
+
+    read: Callable[[Path], list[Copy]]
+    tag: str
+    for_training: bool
+
+
+def empathetic_dialogues(folder: Path, split: str) -> list[list[str]]:
+    """
+    Return the dialogues of a part of EmpatheticDialogues.
+    """
+    path = folder / 'empathetic_dialogues' / f'derived_{split}.jsonl'
+    lines = path.read_text(encoding='utf-8').split('\n')
+    return [json.loads(line)['utterances'] for line in lines if line]
+
+
+def dailydialog(folder: Path, split: str) -> list[list[str]]:
+    """
+    Return the dialogues of a part of DailyDialog.
+    """
+    with zipfile.ZipFile(folder / 'dailydialog' / f'{split}.zip') as archive:
+        [name] = [n for n in archive.namelist() if n.endswith(f'dialogues_{split}.txt')]
+        text = archive.read(name).decode('utf-8')
+    rows = [line.split('__eou__') for line in text.split('\n') if line.strip()]
+    return [[turn.strip() for turn in row if turn.strip()] for row in rows]
+
+
+def spoilt_copies(
+    dialogues: Sequence[Sequence[str]],
+    name: str,
+    number: int,
+    seed: int,
+    wordings: Sequence[str],
+) -> list[Copy]:
+    """
+    Return replies of people with their spoilt copies.
+    """
+    rng = random.Random(seed)
+    long = [texts for texts in dialogues if len(texts) > 2]
+    chosen = rng.sample(long, 2 * number)
+    copies: list[Copy] = []
+    pairs = zip(chosen[:number], chosen[number:], strict=True)
+    for k, (texts, other) in enumerate(pairs):
+        place = rng.randrange(2, len(texts))
+        draw = random.Random(content_id('parrots', name, k)).randrange(1000)
+        replies = _replies(texts, place, rng.choice(other), draw, wordings)
+        context = tuple(texts[:place][-LAST_TURNS:])
+        copies += [
+            Copy(f'{name}-{k}', kind, ScoringItem(context, reply))
+            for kind, reply in replies.items()
+            if kind == ORIGINAL or not same_text(reply, texts[place])
+        ]
+    return copies
+
+
+def _replies(
+    texts: Sequence[str], place: int, other: str, draw: int, wordings: Sequence[str]
+) -> dict[str, str]:
+    """
+    Return by kind the reply at a place of a dialogue and its copies.
+
+    :param draw: chooses the wording of the parrots.
+    """
+    response = ResponseInDialogue(
+        texts[place], texts[place - 1], texts[place - 2], other
+    )
+    replies = {ORIGINAL: texts[place]}
+    heard = [texts[i] for i in range(place) if (place - i) % 2]
+    found = {kind: PERTURBATIONS[kind](response) for kind in PLAIN_KINDS}
+    for kind in PARROTS:
+        for which in wordings:
+            found[f'{kind}/{which}'] = parrot_text(kind, heard, draw, which)
+    replies.update({kind: text for kind, text in found.items() if text is not None})
+    return replies
+
+
+def unfit_replies(folder: Path, split: str, name: str, number: int) -> list[Copy]:
+    """
+    Return contexts of DailyDialog++ with good, adversarial and random replies.
+    """
+    path = folder / 'dailydialog_pp' / f'{split}.json'
+    lines = path.read_text(encoding='utf-8').split('\n')
+    data = [json.loads(line) for line in lines if line.strip()]
+    rng = random.Random(split)
+    copies = []
+    for k, one in enumerate(rng.sample(data, number)):
+        context = tuple(one['context'][-LAST_TURNS:])
+        for key, kind, n in (
+            ('positive_responses', ORIGINAL, 2),
+            ('adversarial_negative_responses', 'adversarial', 2),
+            ('random_negative_responses', 'random', 1),
+        ):
+            copies += [
+                Copy(f'{name}-{k}', kind, ScoringItem(context, reply))
+                for reply in rng.sample(one[key], n)
+            ]
+    return copies
+
+
+def _spoilt(
+    read: Callable[[Path, str], list[list[str]]],
+    split: str,
+    name: str,
+    number: int,
+    seed: int,
+    *wordings: str,
+) -> Callable[[Path], list[Copy]]:
+    return lambda folder: spoilt_copies(
+        read(folder, split), name, number, seed, wordings
+    )
+
+
+COPIES: Mapping[str, CopySource] = {
+    'copies_dd': CopySource(
+        _spoilt(dailydialog, 'train', 'copies_dd', 200, 0, TRAIN), 'DailyDialog', True
+    ),
+    'copies_ed': CopySource(
+        _spoilt(empathetic_dialogues, 'train', 'copies_ed', 200, 0, TRAIN),
+        'EmpatheticDialogues',
+        True,
+    ),
+    'adversarial_dd': CopySource(
+        lambda folder: unfit_replies(folder, 'dev', 'adversarial_dd', 200),
+        'DailyDialog',
+        True,
+    ),
+    'check_dd': CopySource(
+        _spoilt(dailydialog, 'test', 'check_dd', 50, 1, TRAIN, HELD_OUT),
+        'DailyDialog',
+        False,
+    ),
+    'check_ed': CopySource(
+        _spoilt(empathetic_dialogues, 'test', 'check_ed', 50, 1, TRAIN, HELD_OUT),
+        'EmpatheticDialogues',
+        False,
+    ),
+    'check_adversarial_dd': CopySource(
+        lambda folder: unfit_replies(folder, 'test', 'check_adversarial_dd', 60),
+        'DailyDialog',
+        False,
+    ),
+}
+
+
+def pair_places(copies: Sequence[Copy]) -> dict[str, np.ndarray]:
+    """
+    Return by kind ``[pairs, 2]``, the places of a good reply and of a worse one to the
+    same context.
+    """
+    good: dict[str, list[int]] = {}
+    for i, copy in enumerate(copies):
+        if copy.kind == ORIGINAL:
+            good.setdefault(copy.about, []).append(i)
+    places: dict[str, list[tuple[int, int]]] = {}
+    for i, copy in enumerate(copies):
+        if copy.kind != ORIGINAL:
+            for j in good.get(copy.about, [])[:BETTER_OF_A_CONTEXT]:
+                places.setdefault(copy.kind, []).append((j, i))
+    return {kind: np.array(pairs) for kind, pairs in places.items()}
+
+
+def worse_pairs(copies: Sequence[Copy], inputs: Inputs) -> list[WorsePairs]:
+    """
+    Return the pairs that a judge is learned from, kind by kind.
+    """
+    return [
+        WorsePairs(
+            {block: rows[places[:, 0]] for block, rows in inputs.items()},
+            {block: rows[places[:, 1]] for block, rows in inputs.items()},
+            WEIGHTS.get(kind.split('/')[0], 1.0),
+        )
+        for kind, places in pair_places(copies).items()
+    ]
+
+
+def shares_higher(copies: Sequence[Copy], scores: np.ndarray) -> dict[str, float]:
+    """
+    Return by kind in what share of the pairs the good reply scores higher; a tie counts
+    as half.
+    """
+    return {
+        kind: float(
+            np.mean((np.sign(scores[places[:, 0]] - scores[places[:, 1]]) + 1) / 2)
+        )
+        for kind, places in pair_places(copies).items()
+    }

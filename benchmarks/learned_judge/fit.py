@@ -1,0 +1,160 @@
+"""
+Learn the judge, and read what it is worth on corpora that it was not learned from.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from benchmarks.learned_judge.copies import COPIES, Copy, shares_higher, worse_pairs
+from benchmarks.learned_judge.items import SETS, JudgedResponse, ResponseSet
+from parlai_ext.scoring.learned import JudgeWeights
+from parlai_ext.scoring.learned_inputs import NUMBERS
+from parlai_ext.training.judge_weights import Inputs, Labelled, learn_weights
+
+RESAMPLES = 1000
+PLAIN = {
+    'length': 'words',
+    'overlap': 'in_last',
+    'relevance': 'near_last',
+    'likelihood': 'likelihood',
+}
+
+
+@dataclass(frozen=True)
+class Material:
+    """
+    All sets and copies with their inputs.
+    """
+
+    sets: Mapping[str, ResponseSet]
+    copies: Mapping[str, Sequence[Copy]]
+    inputs: Mapping[str, Inputs]
+
+    def learn(self, names: Sequence[str], without: Iterable[str] = ()) -> JudgeWeights:
+        """
+        Return a judge learned from these sets and from the training copies of corpora
+        that are not left out.
+
+        :param without: tags of corpora.
+        """
+        tags = set(without)
+        pairs = [
+            one
+            for name, source in COPIES.items()
+            if source.for_training and source.tag not in tags
+            for one in worse_pairs(self.copies[name], self.inputs[name])
+        ]
+        labelled = [
+            Labelled(self.inputs[name], self.sets[name].labels()) for name in names
+        ]
+        blocks, bias = learn_weights(labelled, pairs)
+        return JudgeWeights(blocks, bias, '', {}, tuple(names))
+
+    def learn_without(self, name: str, names: Sequence[str]) -> JudgeWeights:
+        """
+        Return a judge learned without a set, and without all sets and copies that share
+        a corpus or a study with it.
+        """
+        tags = set(SETS[name].tags)
+        others = [one for one in names if not tags & set(SETS[one].tags)]
+        return self.learn(others, tags)
+
+    def scores(self, judge: JudgeWeights, name: str) -> np.ndarray:
+        """
+        Return a judge's scores of a set or of copies.
+        """
+        return np.asarray(judge.parts(self.inputs[name]).sum(1) + judge.bias)
+
+    def shares(self, judge: JudgeWeights, name: str) -> dict[str, float]:
+        """
+        Return by kind how often a good reply scores above its copy.
+        """
+        return shares_higher(self.copies[name], self.scores(judge, name))
+
+    def number(self, name: str, number: str) -> np.ndarray:
+        """
+        Return one of the plain numbers of a set.
+        """
+        return self.inputs[name]['numbers'][:, NUMBERS.index(number)]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """
+    Spearman with people over turns, over systems and over dialogues; `None` where a set
+    has fewer than three of them.
+    """
+
+    turns: float
+    systems: float | None
+    dialogues: float | None
+
+
+def agreement(responses: ResponseSet, scores: np.ndarray) -> Agreement:
+    """
+    Return the agreement of scores with people.
+    """
+    human = responses.target()
+    return Agreement(
+        _spearman(scores, human),
+        _spearman(*group_means(responses.responses, lambda r: r.system, scores, human)),
+        _spearman(
+            *group_means(
+                [r for r in responses.responses if r.dialogue],
+                lambda r: (r.dialogue, r.system),
+                scores,
+                human,
+            )
+        )
+        if all(r.dialogue for r in responses.responses)
+        else None,
+    )
+
+
+def group_means(
+    responses: Sequence[JudgedResponse],
+    group: Callable[[JudgedResponse], object],
+    *columns: np.ndarray,
+) -> list[np.ndarray]:
+    """
+    Return the means of columns over groups of responses with a number by people.
+    """
+    places: dict[object, list[int]] = defaultdict(list)
+    for i, response in enumerate(responses):
+        if not np.isnan(columns[-1][i]):
+            places[group(response)].append(i)
+    return [np.array([column[p].mean() for p in places.values()]) for column in columns]
+
+
+def resampled_turns(
+    responses: ResponseSet, scores: np.ndarray, seed: int = 0
+) -> np.ndarray:
+    """
+    Return Spearman over turns in resamples of whole contexts.
+    """
+    human = responses.target()
+    by_context: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i, one in enumerate(responses.responses):
+        if not np.isnan(human[i]):
+            by_context[one.item.context].append(i)
+    groups = [np.array(places) for places in by_context.values()]
+    rng = np.random.default_rng(seed)
+    values = []
+    for _ in range(RESAMPLES):
+        drawn = rng.integers(0, len(groups), len(groups))
+        places = np.concatenate([groups[k] for k in drawn])
+        values.append(_spearman(scores[places], human[places]) or 0.0)
+    return np.array(values)
+
+
+def _spearman(first: np.ndarray, second: np.ndarray) -> float | None:
+    known = ~(np.isnan(first) | np.isnan(second))
+    if known.sum() < 3 or np.ptp(first[known]) == 0 or np.ptp(second[known]) == 0:
+        return None
+    return float(spearmanr(first[known], second[known]).statistic)

@@ -1,0 +1,161 @@
+"""
+`fit_judge`: the learned judge, fitted to one's own annotations.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import add_options
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+
+if TYPE_CHECKING:
+    from parlai_ext.training.fit_judge import Annotated, FitReport, Worth
+
+FEWEST = 20  # annotations
+
+
+class FitJudge(Command):
+    """
+    Fit the learned judge to annotations, and say what they are worth.
+    """
+
+    description = 'The learned judge, fitted to your own annotations'
+    usage = (
+        '--judged-file FILE.csv --out FOLDER | --run-dir RUN --human-scores FILE.csv '
+        '--out FOLDER'
+    )
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            '--judged-file',
+            metavar='FILE',
+            help='annotated responses or dialogues: CSV or JSON lines '
+            '(docs/judged_sets.md)',
+        )
+        add_options(parser, '--run-dir', '--human-scores')
+        parser.add_argument(
+            '--quality',
+            metavar='NAME',
+            help='the quality or dimension that is learned (default: the overall one)',
+        )
+        parser.add_argument(
+            '--weights',
+            default='shipped',
+            metavar='NAME|FOLDER',
+            help='the judge to begin with (shipped)',
+        )
+        parser.add_argument(
+            '--out',
+            metavar='FOLDER',
+            help="the new judge: --scorer learned --scorer-option 'weights=FOLDER'",
+        )
+        add_options(parser, '--no-cuda', '--datapath')
+
+    def run(self) -> FitReport:
+        """
+        Fit the judge, print what that is worth, and return it.
+        """
+        self.require(out='the folder of the new judge')
+        from parlai_ext.scoring.learned import Learned, LearnedOptions, read_weights
+        from parlai_ext.training import fit_judge
+        from parlai_ext.training.judge_inputs import InputCache
+
+        judge = read_weights(self.opt['weights'])
+        annotated = [one for one in self.annotated() if one.items]
+        if len(annotated) < FEWEST:
+            raise UserError(
+                f'{self.source}: {len(annotated)} annotations; {FEWEST} are needed'
+            )
+        options = LearnedOptions(weights=self.opt['weights'])
+        out = Path(self.opt['out'])
+        machine = Machine(
+            no_cuda=bool(self.opt['no_cuda']), datapath=self.opt['datapath']
+        )
+        models = (options.judge_model_file, options.encoder)
+        cache = InputCache(out / 'inputs', *models, machine)
+        inputs = cache.inputs('read', [item for one in annotated for item in one.items])
+        table = fit_judge.annotated_table(annotated, inputs, judge)
+        report = fit_judge.fit_report(table)
+        rest = fit_judge.fit(table, fit_judge.all_places(table))
+        about = {
+            'description': f'fitted to {len(annotated)} annotations of {self.source}',
+            'learned_from': f'{self.source}, starting from {self.opt["weights"]}',
+        }
+        fit_judge.write_judge(fit_judge.fitted_weights(judge, rest), out, about)
+        Learned(LearnedOptions(weights=str(out)))  # it can be read again
+        for line in report_lines(report):
+            print(line)
+        print(f"the judge: --scorer learned --scorer-option 'weights={out}'")
+        return report
+
+    @property
+    def source(self) -> str:
+        """
+        Return where the annotations come from, for messages and the card.
+        """
+        return Path(self.opt['judged_file'] or self.opt['human_scores']).name
+
+    def annotated(self) -> list[Annotated]:
+        """
+        Return what was annotated.
+        """
+        from parlai_ext.training.fit_judge import annotated_run, annotated_set
+
+        file, run_dir = self.opt['judged_file'], self.opt['run_dir']
+        if (file is None) == (run_dir is None):
+            raise UserError('one of --judged-file and --run-dir is needed')
+        if file is not None:
+            from parlai_ext.data.judged.cards import own_card
+
+            return annotated_set(own_card(Path(file)).read(file), self.opt['quality'])
+        from parlai_ext.files.human_scores import read_human_scores
+        from parlai_ext.store import RunFolder
+
+        self.require(human_scores="people's judgements of the run's dialogues")
+        run = RunFolder.existing(run_dir)
+        dialogues = [
+            dialogue
+            for pairing_id, index in run.dialogue_shards()
+            for dialogue in run.read_dialogues(pairing_id, index)
+        ]
+        human = read_human_scores(self.opt['human_scores'])
+        return annotated_run(dialogues, human, self.opt['quality'] or 'Overall')
+
+
+def report_lines(report: FitReport) -> Iterator[str]:
+    """
+    Yield what a fit is worth: a table, and a sentence.
+    """
+    yield (
+        f'agreement with {report.num_annotated} annotations of {report.num_groups} '
+        'contexts or dialogues (Spearman, 95 % interval over these):'
+    )
+    rows: Mapping[str, Worth] = {
+        'fitted judge (cross-validated)': report.fitted,
+        'judge before': report.before,
+        **report.trivial,
+    }
+    for label, worth in rows.items():
+        yield f'  {label:32} {worth_text(worth)}'
+    change = f'from {worth_text(report.before)} to {worth_text(report.fitted)}'
+    if report.helps:
+        yield f'{report.num_annotated} of your annotations raise agreement {change}.'
+    else:
+        yield (
+            f'{report.num_annotated} of your annotations do not help beyond chance: '
+            f'{change}, difference {worth_text(report.gain)}.'
+        )
+
+
+def worth_text(worth: Worth) -> str:
+    """
+    Return a number with its interval.
+    """
+    return f'{worth.value:.2f} [{worth.low:.2f}, {worth.high:.2f}]'

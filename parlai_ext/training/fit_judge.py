@@ -1,0 +1,379 @@
+"""
+Fit the learned judge to one's own annotations, starting from the shipped one.
+
+The fitted judge is the judge before, times a factor, plus a ridge regression of what it
+leaves of the labels. How strongly the weights are held is chosen by cross-validation;
+where nothing helps, the judge stays as it was. What the annotations are worth is read
+by an outer cross-validation, whose parts hold whole contexts or dialogues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import yaml
+from scipy.stats import spearmanr
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue, HumanJudgement
+from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.learned import (
+    CARD,
+    MOST,
+    WEIGHTS,
+    BlockWeights,
+    JudgeWeights,
+    weight_bytes,
+)
+from parlai_ext.scoring.learned_inputs import NUMBERS
+from parlai_ext.store.atomic import write_file
+from parlai_ext.training.judge_weights import Inputs, rank_labels
+
+FOLDS = 5
+PULLS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # towards the judge before
+RESAMPLES = 1000
+TURNS = 6  # of an annotated dialogue, which stand for it
+# numbers of the judge that stand for trivial scorers
+TRIVIAL = {'length': 'words', 'distinct words': 'distinct_words', 'overlap': 'in_last'}
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """
+    Something that people gave a number: one response, or responses of one dialogue.
+
+    :param group: what leaves a fit together, a context or a dialogue.
+    """
+
+    items: tuple[ScoringItem, ...]
+    value: float
+    group: str
+
+
+def annotated_set(judged: JudgedSet, quality: str | None) -> list[Annotated]:
+    """
+    Return what was annotated in a judged set.
+
+    :param quality: default: the one that judges an item as a whole, or the only one.
+    :raises UserError: when there is no such quality, or several to choose from.
+    """
+    if quality is None:
+        quality = judged.overall
+        if quality is None and len(judged.qualities) == 1:
+            [quality] = judged.qualities
+    if quality not in judged.qualities:
+        known = ', '.join(judged.qualities)
+        raise UserError(f'--quality: one of the qualities is needed: {known}')
+    return [
+        Annotated(
+            tuple(
+                ScoringItem(turn.context, turn.response, turn.system)
+                for turn in item.turns(TURNS)
+                if turn.response and turn.response.strip()
+            ),
+            value,
+            item.dialogue or ' '.join(item.context),
+        )
+        for item in judged.items
+        if (value := item.human(quality)) is not None
+    ]
+
+
+def annotated_run(
+    dialogues: Sequence[Dialogue], human: Sequence[HumanJudgement], dimension: str
+) -> list[Annotated]:
+    """
+    Return what was annotated of a run's dialogues; several annotators' numbers become
+    their mean.
+    """
+    values: dict[tuple[str, str, int | None], list[float]] = {}
+    for one in human:
+        if one.dialogue_id is not None and one.dimension == dimension:
+            key = one.dialogue_id, one.system, one.utterance_index
+            values.setdefault(key, []).append(one.value)
+    by_id = {dialogue.id: dialogue for dialogue in dialogues}
+    annotated = []
+    for (id, system, index), numbers in values.items():
+        if id not in by_id:
+            continue
+        texts = [utterance.text for utterance in by_id[id].utterances]
+        places = [
+            place
+            for place, utterance in enumerate(by_id[id].utterances)
+            if utterance.speaker == system
+            and not utterance.given
+            and index in (None, place)
+        ]
+        items = tuple(
+            ScoringItem(tuple(texts[:place]), texts[place], system) for place in places
+        )
+        annotated.append(Annotated(items, float(np.mean(numbers)), id))
+    return annotated
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    What was annotated, in rows: the scaled inputs and the score before (means over the
+    responses of each), the labels and the groups.
+    """
+
+    rows: np.ndarray
+    before: np.ndarray
+    labels: np.ndarray
+    groups: Sequence[str]
+    trivial: Mapping[str, np.ndarray]
+
+
+def annotated_table(
+    annotated: Sequence[Annotated], inputs: Inputs, judge: JudgeWeights
+) -> Table:
+    """
+    Return the table of what was annotated.
+
+    :param inputs: of all responses, in the order of ``annotated``.
+    """
+    scaled = [
+        np.clip((inputs[name] - block.mean) / block.scale, -MOST, MOST)
+        / np.sqrt(len(block.mean))
+        for name, block in judge.blocks.items()
+    ]
+    scores = judge.parts(inputs).sum(1)
+    counts = [len(one.items) for one in annotated]
+    starts = np.cumsum([0, *counts[:-1]])
+    numbers = {
+        label: inputs['numbers'][:, NUMBERS.index(name)]
+        for label, name in TRIVIAL.items()
+    }
+
+    def means(column: np.ndarray) -> np.ndarray:
+        shape = (-1, *([1] * (column.ndim - 1)))
+        return np.add.reduceat(column, starts) / np.array(counts).reshape(shape)
+
+    return Table(
+        means(np.concatenate(scaled, axis=1)),
+        means(scores),
+        rank_labels(np.array([one.value for one in annotated])),
+        [one.group for one in annotated],
+        {label: means(column) for label, column in numbers.items()},
+    )
+
+
+@dataclass(frozen=True)
+class Rest:
+    """
+    What a fit adds: the factor of the scores before, and weights of the scaled inputs.
+
+    :param pull: how strongly the weights are held; `None` where nothing is added.
+    """
+
+    factor: float
+    added: np.ndarray
+    pull: float | None
+    bias: float = 0.0
+
+    def scores(self, table: Table, places: np.ndarray) -> np.ndarray:
+        """
+        Return the fitted scores of some rows.
+        """
+        return np.asarray(
+            self.bias
+            + self.factor * table.before[places]
+            + table.rows[places] @ self.added
+        )
+
+
+def all_places(table: Table) -> np.ndarray:
+    """
+    Return the places of all rows.
+    """
+    return np.arange(len(table.labels))
+
+
+def fit(table: Table, places: np.ndarray, seed: int = 0) -> Rest:
+    """
+    Return what is fitted to some rows. How strongly the weights are held is chosen by
+    cross-validation over groups among them.
+    """
+    groups = [table.groups[i] for i in places]
+    errors: dict[float | None, float] = dict.fromkeys([None, *PULLS], 0.0)
+    for test in grouped_folds(groups, seed):
+        train = np.setdiff1d(np.arange(len(places)), test)
+        if len(test) and len(train):
+            for pull in errors:
+                guess = ridge_of_rest(table, places[train], pull).scores(
+                    table, places[test]
+                )
+                missed = table.labels[places[test]] - guess
+                errors[pull] += float((missed**2).sum())
+    best = min(errors, key=lambda pull: errors[pull])
+    return ridge_of_rest(table, places, best)
+
+
+def ridge_of_rest(table: Table, places: np.ndarray, pull: float | None) -> Rest:
+    """
+    Return the factor of the scores before, and the ridge regression of the rest.
+    """
+    before, labels = table.before[places], table.labels[places]
+    centred = before - before.mean()
+    variance = float(centred @ centred)
+    # a judge that is against the annotators is not turned round
+    factor = max(0.0, float(centred @ labels) / variance) if variance else 0.0
+    mean_rows = table.rows[places].mean(0)
+    added = np.zeros(len(mean_rows))
+    if pull is None:
+        factor = factor or 1.0
+    else:
+        rest = labels - labels.mean() - factor * centred
+        rows = table.rows[places] - mean_rows
+        kernel = rows @ rows.T + pull * np.eye(len(rows))
+        added = np.asarray(rows.T @ np.linalg.solve(kernel, rest))
+    bias = labels.mean() - factor * before.mean() - mean_rows @ added
+    return Rest(factor, added, pull, float(bias))
+
+
+def grouped_folds(groups: Sequence[str], seed: int) -> Iterator[np.ndarray]:
+    """
+    Yield the places of the rows of each fold; those of a group are together.
+    """
+    names = sorted(set(groups))
+    order = np.random.default_rng(seed).permutation(len(names))
+    fold_of = {names[k]: i % FOLDS for i, k in enumerate(order)}
+    folds = np.array([fold_of[group] for group in groups])
+    for k in range(min(FOLDS, len(names))):
+        yield np.flatnonzero(folds == k)
+
+
+def fitted_weights(judge: JudgeWeights, rest: Rest) -> JudgeWeights:
+    """
+    Return the judge with what was fitted.
+    """
+    blocks, first = {}, 0
+    for name, block in judge.blocks.items():
+        size = len(block.mean)
+        more = rest.added[first : first + size] / np.sqrt(size)
+        first += size
+        weight = rest.factor * block.weight + more
+        blocks[name] = BlockWeights(block.mean, block.scale, weight)
+    return JudgeWeights(blocks, rest.bias, '', judge.models, judge.fitted_on)
+
+
+@dataclass(frozen=True)
+class Worth:
+    """
+    Spearman with the annotators, and its 95 % interval over groups.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """
+    What a fit is worth, by cross-validation.
+
+    :param gain: the fitted judge's agreement minus that of the judge before.
+    :param trivial: by trivial scorer.
+    """
+
+    num_annotated: int
+    num_groups: int
+    before: Worth
+    fitted: Worth
+    gain: Worth
+    trivial: Mapping[str, Worth]
+
+    @property
+    def helps(self) -> bool:
+        """
+        True if the fitted judge is better beyond chance.
+        """
+        return self.gain.low > 0
+
+
+def fit_report(table: Table, seed: int = 0) -> FitReport:
+    """
+    Return what a fit to these annotations is worth on annotations that it has not seen.
+    """
+    everything = all_places(table)
+    fitted = np.zeros(len(everything))
+    for test in grouped_folds(table.groups, seed):
+        rest = fit(table, np.setdiff1d(everything, test), seed + 1)
+        fitted[test] = rest.scores(table, test)
+    columns = {'before': table.before, 'fitted': fitted, **table.trivial}
+    drawn = resampled(columns, table, seed)
+    values = {name: agreement(one, table.labels) for name, one in columns.items()}
+    worth = {name: _worth(values[name], drawn[name]) for name in columns}
+    gain = _worth(
+        values['fitted'] - values['before'], drawn['fitted'] - drawn['before']
+    )
+    return FitReport(
+        len(table.labels),
+        len(set(table.groups)),
+        worth['before'],
+        worth['fitted'],
+        gain,
+        {name: worth[name] for name in table.trivial},
+    )
+
+
+def resampled(
+    columns: Mapping[str, np.ndarray], table: Table, seed: int
+) -> dict[str, np.ndarray]:
+    """
+    Return each column's agreement in resamples of whole groups.
+    """
+    places: dict[str, list[int]] = {}
+    for i, group in enumerate(table.groups):
+        places.setdefault(group, []).append(i)
+    groups = [np.array(some) for some in places.values()]
+    rng = np.random.default_rng(seed)
+    values: dict[str, list[float]] = {name: [] for name in columns}
+    for _ in range(RESAMPLES):
+        drawn = np.concatenate(
+            [groups[k] for k in rng.integers(0, len(groups), len(groups))]
+        )
+        for name, column in columns.items():
+            values[name].append(agreement(column[drawn], table.labels[drawn]))
+    return {name: np.array(some) for name, some in values.items()}
+
+
+def agreement(scores: np.ndarray, labels: np.ndarray) -> float:
+    """
+    Return Spearman's correlation; 0 where one side is constant.
+    """
+    if np.ptp(scores) == 0 or np.ptp(labels) == 0:
+        return 0.0
+    return float(spearmanr(scores, labels).statistic)
+
+
+def _worth(value: float, drawn: np.ndarray) -> Worth:
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Worth(value, float(low), float(high))
+
+
+def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) -> None:
+    """
+    Write a judge's weights and, last, its card.
+
+    :param about: what the card says besides its inputs and the hash of its weights.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    data = weight_bytes(judge)
+    card = {
+        **about,
+        'models': dict(judge.models),
+        'inputs': list(NUMBERS),
+        'sha256': hashlib.sha256(data).hexdigest(),
+        'fitted_on': list(judge.fitted_on),
+    }
+    write_file(folder / WEIGHTS, data)
+    text = yaml.safe_dump(card, sort_keys=False, width=80, allow_unicode=True)
+    write_file(folder / CARD, text.encode())
