@@ -64,6 +64,8 @@ def visible_data(data: Any) -> Any:
     return data
 
 
+# names of a list that a sentence has; it counts the others
+MOST_NAMES = 4
 # ten and more, a hundred and more, …
 MAGNITUDES = (
     *('tens', 'hundreds', 'thousands', 'tens of thousands'),
@@ -141,6 +143,16 @@ def join_names(names: Sequence[str], word: str = 'and') -> str:
     if len(names) < 2:
         return ''.join(names)
     return f'{", ".join(names[:-1])} {word} {names[-1]}'
+
+
+def few_names(names: Sequence[str], word: str) -> str:
+    """
+    Return names as an English list, long lists cut.
+    """
+    if len(names) <= MOST_NAMES:
+        return join_names(names, word)
+    others = len(names) - MOST_NAMES + 1
+    return join_names([*names[: MOST_NAMES - 1], f'{others} others'], word)
 
 
 def spreadsheet_text(text: str) -> str:

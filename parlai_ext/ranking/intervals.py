@@ -29,7 +29,7 @@ It is no cure: where partners are the main source of variance, four of them cove
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ CHUNK = 512
 LEVEL = 0.95
 # distinct openers, and partners for the interval that speaks of partners like these
 FEWEST_OPENERS, FEWEST_PARTNERS = 3, 2
+Scope = Literal['sampled', 'fixed']
 # partners of a run that can speak for others
 FEWEST_FOR_OTHERS = 4
 
@@ -91,7 +92,7 @@ def most_partners(values: Floats) -> int:
     return int(met.max(initial=0))
 
 
-def scope_of_claims(partners: str, num_partners: int) -> str:
+def scope_of_claims(partners: Scope, num_partners: int) -> Scope:
     """
     Return what the claims of a run can be about: ``sampled`` for partners like these,
     ``fixed`` where that is asked for or these are too few to speak for others.

@@ -18,9 +18,8 @@ from parlai_ext.audit.record import (
     is_current,
     read_audit,
 )
-from parlai_ext.core.display import join_names
+from parlai_ext.core.display import few_names, join_names
 from parlai_ext.core.floors import is_floor
-from parlai_ext.report import summary
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
 
@@ -89,9 +88,8 @@ def audit_doubt(audit: Audit) -> AuditDoubt | None:
         if not others:
             return doubt
         verb = 'does' if len(others) == 1 else 'do'
-        more = (
-            f'Besides, {len(others)} of {len(decided)} audit findings {verb} not hold.'
-        )
+        n_others = f'{len(others)} of {len(decided)} audit findings'
+        more = f'Besides, {n_others} {verb} not hold.'
         return replace(doubt, sentence=f'{doubt.sentence} {more}')
     if not failed:
         return None
@@ -110,7 +108,7 @@ def _canary_doubt(beaten: Sequence[Row], n_canaries: int) -> AuditDoubt:
     """
     names = list(dict.fromkeys(row.case for row in beaten))
     sure = {row.case for row in beaten if row.value}
-    systems = summary.few_names(list(dict.fromkeys(r.system for r in beaten)), 'and')
+    systems = few_names(list(dict.fromkeys(r.system for r in beaten)), 'and')
     verb = 'fools' if len(names) == 1 else 'fool'
     words = f'{len(names)} of {n_canaries} canaries {verb} this judge'
     chance = 'which may be chance'

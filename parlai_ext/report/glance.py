@@ -5,12 +5,13 @@ to believe it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import (
     digits_for,
+    few_names,
     interval,
     join_names,
     number,
@@ -28,19 +29,11 @@ from parlai_ext.results.ranking import Ranking
 if TYPE_CHECKING:
     from parlai_ext.report.audit_doubt import AuditDoubt
 
-BELIEVE = {
-    PASS: 'The judge passed its check',
-    WEAK: 'With doubt: the judge is weak',
-    FAIL: 'No: the judge fails its check',
-}
-NOT_CHECKED = 'Not known: the judge was not checked'
-
-
 # what kind of news an answer is, with the sign and the words that stand beside it
 GOOD, OPEN, BAD, PLAIN = 'good', 'open', 'bad', ''
 SIGNS = {GOOD: '✓ holds', OPEN: '? open', BAD: '✗ fails', PLAIN: ''}
 
-BELIEVE = {
+BELIEVE: Mapping[str, tuple[str, str]] = {
     PASS: ('The judge passed its check', GOOD),
     WEAK: ('With doubt: the judge is weak', OPEN),
     FAIL: ('No: the judge fails its check', BAD),
@@ -133,7 +126,7 @@ def _leader(
         below = f'{where}, below the floor {separation.first}'
         return Answer(question, first, below, BAD)
     if separation.not_apart:
-        tied = summary.few_names(separation.not_apart, 'or')
+        tied = few_names(separation.not_apart, 'or')
         return Answer(question, first, f'{where}, not told apart from {tied}', OPEN)
     return Answer(question, first, where, GOOD)
 

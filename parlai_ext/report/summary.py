@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from parlai_ext.core.display import join_names, number, percent, rough_count
+from parlai_ext.core.display import (
+    few_names,
+    join_names,
+    number,
+    percent,
+    rough_count,
+)
 from parlai_ext.core.floors import is_floor
 from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS
@@ -25,8 +31,6 @@ if TYPE_CHECKING:
     from parlai_ext.report.audit_doubt import Doubts
 
 NO_DOUBTS: Doubts = MappingProxyType({})
-# systems that a sentence names; it counts the others
-MOST_NAMES = 4
 NUMBERS = ('no', 'one', 'two', 'three', 'four')
 
 
@@ -255,16 +259,6 @@ def needed_sentence(needed: DialoguesNeeded, unit: str, n_partners: int = 0) -> 
         f'partner{"s" if needed.n_partners != 1 else ""} ({dialogues} dialogues of '
         'each system), if they go on to differ as they do now.'
     )
-
-
-def few_names(names: Sequence[str], word: str) -> str:
-    """
-    Return names as an English list, long lists cut.
-    """
-    if len(names) <= MOST_NAMES:
-        return join_names(names, word)
-    others = len(names) - MOST_NAMES + 1
-    return join_names([*names[: MOST_NAMES - 1], f'{others} others'], word)
 
 
 def _other_dimensions_sentences(

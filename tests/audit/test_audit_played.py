@@ -93,6 +93,10 @@ def test_a_clone_gets_the_score_of_its_original(audited):
 
 def test_the_ranking_of_the_run_stays_as_it_was(fresh, audited):
     before, after = files_of(fresh), files_of(audited[0])
+    # the page says what the audit found
+    page = before.pop('report.html')
+    assert b'canaries fool this judge' not in page
+    assert b'canaries fool this judge' in after.pop('report.html')
     assert {name: after[name] for name in before} == before
     added = {name.split('/')[0] for name in after.keys() - before.keys()}
     assert added == {'audit', 'audit.json', 'audit.csv'}
