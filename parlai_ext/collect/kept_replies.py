@@ -189,12 +189,15 @@ def clone_state(player: Player, participant: Participant) -> bytes:
     common = {id(value) for value in vars(player.agent).values()}
 
     class Pickler(pickle.Pickler):
-        def persistent_id(self, value: Any) -> int | None:
-            is_common = id(value) in common or isinstance(value, NO_STATE)
-            return id(value) if is_common else None
+        def reducer_override(self, value: Any) -> Any:
+            if id(value) in common or isinstance(value, NO_STATE):
+                return int, (id(value),)
+            return NotImplemented
 
+    agent = vars(participant.agent)
+    own = {name: value for name, value in agent.items() if id(value) not in common}
     out = io.BytesIO()
-    Pickler(out, pickle.HIGHEST_PROTOCOL).dump(vars(participant.agent))
+    Pickler(out, pickle.HIGHEST_PROTOCOL).dump(own)
     return out.getvalue()
 
 
