@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.core.nouns import Question
+from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.composite import repeated_share, words_of
+from parlai_ext.scoring.composite import repeated_share
 from parlai_ext.scoring.ctc import LEFT_OUT
 
 LAST_TURNS = 4  # of a context, which the language model reads

@@ -4,8 +4,8 @@ one is known to be worse.
 
 Each kind of input has a ridge regression of its own, in closed form: it minimises
 
-    mean over sets of E[(label - score)²]  +  c * mean over kinds E[(1 - (better - worse))²]
-    + strength * |weights|²
+    mean over sets of E[(label - score)²]  +  strength * |weights|²
+    + c * mean over kinds of pairs E[(1 - (better - worse))²]
 
 where labels are ranks within a set, so that no scale of a questionnaire counts. The
 judge is the sum of the three, each scaled to its share of the variance.
