@@ -31,14 +31,17 @@ def biases(columns: ScoreColumns, dimension: str) -> Biases:
         '' if opener.startswith(f'{IMPORTED}-') else opener
         for opener in columns.openers
     ]
+    system, partner, opener = (
+        variance_share(scores[known], np.asarray(groups, dtype=object)[known])
+        for groups in (columns.systems, columns.partners, openers)
+    )
     return Biases(
-        int(known.sum()),
-        rank_correlation(scores, np.asarray(columns.lengths)),
-        rank_correlation(scores, np.asarray(columns.positions)),
-        *(
-            variance_share(scores[known], np.asarray(groups, dtype=object)[known])
-            for groups in (columns.systems, columns.partners, openers)
-        ),
+        n=int(known.sum()),
+        length=rank_correlation(scores, np.asarray(columns.lengths)),
+        position=rank_correlation(scores, np.asarray(columns.positions)),
+        system_share=system,
+        partner_share=partner,
+        opener_share=opener,
         overlap=rank_correlation(scores, np.asarray(columns.overlaps)),
     )
 
