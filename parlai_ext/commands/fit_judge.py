@@ -122,8 +122,8 @@ class FitJudge(Command):
         run = RunFolder.existing(run_dir)
         dialogues = [
             dialogue
-            for pairing_id, index in run.dialogue_shards()
-            for dialogue in run.read_dialogues(pairing_id, index)
+            for shard in run.dialogue_shards()
+            for dialogue in run.read_dialogues(shard.pairing_id, shard.index)
         ]
         human = read_human_scores(self.opt['human_scores'])
         return annotated_run(dialogues, human, self.opt['quality'] or 'Overall')

@@ -11,7 +11,6 @@ write the same name at once.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import tempfile
@@ -20,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.store.lines import dumps
 
 logger = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ def _read_note(digest: str) -> frozenset[str]:
     try:
         if path is None or path.stat().st_size > LARGEST_NOTE:
             return frozenset()
-        parts = json.loads(path.read_bytes())['parts']
+        parts = parse_json(path.read_bytes())['parts']
         return frozenset(part for part in parts if isinstance(part, str))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return frozenset()

@@ -63,7 +63,8 @@ class InputCache:
         np.savez(
             temporary,
             numbers=inputs['numbers'].astype(np.float32),
-            **{key: inputs[key].astype(np.float16) for key in ('states', 'products')},
+            states=inputs['states'].astype(np.float16),
+            products=inputs['products'].astype(np.float16),
         )
         temporary.rename(file)
 

@@ -374,8 +374,10 @@ class LayerStates:
         """
         Keep the states of a pass at the rows of the wanted tokens.
         """
-        at = torch.tensor(rows, dtype=torch.long, device=self._outputs[0].device)
-        states = torch.stack([output[at] for output in self._outputs], 1).float().cpu()
+        # before the first pass a probe may have gone through the model
+        outputs = self._outputs[-len(self.blocks) :]
+        at = torch.tensor(rows, dtype=torch.long, device=outputs[0].device)
+        states = torch.stack([output[at] for output in outputs], 1).float().cpu()
         self._rows.update(zip(wanted, states, strict=True))
         self._outputs.clear()
 

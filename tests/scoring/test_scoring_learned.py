@@ -1,0 +1,187 @@
+"""
+The learned judge: its numbers by pencil, its weights, and what it scores.
+"""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Question
+from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.learned import (
+    BLOCKS,
+    CARD,
+    WEIGHTS,
+    BlockWeights,
+    JudgeWeights,
+    read_weights,
+    weight_bytes,
+)
+from parlai_ext.scoring.learned_inputs import NUMBERS, Reading, input_blocks
+from tests.support.causal_models import GPT2, make
+
+CONTEXT = ('do you like dogs ?', 'yes , i have two', 'what are your dogs called ?')
+
+
+def numbers(context, response, logprobs=(-1.0, -3.0), alone=(-2.0, -6.0)):
+    """
+    Return the numbers of a response by name.
+    """
+    east, north = np.eye(2, dtype=np.float32)
+    turns = np.stack([east, north][: len(context)]) if context else np.zeros((0, 1))
+    item = ScoringItem(tuple(context), response)
+    reading = Reading(logprobs, alone, np.zeros(3), east, turns)
+    return dict(zip(NUMBERS, input_blocks(item, reading)['numbers'], strict=True))
+
+
+@pytest.mark.parametrize(
+    ('name', 'value'),
+    [
+        ('likelihood', -2),
+        ('gain', 2),
+        ('least_likely', -3),
+        ('total_gain', 0.4),
+        # "my dogs are called rex and max": 3 of 7 words stand in the last turn
+        ('in_last', 3 / 7),
+        # of its 6 pairs of neighbours none does
+        ('pairs_in_last', 0),
+        # of the last turn's words "dogs", "called" are no stop words; both are said
+        ('last_content_said', 1),
+        ('words', np.log(8)),
+        ('words_to_20', 0.7),
+        ('first_person', 1 / 7),
+        ('answers_question', 1),
+        ('no_end', 1),
+        ('small_letters', 1),
+        ('turns_before', 3),
+    ],
+)
+def test_numbers_by_pencil(name, value):
+    found = numbers(CONTEXT, 'my dogs are called rex and max')
+    assert found[name] == pytest.approx(value, abs=1e-6)
+
+
+def test_an_echo_is_all_overlap():
+    found = numbers(CONTEXT, 'What are your dogs called?')
+    names = ('in_last', 'pairs_in_last', 'last_said')
+    assert [found[name] for name in names] == [1, 1, 1]
+    assert found['copied'] == 1
+
+
+def test_cosines_by_pencil():
+    # the response is the first turn's vector, at a right angle to the second's
+    found = numbers(CONTEXT[:2], 'well')
+    assert [found[n] for n in ('near_last', 'near_own', 'nearest', 'near_mean')] == (
+        pytest.approx([0, 1, 1, 0.5])
+    )
+
+
+def test_without_a_context_nothing_is_near_or_copied():
+    found = numbers((), 'hello there')
+    assert found['nearest'] == found['in_last'] == found['copied'] == 0
+
+
+def weights(**bias):
+    """
+    Return weights of which only the number of words counts: twice its value.
+    """
+    blocks = {
+        name: BlockWeights(np.zeros(size), np.ones(size), np.zeros(size))
+        for name, size in zip(BLOCKS, (len(NUMBERS), 3, 4), strict=True)
+    }
+    blocks['numbers'].weight[NUMBERS.index('words_to_20')] = 2
+    return JudgeWeights(blocks, bias.get('bias', 0.5), '', {}, ('some set',))
+
+
+def write(folder: Path, judge: JudgeWeights, **changed):
+    data = weight_bytes(judge)
+    card = {
+        'inputs': list(NUMBERS),
+        'sha256': hashlib.sha256(data).hexdigest(),
+        'fitted_on': list(judge.fitted_on),
+        **changed,
+    }
+    folder.mkdir()
+    (folder / WEIGHTS).write_bytes(data)
+    (folder / CARD).write_text(yaml.safe_dump(card))
+    return str(folder)
+
+
+def test_weights_are_read_as_they_were_written(tmp_path):
+    read = read_weights(write(tmp_path / 'mine', weights()))
+    assert read.fitted_on == ('some set',)
+    inputs = {
+        'numbers': np.zeros((1, len(NUMBERS))),
+        'states': np.zeros((1, 3)),
+        'products': np.zeros((1, 4)),
+    }
+    inputs['numbers'][0, NUMBERS.index('words_to_20')] = 0.7
+    # 2 * 0.7 of the numbers, nothing of the others
+    assert read.parts(inputs)[0].tolist() == pytest.approx([1.4, 0, 0])
+
+
+def test_an_input_far_from_the_mean_is_cut():
+    block = BlockWeights(np.array([1.0]), np.array([2.0]), np.array([3.0]))
+    # (100 - 1) / 2 is cut to 4 spreads
+    assert block.part(np.array([[100.0]])) == pytest.approx([12])
+
+
+@pytest.mark.parametrize(
+    ('changed', 'says'),
+    [({'sha256': '0'}, 'sha256'), ({'inputs': ['words']}, 'inputs')],
+)
+def test_a_card_that_does_not_fit_is_refused(tmp_path, changed, says):
+    with pytest.raises(UserError, match=f'judge.yaml.*{says}'):
+        read_weights(write(tmp_path / 'mine', weights(), **changed))
+
+
+def test_an_unknown_judge_is_refused_by_name():
+    with pytest.raises(UserError, match='shiped.*shipped'):
+        read_weights('shiped')
+
+
+def test_the_shipped_judge_is_whole():
+    judge = read_weights('shipped')
+    # layer 20 of smollm2-135m has 576 features, mpnet 768
+    sizes = [len(judge.blocks[name].weight) for name in BLOCKS]
+    assert sizes == [len(NUMBERS), 576, 2 * 768]
+    assert 'dstc9_interactive' in judge.fitted_on
+
+
+@pytest.fixture(scope='module')
+def model():
+    return make('GPT2', GPT2)
+
+
+def test_states_are_those_of_a_plain_pass(model):
+    judge = Causal(model, None, '', start=1, positions=256)
+    asked = [
+        Question((5, 6, 7), ((8, 9, 2), (8, 3, 2))),
+        Question((5, 6), ((11, 2),)),
+        Question((5, 6, 7, 8), ((9, 9, 9, 2),)),
+    ]
+    answers, states = judge.answer_with_states(asked, [1, 2], lambda s, q: s)
+    assert answers == judge.answer(asked)
+    for question, found in zip(asked, states, strict=True):
+        ids = [*question.context, *question.continuations[0]]
+        with torch.inference_mode():
+            plain = model(input_ids=torch.tensor([ids]), output_hidden_states=True)
+        # a token is predicted at the token before it
+        first = len(question.context) - 1
+        # the last entry of hidden_states is normalised, so the second layer is read
+        # from a hook on it
+        expected = plain.hidden_states[1][0, first : len(ids) - 1]
+        assert found.shape == (len(question.continuations[0]), 2, expected.shape[1])
+        assert found[:, 0] == pytest.approx(expected.numpy(), abs=1e-5)
+
+
+def test_a_layer_that_is_not_there_is_refused(model):
+    judge = Causal(model, None, '', start=1, positions=256)
+    with pytest.raises(UserError, match='layer 99'):
+        judge.answer_with_states([Question((5,), ((6, 2),))], [99], lambda s, q: s)

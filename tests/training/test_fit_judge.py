@@ -1,0 +1,117 @@
+"""
+Fitting the learned judge to annotations: what is planted is found, and nothing is
+found where nothing is planted.
+"""
+
+import numpy as np
+import pytest
+
+from parlai_ext.scoring.learned import BLOCKS, BlockWeights, JudgeWeights
+from parlai_ext.scoring.learned_inputs import NUMBERS
+from parlai_ext.training.fit_judge import (
+    Table,
+    agreement,
+    all_places,
+    fit,
+    fit_report,
+    fitted_weights,
+    grouped_folds,
+)
+from parlai_ext.training.judge_weights import (
+    Labelled,
+    WorsePairs,
+    learn_weights,
+    rank_labels,
+)
+
+SIZES = dict(zip(BLOCKS, (len(NUMBERS), 5, 6), strict=True))
+
+
+def inputs(rng, n):
+    return {name: rng.normal(size=(n, size)) for name, size in SIZES.items()}
+
+
+def table(planted, noise, n=200, seed=0):
+    """
+    Return a table whose labels are ``planted`` of one input beside the score before.
+    """
+    rng = np.random.default_rng(seed)
+    rows, before = rng.normal(size=(n, 8)), rng.normal(size=n)
+    values = before + planted * rows[:, 3] + noise * rng.normal(size=n)
+    groups = [f'context {k // 4}' for k in range(n)]
+    trivial = {'length': rng.normal(size=n)}
+    return Table(rows, before, rank_labels(values), groups, trivial)
+
+
+def test_ranks_have_mean_0_and_spread_1():
+    labels = rank_labels(np.array([10.0, np.nan, 30.0, 20.0]))
+    # ranks 1, 3, 2; their spread is sqrt(2 / 3)
+    assert labels[[0, 2, 3]] == pytest.approx(np.array([-1, 1, 0]) / (2 / 3) ** 0.5)
+    assert np.isnan(labels[1])
+
+
+def test_a_planted_taste_is_found():
+    report = fit_report(table(planted=2.0, noise=0.3))
+    # before: correlation 1 / sqrt(1 + 4 + 0.09) = 0.44; all of it would be 0.99
+    assert report.before.value == pytest.approx(0.44, abs=0.1)
+    assert report.fitted.value > 0.9
+    assert report.helps
+
+
+def test_where_nothing_is_planted_nothing_is_claimed():
+    helped = [fit_report(table(0.0, 1.0, seed=seed)).helps for seed in range(6)]
+    assert sum(helped) <= 1
+
+
+def test_a_group_is_never_in_two_folds():
+    groups = ['a', 'b', 'a', 'c', 'd', 'b', 'e', 'f', 'a']
+    folds = list(grouped_folds(groups, 0))
+    assert sorted(i for fold in folds for i in fold) == list(range(len(groups)))
+    for fold in folds:
+        inside = {groups[i] for i in fold}
+        outside = {g for i, g in enumerate(groups) if i not in fold}
+        assert not inside & outside
+
+
+def test_fitted_weights_give_the_fitted_scores():
+    rng = np.random.default_rng(1)
+    blocks = {
+        name: BlockWeights(np.zeros(size), np.ones(size), rng.normal(size=size))
+        for name, size in SIZES.items()
+    }
+    judge = JudgeWeights(blocks, 0.3, '', {})
+    found = {name: rows * 0.5 for name, rows in inputs(rng, 60).items()}
+    scaled = [found[name] / np.sqrt(SIZES[name]) for name in BLOCKS]
+    rows = np.concatenate(scaled, axis=1)
+    values = judge.parts(found).sum(1) + 3 * rows[:, 0]
+    whole = Table(rows, judge.parts(found).sum(1), rank_labels(values), ['x'] * 60, {})
+    rest = fit(whole, all_places(whole))
+    new = fitted_weights(judge, rest)
+    scores = new.parts(found).sum(1) + new.bias
+    assert scores == pytest.approx(rest.scores(whole, all_places(whole)))
+
+
+def test_judges_are_learned_from_people_and_from_pairs():
+    rng = np.random.default_rng(2)
+    sets = []
+    for _ in range(3):
+        found = inputs(rng, 150)
+        human = found['numbers'][:, 0] + found['states'][:, 1]
+        sets.append(Labelled(found, rank_labels(human + rng.normal(size=150))))
+    better, worse = inputs(rng, 80), inputs(rng, 80)
+    worse['numbers'][:, 5] += 3  # a fault that no judged response has
+    blocks, bias = learn_weights(sets, [WorsePairs(better, worse)])
+    judge = JudgeWeights(blocks, bias, '', {})
+    for one in sets:
+        scores = judge.parts(one.inputs).sum(1) + bias
+        assert agreement(scores, one.labels) > 0.5
+    everything = np.concatenate([judge.parts(one.inputs).sum(1) + bias for one in sets])
+    assert everything.mean() == pytest.approx(0, abs=0.01)
+    alone = JudgeWeights(*learn_weights(sets, []), '', {})
+    above, above_alone = (
+        (one.parts(better).sum(1) > one.parts(worse).sum(1)).mean()
+        for one in (judge, alone)
+    )
+    assert above > above_alone + 0.1
+    weight, weight_alone = (o.blocks['numbers'].weight[5] for o in (judge, alone))
+    assert weight < weight_alone - 0.05
