@@ -110,9 +110,9 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         for old, new in REPLACED.items():
             if f'invalid choice: {old!r}' in message:
                 fail(f'{old} is no command any more; use {new}', 2)
-        if wrong := UNKNOWN_COMMAND.match(message):
-            hint = nearest(wrong[1], SCRIPT_REGISTRY)
-            fail(f'no command {wrong[1]!r}; {hint} (all commands: parlai --help)', 2)
+        if unknown := UNKNOWN_COMMAND.match(message):
+            hint = nearest(unknown[1], SCRIPT_REGISTRY)
+            fail(f'no command {unknown[1]!r}; {hint} (all commands: parlai --help)', 2)
         if name not in COMMANDS:
             long_error(self, message)
         wrong = message.removeprefix('unrecognized arguments: ').split()[0]
