@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import contextlib
+import gc
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,6 +94,13 @@ class ImportJudgements(Command):
         """
         Write the files, print the ranking by people, and return it.
         """
+        with no_garbage_collection():
+            return self.rank()
+
+    def rank(self) -> list[PeopleRanking]:
+        """
+        Read the answers, write the files and print the ranking.
+        """
         from parlai_ext.people.people_table import people_lines
         from parlai_ext.people.ranking import rank_by_people
         from parlai_ext.people.run_dialogues import judged_dialogues
@@ -121,6 +130,21 @@ class ImportJudgements(Command):
             print(f'note: {note}')
         print(f'judgements: {out / JUDGEMENTS} (--human-scores of rank_systems)')
         return rankings
+
+
+@contextlib.contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """
+    Keep Python from looking for cycles: it would walk again and again through the
+    records of all answers, which live until the end and form none.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 JUDGEMENTS, COMPARISONS, RANKINGS = 'judgements.csv', 'comparisons.csv', 'people.json'

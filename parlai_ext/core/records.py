@@ -88,10 +88,12 @@ def _dataclass_from_json(kind: Any, data: Any, where: str) -> Any:
     """
     given = _expect(data, (dict,), 'a mapping', where)
     values = {}
-    for name, key, field_kind, needed in _fields_of(kind):
+    for name, key, field_kind, plain, needed in _fields_of(kind):
         if key in given:
-            place = _inner(where, key)
-            values[name] = record_from_json(field_kind, given[key], place)
+            value = given[key]
+            if type(value) is not plain:
+                value = record_from_json(field_kind, value, _inner(where, key))
+            values[name] = value
         elif needed:
             raise WrongType(f'{_inner(where, key)} is missing')
     return kind(**values)
@@ -107,17 +109,24 @@ def _parts_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 @cache
-def _fields_of(kind: Any) -> list[tuple[str, str, Any, bool]]:
+def _fields_of(kind: Any) -> list[tuple[str, str, Any, Any, bool]]:
     """
-    Return name, key and kind of each field of a dataclass, and whether it is needed.
-    Kept, since Python compiles the annotations anew each time that it is asked.
+    Return name, key and kind of each field of a dataclass, the type of values that need
+    no further look (texts, numbers), and whether the field is needed. Kept, since
+    Python compiles the annotations anew each time that it is asked.
     """
     hints = typing.get_type_hints(kind)
+    plain = {
+        name: next((k for k in (hint, *_parts_of(hint)[1]) if k in SCALARS), None)
+        for name, hint in hints.items()
+        if hint in SCALARS or _parts_of(hint)[0] in (types.UnionType, typing.Union)
+    }
     return [
         (
             field.name,
             _key(field),
             hints[field.name],
+            plain.get(field.name),
             field.default is MISSING and field.default_factory is MISSING,
         )
         for field in fields(kind)

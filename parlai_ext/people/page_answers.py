@@ -75,7 +75,11 @@ class FastAnswers:
             if number
         ]
         more = f', … ({len(named)} annotators)' if len(named) > MOST_NAMED else ''
-        done = 'left out' if self.drop_fast else 'counted; --drop-fast leaves them out'
+        done = (
+            'left out'
+            if self.drop_fast
+            else 'counted; --drop-fast true leaves them out'
+        )
         return [
             f'{total} of {sum(given.values())} answers were given in less than '
             f'{self.min_seconds:g} s, too fast to read ({", ".join(named[:MOST_NAMED])}'

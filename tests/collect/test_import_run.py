@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import parlai_ext
 from parlai_ext.collect.import_run import content_hash
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.import_dialogues import ImportDialogues
@@ -24,7 +25,10 @@ from parlai_ext.core.nouns import (
     content_id,
     to_json,
 )
+from parlai_ext.models import parlai_likelihood
 from parlai_ext.results.rank import rank_run
+from parlai_ext.scoring.fed import Fed
+from parlai_ext.scoring.score_run import choose_scorer
 from parlai_ext.store import RunFolder
 from tests.store.test_store_kill import at_step, in_child
 from tests.support.small_run import files_of
@@ -270,3 +274,36 @@ def test_the_scorer_of_an_import(games, tmp_path, options, name):
 def test_a_scorer_that_cannot_be_meant_is_refused(games, tmp_path, options, key):
     with pytest.raises(UserError, match=key):
         imported(games, tmp_path / 'run', **options)
+
+
+def test_fed_has_one_judge_everywhere(games, tmp_path):
+    imported(games, tmp_path / 'run', scorer='fed')
+    recorded = RunFolder.existing(tmp_path / 'run').manifest['protocol']['scorer']
+    # what score_dialogues makes of `--scorer fed`, and parlai_ext.score of 'fed'
+    chosen = choose_scorer({}, {'scorer': 'fed'}).prepared()
+    of_import = choose_scorer(recorded, {}).prepared()
+    assert of_import.options == chosen.options == Fed.options_class()
+
+
+def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
+    games, tmp_path, monkeypatch
+):
+    def refuse(name, **options):
+        raise UserError(f'{name} cannot be downloaded')
+
+    monkeypatch.setattr(parlai_likelihood, 'load_judge', refuse)
+    imported(games, tmp_path / 'run', scorer='fed')
+    with pytest.raises(UserError, match='blender_9B.* cannot be') as of_command:
+        ScoreDialogues.main(run_dir=str(tmp_path / 'run'), no_cuda=True)
+    with pytest.raises(UserError, match='blender_9B.* cannot be') as of_python:
+        parlai_ext.score(['hi', 'hello', 'how are you ?'], 'fed', no_cuda=True)
+    for error in (of_command, of_python):
+        assert '--judge-model-file zoo:mini/judge/model' in str(error.value)
+
+
+def test_dialogues_of_two_turns_make_a_run_that_can_be_read(tmp_path):
+    path = tmp_path / 'two.csv'
+    path.write_text('dialogue_id,speaker,text\n1,a,hello\n1,b,hi\n')
+    report = ImportDialogues.main(dialogues=[str(path)], run_dir=str(tmp_path / 'run'))
+    run = RunFolder.existing(tmp_path / 'run')
+    assert (report.n_utterances, len(run.dialogue_shards())) == (2, 1)

@@ -198,6 +198,9 @@ def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
         ),
         (['evaluate_systems', '--config', 'nosuch', '--run-dir', 'x'], 1, 'nosuch'),
         (['rank_systems', '--run-dir', '/nowhere'], 1, '/nowhere'),
+        (['evaluate_systems', '--config', 'dmeo', '--run-dir', 'x'], 1, "mean 'demo'?"),
+        (['evalute_systems'], 2, "did you mean 'evaluate_systems'?"),
+        (['slef_chat'], 2, "did you mean 'self_chat'?"),
         (['chatmatch_tables', '--data', 'x'], 2, 'python -m benchmarks.chatmatch'),
     ],
 )

@@ -61,7 +61,7 @@ def test_fast_answers_are_named_by_annotator_and_counted(rated, capsys):
     told = capsys.readouterr().out
     assert ranking.num_answers == 9
     assert '3 of 9 answers were given in less than 2 s' in told
-    assert '(Ann 2 of 3, Bob 1 of 3); they are counted; --drop-fast' in told
+    assert '(Ann 2 of 3, Bob 1 of 3); they are counted; --drop-fast true' in told
     assert 'Cem' not in told
 
 
