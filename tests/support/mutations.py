@@ -28,9 +28,7 @@ MORE_OTHERS += ([[]], [{}], [0], [-1], ['x', 'x'], [['x']] * 1000, deep(60))
 MORE_OTHERS += ({'': None}, {'x': -1}, {'x': []}, {'x': deep(60)}, {'..': {'x': 1}})
 
 
-def mutations(
-    data: Any, others: Sequence[Any] = OTHERS
-) -> Iterator[tuple[str, Any]]:
+def mutations(data: Any, others: Sequence[Any] = OTHERS) -> Iterator[tuple[str, Any]]:
     """
     Yield each change in words, with the changed copy of the data. Of a list, its first
     item is changed, and the list is cut to it, doubled and reversed.
