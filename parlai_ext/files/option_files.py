@@ -65,6 +65,8 @@ def existing_file(path: str, option: str) -> Path:
 
     :raises UserError: when there is no such file; it names the nearest one.
     """
+    if problem := _no_path(path):
+        raise UserError(f'{option}: {problem}')
     is_index = option in INDEX_OPTIONS
     if os.path.isfile(path) or (is_index and files_at(Path(path), is_prefix=True)):
         return Path(path)
@@ -75,6 +77,8 @@ def missing_file(path: str) -> str:
     """
     Return a message that there is no such file, with the nearest name if there is one.
     """
+    if problem := _no_path(path):
+        return problem
     wanted = Path(path)
     if wanted.is_dir():
         inside = wanted / 'model'
@@ -90,6 +94,21 @@ def missing_file(path: str) -> str:
         problem = f'{wanted} is no folder' if wanted.exists() else f'no folder {wanted}'
         return f'there is no file {path}: {problem}{_hint(wanted)}'
     return f'there is no file {path}{_hint(wanted)}'
+
+
+def _no_path(path: str) -> str:
+    """
+    Return why a text cannot be the path of a file, as when it is too long; '' for what
+    is a path, whether a file is there or not.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ''
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return f'{path[:80]!r} is no path: {reason}'
+    return ''
 
 
 def _hint(wanted: Path) -> str:

@@ -6,10 +6,8 @@ read a run either do their work or refuse it in one line.
 import contextlib
 import io
 import shutil
-from pathlib import Path
 
 import pytest
-import yaml
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
@@ -21,6 +19,7 @@ from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import save
 from tests.support.mutations import MORE_OTHERS, mutations
 from tests.support.small_run import SMALL, small_config
+from tests.support.store_samples import whole_run
 
 READERS = {
     'rank': lambda run: RankSystems.main(run_dir=run, bootstraps=5),
@@ -34,24 +33,12 @@ READERS = {
 @pytest.fixture(scope='module')
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp('changed')
-    make_run(folder)
+    config = small_config(folder, targets=2, partners=1)
+    EvaluateSystems.main(config=config, run_dir=str(folder / 'run'), **SMALL)
     return folder / 'run'
 
 
-def make_run(folder):
-    """
-    Make a run without a model as its judge in this folder.
-    """
-    config = Path(small_config(folder, targets=1, partners=1))
-    protocol = yaml.safe_load(config.read_text())
-    config.write_text(yaml.safe_dump({**protocol, 'scorer': {'name': 'length'}}))
-    with contextlib.redirect_stdout(io.StringIO()):
-        EvaluateSystems.main(
-            config=str(config), run_dir=str(folder / 'run'), check_sample=0, **SMALL
-        )
-
-
-def problems(run, work, changes):
+def problems(run, work, changes, readers=READERS):
     """
     Return what commands raise, but for `UserError`, over each change of the manifest.
     """
@@ -65,7 +52,6 @@ def problems(run, work, changes):
             continue
         try:
             RunFolder.existing(work)
-            readers = READERS
         except UserError as error:
             assert '\n' not in str(error), change
             continue  # as each command does, with the same line
@@ -87,9 +73,27 @@ def changes_of(run):
     return list(mutations(RunFolder.existing(run).manifest, MORE_OTHERS))
 
 
-def test_some_changes_of_a_manifest_are_read_or_refused(run, tmp_path):
+def test_some_changes_of_a_manifest_are_read_or_refused(tmp_path):
+    run = tmp_path / 'run'
+    whole_run(run)  # without models
     changes = changes_of(run)
-    assert problems(run, tmp_path / 'work', changes[:: len(changes) // 12]) == {}
+    some = changes[:: len(changes) // 25]
+    quick = {name: READERS[name] for name in ('rank', 'go on')}
+    assert problems(run, tmp_path / 'work', some, quick) == {}
+
+
+def test_a_key_that_is_there_twice_is_refused_wherever_it_is(tmp_path):
+    whole_run(tmp_path)
+    path = tmp_path / 'manifest.json'
+    lines = path.read_text().splitlines()
+    keys = [n for n, line in enumerate(lines) if '": ' in line]
+    for n in keys:
+        # a plain value before the key's own, which is the last and so is what counts
+        key = lines[n].split(': ', 1)[0]
+        path.write_text('\n'.join([*lines[:n], f'{key}: 1,', *lines[n:]]))
+        with pytest.raises(UserError, match='manifest.json is damaged'):
+            RunFolder.existing(tmp_path)
+    assert len(keys) > 60
 
 
 @pytest.mark.slow

@@ -30,3 +30,12 @@ def test_a_file_in_the_place_of_a_folder_is_no_hint_at_itself(tmp_path):
     (tmp_path / 'model').touch()
     problem = missing_file(f'{tmp_path}/model/dict')
     assert problem.endswith(f'{tmp_path}/model is no folder')
+
+
+@pytest.mark.parametrize('path', ['x' * 5000, 'x' * 300, 'a\0b'])
+@pytest.mark.parametrize('option', ['model_file', 'path_to_index'])
+def test_what_can_be_no_path_is_one_short_line(path, option):
+    with pytest.raises(UserError, match=rf'^{option}: .* is no path: ') as raised:
+        existing_file(path, option)
+    assert len(str(raised.value)) < 200
+    assert ' is no path: ' in missing_file(path)
