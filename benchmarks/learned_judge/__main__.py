@@ -6,7 +6,8 @@ Learn the shipped judge from public files, and print what it is worth.
 The responses are read once (about an hour of two cores; what is read is kept in the
 cache). Every agreement is that of a judge learned without the set and without all that
 shares a corpus or a study with it. --final also reads the sets that no choice saw,
-with a judge that was learned without any of them. --write replaces
+with a judge that was learned without any of them. --curve shows what annotations of
+one's own add (`parlai fit_judge`). --write replaces
 parlai_ext/zoo_configs/learned/shipped, learned from all sets.
 """
 
@@ -20,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.learned_judge.copies import COPIES
+from benchmarks.learned_judge.curve import print_curves
 from benchmarks.learned_judge.fit import (
     PLAIN,
     Agreement,
@@ -136,6 +138,7 @@ def main() -> None:
     parser.add_argument('--judge', default=AS_READ, help='the language model')
     parser.add_argument('--encoder', default=ENCODER, help='the sentence encoder')
     parser.add_argument('--final', action='store_true', help='read the final sets, too')
+    parser.add_argument('--curve', action='store_true', help='learning curves')
     parser.add_argument('--write', action='store_true', help='replace the shipped one')
     opt = parser.parse_args()
     material = read_material(opt)
@@ -146,6 +149,9 @@ def main() -> None:
     if opt.final:
         print('sets that no choice saw:')
         print_agreement(material, FINAL, VISIBLE)
+    if opt.curve:
+        print("annotations of one's own, and the agreement on the others:")
+        print_curves(material, VISIBLE)
     if opt.write:
         judge = material.learn(tuple(SETS))
         models = {'likelihood': JUDGE, 'embedder': ENCODER}

@@ -198,10 +198,11 @@ def all_places(table: Table) -> np.ndarray:
 def fit(table: Table, places: np.ndarray, seed: int = 0) -> Rest:
     """
     Return what is fitted to some rows. How strongly the weights are held is chosen by
-    cross-validation over groups among them.
+    cross-validation over groups among them; nothing is added where that does not lower
+    the squared error by more than its standard error.
     """
     groups = [table.groups[i] for i in places]
-    errors: dict[float | None, float] = dict.fromkeys([None, *PULLS], 0.0)
+    errors = {pull: np.zeros(len(places)) for pull in (None, *PULLS)}
     for test in grouped_folds(groups, seed):
         train = np.setdiff1d(np.arange(len(places)), test)
         if len(test) and len(train):
@@ -210,8 +211,11 @@ def fit(table: Table, places: np.ndarray, seed: int = 0) -> Rest:
                     table, places[test]
                 )
                 missed = table.labels[places[test]] - guess
-                errors[pull] += float((missed**2).sum())
-    best = min(errors, key=lambda pull: errors[pull])
+                errors[pull][test] = missed**2
+    best = min(errors, key=lambda pull: float(errors[pull].mean()))
+    gain = errors[None] - errors[best]
+    if gain.mean() <= gain.std() / np.sqrt(len(gain)):
+        best = None
     return ridge_of_rest(table, places, best)
 
 
