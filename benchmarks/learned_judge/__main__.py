@@ -14,7 +14,7 @@ parlai_ext/zoo_configs/learned/shipped, learned from all sets.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,22 +24,30 @@ from benchmarks.learned_judge.copies import COPIES
 from benchmarks.learned_judge.curve import print_curves
 from benchmarks.learned_judge.fit import (
     PLAIN,
+    RESAMPLES,
     Agreement,
     Material,
     agreement,
-    resampled_turns,
+    resampled,
+    systems_agreement,
+    turns_agreement,
 )
 from benchmarks.learned_judge.items import SETS, read_set
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext import zoo_configs
 from parlai_ext.commands.command import one_line_errors
-from parlai_ext.scoring.learned import JudgeWeights
+from parlai_ext.files.agreement_file import MeasuredAgreement, agreement_text
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.learned import JudgeWeights, Learned, LearnedOptions
 from parlai_ext.training.fit_judge import write_judge
 from parlai_ext.training.judge_inputs import InputCache
 
 JUDGE, ENCODER = 'smollm2-135m-q4', 'mpnet'
 AS_READ = 'smollm2-135m-q4,hf_dtype=bfloat16'
 SHIPPED = zoo_configs.HOME / 'learned' / 'shipped'
+AGREEMENT = zoo_configs.HOME / 'agreement' / 'learned.yaml'
+MIN_SYSTEMS = 5
+FEWER_RESAMPLES = 200  # of systems, whose means take longer
 VISIBLE = tuple(name for name, plan in SETS.items() if not plan.final)
 FINAL = tuple(name for name, plan in SETS.items() if plan.final)
 
@@ -75,7 +83,7 @@ def print_agreement(
         responses, scores = material.sets[name], material.scores(judge, name)
         one = agreement(responses, scores)
         found.append(one)
-        drawn = resampled_turns(responses, scores)
+        drawn = resampled(responses, scores, turns_agreement)
         samples.append(drawn)
         low, high = np.quantile(drawn, [0.025, 0.975])
         plain = [
@@ -94,6 +102,60 @@ def print_agreement(
     )
     systems = [one.systems for one in found if one.systems is not None]
     print(f'mean over {len(systems)} sets of systems: {np.mean(systems):.3f}')
+
+
+def agreement_rows(
+    material: Material, names: Sequence[str], learned_from: Sequence[str]
+) -> Iterator[MeasuredAgreement]:
+    """
+    Yield the agreement with people of judges that were learned without each set and
+    without all that shares a corpus or a study with it: over turns, and over systems
+    where there are five or more.
+    """
+    for name in names:
+        judge = material.learn_without(name, learned_from)
+        responses, scores = material.sets[name], material.scores(judge, name)
+        everything = np.arange(len(scores))
+        quality = responses.overall or 'all qualities'
+        num_systems = len({one.system for one in responses.responses})
+        for level, num, statistic, resamples in (
+            ('turn', len(scores), turns_agreement, RESAMPLES),
+            ('system', num_systems, systems_agreement, FEWER_RESAMPLES),
+        ):
+            value = statistic(responses, scores, everything)
+            if value is None or (level == 'system' and num < MIN_SYSTEMS):
+                continue
+            if level == 'turn' and SETS[name].turns > 1:
+                continue  # people judged the dialogues whole
+            drawn = resampled(responses, scores, statistic, resamples)
+            low, high = (float(x) for x in np.quantile(drawn, [0.025, 0.975]))
+            of = responses.num_items if level == 'turn' else num
+            yield MeasuredAgreement(
+                name,
+                level,
+                quality,
+                num,
+                of,
+                round(value, 3),
+                round(low, 3),
+                round(high, 3),
+            )
+
+
+def write_agreement(material: Material) -> None:
+    """
+    Write the file from which the cards of the shipped judge take its agreement.
+    """
+    rows = [
+        *agreement_rows(material, VISIBLE, VISIBLE),
+        *agreement_rows(material, FINAL, VISIBLE),
+    ]
+    scorer = Learned(LearnedOptions(), ModelHandle())
+    text = agreement_text(
+        'Spearman with people of judges learned without each set (docs/learned.md)',
+        [('learned', scorer.signature, rows)],
+    )
+    AGREEMENT.write_text(text, encoding='utf-8')
 
 
 def _over_corpora(values: Sequence[float]) -> tuple[float, float]:
@@ -156,6 +218,7 @@ def main() -> None:
         judge = material.learn(tuple(SETS))
         models = {'likelihood': JUDGE, 'embedder': ENCODER}
         write_judge(replace(judge, models=models), SHIPPED, ABOUT)
+        write_agreement(material)
 
 
 if __name__ == '__main__':

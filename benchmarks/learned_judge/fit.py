@@ -132,11 +132,34 @@ def group_means(
     return [np.array([column[p].mean() for p in places.values()]) for column in columns]
 
 
-def resampled_turns(
-    responses: ResponseSet, scores: np.ndarray, seed: int = 0
+def turns_agreement(
+    responses: ResponseSet, scores: np.ndarray, places: np.ndarray
+) -> float | None:
+    """
+    Return Spearman over some turns.
+    """
+    return _spearman(scores[places], responses.target()[places])
+
+
+def systems_agreement(
+    responses: ResponseSet, scores: np.ndarray, places: np.ndarray
+) -> float | None:
+    """
+    Return Spearman over the systems' means of some turns.
+    """
+    some = [responses.responses[i] for i in places]
+    columns = scores[places], responses.target()[places]
+    return _spearman(*group_means(some, lambda r: r.system, *columns))
+
+
+def resampled(
+    responses: ResponseSet,
+    scores: np.ndarray,
+    statistic: Callable[[ResponseSet, np.ndarray, np.ndarray], float | None],
+    resamples: int = RESAMPLES,
 ) -> np.ndarray:
     """
-    Return Spearman over turns in resamples of whole contexts.
+    Return a statistic in resamples of whole contexts.
     """
     human = responses.target()
     by_context: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -144,12 +167,12 @@ def resampled_turns(
         if not np.isnan(human[i]):
             by_context[one.item.context].append(i)
     groups = [np.array(places) for places in by_context.values()]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     values = []
-    for _ in range(RESAMPLES):
+    for _ in range(resamples):
         drawn = rng.integers(0, len(groups), len(groups))
         places = np.concatenate([groups[k] for k in drawn])
-        values.append(_spearman(scores[places], human[places]) or 0.0)
+        values.append(statistic(responses, scores, places) or 0.0)
     return np.array(values)
 
 

@@ -80,11 +80,13 @@ class ResponseSet:
     The responses of a set.
 
     :param overall: the quality that judges a response as a whole.
+    :param num_items: items of the whole set.
     """
 
     name: str
     responses: Sequence[JudgedResponse]
     overall: str | None
+    num_items: int = 0
 
     @property
     def items(self) -> list[ScoringItem]:
@@ -145,7 +147,7 @@ def read_set(folder: Path, name: str) -> ResponseSet:
         )
         for item in sorted(drawn_items(judged, plan), key=lambda i: (i.context, i.id))
     ]
-    return ResponseSet(name, responses, judged.overall)
+    return ResponseSet(name, responses, judged.overall, len(judged.items))
 
 
 def drawn_items(judged: JudgedSet, plan: SetPlan) -> list[JudgedItem]:
