@@ -2,6 +2,7 @@
 Protocols, rosters, systems and follow-up sets: data, and `path(name)` to find them.
 """
 
+import os
 from pathlib import Path
 
 from parlai_ext.core.errors import nearest
@@ -21,12 +22,12 @@ def path(kind: str, name: str) -> Path:
     found = own if own.suffix in ('.yaml', '.yml') or '/' in name else None
     if found is None:
         found = HOME / kind / f'{name}.yaml'
-    if found.is_file():
+    if os.path.isfile(found):  # false for what can be no path, too
         return found
     roster = kind == 'protocols' and (HOME / 'rosters' / f'{name}.yaml').is_file()
     hint = f' (there is a roster of that name: --roster {name})' if roster else ''
     raise FileNotFoundError(
-        f'no {kind[:-1]} {name!r}; {nearest(name, names(kind))}{hint}'
+        f'no {kind[:-1]} {name!r:.80}; {nearest(name, names(kind))}{hint}'
     )
 
 

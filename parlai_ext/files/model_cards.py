@@ -7,6 +7,7 @@ pins every byte: the files of a model by SHA-256, and the places that have them.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from functools import cache
@@ -129,7 +130,8 @@ def is_model_name(name: str) -> bool:
     """
     True if a name stands for a model of the catalogue.
     """
-    return '/' not in name and (zoo_configs.HOME / 'models' / f'{name}.yaml').is_file()
+    path = zoo_configs.HOME / 'models' / f'{name}.yaml'
+    return '/' not in name and os.path.isfile(path)  # which a long name cannot be
 
 
 def checked_model_name(name: str) -> str:
@@ -139,7 +141,7 @@ def checked_model_name(name: str) -> str:
     :raises UserError: with the nearest name, when there is no such model.
     """
     if not is_model_name(name):
-        raise UserError(f'no model {name!r}; {nearest(name, model_names())}')
+        raise UserError(f'no model {name!r:.80}; {nearest(name, model_names())}')
     return name
 
 
