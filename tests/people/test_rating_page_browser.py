@@ -260,3 +260,22 @@ def test_the_demos_planted_order_is_recovered(tmp_path):
     ranked = sorted(ranking.standings, key=lambda standing: standing.rank)
     names = [standing.system for standing in ranked if standing.system in LADDER]
     assert names == ['step-4050', 'step-1350', 'step-450', 'step-150', 'step-50']
+
+
+def test_the_time_of_a_mended_answer_has_what_was_read_before(run, tmp_path):
+    (page,) = RateDialogues.main(
+        run_dir=str(run), questionnaire='overall_pair', num_items=2
+    )
+    with Browser(tmp_path / 'profile') as browser:
+        browser.open(page)
+        # the page's clock: five seconds until the answer, three until it is mended
+        browser.evaluate('Date.now = () => 100000')
+        browser.write('Ann')
+        browser.press('Enter')
+        browser.evaluate('Date.now = () => 105000')
+        browser.press('ArrowLeft')
+        browser.press('Backspace')
+        browser.evaluate('Date.now = () => 108000')
+        browser.press('ArrowRight')
+        saved = json.loads(browser.save('#save').read_bytes())
+    assert [row['seconds'] for row in saved['answers']] == [8]
