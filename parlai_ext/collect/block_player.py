@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from parlai_ext.collect.kept_replies import KeptReplies
-from parlai_ext.collect.lockstep import BatchRow, Respond, play_on
+from parlai_ext.collect.lockstep import BatchRow, Respond, let_speak, play_on
 from parlai_ext.collect.plan import Plan
 from parlai_ext.collect.resolved import sampling_systems, systems_of
 from parlai_ext.core.machine import Machine
@@ -148,7 +148,7 @@ class BlockPlayer:
         num_turns: int,
         seed: str,
         batchsize: int | None = None,
-        respond: Respond = Player.respond,
+        respond: Respond = let_speak,
     ) -> list[Dialogue | None]:
         """
         Return a dialogue for each row, `None` where a system could not go on. Such a
@@ -220,7 +220,7 @@ class BlockPlayer:
         Return what asks for the replies of these rows, and keeps them.
         """
         if self.kept_in is None:
-            yield Player.respond
+            yield let_speak
             return
         manifest = self.plan.manifest
         known = {**manifest['partners'], **manifest['targets']}

@@ -20,6 +20,13 @@ from parlai_ext.systems.players import Participant, Player, Reply, in_words
 Respond = Callable[[Player, Sequence[Participant]], list[Reply]]
 
 
+def let_speak(player: Player, participants: Sequence[Participant]) -> list[Reply]:
+    """
+    Let every participant speak next, in the player's own way.
+    """
+    return player.respond(participants)
+
+
 @dataclass(frozen=True)
 class BatchRow:
     """
@@ -56,7 +63,7 @@ def play_on(
     num_turns: int,
     batchsize: int | None = None,
     on_replies: Callable[[int, int], object] | None = None,
-    respond: Respond = Player.respond,
+    respond: Respond = let_speak,
 ) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
     """
     Play as `play` does, without the systems that fail on the way.
@@ -100,7 +107,7 @@ class LockstepWorld(World):
         self.batchsize = batchsize
         self.failed: dict[str, SystemFailed] = {}
         self.on_replies: Callable[[int, int], object] = lambda n, of: None
-        self.respond: Respond = Player.respond
+        self.respond: Respond = let_speak
         given = sum(min(len(row.opener.utterances), num_turns) for row in rows)
         self.n_planned = len(rows) * num_turns - given
         self.begun = [self._begin(row, num_turns) for row in rows]

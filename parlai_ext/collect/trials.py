@@ -27,7 +27,11 @@ from parlai_ext.collect.plan import (
     refuse_missing_openers,
     scorer_is_named,
 )
-from parlai_ext.collect.resolved import missing_error, without_systems
+from parlai_ext.collect.resolved import (
+    missing_error,
+    systems_of,
+    without_systems,
+)
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.pairings import pairings
@@ -144,9 +148,8 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
     status, of_models = (
         [resolve(system, datapath) for system in some] for some in (systems, models)
     )
-    pairs = pairings(
-        protocol.roster, protocol.pairing, {s.name: s.name for s in systems}
-    )
+    names = {system.name: system.name for system in systems_of(protocol)}
+    pairs = pairings(protocol.roster, protocol.pairing, names)
     dialogues = len(pairs) * protocol.num_dialogues
     turns = range(GIVEN, protocol.num_turns, 1 if protocol.score == 'both' else 2)
     judged = dialogues * len(turns)

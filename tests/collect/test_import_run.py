@@ -255,7 +255,7 @@ def test_content_is_named_as_if_it_was_one_list():
 @pytest.mark.parametrize(
     ('options', 'name'),
     [
-        ({}, 'composite'),
+        ({}, 'learned'),
         ({'scorer': 'likelihood'}, 'likelihood'),
         ({'followups': 'default'}, 'fed'),
         ({'config': 'demo'}, 'fed'),

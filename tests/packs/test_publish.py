@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from parlai_ext.commands.publish_run import PublishRun
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.pack import INDEX, open_pack
 from parlai_ext.packs.publish import dialogue_digest, public_manifest, without_paths
@@ -64,7 +64,9 @@ def test_withheld_text_is_nowhere_in_the_pack(runs, tmp_path):
 
 def test_an_error_that_quotes_the_partner_is_withheld_with_the_text(tmp_path):
     systems = {'quotes': {'model': 'tests.support.trial_agents:Quotes'}}
-    run = make_run(tmp_path / 'run', ['talker', 'quotes'], systems=systems)
+    with pytest.raises(SystemFailed, match='cannot tokenize'):
+        make_run(tmp_path / 'run', ['talker', 'quotes'], systems=systems)
+    run = RunFolder.existing(tmp_path / 'run')
     heard = {d.reason for d in run.iter_dialogues() if d.ended_by == 'quotes'}
     assert all('cannot tokenize' in reason for reason in heard)
     path = publish(run, tmp_path / 'quiet.zip', withhold_text=True).path

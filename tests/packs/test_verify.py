@@ -104,16 +104,21 @@ def test_a_missing_file_and_one_too_many_are_named(files, tmp_path):
     'index',
     [
         lambda data: data.replace(b'"schema": 1', b'"schema": 1,\n "rank": "first"'),
-        lambda data: data.replace(b'"schema": 1', b'"schema": 2,\n "schema": 1'),
         lambda data: data + b'\n',
     ],
-    ids=['a key more', 'a key twice', 'a line more'],
+    ids=['a key more', 'a line more'],
 )
 def test_an_index_has_no_second_spelling(files, tmp_path, index):
     files[INDEX] = index(files[INDEX])
     path = write_forged(tmp_path / 'p.zip', files, honest=True)
     (line,) = problems(path)
     assert line.startswith(f'files: {INDEX}')
+
+
+def test_an_index_with_a_key_twice_is_no_index(files, tmp_path):
+    files[INDEX] = files[INDEX].replace(b'"schema": 1', b'"schema": 2,\n "schema": 1')
+    with pytest.raises(UserError, match=f"{INDEX}: the key 'schema' is there twice"):
+        problems(write_forged(tmp_path / 'p.zip', files, honest=True))
 
 
 def test_a_score_with_new_checksums_is_caught_by_the_ranking(files, tmp_path):

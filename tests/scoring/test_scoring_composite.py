@@ -239,13 +239,6 @@ def test_it_is_known_by_name():
     assert find_scorer('composite') is Composite
 
 
-def test_a_protocol_that_names_no_scorer_gets_it(tmp_path):
-    path = tmp_path / 'mine.yaml'
-    path.write_text('roster: mini\nscorer: {context_turns: 2}\n')
-    scorer = load_protocol_file(str(path)).protocol.scorer
-    assert scorer == {'name': 'composite', 'context_turns': 2}
-
-
 def test_the_protocols_of_papers_and_demos_keep_theirs():
     folder = zoo_configs.HOME / 'protocols'
     papers = [path.stem for path in folder.glob('*_2022.yaml')]

@@ -24,6 +24,7 @@ from parlai_ext.scoring.learned import (
     weight_bytes,
 )
 from parlai_ext.scoring.learned_inputs import NUMBERS, Reading, input_blocks
+from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.causal_models import GPT2, make
 
 CONTEXT = ('do you like dogs ?', 'yes , i have two', 'what are your dogs called ?')
@@ -157,6 +158,13 @@ def test_the_shipped_judge_is_whole():
 @pytest.fixture(scope='module')
 def model():
     return make('GPT2', GPT2)
+
+
+def test_a_protocol_that_names_no_scorer_gets_it(tmp_path):
+    path = tmp_path / 'mine.yaml'
+    path.write_text('roster: mini\nscorer: {encoder: minilm}\n')
+    scorer = load_protocol_file(str(path)).protocol.scorer
+    assert scorer == {'name': 'learned', 'encoder': 'minilm'}
 
 
 def test_states_are_those_of_a_plain_pass(model):
