@@ -82,7 +82,7 @@ class ImportDialogues(Command):
         parser.add_argument(
             '--scorer',
             metavar='NAME',
-            help='the scorer of the run (default: composite; fed with --followups)',
+            help='the scorer of the run (default: learned; fed with --followups)',
         )
         add_options(parser, '--config', '--judge-model-file', '--followups')
 
