@@ -6,6 +6,7 @@ import pytest
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
+from parlai_ext.commands.signals import Interrupted
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
@@ -91,7 +92,7 @@ def test_a_killed_command_goes_on_after_the_last_whole_block(tmp_path, monkeypat
 def interrupted_at(text):
     def observe(self, observation):
         if observation['text'] == text:
-            raise KeyboardInterrupt
+            raise Interrupted  # as Ctrl-C does, also where the tests ignore it
         self.observation = observation
         return observation
 
