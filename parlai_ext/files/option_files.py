@@ -65,7 +65,7 @@ def existing_file(path: str, option: str) -> Path:
 
     :raises UserError: when there is no such file; it names the nearest one.
     """
-    if problem := _no_path(path):
+    if problem := no_path(path):
         raise UserError(f'{option}: {problem}')
     is_index = option in INDEX_OPTIONS
     if os.path.isfile(path) or (is_index and files_at(Path(path), is_prefix=True)):
@@ -77,7 +77,7 @@ def missing_file(path: str) -> str:
     """
     Return a message that there is no such file, with the nearest name if there is one.
     """
-    if problem := _no_path(path):
+    if problem := no_path(path):
         return problem
     wanted = Path(path)
     if wanted.is_dir():
@@ -96,7 +96,7 @@ def missing_file(path: str) -> str:
     return f'there is no file {path}{_hint(wanted)}'
 
 
-def _no_path(path: str) -> str:
+def no_path(path: str) -> str:
     """
     Return why a text cannot be the path of a file, as when it is too long; '' for what
     is a path, whether a file is there or not.

@@ -11,7 +11,7 @@ Names of judges: wherever a judge's model file is expected, other models may be 
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
@@ -43,9 +43,9 @@ def judge_system(name: str) -> System:
         spec = f'judge={AGENT}ext:remote,remote_url={name}'
     elif head.startswith(AGENT):
         spec = f'judge={name}'
-    elif name.endswith(('.yaml', '.yml', '.json')) and Path(name).is_file():
+    elif name.endswith(('.yaml', '.yml', '.json')) and os.path.isfile(name):
         spec = name
-    elif (Path(name) / 'config.json').is_file():
+    elif os.path.isfile(os.path.join(name, 'config.json')):
         return System('judge', {'model': hub.AGENT, 'hf_model': name})
     if not spec:
         return System('judge', {'model_file': name})

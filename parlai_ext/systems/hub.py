@@ -6,6 +6,7 @@ format: where their files are.
 from __future__ import annotations
 
 import asyncio
+import os
 from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.model_cards import is_model_name, model_names
-from parlai_ext.files.option_files import sha256
+from parlai_ext.files.option_files import no_path, sha256
 from parlai_ext.systems.catalogue.fetch_model import (
     fetch_model,
     is_fetched,
@@ -55,10 +56,11 @@ def checked_repository(value: object) -> str:
         raise UserError('hf_model: not given; a folder or a hub repository is expected')
     if is_model_name(name):
         return name
-    path = Path(name)
-    if path.is_file():
+    if problem := no_path(name):
+        raise UserError(f'hf_model: {problem}')
+    if os.path.isfile(name):
         raise UserError(f'hf_model: {name} is a file; its folder is expected')
-    if not path.is_dir() and (name[0] in './~\\' or name.count('/') > 1):
+    if not os.path.isdir(name) and (name[0] in './~\\' or name.count('/') > 1):
         raise UserError(f'hf_model: there is no folder {name}')
     return name
 

@@ -238,7 +238,7 @@ def _local_model_file(system: System, path: str, datapath: str | None) -> str:
             file = fetch_path(path, datapath)
     except UserError as error:
         raise _option_error(system)('model_file', str(error)) from error
-    if not file.is_file():
+    if not os.path.isfile(file):
         where = f' ({path})' if is_zoo_path(path) else ''
         raise _option_error(system)('model_file', f'there is no file {file}{where}')
     check_model_files(file)

@@ -260,3 +260,10 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path):
 def test_gpt2_of_parlai_is_pointed_to_ext_hf(folder):
     with pytest.raises(UserError, match='ext:hf would do'):
         load_judge(f'agent:hugging_face/gpt2,model_name={folder}', no_cuda=True)
+
+
+@pytest.mark.parametrize('name', ['x' * 5000, 'zoo:' + 'x' * 5000, 'hf:' + 'x' * 5000])
+def test_a_judge_whose_name_can_be_no_file_is_one_line(name):
+    with pytest.raises(UserError) as raised:
+        load_judge(name, no_cuda=True)
+    assert '\n' not in str(raised.value)
