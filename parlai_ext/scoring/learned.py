@@ -39,7 +39,6 @@ CARD_KEYS = (
 )
 MOST = 4.0  # spreads from the mean, to which an input is cut
 AT_ONCE = 128  # responses whose hidden states are in memory together
-NO_WORDS = 'there is no response'
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,7 @@ class Learned(Scorer):
     One score a response; higher is better. Over the judged sets that the weights were
     learned from, the mean is 0 and the standard deviation 1.
 
-    The evidence is what the numbers, the hidden states and the products add to it. A
-    response without a word has the lowest score that a response can have.
+    The evidence is what the numbers, the hidden states and the products add to it.
     """
 
     name = 'learned'
