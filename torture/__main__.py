@@ -82,7 +82,9 @@ def run_parts(names: Sequence[str], settings: Settings) -> tuple[list[Figure], b
     for name in names:
         begin = time.perf_counter()
         try:
-            figure = import_module(f'torture.{name}').figure(settings)
+            own = replace(settings, folder=settings.folder / name)
+            own.folder.mkdir()
+            figure = import_module(f'torture.{name}').figure(own)
             seconds = time.perf_counter() - begin
             figures.append(replace(figure, seconds=seconds))
         except PartInterrupted as interrupted:

@@ -6,6 +6,7 @@ or take all memory, and is ended at its deadline.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import resource
 import select
@@ -79,6 +80,9 @@ def _work(work: Callable[[], object], log: Path, memory: int | None) -> None:
         os.dup2(file, 1)
         os.dup2(file, 2)
         sys.stdout, sys.stderr = _stream(1), _stream(2)
+        for handler in logging.getLogger().handlers:  # of an earlier part, to elsewhere
+            if isinstance(handler, logging.StreamHandler):
+                handler.setStream(sys.stderr)
         if memory is not None:
             limit = _mapped() + memory
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

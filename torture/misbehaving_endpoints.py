@@ -202,9 +202,15 @@ def deep_json(to: socket.socket) -> None:
 
 
 @acts
-def numbers(to: socket.socket) -> None:
-    usage = {'prompt_tokens': 10**300, 'completion_tokens': float('inf')}
+def huge_numbers(to: socket.socket) -> None:
+    usage = {'prompt_tokens': 10**300, 'completion_tokens': -(10**300)}
     to.sendall(answer(chat('tea', usage=usage)))
+
+
+@acts
+def infinite_numbers(to: socket.socket) -> None:
+    # no JSON: the reply is refused, and the system named
+    to.sendall(answer(chat('tea', usage={'completion_tokens': float('inf')})))
 
 
 @acts

@@ -68,12 +68,14 @@ class RankSystems(Command):
             }
             ranking = rank_run(run, signature, human=human, **options)
             path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
-            before = path.read_bytes() if path.exists() else b''
+            before = path.read_bytes().split() if path.exists() else []
             write_ranking(run, ranking, folder)
             run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
             # a page without the first ranking of a further scorer is right still
             is_shown = bool(before) or not folder
-            is_stale = page.exists() and is_shown and path.read_bytes() != before
+            is_stale = (
+                page.exists() and is_shown and path.read_bytes().split() != before
+            )
             if is_stale:
                 run.remove('report.html')
         print(terminal_table(ranking, audit_doubts(run, ranking, folder)))

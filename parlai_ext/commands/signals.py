@@ -70,18 +70,27 @@ def _end(number: int, frame: object) -> None:
 def signals_as_interrupt() -> Iterator[None]:
     """
     Let both signals raise `Interrupted` in the work inside.
+
+    A signal that comes while a library's C code runs may leave it as another exception;
+    it ends the work as `Interrupted` all the same.
     """
+    arrived: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        arrived.append(number)
+        raise Interrupted(number)
+
     before = {}
     if threading.current_thread() is threading.main_thread():  # only it may say so
         for number in SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:
-                before[number] = signal.signal(number, _interrupt)
+                before[number] = signal.signal(number, interrupt)
     try:
         yield
+    except Exception as error:
+        if arrived:
+            raise Interrupted(arrived[0]) from error
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise Interrupted(number)

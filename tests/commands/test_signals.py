@@ -3,6 +3,7 @@ A signal ends a command with one line and a shell's exit code, whenever it comes
 first seconds, too, while modules are imported.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.commands.signals import LINE, signals_as_interrupt
+from parlai_ext.commands.signals import LINE, Interrupted, signals_as_interrupt
 from parlai_ext.results.ranking import write_ranking
 from tests.support.report_example import example_ranking, example_run
 
@@ -104,3 +105,19 @@ def test_a_deleted_current_folder_is_one_line(tmp_path):
     assert ended.returncode == 1
     assert ended.stderr.startswith('error: the current folder ')
     assert ended.stderr.count('\n') == 1
+
+
+@pytest.mark.parametrize('number', SIGNALS)
+def test_a_signal_that_a_library_turns_into_another_error_is_a_signal(number):
+    with pytest.raises(Interrupted) as raised, signals_as_interrupt():
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+        except Interrupted:
+            raise ValueError('could not determine the shape') from None
+    assert raised.value.number == number
+
+
+def test_without_a_signal_an_error_stays_what_it_is():
+    with pytest.raises(ValueError, match='mine'), signals_as_interrupt():
+        raise ValueError('mine')
