@@ -19,7 +19,7 @@ from safetensors.numpy import save as tensor_bytes
 from scipy.cluster.vq import kmeans2
 from scipy.stats import spearmanr
 
-from benchmarks.learned_judge.items import SETS, training_sets
+from benchmarks.learned_judge.items import training_sets
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.agreement_file import MeasuredAgreement
 from parlai_ext.files.yaml_file import read_file
@@ -151,7 +151,7 @@ def left_out(vectors: Mapping[str, np.ndarray]) -> list[TriedCorpus]:
             name,
             vectors[name],
             corpora_of(
-                {other: points[other] for other in training_sets(name, [*SETS])}
+                {other: points[other] for other in training_sets(name, [*vectors])}
             ),
         )
         for name in vectors
