@@ -46,7 +46,7 @@ class JudgedCorpora:
         names = tuple(sorted(set(tensors) - {THRESHOLD}))
         owners = np.repeat(range(len(names)), [len(tensors[name]) for name in names])
         points = np.concatenate([tensors[name] for name in names]).astype(np.float32)
-        [threshold] = tensors.get(THRESHOLD, ())
+        [threshold] = tensors.get(THRESHOLD, np.zeros(0))
         return cls(names, points, owners, round(float(threshold), 3))
 
     def nearest(self, vector: np.ndarray) -> tuple[float, int]:
