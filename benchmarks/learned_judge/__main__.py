@@ -17,10 +17,23 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.learned_judge.copies import COPIES
+from benchmarks.learned_judge.corpora import (
+    TriedCorpus,
+    chosen_threshold,
+    corpora_bytes,
+    corpora_lines,
+    corpora_of,
+    drawn_items,
+    left_out,
+    other_texts,
+    points_of,
+    vectors_of,
+)
 from benchmarks.learned_judge.curve import print_curves
 from benchmarks.learned_judge.fit import (
     PLAIN,
@@ -36,9 +49,15 @@ from benchmarks.learned_judge.items import SETS, read_set
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext import zoo_configs
 from parlai_ext.commands.command import one_line_errors
-from parlai_ext.files.agreement_file import MeasuredAgreement, agreement_text
+from parlai_ext.files.agreement_file import (
+    MeasuredAgreement,
+    agreement_text,
+    read_agreement,
+)
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.judged_corpora import CORPORA
 from parlai_ext.scoring.learned import JudgeWeights, Learned, LearnedOptions
+from parlai_ext.store.atomic import write_file
 from parlai_ext.training.fit_judge import write_judge
 from parlai_ext.training.judge_inputs import InputCache
 
@@ -179,6 +198,38 @@ def print_check(material: Material, judge: JudgeWeights) -> None:
             print(f'{name}: {cells}')
 
 
+def print_corpora(opt: argparse.Namespace) -> None:
+    """
+    Print how near the corpora are to each other when they are left out, and texts of
+    other kinds to all of them; write the file of the corpora where that is asked for.
+    """
+    cache = Path(opt.cache)
+    cache.mkdir(parents=True, exist_ok=True)
+
+    def encoder() -> Any:
+        return ModelHandle().embedder(opt.encoder)
+
+    vectors = {}
+    for name in SETS:
+        items = read_set(Path(opt.data), name).items
+        vectors[name] = vectors_of(drawn_items(name, items), encoder, cache)
+    tried = left_out(vectors)
+    threshold = chosen_threshold(tried)
+    points = {name: points_of(own) for name, own in vectors.items()}
+    corpora = corpora_of(points, threshold)
+    others = {
+        sort: [
+            TriedCorpus.from_vectors(kind, vectors_of(items, encoder, cache), corpora)
+            for kind, items in kinds.items()
+        ]
+        for sort, kinds in other_texts().items()
+    }
+    [rows] = read_agreement(AGREEMENT).values()
+    print('\n'.join(corpora_lines(tried, others, rows, threshold)))
+    if opt.write:
+        write_file(SHIPPED / CORPORA, corpora_bytes(points, threshold))
+
+
 ABOUT = {
     'description': 'the shipped judge, learned from public judgements of people',
     'learned_from': 'docs/learned.md',
@@ -202,7 +253,11 @@ def main() -> None:
     parser.add_argument('--final', action='store_true', help='read the final sets, too')
     parser.add_argument('--curve', action='store_true', help='learning curves')
     parser.add_argument('--write', action='store_true', help='replace the shipped one')
+    parser.add_argument('--corpora', action='store_true', help='only the corpora')
     opt = parser.parse_args()
+    if opt.corpora:
+        print_corpora(opt)
+        return
     material = read_material(opt)
     print('left out one by one, with all that shares a corpus or a study:')
     print_agreement(material, VISIBLE, VISIBLE)

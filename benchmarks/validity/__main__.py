@@ -1,27 +1,45 @@
 """
-Make the table of docs/validity.md: what each scorer may be trusted for.
+Make docs/validity.md, its figures and its tables: what each scorer may be trusted for.
 
     python -m benchmarks.validity --data ../shared/data --out runs/validity [--write]
 
 Runs the bench ``validity`` (zoo_configs/bench/) on the sets in the folder, on spoilt
-replies of people and on ChatMatch's games, and prints docs/validity.md. It goes on
+replies of people and on ChatMatch's games, and writes the page into --out. It goes on
 where it was killed; --score-only with some --scorers lets several processes share the
-work. --also LABEL=SCORER:KEY=VALUE adds a scorer, such as a judge trained here
-(:max_items=N at the end: on so many items of a set). --write replaces docs/validity.md
-and zoo_configs/agreement/validity.yaml, from which the cards of judges take their
-agreement with people.
+work. Scorers that --scorers leaves out keep the rows that zoo_configs/agreement/ has of
+their signature. --also LABEL=SCORER:KEY=VALUE adds a scorer, such as a judge trained
+here (:max_items=N at the end: on so many items of a set). --write replaces
+docs/validity.md, docs/validity/ and zoo_configs/agreement/validity.yaml, from which the
+cards of judges take their agreement with people.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks.support.measures import benchmark_parser
-from benchmarks.validity.document import document, fitted_sets
+from benchmarks.validity.document import (
+    CHECK,
+    COST,
+    FOLDER,
+    agreement_table,
+    by_agreement,
+    ceilings_table,
+    check_table,
+    clusters_table,
+    cpu_seconds,
+    document,
+    dstc10_text,
+    published_table,
+    read_check_table,
+    scorers_table,
+    write_all,
+)
+from benchmarks.validity.figures import LEARNED
 from benchmarks.validity.sets import (
     GAMES,
     SPOILT,
@@ -30,7 +48,7 @@ from benchmarks.validity.sets import (
     chatmatch_whole_games,
     spoilt_replies,
 )
-from benchmarks.validity.trust import trust_facts
+from benchmarks.validity.trust import CheckOutcome, Measured, trust_facts
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, ScorerAbout
 from parlai_ext.bench.bench_table import bench_lines
@@ -43,10 +61,17 @@ from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
-from parlai_ext.files.agreement_file import MeasuredAgreement, agreement_text
+from parlai_ext.files.agreement_file import (
+    MeasuredAgreement,
+    agreement_text,
+    measured_agreement,
+    read_agreement,
+)
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck
 from parlai_ext.report.bench_page import write_bench_page
+from parlai_ext.scoring.score_run import build_scorer
 
 DOCUMENT = Path(__file__).parents[2] / 'docs' / 'validity.md'
 OF_GAMES = {GAMES: chatmatch_games, WHOLE_GAMES: chatmatch_whole_games}
@@ -76,11 +101,9 @@ def main() -> None:
     plan = bench_plan(opt.scorers, opt.sets, opt.config, opt.max_items)
     more = tuple(labelled_variant(text) for text in opt.also)
     plan = replace(plan, variants=(*plan.variants, *more))
-    text, stored = make(opt, plan)
-    if opt.write:
-        DOCUMENT.write_text(text, encoding='utf-8')
-        STORED.parent.mkdir(exist_ok=True)
-        STORED.write_text(stored, encoding='utf-8')
+    if opt.write and (opt.sets or opt.max_items):
+        raise UserError('--write: the page is of all sets, without --sets, --max-items')
+    make(opt, plan)
 
 
 def labelled_variant(text: str) -> Variant:
@@ -94,9 +117,9 @@ def labelled_variant(text: str) -> Variant:
     return replace(variant, max_items=int(max_items)) if max_items else variant
 
 
-def make(opt: argparse.Namespace, plan: BenchPlan) -> tuple[str, str]:
+def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     """
-    Run everything; return the document and the file of stored agreement.
+    Run everything, print the page, and write it where that is asked for.
     """
     folder, out = Path(opt.data), Path(opt.out)
     sets, missing = _sets(folder, [choice.name for choice in plan.sets])
@@ -107,35 +130,66 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> tuple[str, str]:
         plan, variants=tuple(replace(v, max_items=None) for v in plan.variants)
     )
     results = score_sets(whole, {SPOILT: spoilt}, out)
+    # what was learned from these sets has its agreement from a file
+    plan = replace(
+        plan, variants=tuple(v for v in plan.variants if not is_learned(v.section))
+    )
     bench, _ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
     bench = _without_turns_of_games(bench)
     write_bench_page(out, bench)
     print('\n'.join(bench_lines(bench)))
     if opt.score_only:
-        return '', ''
-    fitted = fitted_sets(bench)
-    unfitted = [
-        one.name for one in bench.sets if one.level == 'turn' and one.name not in fitted
-    ]
-    comparison = compare_bench(out, sets=[n for n in unfitted if n != GAMES])
+        return
     checks = {one.variant.label: spoilt_check(one, spoilt) for one in results}
-    facts = [
-        trust_facts(
-            bench,
-            scorer,
-            comparison,
-            check
-            if isinstance(check := checks[scorer.label], DimensionCheck)
-            else None,
-            [*fitted, GAMES],
-        )
-        for scorer in bench.scorers
+    scorers = bench_scorers(bench, plan.variants, checks)
+    scorers += learned_scorers(results, checks)
+    scorers += kept_scorers(scorers, opt.config, DOCUMENT.parent / FOLDER / CHECK)
+    fitted = sorted({row.set for one in scorers for row in one.rows if row.fitted})
+    counted = [
+        one.name
+        for one in bench.sets
+        if one.level == 'turn' and one.name not in (*fitted, GAMES)
     ]
-    whole = compare_bench(out, permutations=200)
+    comparison = compare_bench(out, sets=counted)
+    facts = [trust_facts(scorers, one, comparison, [*fitted, GAMES]) for one in scorers]
+    sections = {v.label: v.section for v in (*plan.variants, *_file_variants(opt))}
+    seconds = cpu_seconds(DOCUMENT.parent / FOLDER / COST, sections)
     added = [text.partition('=')[0] for text in opt.also]
-    text = document(bench, facts, comparison, whole, checks, COMMAND, added)
+    text = document(facts, fitted, _about(bench), COMMAND, bool(seconds), added)
     print(text)
-    return text, stored_text(bench)
+    page = DOCUMENT if opt.write else out / DOCUMENT.name
+    tables = {
+        'agreement.csv': agreement_table(scorers),
+        'scorers.csv': scorers_table(by_agreement(facts), seconds),
+        CHECK: check_table(scorers),
+        'published.csv': published_table([one.name for one in bench.sets]),
+        'ceilings.csv': ceilings_table(compare_bench(out, permutations=200)),
+        'clusters.csv': clusters_table(comparison),
+        'dstc10.txt': dstc10_text(bench),
+    }
+    write_all(page, text, tables, facts, seconds)
+    stored = STORED if opt.write else out / STORED.name
+    stored.write_text(stored_text(scorers), encoding='utf-8')
+
+
+def is_learned(section: Mapping[str, Any]) -> bool:
+    """
+    True for the judge that was learned from these sets: its agreement is that of judges
+    that were learned without each set, in zoo_configs/agreement/learned.yaml.
+    """
+    return section['name'] == 'learned'
+
+
+def _file_variants(opt: argparse.Namespace) -> Sequence[Variant]:
+    return bench_plan([], [], opt.config).with_trivial_scorers().variants
+
+
+def _about(bench: Bench) -> str:
+    most = max((one.n_drawn for one in bench.sets if one.level == 'turn'), default=0)
+    return (
+        f'Up to {most} items a set (whole contexts, seed {bench.seed}); intervals of a '
+        f'set are from {bench.bootstraps} resamples of contexts.'
+    )
 
 
 def _sets(
@@ -200,20 +254,116 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
     )
 
 
-def stored_text(bench: Bench) -> str:
+def bench_scorers(
+    bench: Bench,
+    variants: Sequence[Variant],
+    checks: Mapping[str, DimensionCheck | str],
+) -> list[Measured]:
     """
-    Return the file of stored agreement: the main rows of scorers with a signature.
-    Several dimensions of one scorer are one entry, each row with its dimension.
+    Return what a bench measured, with the checks; a scorer of which one dimension is
+    meant has it in its rows.
     """
-    shared = Counter(scorer.signature for scorer in bench.scorers)
-    stored: dict[str, tuple[str, list[MeasuredAgreement]]] = {}
-    for scorer in bench.scorers:
-        rows = list(_stored_rows(bench, scorer))
-        if not (scorer.signature and rows):
+    dimensions = {one.label: one.dimension for one in variants}
+    return [
+        Measured(
+            one.label,
+            one.signature or '',
+            tuple(
+                replace(row, dimension=dimensions.get(one.label))
+                for row in _stored_rows(bench, one)
+            ),
+            one.is_trivial,
+            check=check_outcome(checks.get(one.label)),
+            failure=one.failure,
+        )
+        for one in bench.scorers
+    ]
+
+
+def learned_scorers(
+    results: Sequence[ScorerResult], checks: Mapping[str, DimensionCheck | str]
+) -> list[Measured]:
+    """
+    Return the learned judges, with the rows that are known of their signature.
+    """
+    return [
+        Measured(
+            *(one.variant.label, one.signature or ''),
+            measured_agreement(one.signature or ''),
+            check=check_outcome(checks[one.variant.label]),
+            failure=one.failure,
+        )
+        for one in results
+        if is_learned(one.variant.section)
+    ]
+
+
+def kept_scorers(
+    scorers: Sequence[Measured], config: str, check_file: Path
+) -> list[Measured]:
+    """
+    Return the scorers that were left out, with the rows that an earlier run has of the
+    signature that they have now; and scorers of earlier runs that are in no bench file.
+
+    :param check_file: the checks of the earlier run.
+    """
+    checks = read_check_table(check_file)
+    measured = {one.label for one in scorers}
+    signatures = {one.signature for one in scorers}
+    kept: dict[str, tuple[str, tuple[MeasuredAgreement, ...], bool]] = {}
+    for variant in bench_plan([], [], config).with_trivial_scorers().variants:
+        if variant.label in measured:
             continue
-        if shared[scorer.signature] > 1:
-            rows = [replace(row, dimension=scorer.dimensions[0]) for row in rows]
-        stored.setdefault(scorer.signature, (scorer.label, []))[1].extend(rows)
+        try:
+            signature = build_scorer(variant.section, named_by_user=True).signature
+        except UserError as error:
+            print(f'{variant.label}: earlier rows of any signature are kept: {error}')
+            continue
+        signatures.add(signature)
+        rows = tuple(
+            row
+            for row in measured_agreement(signature)
+            if row.dimension == variant.dimension
+        )
+        kept[variant.label] = (signature, rows, variant.is_trivial)
+        if not rows:
+            print(f'{variant.label}: no earlier rows of its signature: score it again')
+    for one in read_file(STORED).data['scorers']:
+        label, signature = one['label'], one['signature']
+        if label not in measured and label not in kept and signature not in signatures:
+            kept[label] = (signature, read_agreement(STORED)[signature], False)
+    return [
+        Measured(
+            *(label, signature, rows, trivial, True), checks.get((label, signature))
+        )
+        for label, (signature, rows, trivial) in kept.items()
+        if rows
+    ]
+
+
+def check_outcome(check: DimensionCheck | str | None) -> CheckOutcome | None:
+    """
+    Return the outcome of a check, or why there is none.
+    """
+    if check is None or isinstance(check, str):
+        return check and CheckOutcome('', check)
+    return CheckOutcome(
+        check.outcome,
+        check.reasons[0] if check.reasons else '',
+        tuple((k.kind, k.share) for k in check.kinds if k.share is not None),
+    )
+
+
+def stored_text(scorers: Sequence[Measured]) -> str:
+    """
+    Return the file of stored agreement: the rows of scorers with a signature. Several
+    dimensions of one scorer are one entry, each row with its dimension.
+    """
+    elsewhere = read_agreement(LEARNED)
+    stored: dict[str, tuple[str, list[MeasuredAgreement]]] = {}
+    for one in scorers:
+        if one.signature and one.rows and one.signature not in elsewhere:
+            stored.setdefault(one.signature, (one.label, []))[1].extend(one.rows)
     return agreement_text(
         'Spearman with people, from the bench validity',
         [(label, signature, rows) for signature, (label, rows) in stored.items()],

@@ -1,291 +1,346 @@
 """
-The text of docs/validity.md.
+The page docs/validity.md, and the tables and figures beside it.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from benchmarks.validity import trust
-from benchmarks.validity.trust import TrustFacts, trust_sentence
+from benchmarks.validity.figures import cost_figure, means_figure, write_figure
+from benchmarks.validity.trust import (
+    CheckOutcome,
+    Measured,
+    TrustFacts,
+    mean_interval,
+    numbers_text,
+    trust_sentence,
+)
 from parlai_ext import zoo_configs
-from parlai_ext.bench.agreement_rows import AgreementRow
-from parlai_ext.bench.bench_files import Bench, SetAbout
-from parlai_ext.bench.bench_table import LEVELS, n_text, sets_of_level, size_text
+from parlai_ext.bench.bench_files import Bench
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.dstc10 import PHASES, dstc10_lines, scorer_lines
-from parlai_ext.core.display import DASH, number
+from parlai_ext.bench.plan import parse_variant
+from parlai_ext.files.csv_file import csv_text
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.judge_check.record import DimensionCheck
 
-Checks = Mapping[str, DimensionCheck | str]
+FOLDER = 'validity'  # of tables and figures, beside the page
+CHECK, COST = 'check.csv', 'cost.json'
+ABOUT_CHECK = ('scorer', 'signature', 'outcome', 'reason')
+# what scorer_speed gives to all scorers, and what says how much is scored
+NOT_TIMED = ('judge_model_file', 'encoder', 'comparisons')
+TABLES = {
+    'agreement.csv': 'every coefficient with its interval and n',
+    'scorers.csv': 'means, verdict and signature of each scorer',
+    'check.csv': 'how often people’s replies score above spoilt copies, by kind',
+    'published.csv': 'published figures of other models on these sets',
+    'ceilings.csv': 'one annotator against the others, and a perfect scorer',
+    'clusters.csv': 'which scorers can be told apart',
+    'dstc10.txt': 'beside the teams of DSTC10',
+}
 
 
 def document(
-    bench: Bench,
     facts: Sequence[TrustFacts],
-    comparison: BenchComparison,
-    ceilings: BenchComparison,
-    checks: Checks,
+    left_out: Sequence[str],
+    about: str,
     command: str,
+    has_cost: bool,
     added: Sequence[str] = (),
 ) -> str:
     """
-    Return the document.
+    Return the page.
 
-    :param comparison: of the sets on which nothing was fitted; `ceilings`: of all.
-    :param checks: the check of each scorer on spoilt replies, or why there is none.
+    :param left_out: sets that count for no rule at turn level.
+    :param about: how many items and resamples the numbers are of.
     :param added: labels of scorers that are not in the bench file.
     """
-    fitted = fitted_sets(bench)
     lines = [
         '# What each scorer may be trusted for',
         '',
-        'A metric is worth its agreement with people. Here is how the scorers of the',
-        'package agree with them, measured with small models that anyone can fetch',
-        '([models.md](models.md)). Written by',
+        'A metric is worth its agreement with people: Spearman with the overall',
+        'quality of judged sets, measured with small models that anyone can fetch',
+        f'([models.md](models.md)). {about}',
         '',
-        f'    {command}',
+        '## Single responses',
         '',
-        'from a bench ([bench.md](bench.md)): do not edit. Numbers are Spearman with',
-        'the overall quality of a set, in brackets 95 % intervals from '
-        f'{bench.bootstraps} resamples',
-        f'of contexts. Items were drawn, whole contexts, with seed {bench.seed}; n',
-        'stands under the name of each set, and in a cell where it is another.',
+        f'![mean agreement over single responses]({FOLDER}/turn.png)',
+        '',
+        '## The order of systems',
+        '',
+        f'![mean agreement over systems]({FOLDER}/system.png)',
+        '',
+        'Scorers differ in the sets that they can judge (some need references, some',
+        'were fitted on a set): means over few sets, or over others, say less. Rows of',
+        '`learned` are those of judges that were learned without each set and all that',
+        'shares a corpus or a study with it, since the shipped judge was learned from',
+        'these sets ([learned.md](learned.md), with a figure by corpus).',
+        *(_cost_lines() if has_cost else ()),
+        '',
+        '## For what each may be trusted',
+        '',
+        'Means over the number of sets in brackets.',
+        '',
+        *(
+            f'* **{one.measured.label}** ({numbers_text(one) or "no means"}): '
+            f'{trust_sentence(one)}'
+            for one in by_agreement(facts)
+        ),
+        '',
+        '## The rules, and the tables',
+        '',
+        *_rules(left_out),
         *_added(added),
-        *_reading(facts),
-        *_trust(facts, fitted),
-        *_level_tables(bench, ceilings),
-        *_check_table(checks),
-        *published_lines(bench),
-        *_dstc10(bench),
-        *_clusters(comparison),
-        *_signatures(bench),
+        '',
+        *(f'* [{name}]({FOLDER}/{name}): {what}' for name, what in TABLES.items()),
+        '',
+        'All of it is written by',
+        '',
+        f'    {command} --write',
+        '',
+        'from a bench ([bench.md](bench.md)): do not edit. Scorers that --scorers',
+        'leaves out keep the rows of their signature from the run before, marked here',
+        'with their number of items.',
     ]
     return '\n'.join(lines).rstrip() + '\n'
 
 
-def fitted_sets(bench: Bench) -> list[str]:
-    """
-    Return the sets on which something in a scorer was fitted.
-    """
-    return sorted({name for scorer in bench.scorers for name in scorer.fitted_on})
-
-
-def _added(labels: Sequence[str]) -> list[str]:
-    """
-    Return where the judges that were trained for this table come from.
-    """
-    if not labels:
-        return []
+def _cost_lines() -> list[str]:
     return [
         '',
-        f'The judges of {" and ".join(labels)} were trained as',
-        '[paireval.md](paireval.md) says; '
-        '`--also LABEL=SCORER:KEY=VALUE` adds such a row.',
+        '## Cost against agreement',
+        '',
+        f'![cost against agreement]({FOLDER}/cost.png)',
+        '',
+        'CPU seconds for an utterance, of all threads, from',
+        f'`python -m benchmarks.scorer_speed --clock cpu --json docs/{FOLDER}/{COST}`.',
     ]
 
 
-def _reading(facts: Sequence[TrustFacts]) -> Iterator[str]:
+def _rules(left_out: Sequence[str]) -> Iterator[str]:
     """
-    Yield the short reading: who passes which rule.
+    Yield the rules of the list.
     """
-    measured = [one for one in facts if not one.scorer.is_trivial]
-    groups = {
-        'order systems': [one for one in measured if one.orders_systems],
-        'judge responses better than trivial scorers': [
-            one for one in measured if one.judges_responses
-        ],
-        'fail the check': [
-            one for one in measured if one.check and one.check.outcome == 'fail'
-        ],
-    }
-    yield ''
-    yield '## In short'
-    yield ''
-    for what, members in groups.items():
-        names = ', '.join(one.scorer.label for one in members) or 'none'
-        yield f'* Scorers that {what}: {names}.'
-    trivial = [one for one in facts if one.scorer.is_trivial]
-    for level, rows in (
-        ('turn', lambda one: one.turn),
-        ('system', lambda one: one.system),
-    ):
-        means = [
-            f'{one.scorer.label} {number(mean)}'
-            for one in trivial
-            if (mean := trust.mean_spearman(rows(one))) is not None
-        ]
-        yield f'* To beat at {level} level (means): {", ".join(means)}.'
-
-
-def _trust(facts: Sequence[TrustFacts], fitted: Sequence[str]) -> Iterator[str]:
-    yield ''
-    yield '## Scorer by scorer'
-    yield ''
-    yield '| scorer | what it may be trusted for |'
-    yield '|---|---|'
-    for one in facts:
-        yield f'| {one.scorer.label} | {trust_sentence(one)} |'
-    yield ''
-    yield 'The rules:'
-    yield ''
-    rules = (trust.__doc__ or '').strip().split('\n\n')[1:]
-    for rule in rules:
+    for rule in (trust.__doc__ or '').strip().split('\n\n')[1:]:
         yield f'* {" ".join(rule.split())}'
-    yield (
-        f'* Sets on which something was fitted ({", ".join(fitted)}: marked † in the '
-        'row of the scorer) count for no rule at turn level, and at system level not '
-        'for that scorer.'
-    )
-    yield (
-        '* fed_turn, grade_convai2 and topical_dstc10 were looked at while the weights '
-        'of composite were chosen, though not fitted ([judges.md](judges.md)); jsalt '
-        'and esl were not.'
-    )
-
-
-def _level_tables(bench: Bench, ceilings: BenchComparison) -> Iterator[str]:
-    for level, title in LEVELS.items():
-        sets = [one for one in sets_of_level(bench, level) if one.overall]
-        if not sets:
-            continue
-        yield ''
-        yield f'## {title.capitalize()}'
-        yield ''
-        head = ' | '.join(f'{one.name}<br>{size_text(one, level)}' for one in sets)
-        yield f'| scorer | {head} |'
-        yield '|---' * (len(sets) + 1) + '|'
-        for scorer in bench.scorers:
-            cells = []
-            for one in sets:
-                mark = ' †' if one.name in scorer.fitted_on else ''
-                n = n_text(bench, scorer.label, one, level)
-                row = bench.row(scorer.label, one.name, level)
-                cells.append(f'{_cell(row, n)}{mark}')
-            yield f'| {scorer.label} | {" | ".join(cells)} |'
-        if level != 'system':
-            yield from _ceiling_rows(sets, ceilings)
-
-
-def _cell(row: AgreementRow | None, n: str) -> str:
-    """
-    Return a coefficient with its interval, and n where that is not the set's.
-    """
-    if row is None or row.value() is None:
-        return DASH
-    spearman = row.correlations['spearman']
-    text = number(spearman.value)
-    if spearman.low is not None:
-        text += f' [{number(spearman.low)}, {number(spearman.high)}]'
-    return f'{text} ({n})' if n else text
-
-
-def _ceiling_rows(sets: Sequence[SetAbout], ceilings: BenchComparison) -> Iterator[str]:
-    """
-    Yield two rows: one annotator against the others, and a perfect scorer.
-    """
-    known = {(one.set_name, one.quality): one.ceiling for one in ceilings.ceilings}
-    for label, key in (('*one annotator*', 'single'), ('*perfect scorer*', 'ceiling')):
-        cells = []
-        for one in sets:
-            ceiling = known.get((one.name, one.overall or ''))
-            cells.append(number(getattr(ceiling, key)) if ceiling else DASH)
-        yield f'| {label} | {" | ".join(cells)} |'
-
-
-def _check_table(checks: Checks) -> Iterator[str]:
-    """
-    Yield how often people's replies score above their spoilt copies.
-    """
-    known = {k: one for k, one in checks.items() if not isinstance(one, str)}
-    if not known:
-        return
-    kinds = list(dict.fromkeys(k.kind for one in known.values() for k in one.kinds))
-    yield ''
-    yield '## Sense or nonsense'
-    yield ''
-    yield 'How often a person’s reply (test dialogues of EmpatheticDialogues,'
-    yield 'DailyDialog) scores above a spoilt copy of it; ties count half. Pass marks:'
-    yield '[judges.md](judges.md).'
-    yield ''
-    heads = ' | '.join(kind.replace('_', ' ') for kind in kinds)
-    yield f'| scorer | {heads} | outcome |'
-    yield '|---' * (len(kinds) + 2) + '|'
-    for label, check in checks.items():
-        if isinstance(check, str):
-            yield f'| {label} |{" |" * len(kinds)} {check} |'
-            continue
-        shares = {one.kind: one for one in check.kinds}
-        cells = [number(shares[k].share) if k in shares else DASH for k in kinds]
-        yield f'| {label} | {" | ".join(cells)} | {check.outcome} |'
-    ns = [one.n for check in known.values() for one in check.kinds]
-    if ns:
-        yield ''
+    if left_out:
         yield (
-            f'{min(ns)} to {max(ns)} pairs a cell: a share of 0.5 has an interval of '
-            'about ±0.16 with 40.'
+            f'* Sets on which something was fitted ({", ".join(left_out)}) count for '
+            'no rule at turn level, and at system level not for that scorer. fed_turn, '
+            'grade_convai2 and topical_dstc10 were looked at while the weights of '
+            'composite were chosen, though not fitted ([judges.md](judges.md)).'
         )
 
 
-def published_lines(bench: Bench) -> Iterator[str]:
+def _added(labels: Sequence[str]) -> Iterator[str]:
     """
-    Yield published figures, at the sets of the bench.
+    Yield where the judges that were trained for this table come from.
+    """
+    if labels:
+        yield (
+            f'* The judges of {" and ".join(labels)} were trained as '
+            '[paireval.md](paireval.md) says; `--also LABEL=SCORER:KEY=VALUE` adds '
+            'such a row.'
+        )
+
+
+def by_agreement(facts: Sequence[TrustFacts]) -> list[TrustFacts]:
+    """
+    Return scorers by their mean over systems and single responses, the highest first;
+    trivial ones and those without a mean last.
+    """
+
+    def order(one: TrustFacts) -> tuple[bool, bool, float]:
+        means = [mean_interval(rows)[0] for rows in (one.turn, one.system) if rows]
+        mean = sum(means) / len(means) if means else -1.0
+        return not means, one.measured.is_trivial, -mean
+
+    return sorted(facts, key=order)
+
+
+# --------------------------------------------------------------------- the tables
+
+
+def agreement_table(scorers: Sequence[Measured]) -> str:
+    """
+    Return every coefficient as CSV.
+    """
+    keys = ('set', 'level', 'quality', 'n', 'of', 'spearman', 'low', 'high', 'fitted')
+    rows = [
+        [one.label, *(getattr(row, key) for key in keys), one.is_kept]
+        for one in scorers
+        for row in one.rows
+    ]
+    return csv_text([['scorer', *keys, 'of_an_earlier_run'], *rows])
+
+
+def scorers_table(facts: Sequence[TrustFacts], seconds: Mapping[str, float]) -> str:
+    """
+    Return means, verdicts and signatures as CSV.
+    """
+    heads = [
+        *('scorer', 'turns', 'turns_low', 'turns_high', 'turn_sets'),
+        *('systems', 'systems_low', 'systems_high', 'system_sets'),
+        *('beats_trivial', 'cpu_seconds', 'verdict', 'of_an_earlier_run', 'signature'),
+    ]
+    rows = []
+    for one in facts:
+        means = [
+            (*(mean_interval(rows) if rows else (None,) * 3), len(rows))
+            for rows in (one.turn, one.system)
+        ]
+        measured = one.measured
+        rows.append(
+            [
+                *(measured.label, *means[0], *means[1], one.beats_trivial),
+                *(seconds.get(measured.label), trust_sentence(one)),
+                *(measured.is_kept, measured.signature),
+            ]
+        )
+    return csv_text([heads, *rows])
+
+
+def check_table(scorers: Sequence[Measured]) -> str:
+    """
+    Return the check on spoilt replies as CSV.
+    """
+    checks = [(one, one.check) for one in scorers if one.check]
+    kinds = list(dict.fromkeys(kind for _, check in checks for kind, _ in check.shares))
+    rows = [
+        [
+            *(one.label, one.signature, check.outcome, check.reason),
+            *(dict(check.shares).get(kind) for kind in kinds),
+        ]
+        for one, check in checks
+    ]
+    return csv_text([[*ABOUT_CHECK, *kinds], *rows])
+
+
+def read_check_table(path: Path) -> dict[tuple[str, str], CheckOutcome]:
+    """
+    Return the checks of an earlier run by label and signature; none without a file.
+    """
+    if not path.exists():
+        return {}
+    checks = {}
+    with path.open(encoding='utf-8', newline='') as file:
+        for row in csv.DictReader(file):
+            shares = tuple(
+                (kind, float(value))
+                for kind, value in row.items()
+                if kind not in ABOUT_CHECK and value
+            )
+            checks[row['scorer'], row['signature']] = CheckOutcome(
+                row['outcome'], row['reason'], shares
+            )
+    return checks
+
+
+def published_table(names: Sequence[str]) -> str:
+    """
+    Return published figures on these sets as CSV: of other models, and of all items of
+    each set.
     """
     published = read_file(zoo_configs.path('published', 'figures')).data
-    figures = published['figures']
-    names = [one.name for one in bench.sets]
-    used = [n for n in names if any(n in figure['spearman'] for figure in figures)]
-    yield ''
-    yield '## Published figures'
-    yield ''
-    yield 'Of other models, and of all items of each set: beside ours, not comparable.'
-    yield ''
-    yield f'| scorer | level | {" | ".join(used)} | source |'
-    yield '|---' * (len(used) + 3) + '|'
-    for figure in figures:
-        cells = [number(figure['spearman'].get(name)) for name in used]
-        about = f'{figure["scorer"]} | {figure["level"]}'
-        yield f'| {about} | {" | ".join(cells)} | {figure["source"]} |'
-    yield ''
-    for one in published['elsewhere']:
-        value = f'{one["about"]} is {number(one["spearman"], 3)}'
-        yield f'{one["scorer"]}: {value} ({one["source"]}).'
+    rows = [
+        [figure['scorer'], figure['level'], name, value, figure['source']]
+        for figure in published['figures']
+        for name, value in figure['spearman'].items()
+        if name in names
+    ]
+    rows += [
+        [one['scorer'], '', one['about'], one['spearman'], one['source']]
+        for one in published['elsewhere']
+    ]
+    return csv_text([['scorer', 'level', 'set', 'spearman', 'source'], *rows])
 
 
-def _dstc10(bench: Bench) -> Iterator[str]:
-    if any(scorer_lines(bench, phase) for phase in PHASES):
-        yield ''
-        yield '## Beside the teams of DSTC10'
-        yield ''
-        yield from (f'    {line}'.rstrip() for line in dstc10_lines(bench))
-
-
-def _clusters(comparison: BenchComparison) -> Iterator[str]:
+def ceilings_table(ceilings: BenchComparison) -> str:
     """
-    Yield the clusters over the turn-level sets on which nothing was fitted.
+    Return how well annotators agree as CSV.
+    """
+    rows = [
+        [one.set_name, one.quality, one.ceiling.single, one.ceiling.ceiling]
+        for one in ceilings.ceilings
+    ]
+    return csv_text([['set', 'quality', 'one_annotator', 'perfect_scorer'], *rows])
+
+
+def clusters_table(comparison: BenchComparison) -> str:
+    """
+    Return which scorers can be told apart as CSV: mean over the turn-level sets on
+    which nothing was fitted; one of a cluster beats every one of a later cluster.
     """
     places = [one for one in comparison.places if one.set_name == trust.ALL_SETS]
-    if not places:
-        return
-    yield ''
-    yield '## Which can be told apart'
-    yield ''
-    yield 'Mean over the turn-level sets on which nothing was fitted and that all these'
-    yield 'scorers can judge. A scorer of a cluster beats every one of a later cluster.'
-    yield ''
-    for cluster in sorted({one.cluster for one in places}):
-        members = sorted(
-            (one for one in places if one.cluster == cluster),
-            key=lambda one: -one.spearman,
-        )
-        names = ', '.join(f'{one.scorer} {number(one.spearman)}' for one in members)
-        yield f'{cluster}. {names}'
+    rows = sorted(
+        ([one.cluster, one.scorer, one.spearman] for one in places),
+        key=lambda row: (row[0], -row[2]),
+    )
+    return csv_text([['cluster', 'scorer', 'spearman'], *rows])
 
 
-def _signatures(bench: Bench) -> Iterator[str]:
-    yield ''
-    yield '## Signatures'
-    yield ''
-    for scorer in bench.scorers:
-        yield f'* {scorer.label}: `{scorer.signature or scorer.failure}`'
+def dstc10_text(bench: Bench) -> str:
+    """
+    Return the tables beside the teams of DSTC10.
+    """
+    if not any(scorer_lines(bench, phase) for phase in PHASES):
+        return 'No set of DSTC10 was scored.\n'
+    return ''.join(f'{line.rstrip()}\n' for line in dstc10_lines(bench))
+
+
+# ----------------------------------------------------------------------- the cost
+
+
+def cpu_seconds(
+    path: Path, sections: Mapping[str, Mapping[str, object]]
+) -> dict[str, float]:
+    """
+    Return the CPU seconds of an utterance by label, from the file that scorer_speed
+    wrote; none without a file.
+
+    :param sections: the options of each scorer by label.
+    """
+    if not path.exists():
+        return {}
+    speeds = json.loads(path.read_text(encoding='utf-8'))['speeds']
+    timed = {
+        _timed(parse_variant(one['scorer']).section): 1 / one['per_second']
+        for one in speeds
+        if one['per_second']
+    }
+    return {
+        label: timed[_timed(section)]
+        for label, section in sections.items()
+        if _timed(section) in timed
+    }
+
+
+def _timed(section: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """
+    Return what decides the cost of a scorer beside its models.
+    """
+    return tuple(sorted((k, str(v)) for k, v in section.items() if k not in NOT_TIMED))
+
+
+def write_all(
+    page: Path,
+    text: str,
+    tables: Mapping[str, str],
+    facts: Sequence[TrustFacts],
+    seconds: Mapping[str, float],
+) -> None:
+    """
+    Write the page, its tables and its figures.
+    """
+    folder = page.parent / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        (folder / name).write_text(table, encoding='utf-8')
+    for level in ('turn', 'system'):
+        write_figure(means_figure(facts, level), folder / f'{level}.png')
+    if seconds:
+        write_figure(cost_figure(facts, seconds), folder / 'cost.png')
+    page.write_text(text, encoding='utf-8')

@@ -5,8 +5,10 @@ What a scorer may be trusted for, by rules that are stated before the numbers ar
 judge check (judges.md): pass, weak or fail.
 
 **Single responses**: the mean of its Spearman correlations over the turn-level sets on
-which nothing was fitted is above that of every trivial scorer on the same sets
-(paired permutations, Holm, 5 %), and its interval is above 0 on most of these sets.
+which nothing was fitted is above that of every trivial scorer on the same sets, and its
+interval is above 0 on most of these sets. "Above" is tested at 5 %: by paired
+permutations of the responses (Holm) or, for rows of an earlier run, by the interval of
+the differences over sets (Student, Bonferroni).
 
 **Order of systems**: over the system-level sets on which it was not fitted, the mean
 of its Spearman correlations is at least 0.5 and above that of every trivial scorer, and
@@ -15,19 +17,67 @@ its interval is above 0 on at least half of them.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, sqrt
+from statistics import stdev
 
-from parlai_ext.bench.agreement_rows import AgreementRow
-from parlai_ext.bench.bench_files import Bench, ScorerAbout
+from scipy.stats import t as student
+
 from parlai_ext.bench.compare import ALL_SETS, BenchComparison
 from parlai_ext.core.display import number
-from parlai_ext.judge_check.record import FAIL, PASS, WEAK, DimensionCheck
+from parlai_ext.files.agreement_file import MeasuredAgreement
+from parlai_ext.judge_check.record import FAIL, PASS, WEAK
 
 LEAST_ORDER = 0.5
 LEVEL = 0.05
+
+Rows = Sequence[MeasuredAgreement]
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """
+    How a scorer did on spoilt replies of people.
+
+    :param reason: the gravest reason for another outcome than ``pass``, or why there
+        was no check (``outcome`` is '' then).
+    :param shares: by kind, in what share of the pairs the reply scores above its copy.
+    """
+
+    outcome: str
+    reason: str = ''
+    shares: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """
+    The agreement of a scorer with people.
+
+    :param rows: of its main score and the overall quality of each set.
+    :param is_kept: the rows are those of an earlier run.
+    :param failure: why it could not be built, if so.
+    """
+
+    label: str
+    signature: str
+    rows: tuple[MeasuredAgreement, ...]
+    is_trivial: bool = False
+    is_kept: bool = False
+    check: CheckOutcome | None = None
+    failure: str | None = None
+
+    def counted(self, level: str, left_out: Collection[str]) -> Rows:
+        """
+        Return the rows of a level without those of some sets, and without those on
+        which the scorer was fitted.
+        """
+        return [
+            row
+            for row in self.rows
+            if row.level == level and row.set not in left_out and not row.fitted
+        ]
 
 
 @dataclass(frozen=True)
@@ -39,16 +89,13 @@ class TrustFacts:
     :param beats_trivial: its mean over turn-level sets is above that of every trivial
         scorer; `None` where that could not be tested.
     :param trivial_systems: the best mean of a trivial scorer on the same sets.
-    :param reason_for_nothing: the most frequent reason for a missing score, if any.
     """
 
-    scorer: ScorerAbout
-    check: DimensionCheck | None
-    turn: Sequence[AgreementRow]
-    system: Sequence[AgreementRow]
+    measured: Measured
+    turn: Rows
+    system: Rows
     beats_trivial: bool | None
     trivial_systems: float | None
-    reason_for_nothing: str | None = None
 
     @property
     def judges_responses(self) -> bool:
@@ -71,76 +118,68 @@ class TrustFacts:
         return 2 * above >= len(self.system) and (trivial is None or mean > trivial)
 
 
-def _low(row: AgreementRow) -> float:
-    low = row.correlations['spearman'].low
-    return -1.0 if low is None else low
+def _low(row: MeasuredAgreement) -> float:
+    return -1.0 if row.low is None else row.low
 
 
-def mean_spearman(rows: Sequence[AgreementRow]) -> float | None:
+def mean_spearman(rows: Rows) -> float | None:
     """
-    Return the mean of the rows' Spearman correlations; `None` without any.
+    Return the mean of Spearman correlations; `None` without any.
     """
-    values = [value for row in rows if (value := row.value()) is not None]
-    return fsum(values) / len(values) if values else None
+    return fsum(row.spearman for row in rows) / len(rows) if rows else None
 
 
-def counted_rows(
-    bench: Bench, scorer: str, level: str, left_out: Sequence[str]
-) -> list[AgreementRow]:
+def mean_interval(
+    rows: Rows, level: float = LEVEL
+) -> tuple[float, float | None, float | None]:
     """
-    Return the main rows of a scorer at a level that have a coefficient, without those
-    of some sets.
+    Return the mean over sets with its interval (Student, over sets); of one set its own
+    interval, over contexts.
     """
-    rows = (
-        bench.row(scorer, one.name, level)
-        for one in bench.sets
-        if one.name not in left_out
-    )
-    return [row for row in rows if row is not None and row.value() is not None]
+    values = [row.spearman for row in rows]
+    if len(values) == 1:
+        return values[0], rows[0].low, rows[0].high
+    return student_interval(values, level)
+
+
+def student_interval(
+    values: Sequence[float], level: float = LEVEL
+) -> tuple[float, float, float]:
+    """
+    Return the mean of two or more values with its interval.
+    """
+    mean = fsum(values) / len(values)
+    quantile = float(student.ppf(1 - level / 2, len(values) - 1))
+    half = quantile * stdev(values) / sqrt(len(values))
+    return mean, mean - half, mean + half
 
 
 def trust_facts(
-    bench: Bench,
-    scorer: ScorerAbout,
+    scorers: Sequence[Measured],
+    measured: Measured,
     comparison: BenchComparison,
-    check: DimensionCheck | None,
-    fitted_sets: Sequence[str],
+    left_out: Collection[str],
 ) -> TrustFacts:
     """
     Return the facts on one scorer.
 
     :param comparison: of the turn-level sets on which nothing was fitted.
-    :param fitted_sets: the sets on which anything was fitted.
+    :param left_out: sets that count for no rule at turn level.
     """
-    trivial = [one.label for one in bench.scorers if one.is_trivial]
-    system = counted_rows(bench, scorer.label, 'system', scorer.fitted_on)
-    sets = [row.set_name for row in system]
+    trivial = [one for one in scorers if one.is_trivial and one.label != measured.label]
+    turn, system = measured.counted('turn', left_out), measured.counted('system', ())
+    sets = {row.set for row in system}
     means = [
-        mean_spearman(
-            [r for r in counted_rows(bench, one, 'system', ()) if r.set_name in sets]
-        )
+        mean_spearman([row for row in one.counted('system', ()) if row.set in sets])
         for one in trivial
-        if one != scorer.label
     ]
+    beats = _beats(comparison, measured.label, [one.label for one in trivial])
+    if beats is None:
+        beats = _beats_over_sets(turn, trivial)
     return TrustFacts(
-        scorer,
-        check,
-        counted_rows(bench, scorer.label, 'turn', fitted_sets),
-        system,
-        _beats(comparison, scorer.label, trivial),
+        *(measured, turn, system, beats),
         max((mean for mean in means if mean is not None), default=None),
-        _frequent_reason(bench, scorer.label),
     )
-
-
-def _frequent_reason(bench: Bench, scorer: str) -> str | None:
-    """
-    Return the most frequent reason for a missing score of a scorer.
-    """
-    counts: Counter[str] = Counter()
-    for of_set in bench.reasons.get(scorer, {}).values():
-        counts.update(of_set)
-    return counts.most_common(1)[0][0] if counts else None
 
 
 def _beats(
@@ -156,64 +195,73 @@ def _beats(
             other = row.second if row.first == scorer else row.first
             sign = 1 if row.first == scorer else -1
             better[other] = sign * row.difference > 0 and row.p_holm < LEVEL
-    others = [one for one in trivial if one != scorer]
-    if not others or any(one not in better for one in others):
+    if not trivial or any(one not in better for one in trivial):
         return None
-    return all(better[one] for one in others)
+    return all(better[one] for one in trivial)
+
+
+def _beats_over_sets(turn: Rows, trivial: Sequence[Measured]) -> bool | None:
+    """
+    Return the same from the differences over the sets that both have; `None` where they
+    have less than two in common.
+    """
+    found = []
+    for other in trivial:
+        theirs = {row.set: row.spearman for row in other.rows if row.level == 'turn'}
+        differences = [
+            row.spearman - theirs[row.set] for row in turn if row.set in theirs
+        ]
+        if len(differences) < 2:
+            return None
+        _, low, _ = student_interval(differences, LEVEL / len(trivial))
+        found.append(low > 0)
+    return all(found) if found else None
 
 
 def trust_sentence(facts: TrustFacts) -> str:
     """
-    Return what a scorer may be trusted for, in plain English.
+    Return what a scorer may be trusted for, in one line of plain English.
     """
-    if facts.scorer.failure:
-        return f'Not measured: {facts.scorer.failure}.'
-    if facts.scorer.is_trivial:
-        return 'For nothing by itself: it is what every other scorer has to beat.'
+    measured, check = facts.measured, facts.measured.check
+    if measured.failure:
+        return f'not measured: {measured.failure}.'
     if not (facts.turn or facts.system):
-        reason = facts.reason_for_nothing
-        because = '' if reason is None else f' ({reason})'
-        return f'Not measured: it has no score on the sets that count{because}.'
-    parts = [_verdict(facts), _check_words(facts.check), _numbers(facts)]
-    return ' '.join(part for part in parts if part)
+        because = f' ({check.reason})' if check and check.reason else ''
+        return f'not measured: it has no score on the sets that count{because}.'
+    if measured.is_trivial:
+        text = 'for nothing by itself: it is what every other scorer has to beat'
+    elif check is not None and check.outcome == FAIL:
+        return f'not to be trusted: {check.reason or "it fails the check"}.'
+    else:
+        text = _verdict(facts)
+        if check is None or check.outcome not in (PASS, WEAK):
+            text += '; not checked on spoilt replies'
+        elif check.outcome == WEAK:
+            text += f'; a weak judge: {check.reason}'
+    return f'{text}.'
 
 
 def _verdict(facts: TrustFacts) -> str:
-    if facts.check is not None and facts.check.outcome == FAIL:
-        return 'Not to be trusted: it fails the check.'
-    doubt = ', with care' if facts.check is None or facts.check.outcome == WEAK else ''
     if facts.judges_responses and facts.orders_systems:
-        return f'For the order of systems, and for means over many responses{doubt}.'
+        return 'for the order of systems, and for means over many responses'
     if facts.orders_systems:
-        return f'For the order of systems, not for single responses{doubt}.'
+        return 'for the order of systems, not for single responses'
     if facts.judges_responses:
-        return f'For means over many responses, not for the order of systems{doubt}.'
-    return (
-        'For nothing that was shown here: it does not do better than trivial scorers.'
-    )
+        return 'for means over many responses, not for the order of systems'
+    return 'for nothing that was shown here: it does not do better than trivial scorers'
 
 
-def _check_words(check: DimensionCheck | None) -> str:
-    if check is None:
-        return 'It could not be checked on spoilt replies.'
-    if check.outcome == PASS:
-        return 'It prefers people’s replies to every kind of spoilt copy.'
-    return f'Check: {check.outcome} ({check.reasons[0]}).'
-
-
-def _numbers(facts: TrustFacts) -> str:
+def numbers_text(facts: TrustFacts) -> str:
     """
-    Return the means behind the verdict.
+    Return the means behind the verdict, with the number of sets, and of items where
+    they are of an earlier run.
     """
-    texts = []
-    for rows, what in ((facts.turn, 'turn'), (facts.system, 'system')):
-        mean = mean_spearman(rows)
-        if mean is not None:
-            above = sum(_low(row) > 0 for row in rows)
-            texts.append(
-                f'{what} level, mean of {len(rows)} set{"s" * (len(rows) > 1)} '
-                f'{number(mean)}, {above} of them above 0'
-            )
-    beats = {True: 'yes', False: 'no', None: 'not tested'}[facts.beats_trivial]
-    texts.append(f'better than every trivial scorer on turns: {beats}.')
-    return '; '.join(texts)
+    texts = [
+        f'{what} {number(mean)} ({len(rows)})'
+        for rows, what in ((facts.turn, 'turns'), (facts.system, 'systems'))
+        if (mean := mean_spearman(rows)) is not None
+    ]
+    items = [row.n for row in facts.turn]
+    if facts.measured.is_kept and items:
+        texts.append(f'{min(items)} to {max(items)} items a set')
+    return ', '.join(texts)

@@ -23,6 +23,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     content_id,
 )
+from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS
 from parlai_ext.store import RunFolder
 
 # of the dialogues of a page, so that with its tables it stays below 5 MB
@@ -372,7 +373,9 @@ def scored_data(
         evidence = row if isinstance(row, tuple) else ()  # other data than figures
         figures = evidence
         if labels and evidence:
-            figures = tuple(evidence[k] for k in numeric_columns(labels))
+            # scores of an early version may have fewer columns
+            shown = numeric_columns(labels)
+            figures = tuple(evidence[k] for k in shown if k < len(evidence))
         if by_turn.get(i) or figures:
             turns[str(i)] = {
                 'scores': _score_list(by_turn.get(i), dimensions),
@@ -499,6 +502,7 @@ def turn_marks(
 def numeric_columns(labels: Sequence[str]) -> list[int]:
     """
     Return the indices of the columns of evidence that hold numbers; the others name
-    turns.
+    turns, or a corpus.
     """
-    return [i for i, label in enumerate(labels) if label not in TURN_COLUMNS]
+    names = (*TURN_COLUMNS, NEAREST_CORPUS)
+    return [i for i, label in enumerate(labels) if label not in names]

@@ -92,6 +92,14 @@ def cautions(ranking: Ranking) -> list[str]:
     Return more reasons to doubt the judge.
     """
     lines = []
+    near = ranking.judge.nearness if ranking.judge else None
+    if near is not None and near.mean < near.threshold:
+        lines.append(
+            'These dialogues look unlike those on which this judge was tried (nearness '
+            f'{number(near.mean)}, under {number(near.threshold)}; the nearest are '
+            f'those of {near.corpus}): how well it agrees with people here is not '
+            'known.'
+        )
     check = ranking.leading_check
     if check is not None and check.human_anchor and check.human_anchor.warning:
         lines.append(check.human_anchor.warning)

@@ -5,9 +5,13 @@ What is known of the judge behind the scores of a run: its models, and what they
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from parlai_ext.core.nouns import ScoredDialogue
+from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS, THRESHOLD
 
 # the models in a scorer's signature, which `Scorer.signature` writes: kind:(a:b|c:d)
 MODEL = re.compile(r'\|(\w+):\(([^()]*)\)')
@@ -34,17 +38,70 @@ class CardModel:
 
 
 @dataclass(frozen=True)
+class Nearness:
+    """
+    How near a run's responses are, on average, to the corpora on which its judge was
+    tried, and to which of them most are nearest.
+    """
+
+    mean: float
+    threshold: float
+    corpus: str
+
+
+class NearnessMeter:
+    """
+    Counts the nearness of the responses of a run, dialogue by dialogue.
+
+    :param about: what lies beside the scores (`ScoreStore.about`).
+    """
+
+    def __init__(self, about: Mapping[str, Any]):
+        self.corpora = about.get('corpora') or {}
+        self.labels = tuple(about.get('evidence_labels') or ())
+        self.total = 0.0
+        self.nearest: Counter[int] = Counter()
+
+    def add(self, *dialogue: Any) -> None:
+        """
+        Count a dialogue, of whose parts the last one holds its scores, if it has any.
+        """
+        scored: ScoredDialogue | None = dialogue[-1]
+        for row in scored.evidence.values() if scored and self.corpora else ():
+            # scores of an early version have no such columns
+            if isinstance(row, tuple) and len(row) == len(self.labels):
+                self.total += row[self.labels.index(NEARNESS)]
+                self.nearest[int(row[self.labels.index(NEAREST_CORPUS)])] += 1
+
+    def nearness(self) -> Nearness | None:
+        """
+        Return the mean over what was counted; `None` where nothing was.
+        """
+        if not self.nearest:
+            return None
+        [(corpus, _)] = self.nearest.most_common(1)
+        mean = self.total / self.nearest.total()
+        names, threshold = self.corpora['names'], self.corpora[THRESHOLD]
+        return Nearness(mean, threshold, names[corpus])
+
+
+@dataclass(frozen=True)
 class JudgeCard:
     """
     The scorer, its settings as they stand in the signature, and its models.
+
+    :param nearness: `None` where it is not known.
     """
 
     scorer: str
     settings: Mapping[str, str]
     models: tuple[CardModel, ...]
+    nearness: Nearness | None = None
 
 
-def judge_card(signature: str, about: Mapping[str, Any]) -> JudgeCard:
+def judge_card(
+    signature: str, about: Mapping[str, Any], nearness: Nearness | None = None
+) -> JudgeCard:
     """
     Return the card of the judge that made the scores of this signature.
 
@@ -71,6 +128,7 @@ def judge_card(signature: str, about: Mapping[str, Any]) -> JudgeCard:
             )
             for (kind, text), known in zip(signed, recorded, strict=True)
         ),
+        nearness,
     )
 
 

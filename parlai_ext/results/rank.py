@@ -30,7 +30,7 @@ from parlai_ext.ranking.standings import (
     unscored_bounds,
 )
 from parlai_ext.ranking.stopping import Stopping
-from parlai_ext.results.judge_card import judge_card
+from parlai_ext.results.judge_card import Nearness, NearnessMeter, judge_card
 from parlai_ext.results.ranking import (
     Agreement,
     CutContexts,
@@ -74,6 +74,7 @@ class RunScores:
     tables: ScoreTables
     missing: MissingScores | None
     ranked: np.ndarray
+    nearness: Nearness | None = None
 
     @property
     def seed(self) -> int:
@@ -122,7 +123,7 @@ def rank_run(
         failures=count_failures(tables, scores.ranked),
         truncated=truncated,
         unplayed=not_run.missing_by_target(run, plan),
-        judge=judge_card(scorer_signature, store.about()),
+        judge=judge_card(scorer_signature, store.about(), scores.nearness),
         judge_check=read_check(store),
         missing_scores=scores.missing,
         stopping=stopping,
@@ -147,7 +148,8 @@ def read_run_scores(
     """
     plan = plan_of_run(run)
     options = ranking_options(plan.protocol.ranking, replaced)
-    tables = read_tables(run, scorer_signature, options.is_tournament)
+    meter = NearnessMeter(run.scores(scorer_signature).about())
+    tables = read_tables(run, scorer_signature, options.is_tournament, meter.add)
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     # few partners cannot speak for others, whatever the protocol asks for
@@ -156,7 +158,10 @@ def read_run_scores(
     options = replace(options, partners=scope)
     missing = missing_scores(run, plan, tables, scorer_signature, options)
     ranked = ranked_mask(tables, options.max_failed_share, missing)
-    return RunScores(run, scorer_signature, plan, options, tables, missing, ranked)
+    return RunScores(
+        *(run, scorer_signature, plan, options, tables, missing, ranked),
+        meter.nearness(),
+    )
 
 
 def ranking_signature(scores: RunScores, result: TournamentResult | None) -> str:

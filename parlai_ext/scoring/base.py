@@ -455,6 +455,12 @@ class Scorer:
         Models are not loaded yet: a run is checked so before its first dialogue.
         """
 
+    def evidence_record(self) -> dict[str, Any]:
+        """
+        Return what is recorded beside the scores to explain their evidence.
+        """
+        return {}
+
     def load_models(self) -> None:
         """
         Load the models that the options name.

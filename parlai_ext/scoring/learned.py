@@ -27,7 +27,19 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, signature_values
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.learned_inputs import NUMBERS, input_blocks, read_responses
+from parlai_ext.scoring.judged_corpora import (
+    CORPORA,
+    NEAREST_CORPUS,
+    NEARNESS,
+    JudgedCorpora,
+    vector_in_dialogue,
+)
+from parlai_ext.scoring.learned_inputs import (
+    NUMBERS,
+    Reading,
+    input_blocks,
+    read_responses,
+)
 from parlai_ext.scoring.likelihood import judge_option
 from parlai_ext.scoring.relevance import encoder_option
 
@@ -69,6 +81,7 @@ class JudgeWeights:
     :param content: the hash of the numbers, which the signature has.
     :param models: kind of model -> the name of the model that the inputs are from.
     :param fitted_on: the judged sets that they were learned from.
+    :param corpora: those on which the judge was tried, where that is known.
     """
 
     blocks: Mapping[str, BlockWeights]
@@ -76,6 +89,7 @@ class JudgeWeights:
     content: str
     models: Mapping[str, str]
     fitted_on: tuple[str, ...] = ()
+    corpora: JudgedCorpora | None = None
 
     def parts(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """
@@ -108,7 +122,8 @@ class Learned(Scorer):
     One score a response; higher is better. Over the judged sets that the weights were
     learned from, the mean is 0 and the standard deviation 1.
 
-    The evidence is what the numbers, the hidden states and the products add to it.
+    The evidence is what the numbers, the hidden states and the products add to it, and
+    how near the response is to the corpora on which the judge was tried.
     """
 
     name = 'learned'
@@ -117,6 +132,7 @@ class Learned(Scorer):
     instead = 'or another scorer: --scorer fed --judge-model-file zoo:mini/judge/model'
     options_class = LearnedOptions
     options: LearnedOptions
+    corpora: JudgedCorpora | None = None
 
     def prepare(self) -> None:
         """
@@ -124,6 +140,17 @@ class Learned(Scorer):
         """
         self.weights = read_weights(self.options.weights)
         self.fitted_on = self.weights.fitted_on
+        # another encoder's vectors cannot be compared with the points of a corpus
+        if self.options.encoder == self.weights.models.get('embedder'):
+            self.corpora = self.weights.corpora
+        if self.corpora is not None:
+            self.evidence_labels = (*BLOCKS, NEARNESS, NEAREST_CORPUS)
+
+    def evidence_record(self) -> dict[str, Any]:
+        """
+        Return the corpora that the evidence names.
+        """
+        return {} if self.corpora is None else {'corpora': self.corpora.record()}
 
     def signature_fields(self) -> dict[str, Any]:
         """
@@ -153,12 +180,22 @@ class Learned(Scorer):
             scores += [
                 ItemScore(
                     {'Overall': self.weights.bias + float(row.sum())},
-                    evidence=[round(float(value), 4) for value in row],
+                    evidence=self._evidence(row, reading),
                     cut=tokens,
                 )
-                for row, tokens in zip(parts, cut, strict=True)
+                for row, reading, tokens in zip(parts, readings, cut, strict=True)
             ]
         return scores
+
+    def _evidence(self, parts: np.ndarray, reading: Reading) -> list[float]:
+        """
+        Return the numbers of `evidence_labels`.
+        """
+        values = parts.tolist()
+        if self.corpora is not None:
+            vector = vector_in_dialogue(reading.response, reading.turns)
+            values += self.corpora.nearest(vector)
+        return [round(value, 4) for value in values]
 
 
 def read_weights(name: str) -> JudgeWeights:
@@ -198,7 +235,21 @@ def read_weights(name: str) -> JudgeWeights:
         raise UserError(
             f'{folder / WEIGHTS}: these are no weights of a learned judge'
         ) from None
-    return JudgeWeights(blocks, bias, content, models, tuple(map(str, fitted_on)))
+    known = tuple(map(str, fitted_on))
+    return JudgeWeights(blocks, bias, content, models, known, _read_corpora(folder))
+
+
+def _read_corpora(folder: Path) -> JudgedCorpora | None:
+    """
+    Return the corpora of the judge in a folder; `None` where it has none.
+    """
+    path = folder / CORPORA
+    if not path.is_file():
+        return None
+    try:
+        return JudgedCorpora.from_tensors(_tensors(path)[1])
+    except (TypeError, ValueError):
+        raise UserError(f'{path}: these are no corpora of a learned judge') from None
 
 
 def weight_bytes(weights: JudgeWeights) -> bytes:

@@ -443,6 +443,7 @@ def scorer_record(
     return {
         'dimensions': list(scorer.dimensions),
         'evidence_labels': list(scorer.evidence_labels),
+        **scorer.evidence_record(),
         'config': dict(config),
         'given': include_given,
         'models': [to_json(model) for model in scorer.models_used()],

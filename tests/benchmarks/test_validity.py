@@ -2,48 +2,80 @@
 The rules by which docs/validity.md says what a scorer may be trusted for.
 """
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.validity.__main__ import labelled_variant, spoilt_check, stored_text
-from benchmarks.validity.document import published_lines
+from benchmarks.validity import __main__ as validity
+from benchmarks.validity.__main__ import (
+    kept_scorers,
+    labelled_variant,
+    spoilt_check,
+    stored_text,
+)
+from benchmarks.validity.document import (
+    check_table,
+    cpu_seconds,
+    document,
+    published_table,
+    read_check_table,
+)
+from benchmarks.validity.figures import LEARNED, means_figure
 from benchmarks.validity.sets import (
     SPOILT,
     chatmatch_games,
     chatmatch_whole_games,
 )
-from benchmarks.validity.trust import TrustFacts, trust_sentence
-from parlai_ext.bench.agreement_rows import AgreementRow
-from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
+from benchmarks.validity.trust import (
+    CheckOutcome,
+    Measured,
+    TrustFacts,
+    mean_interval,
+    trust_facts,
+    trust_sentence,
+)
+from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.plan import Variant, bench_plan
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
-from parlai_ext.files.agreement_file import read_agreement
-from parlai_ext.judge_check.marks import dimension_check
+from parlai_ext.files.agreement_file import (
+    MeasuredAgreement,
+    agreement_text,
+    read_agreement,
+)
 from parlai_ext.judge_check.record import FAIL, PASS
-from parlai_ext.ranking.agreement import Correlation
 from tests.support.chatmatch_samples import DATA, needs_games
 
-SCORER = ScorerAbout('mine', 'mine', 'a', 'turn', ('Overall',), False)
+NO_TESTS = BenchComparison('Overall', (), (), (), {}, ())
+PASSED = CheckOutcome(PASS)
 
 
-def row(value, low, level='turn'):
+def rows(level, *values):
     """
-    Return the row of a set.
+    Return rows of sets a, b, … given as values, or as pairs of value and low end.
     """
-    correlations = {'spearman': Correlation(value, 10, None, low, 1.0)}
-    about = ('mine', 'a set', level, 'Overall', 'Overall')
-    return AgreementRow(*about, True, True, 10, 0, correlations)
+    pairs = [one if isinstance(one, tuple) else (one, one - 0.1) for one in values]
+    return tuple(
+        MeasuredAgreement(name, level, 'Overall', 10, 20, value, low, 1.0)
+        for name, (value, low) in zip('abcdefgh', pairs, strict=False)
+    )
 
 
-def facts(turn=(), system=(), beats=True, trivial=0.2, outcome=PASS):
+def measured(label, turn=(), system=(), **about):
     """
-    Return facts of rows given as value and low end.
+    Return what was measured of a scorer.
     """
-    check = replace(dimension_check('Overall', []), outcome=outcome, reasons=('bad',))
-    rows = [[row(*one) for one in of_level] for of_level in (turn, system)]
-    return TrustFacts(SCORER, check, *rows, beats, trivial)
+    about = {'check': PASSED, **about}
+    return Measured(
+        label, label, (*rows('turn', *turn), *rows('system', *system)), **about
+    )
+
+
+def facts(turn=(), system=(), beats=True, trivial=0.2, outcome=PASS, **about):
+    one = measured('mine', turn, system, check=CheckOutcome(outcome, 'bad'), **about)
+    of_level = (one.counted('turn', ()), one.counted('system', ()))
+    return TrustFacts(one, *of_level, beats, trivial)
 
 
 GOOD = ((0.4, 0.2), (0.3, 0.1))
@@ -53,31 +85,62 @@ ORDER = ((0.8, 0.1), (0.6, -0.2))
 @pytest.mark.parametrize(
     ('one', 'begins'),
     [
-        (facts(GOOD, ORDER), 'For the order of systems, and for means'),
-        (facts(GOOD, ((0.3, 0.1),)), 'For means over many responses, not'),
-        (facts(((0.1, -0.1),), ORDER), 'For the order of systems, not'),
-        (facts(GOOD, ORDER, outcome=FAIL), 'Not to be trusted'),
+        (facts(GOOD, ORDER), 'for the order of systems, and for means'),
+        (facts(GOOD, ((0.3, 0.1),)), 'for means over many responses, not'),
+        (facts(((0.1, -0.1),), ORDER), 'for the order of systems, not'),
+        (facts(GOOD, ORDER, outcome=FAIL), 'not to be trusted'),
         # no better than trivial scorers on turns, and on systems
-        (facts(GOOD, ((0.3, 0.1),), beats=False), 'For nothing'),
-        (facts((), ORDER, beats=None, trivial=0.9), 'For nothing'),
+        (facts(GOOD, ((0.3, 0.1),), beats=False), 'for nothing'),
+        (facts((), ORDER, beats=None, trivial=0.9), 'for nothing'),
         # intervals that hold 0 on most sets
-        (facts(((0.4, -0.1), (0.4, -0.1), (0.4, 0.1)), ()), 'For nothing'),
+        (facts(((0.4, -0.1), (0.4, -0.1), (0.4, 0.1)), ()), 'for nothing'),
+        (facts(GOOD, ORDER, is_trivial=True), 'for nothing by itself'),
     ],
 )
 def test_the_rules(one, begins):
     assert trust_sentence(one).startswith(begins)
 
 
-def test_a_trivial_scorer_is_for_nothing():
-    one = replace(facts(GOOD, ORDER), scorer=replace(SCORER, is_trivial=True))
-    assert trust_sentence(one).startswith('For nothing by itself')
-
-
 def test_a_scorer_without_any_score_says_why():
-    one = replace(facts(), reason_for_nothing='no classifier is named')
+    one = TrustFacts(
+        measured('mine', check=CheckOutcome('', 'no classifier is named')),
+        *((), (), None, None),
+    )
     sentence = trust_sentence(one)
-    assert sentence.startswith('Not measured') and 'no classifier' in sentence
-    assert trust_sentence(facts()).startswith('Not measured')
+    assert sentence.startswith('not measured') and 'no classifier' in sentence
+
+
+def test_a_mean_over_sets_has_an_interval_over_sets():
+    # spread 0.2, Student's 97.5 % point with 2 degrees is 4.3027:
+    # 4.3027 * 0.2 / sqrt(3) = 0.4968
+    found = mean_interval(rows('turn', 0.2, 0.4, 0.6))
+    assert found == pytest.approx((0.4, 0.4 - 0.4968, 0.4 + 0.4968), abs=1e-4)
+    # one set has no spread: its own interval
+    assert mean_interval(rows('turn', (0.2, 0.1))) == (0.2, 0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ('turn', 'beats'),
+    [
+        # above the trivial scorer by 0.30, 0.32, 0.31 and 0.30
+        ((0.40, 0.52, 0.61, 0.70), True),
+        # above by 0.9, 0, 0 and -0.3
+        ((1.0, 0.2, 0.3, 0.1), False),
+        ((0.4,), None),
+    ],
+)
+def test_without_items_scorers_are_compared_over_sets(turn, beats):
+    trivial = measured('length', (0.1, 0.2, 0.3, 0.4), is_trivial=True)
+    one = measured('mine', turn)
+    assert trust_facts([one, trivial], one, NO_TESTS, ()).beats_trivial is beats
+
+
+def test_sets_on_which_it_was_fitted_do_not_count():
+    one = measured('mine', (0.9, 0.1))
+    fitted = replace(one.rows[0], fitted=True)
+    one = replace(one, rows=(fitted, *one.rows[1:]))
+    assert [row.spearman for row in one.counted('turn', ())] == [0.1]
+    assert one.counted('turn', ['b']) == []
 
 
 def test_spoilt_replies_are_held_against_their_own_original():
@@ -129,28 +192,90 @@ def test_the_shipped_bench_file_can_be_read():
 
 
 def test_dimensions_of_one_scorer_are_stored_under_its_signature(tmp_path):
-    scorers = tuple(
-        replace(SCORER, label=f'mine, {name}', dimensions=(name,))
-        for name in ('Fluency', 'Diversity')
-    )
-    about = ('a set', '', '', '', 'turn', 'dialogue', 'Overall', ('Overall',))
-    rows = tuple(replace(row(0.5, 0.1), scorer=one.label) for one in scorers)
-    bench = Bench(scorers, (SetAbout(*about, 375, 60, 20, 3),), rows, 0, 10)
+    scorers = [
+        replace(one, signature='s', rows=(replace(one.rows[0], dimension=one.label),))
+        for one in (measured('Fluency', (0.5,)), measured('Diversity', (0.5,)))
+    ]
     path = tmp_path / 'stored.yaml'
-    path.write_text(stored_text(bench), encoding='utf-8')
+    path.write_text(stored_text(scorers), encoding='utf-8')
     [(signature, stored)] = read_agreement(path).items()
-    assert signature == SCORER.signature
+    assert signature == 's'
     assert [one.dimension for one in stored] == ['Fluency', 'Diversity']
 
 
-def test_published_figures_stand_beside_ours():
-    about = ('fed_turn', '', '', '', 'turn', 'dialogue', 'Overall', ('Overall',))
-    bench = Bench((SCORER,), (SetAbout(*about, 375, 60, 20, 3),), (), 0, 10)
-    text = '\n'.join(published_lines(bench))
+def test_what_was_learned_from_the_sets_is_not_stored_twice(tmp_path):
+    [signature] = read_agreement(LEARNED)
+    one = replace(measured('learned', (0.5,)), signature=signature)
+    assert 'rows' not in stored_text([one])
+
+
+def test_a_scorer_that_is_left_out_keeps_the_rows_of_its_signature(
+    tmp_path, monkeypatch
+):
+    known = {'scorer:length': rows('turn', 0.1, 0.2), 'old': rows('turn', 0.9)}
+    texts = [('length', 'scorer:length', known['scorer:length'])]
+    texts += [('repetition', 'old', known['old']), ('trained', 't', rows('turn', 0.3))]
+    stored = tmp_path / 'stored.yaml'
+    stored.write_text(agreement_text('', texts), encoding='utf-8')
+    monkeypatch.setattr(validity, 'STORED', stored)
+    monkeypatch.setattr(validity, 'measured_agreement', lambda s: known.get(s, ()))
+    bench = tmp_path / 'bench.yaml'
+    bench.write_text('scorers: {length: {name: length}}\nsets: {fed_turn: {}}\n')
+    check = tmp_path / 'check.csv'
+    checked = measured('length')
+    check.write_text(check_table([replace(checked, signature='scorer:length')]))
+    kept = kept_scorers([measured('distinct'), measured('overlap')], str(bench), check)
+    # repetition has another signature now; "trained" is in no bench file
+    assert [one.label for one in kept] == ['length', 'trained']
+    assert [row.spearman for row in kept[0].rows] == [0.1, 0.2]
+    assert all(one.is_kept for one in kept)
+    assert [one.check for one in kept] == [PASSED, None]
+
+
+def test_checks_are_read_as_they_were_written(tmp_path):
+    check = CheckOutcome('weak', 'it is, "so to say", weak', (('generic', 0.25),))
+    path = tmp_path / 'check.csv'
+    path.write_text(check_table([measured('a', check=check), measured('b')]))
+    assert read_check_table(path) == {('a', 'a'): check, ('b', 'b'): PASSED}
+
+
+def test_costs_are_found_by_what_decides_them(tmp_path):
+    path = tmp_path / 'cost.json'
+    speeds = [('fed', 4.0), ('fed:polarity=positive', 2.0), ('usr', None)]
+    rows = [{'scorer': name, 'per_second': value} for name, value in speeds]
+    path.write_text(json.dumps({'speeds': rows}))
+    sections = {
+        'FED, complaints': {'name': 'fed', 'judge_model_file': 'm'},
+        'FED, praise': {'name': 'fed', 'judge_model_file': 'm', 'polarity': 'positive'},
+        'USR': {'name': 'usr'},
+    }
+    found = cpu_seconds(path, sections)
+    assert found == {'FED, complaints': 0.25, 'FED, praise': 0.5}
+
+
+def test_published_figures_are_in_a_table():
+    text = published_table(['fed_turn'])
     # PairEval's Table 1, DialEvalMetrics' FED, and the overview of DSTC12's Track 1
-    assert '| PairEval, Llama-2-7b-chat | turn | 0.52 |' in text
-    assert '| FED, DialoGPT-large | turn | 0.10 | DialEvalMetrics' in text
-    assert 'DSTC12' in text and ' 0.168 ' in text
+    assert '"PairEval, Llama-2-7b-chat",turn,fed_turn,0.52' in text
+    assert '"FED, DialoGPT-large",turn,fed_turn,0.095,DialEvalMetrics' in text
+    assert 'DSTC12' in text and ',0.168,' in text
+
+
+def test_the_page_has_three_figures_and_a_line_for_each_scorer():
+    some = [facts(GOOD, ORDER), replace(facts(), measured=measured('other'))]
+    text = document(some, ['c'], 'About.', 'command', has_cost=True)
+    assert text.count('.png)') == 3
+    assert text.count('\n* **mine**') == text.count('\n* **other**') == 1
+    assert document(some, ['c'], 'About.', 'command', False).count('.png)') == 2
+
+
+def test_a_figure_has_the_highest_on_top_and_marks_trivial_scorers():
+    low = replace(facts(((0.1, 0.0), (0.2, 0.1))), measured=measured('low'))
+    trivial = measured('length', is_trivial=True)
+    high = replace(facts(GOOD), measured=trivial)
+    [axes] = means_figure([low, high], 'turn').axes
+    labels = [one.get_text() for one in axes.get_yticklabels()]
+    assert labels == ['length (trivial, 2)', 'low (2)']
 
 
 def test_a_label_may_be_given_to_a_scorer():

@@ -4,6 +4,7 @@ What a judge's check does to the headline, and the card of a judge.
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from parlai_ext.report.frames import leaderboard_frame
 from parlai_ext.report.page import RankingView, render_page
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import leaderboard_csv, terminal_report
-from parlai_ext.results.judge_card import CardModel, JudgeCard
+from parlai_ext.results.judge_card import CardModel, JudgeCard, Nearness
 from parlai_ext.results.ranking import from_json, to_json
 from tests.support.check_example import (
     FAILS,
@@ -30,7 +31,7 @@ MANIFEST = {'protocol': {}}
 
 def ranking_with(overall, fluency=PASSES, **changed):
     check = example_check({'Fluency': fluency, 'Overall': overall})
-    return example_ranking(judge_check=check, judge=example_card(), **changed)
+    return example_ranking(judge_check=check, **{'judge': example_card(), **changed})
 
 
 def page_of(ranking, **options):
@@ -150,3 +151,17 @@ def test_doubts_about_a_judge_are_cautions():
 def test_a_ranking_with_card_and_check_comes_back_from_its_file():
     ranking = ranking_with(WEAK)
     assert from_json(to_json(ranking)) == ranking
+
+
+@pytest.mark.parametrize(('mean', 'said'), [(0.21, True), (0.36, False)])
+def test_dialogues_unlike_the_judged_ones_are_called_so(mean, said):
+    card = replace(example_card(), nearness=Nearness(mean, 0.35, 'fed_turn'))
+    ranking = from_json(to_json(ranking_with(PASSES, judge=card)))
+    for text in (terminal_report(ranking), page_of(ranking)):
+        flat = ' '.join(text.split())
+        assert ('look unlike those on which this judge was tried' in flat) is said
+        assert ('nearness 0.21, under 0.35' in flat) is said
+
+
+def test_where_nearness_is_not_known_nothing_is_said():
+    assert 'look unlike' not in page_of(ranking_with(PASSES))

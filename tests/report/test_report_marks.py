@@ -3,6 +3,7 @@ Turns that brought a penalty or a bonus: said with the earlier turn, shown in th
 """
 
 import html
+from dataclasses import replace
 
 import pytest
 
@@ -64,6 +65,15 @@ def test_turns_named_by_evidence_are_no_numbers_to_compare():
     data = scored_data(*game(), ('a', 'b'), PageScorer('s', ['diversity']), LABELS)
     assert data['turns']['2']['evidence'] == [12.5]
     assert [mark['turn'] for mark in data['turns']['2']['marks']] == [0]
+
+
+def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():
+    dialogue, scored = game()
+    labels = ('numbers', 'nearness', 'nearest_corpus')
+    scored = replace(scored, evidence={0: (0.5, 0.25, 3), 2: (0.5,)})
+    scorer = PageScorer('s', ['diversity'])
+    turns = scored_data(dialogue, scored, ('a', 'b'), scorer, labels)['turns']
+    assert [turns[i]['evidence'] for i in ('0', '2')] == [[0.5, 0.25], [0.5]]
 
 
 def test_the_score_of_a_whole_dialogue_is_no_mean_of_its_turns():

@@ -2,7 +2,15 @@
 The card of a judge, from a signature and from what lies beside its scores.
 """
 
-from parlai_ext.results.judge_card import CardModel, judge_card
+import pytest
+
+from parlai_ext.core.nouns import ScoredDialogue
+from parlai_ext.results.judge_card import (
+    CardModel,
+    Nearness,
+    NearnessMeter,
+    judge_card,
+)
 
 SIGNATURE = (
     'scorer:fed|followups:94ff|polarity:negative|judge:(agent:TransformerGenerator|'
@@ -44,3 +52,24 @@ def test_a_scorer_without_a_model_has_a_card_without_one():
     assert judge_card('scorer:length|v:1', {}).models == ()
     assert judge_card('scorer:fed|judge:(none)', {'models': []}).models == ()
     assert judge_card('made-up|v:1', {}).scorer == 'made-up'
+
+
+ABOUT = {
+    'evidence_labels': ['numbers', 'nearness', 'nearest_corpus'],
+    'corpora': {'names': ['a', 'b'], 'threshold': 0.3},
+}
+
+
+def test_nearness_is_the_mean_over_the_judged_responses():
+    meter = NearnessMeter(ABOUT)
+    meter.add(ScoredDialogue('d', (), {1: (9, 0.5, 1), 3: (9, 0.1, 0)}))
+    meter.add(None)  # not scored
+    # scores of an early version, and evidence that is no table
+    meter.add(ScoredDialogue('e', (), {1: (9, 0.3, 1), 3: (9,), 5: None}))
+    assert meter.nearness() == Nearness(pytest.approx(0.3), 0.3, 'b')
+
+
+def test_nearness_of_another_scorer_is_not_known():
+    meter = NearnessMeter({'evidence_labels': ['numbers']})
+    meter.add(ScoredDialogue('d', (), {1: (9,)}))
+    assert meter.nearness() is None
