@@ -68,6 +68,9 @@ setup(
         'openskill',
         # Krippendorff's alpha of annotators (Apache-2.0)
         'evalica',
+        # tables for the terminal (MIT), and the widths of characters (MIT)
+        'tabulate',
+        'wcwidth',
         # without it train_model and eval_model end in a TypeError (core/metrics.py:953)
         'nltk',
     ],

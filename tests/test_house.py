@@ -21,6 +21,7 @@ FOLDERS = {
     'core': 'tqdm',
     'zoo_configs': '',
     'files': 'yaml',
+    'view': 'pandas tabulate',
     'store': '',
     'engines': 'ray',
     'ranking': 'evalica numpy pandas scipy',

@@ -7,25 +7,21 @@ Light: pages read it without models.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.store import RunFolder, ScoreStore
+from parlai_ext.view.table import plain_table
 
 SCHEMA = 2
 NAME, CSV = 'audit.json', 'audit.csv'
 HOLDS, NOT_SHOWN, FAILS = 'holds', 'not shown', 'does not hold'
 LEFT_OUT, REPORTS = 'left out', ''
 OUTCOMES = (HOLDS, NOT_SHOWN, FAILS, LEFT_OUT, REPORTS)
-CSV_COLUMNS = (
-    *('part', 'case', 'system', 'quantity', 'value', 'low', 'high'),
-    'outcome',
-)
 
 
 @dataclass(frozen=True)
@@ -192,14 +188,10 @@ def audit_csv(audit: Audit) -> str:
     """
     Return the findings of an audit, and the numbers behind them, as CSV.
     """
-    findings = [
-        (one.part, one.sentence, '', 'finding', '', '', '', one.outcome)
+    names = ('part', 'case', 'system', 'quantity', 'value', 'low', 'high', 'outcome')
+    findings = (
+        (one.part, one.sentence, '', 'finding', None, None, None, one.outcome)
         for one in audit.findings
-    ]
-    return spreadsheet_csv([CSV_COLUMNS, *findings, *map(_cells, audit.rows)])
-
-
-def _cells(row: Row) -> Iterable[object]:
-    values = (row.value, row.low, row.high)
-    numbers = ('' if value is None else value for value in values)
-    return (row.part, row.case, row.system, row.quantity, *numbers, '')
+    )
+    numbers = ((*(getattr(row, n) for n in names[:-1]), '') for row in audit.rows)
+    return plain_table(names, [*findings, *numbers]).csv()

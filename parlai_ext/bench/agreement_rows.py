@@ -26,6 +26,7 @@ from parlai_ext.ranking.agreement import (
     correlate_items,
     correlate_system_means,
 )
+from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
@@ -64,6 +65,36 @@ class AgreementRow:
         """
         known = self.correlations.get(coefficient)
         return None if known is None else known.value
+
+
+ROW_COLUMNS = (
+    Column('scorer', 'Scorer'),
+    Column('set_name'),
+    Column('level', 'Level'),
+    Column('dimension', 'Its score'),
+    Column('quality', 'Quality'),
+    Column('is_main'),
+    Column('is_overall'),
+    number_column('n', 'n'),
+    number_column('n_items'),
+    number_column('dropped', 'dropped'),
+    *(
+        IntervalColumn(
+            name, name.capitalize(), lambda row, key=name: row.correlations.get(key)
+        )
+        for name in COEFFICIENTS
+    ),
+    Column('reason', '', show=lambda row: row.reason or ''),
+)
+
+
+def agreement_rows_table(
+    rows: Sequence[AgreementRow], set_name: str | None = None
+) -> Table:
+    """
+    Return the table of rows, or of those of one set.
+    """
+    return Table(ROW_COLUMNS, [r for r in rows if set_name in (None, r.set_name)])
 
 
 def agreement_rows(

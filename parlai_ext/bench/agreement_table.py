@@ -4,88 +4,51 @@ The agreement of a scorer with people as a table for a terminal, and as CSV.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any
 
-from parlai_ext.core.display import (
-    DASH,
-    number,
-    one_line,
-    pad_cell,
-    wrap_lines,
-)
-from parlai_ext.files.csv_file import spreadsheet_csv
+from parlai_ext.core.display import wrap_lines
+from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 
 COEFFICIENTS = {'spearman': 'Spearman', 'pearson': 'Pearson'}
-COLUMNS = ('level', 'dimension', 'variant', 'n', 'dropped')
-BOUNDS = ('value', 'low', 'high')
 LEVELS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
-CELL_WIDTH = 24
+COLUMNS = (
+    Column('level', of=itemgetter('level')),
+    Column('dimension', '', itemgetter('dimension')),
+    Column('variant', '', itemgetter('variant')),
+    number_column('n', 'n', itemgetter('n')),
+    number_column('dropped', 'no score', itemgetter('dropped')),
+    *(
+        IntervalColumn(
+            key, word, lambda row, key=key: SimpleNamespace(**row[key]), digits=3
+        )
+        for key, word in COEFFICIENTS.items()
+    ),
+    Column('reason', of=lambda row: row.get('reason', '')),
+)
 
 
-def agreement_table(agreement: Mapping[str, Any]) -> str:
+def agreement_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """
-    Return the table for a terminal, 88 columns wide: one block for each level.
+    Return the table of the rows of an agreement.
     """
-    lines: list[str] = []
-    for level, rows in groupby(agreement['rows'], key=lambda row: row['level']):
-        lines += [*_level_lines(level, list(rows)), '']
-    lines.append('in brackets: 95 % interval')
+    return Table(COLUMNS, rows)
+
+
+def agreement_lines(agreement: Mapping[str, Any]) -> Iterator[str]:
+    """
+    Yield the tables for a terminal: one for each level.
+    """
+    for level, title in LEVELS.items():
+        rows = [row for row in agreement['rows'] if row['level'] == level]
+        if rows:
+            yield f'agreement with people, {title}; in brackets: 95 % interval'
+            yield from agreement_table(rows).lines()
+        for row in rows:
+            if 'reason' in row:
+                line = f'{row["dimension"]}, {row["variant"]}: {row["reason"]}'
+                yield from wrap_lines(line, '  ')
     for note in agreement['notes']:
-        lines += wrap_lines(f'note: {note}')
-    return '\n'.join(lines)
-
-
-def _level_lines(level: str, rows: list[Mapping[str, Any]]) -> Iterator[str]:
-    """
-    Yield the lines of one level: for each dimension, its coefficients by variant.
-    """
-    variants = list(dict.fromkeys(row['variant'] for row in rows))
-    head = ''.join(f'  {name:<{CELL_WIDTH - 2}}' for name in variants)
-    yield f'agreement with people, {LEVELS[level]}'
-    yield f'{"":12}{head}'.rstrip()
-    for dimension, dimension_rows in groupby(rows, key=lambda row: row['dimension']):
-        cells = {row['variant']: row for row in dimension_rows}
-        items = max(row['n'] for row in cells.values())
-        yield f'{pad_cell(one_line(dimension), 40).rstrip()} (n {items})'
-        for key, word in COEFFICIENTS.items():
-            columns = (f'  {_cell(cells[v][key]):<{CELL_WIDTH - 2}}' for v in variants)
-            yield f'  {word:<10}{"".join(columns)}'.rstrip()
-        for reason in dict.fromkeys(_reasons(cells)):
-            yield from wrap_lines(reason, '  ')
-
-
-def _cell(correlation: Mapping[str, float | None]) -> str:
-    """
-    Return a correlation as text, with its interval.
-    """
-    if correlation['value'] is None:
-        return DASH
-    if correlation['low'] is None:
-        return f'{number(correlation["value"], 3)} no interval'
-    ends = f'[{number(correlation["low"], 3)}, {number(correlation["high"], 3)}]'
-    return f'{number(correlation["value"], 3)} {ends}'
-
-
-def _reasons(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """
-    Yield why a variant has no correlation, and how many of its points have no score.
-    """
-    for variant, row in cells.items():
-        if 'reason' in row:
-            yield f'{variant}: {row["reason"]}'
-        if row['n'] and row['dropped']:
-            yield f'{variant}: {row["dropped"]} more have no score'
-
-
-def agreement_csv(agreement: Mapping[str, Any]) -> str:
-    """
-    Return the rows as CSV; a value that does not exist is an empty cell.
-    """
-    names = [f'{key}{end}' for key in COEFFICIENTS for end in ('', '_low', '_high')]
-    lines: list[list[Any]] = [[*COLUMNS, *names, 'reason']]
-    for row in agreement['rows']:
-        numbers = [row[key][bound] for key in COEFFICIENTS for bound in BOUNDS]
-        lines.append([*(row[c] for c in COLUMNS), *numbers, row.get('reason', '')])
-    return spreadsheet_csv(lines)
+        yield from wrap_lines(f'note: {note}')

@@ -17,6 +17,7 @@ from typing import Any
 from parlai_ext.bench.agreement_rows import (
     COEFFICIENTS,
     AgreementRow,
+    agreement_rows_table,
     score_columns,
 )
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
@@ -26,17 +27,12 @@ from parlai_ext.core.nouns import to_json
 from parlai_ext.core.records import record_from_json
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
-from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.store.atomic import write_file
 
 SCHEMA = 2
 Coefficients = tuple[float | None, ...]
 BENCH, TABLE, POINTS = 'bench.json', 'agreement.csv', 'points'
-ABOUT_ROW = (
-    *('scorer', 'set_name', 'level', 'dimension', 'quality'),
-    *('is_main', 'is_overall', 'n', 'n_items', 'dropped', 'reason'),
-)
 
 
 @dataclass(frozen=True)
@@ -172,7 +168,8 @@ def bench_json(bench: Bench) -> str:
 
 
 def _row_data(row: AgreementRow) -> dict[str, Any]:
-    data: dict[str, Any] = {key: getattr(row, key) for key in ABOUT_ROW}
+    data = dict(vars(row))
+    del data['correlations']
     for name, one in row.correlations.items():
         data[name] = [one.value, one.low, one.high]
     return data
@@ -214,22 +211,6 @@ def _row(data: Mapping[str, Any]) -> AgreementRow:
             value, low, high = record_from_json(Coefficients, data[name], name)
             correlations[name] = Correlation(value, about.n, None, low, high)
     return replace(about, correlations=correlations)
-
-
-def agreement_csv(rows: Sequence[AgreementRow]) -> str:
-    """
-    Return the rows as CSV; a number that does not exist is an empty cell.
-    """
-    bounds = [f'{name}{end}' for name in COEFFICIENTS for end in ('', '_low', '_high')]
-    lines: list[list[Any]] = [[*ABOUT_ROW[:-1], *bounds, 'reason']]
-    for row in rows:
-        cells = [getattr(row, key) for key in ABOUT_ROW]
-        numbers: list[float | None] = []
-        for name in COEFFICIENTS:
-            one = row.correlations.get(name)
-            numbers += [one.value, one.low, one.high] if one else [None] * 3
-        lines.append([*cells[:-1], *numbers, cells[-1]])
-    return spreadsheet_csv(lines)
 
 
 @dataclass(frozen=True)
@@ -347,5 +328,5 @@ def write_bench(folder: Path, bench: Bench, points: Sequence[SetPoints]) -> None
     for one in points:
         text = json.dumps(vars(one), ensure_ascii=False, allow_nan=False)
         write_file(folder / POINTS / f'{one.set_name}.json', text.encode() + b'\n')
-    write_file(folder / TABLE, agreement_csv(bench.rows).encode())
+    write_file(folder / TABLE, agreement_rows_table(bench.rows).csv().encode())
     write_file(folder / BENCH, bench_json(bench).encode())

@@ -4,14 +4,15 @@ A bench as a table for a terminal: one line a scorer, one column a set.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from math import fsum
 
 from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
-from parlai_ext.core.display import DASH, WIDTH, number, pad_cell, wrap_lines
+from parlai_ext.core.display import DASH, number, wrap_lines
+from parlai_ext.view.table import Cell, Column, Table, interval_cell, number_column
 
-LABEL_WIDTH = 28
-CELL_WIDTH = 30
+MEAN = 'mean over qualities'
 FITTED = '†'  # marks a scorer in which something was fitted on human scores
 LEVELS = {
     'turn': 'turn by turn',
@@ -24,14 +25,10 @@ def bench_lines(bench: Bench) -> Iterator[str]:
     """
     Yield the tables: Spearman of each scorer with people, at each level.
     """
-    scorers = sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
     for level, title in LEVELS.items():
-        sets = sets_of_level(bench, level)
-        if sets:
+        if sets_of_level(bench, level):
             yield f'Spearman with people, {title}; in brackets: 95 % interval'
-        per_block = (WIDTH - LABEL_WIDTH) // CELL_WIDTH
-        for start in range(0, len(sets), per_block):
-            yield from _block(bench, scorers, sets[start : start + per_block], level)
+            yield from level_table(bench, level).lines()
             yield ''
     yield from _notes(bench)
 
@@ -44,30 +41,26 @@ def sets_of_level(bench: Bench, level: str) -> list[SetAbout]:
     return [one for one in bench.sets if one.name in names]
 
 
-def _block(
-    bench: Bench, scorers: Sequence[ScorerAbout], sets: Sequence[SetAbout], level: str
-) -> Iterator[str]:
+def level_table(bench: Bench, level: str) -> Table:
     """
-    Yield the lines of as many sets as stand side by side.
+    Return the matrix of a level: scorers as rows, trivial ones last, sets as columns.
     """
-    heads = [pad_cell(one.name, CELL_WIDTH - 1) for one in sets]
-    yield f'{"":{LABEL_WIDTH}} {" ".join(heads)}'.rstrip()
-    sizes = [pad_cell(size_text(one, level), CELL_WIDTH - 1) for one in sets]
-    yield f'{"":{LABEL_WIDTH}} {" ".join(sizes)}'.rstrip()
-    for scorer in scorers:
-        cells = [
-            pad_cell(_marked(bench, scorer, one, level), CELL_WIDTH - 1) for one in sets
-        ]
-        yield f'{pad_cell(scorer.label, LABEL_WIDTH)} {" ".join(cells)}'.rstrip()
+
+    def column(one: SetAbout) -> Column:
+        return number_column(
+            one.name,
+            one.name,
+            show=lambda scorer: agreement_cell(bench, scorer, one, level),
+            under=f'{one.overall or MEAN}; {size_text(one, level)}',
+        )
+
+    scorers = sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
+    label = Column('label', 'Scorer', show=_label_cell)
+    return Table([label, *map(column, sets_of_level(bench, level))], scorers)
 
 
-def _marked(bench: Bench, scorer: ScorerAbout, one: SetAbout, level: str) -> str:
-    """
-    Return a cell, with a mark where the scorer was fitted on the set.
-    """
-    text = cell_text(bench, scorer.label, one, level)
-    fitted = one.name in scorer.fitted_on and text != DASH
-    return f'{text} {FITTED}' if fitted else text
+def _label_cell(scorer: ScorerAbout) -> Cell:
+    return Cell(scorer.label, tags=(('trivial', False),) if scorer.is_trivial else ())
 
 
 def size_text(one: SetAbout, level: str) -> str:
@@ -81,24 +74,29 @@ def size_text(one: SetAbout, level: str) -> str:
     return f'{one.n_items} {one.level}s'
 
 
-def cell_text(bench: Bench, scorer: str, one: SetAbout, level: str) -> str:
+def agreement_cell(
+    bench: Bench, scorer: ScorerAbout, one: SetAbout, level: str
+) -> Cell:
     """
-    Return Spearman, its interval, and n where that is not the set's; where a set has no
-    overall quality, the mean over its qualities.
+    Return Spearman, its interval, n where that is not the set's, and a mark where the
+    scorer was fitted on the set; where a set has no overall quality, the mean over its
+    qualities.
     """
-    n = n_text(bench, scorer, one, level)
+    n = n_text(bench, scorer.label, one, level)
     if one.overall is None:
-        value = mean_over_qualities(bench, scorer, one.name, level)
-        return DASH if value is None else f'{number(value)} (mean{n and f", {n}"})'
-    row = bench.row(scorer, one.name, level)
-    if row is None or row.value() is None:
-        return DASH
-    spearman = row.correlations['spearman']
-    text = f'{number(spearman.value)} (no interval)'
-    if spearman.low is not None:
-        low, high = number(spearman.low), number(spearman.high)
-        text = f'{number(spearman.value)} [{low}, {high}]'
-    return f'{text} {n}'.rstrip()
+        value = mean_over_qualities(bench, scorer.label, one.name, level)
+        if value is None:
+            return Cell(DASH, note='a quality has no coefficient')
+        cell = Cell(number(value), (f'(mean{n and f", {n}"})',))
+    else:
+        row = bench.row(scorer.label, one.name, level)
+        if row is None or row.value() is None:
+            return Cell(DASH, note=(row.reason or '') if row else 'not scored')
+        cell = interval_cell(row.correlations['spearman'])
+        cell = replace(cell, below=(*cell.below, *filter(None, [n])))
+    if one.name in scorer.fitted_on:
+        cell = replace(cell, tags=(('fitted', True),), mark=FITTED)
+    return cell
 
 
 def n_text(bench: Bench, scorer: str, one: SetAbout, level: str) -> str:

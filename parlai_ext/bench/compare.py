@@ -23,7 +23,6 @@ from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_poin
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_to_json
-from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.ranking.agreement import ENDS, group_weights, pearson
 from parlai_ext.ranking.comparison import (
     LEVEL,
@@ -651,15 +650,6 @@ def _redundancy(
         if values:
             matrix[pair] = (float(np.mean(values)), len(values))
     return matrix
-
-
-def differences_csv(differences: Sequence[PairDifference]) -> str:
-    """
-    Return the differences as CSV.
-    """
-    names = list(PairDifference.__dataclass_fields__)
-    rows = ([getattr(row, name) for name in names] for row in differences)
-    return spreadsheet_csv([names, *rows])
 
 
 def comparison_data(result: BenchComparison) -> dict[str, Any]:

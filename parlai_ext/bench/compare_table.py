@@ -12,12 +12,13 @@ from parlai_ext.bench.compare import (
     EACH,
     BenchComparison,
     BestScorer,
+    PairDifference,
     ScorerPlace,
+    SetCeiling,
 )
-from parlai_ext.core.display import join_names, number, pad_cell, wrap_lines
+from parlai_ext.core.display import join_names, number, wrap_lines
 from parlai_ext.ranking.comparison import LEVEL
-
-LABEL_WIDTH = 30
+from parlai_ext.view.table import Cell, Column, Table, number_column
 
 
 def comparison_lines(result: BenchComparison) -> Iterator[str]:
@@ -139,11 +140,49 @@ def _ceiling_lines(result: BenchComparison) -> Iterator[str]:
         yield 'No set keeps its annotators one by one: no ceiling is known.'
         return
     yield 'Ceilings: one annotator and the others’ mean; a perfect scorer and the mean'
-    for one in result.ceilings:
-        label = pad_cell(f'{one.set_name}: {one.quality}', 44)
-        single, top = number(one.ceiling.single), number(one.ceiling.ceiling)
-        yield f'  {label} {single:>6} {top:>6}  (n {one.ceiling.n})'
+    yield from ceiling_table(result).lines('  ')
     yield ''
+
+
+def ceiling_table(result: BenchComparison) -> Table:
+    """
+    Return how well annotators of each quality agree.
+    """
+    columns = (
+        Column('set_name', 'Set', show=_ceiling_name),
+        Column('quality', 'Quality'),
+        number_column('ceiling.single', 'One annotator'),
+        number_column('ceiling.ceiling', 'A perfect scorer'),
+        number_column('ceiling.reliability', 'Reliability'),
+        number_column('ceiling.n', 'Items'),
+    )
+    return Table(columns, result.ceilings)
+
+
+def _ceiling_name(one: SetCeiling) -> Cell:
+    return Cell(one.set_name, note=one.ceiling.reason or '')
+
+
+def difference_table(rows: Sequence[PairDifference]) -> Table:
+    """
+    Return differences of scorers; Williams' test is shown where one was made.
+    """
+    has_williams = any(row.williams_t is not None for row in rows)
+    columns = (
+        Column('first', 'First'),
+        Column('second', 'Second'),
+        Column('set_name'),
+        Column('quality'),
+        number_column('n', 'Items'),
+        number_column('n_groups', 'Contexts'),
+        number_column('difference', 'First − second'),
+        number_column('p', 'p', digits=4),
+        number_column('p_holm', 'p, Holm', digits=4),
+        number_column('williams_t', 'Williams’ t' if has_williams else None),
+        number_column('williams_p', 'its p' if has_williams else None, digits=4),
+        Column('williams_reason'),
+    )
+    return Table(columns, rows)
 
 
 def _difference_lines(result: BenchComparison) -> Iterator[str]:
@@ -155,9 +194,8 @@ def _difference_lines(result: BenchComparison) -> Iterator[str]:
         return
     yield 'Differences of mean Spearman on common sets (permutations, Holm over pairs)'
     beyond = [row for row in overall if row.p_holm < LEVEL]
-    for row in sorted(beyond, key=lambda row: row.p_holm):
-        pair = pad_cell(f'{row.first} − {row.second}', 56)
-        yield f'  {pair} {number(row.difference):>6}  p {number(row.p_holm, 4)}'
+    beyond.sort(key=lambda row: row.p_holm)
+    yield from difference_table(beyond).lines('  ')
     if len(beyond) < len(overall):
         yield f'  the other {len(overall) - len(beyond)} pairs cannot be told apart'
     tested = [row for row in result.differences if row.williams_t is not None]
@@ -180,14 +218,22 @@ def _redundancy_lines(result: BenchComparison) -> Iterator[str]:
     Yield the matrix of Spearman between scorers, means over sets.
     """
     yield 'Redundancy: Spearman between the scores of two scorers, mean over sets'
-    labels = result.scorers
-    yield f'  {"":{LABEL_WIDTH}}' + ''.join(
-        f'{k:>6}' for k in range(1, len(labels) + 1)
-    )
-    for k, first in enumerate(labels, 1):
-        cells = [number(redundancy_of(result, first, other)) for other in labels]
-        name = pad_cell(f'{k} {first}', LABEL_WIDTH)
-        yield f'  {name}' + ''.join(f'{cell:>6}' for cell in cells)
+    yield from redundancy_table(result).lines('  ')
+
+
+def redundancy_table(result: BenchComparison) -> Table:
+    """
+    Return the matrix of Spearman between scorers, means over sets.
+    """
+    numbered = list(enumerate(result.scorers, 1))
+
+    def column(number: int, label: str) -> Column:
+        return number_column(
+            label, str(number), lambda row: redundancy_of(result, row[1], label)
+        )
+
+    name = Column('scorer', 'Scorer', show=lambda row: f'{row[0]} {row[1]}')
+    return Table([name, *(column(*one) for one in numbered)], numbered)
 
 
 def redundancy_of(result: BenchComparison, first: str, second: str) -> float | None:

@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
+from operator import itemgetter
 
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench
 from parlai_ext.bench.bench_table import FITTED, mean_over_qualities
-from parlai_ext.core.display import number, pad_cell, wrap_lines
+from parlai_ext.core.display import number, wrap_lines
 from parlai_ext.files.yaml_file import read_file
+from parlai_ext.view.table import Column, Table
 
 PHASES = ('development', 'test')
-LABEL_WIDTH = 30
 
 
 @dataclass(frozen=True)
@@ -150,21 +151,7 @@ def _phase_lines(
     yield (
         f'DSTC10 Track 5, {phase} sets: 100 x mean Spearman over qualities, averages'
     )
-    here = f'{len(sets)} sets here'
-    head = f'{here:>14} {"all " + str(len(table.rows)):>8}'
-    yield f'  {"":{LABEL_WIDTH}}{head}'
-    whole = set(table.rows)
-    for line in lines:
-        own = number(line.average)
-        partly = '' if set(line.numbers) == set(sets) else f' ({len(line.numbers)})'
-        full = own if set(line.numbers) == whole else ''
-        label = pad_cell(line.marked_label, LABEL_WIDTH)
-        yield f'  {label}{own + partly:>14} {full:>8}'.rstrip()
-    for k, team in enumerate(table.columns):
-        numbers = {name: table.rows[name][k] for name in sets}
-        mean = number(average_over_sets(numbers, table.qualities))
-        label = pad_cell(f'published: {team}', LABEL_WIDTH)
-        yield f'  {label}{mean:>14} {number(table.average[k]):>8}'
+    yield from phase_table(table, sets, lines).lines('  ')
     yield from wrap_lines(f'sets here: {", ".join(sets)}', '  ')
     drawn = 'numbers in brackets: sets with a score, where some have none'
     if any(set(line.numbers) != set(sets) for line in lines):
@@ -172,6 +159,33 @@ def _phase_lines(
     for line in lines:
         if line.fitted_on:
             yield from wrap_lines(_fitted_text(line, sets), '  ')
+
+
+def phase_table(
+    table: PublishedTable, sets: Sequence[str], lines: Sequence[ScorerLine]
+) -> Table:
+    """
+    Return a row for each scorer and each team: the average over the sets at hand, and
+    that over all sets.
+    """
+    rows: list[tuple[str, str, str]] = []
+    for line in lines:
+        own = number(line.average)
+        partly = '' if set(line.numbers) == set(sets) else f' ({len(line.numbers)})'
+        full = own if set(line.numbers) == set(table.rows) else ''
+        rows.append((line.marked_label, own + partly, full))
+    for k, team in enumerate(table.columns):
+        here = {name: table.rows[name][k] for name in sets}
+        mean = number(average_over_sets(here, table.qualities))
+        rows.append((f'published: {team}', mean, number(table.average[k])))
+    heads = ('', f'{len(sets)} sets here', f'all {len(table.rows)}')
+    return Table(
+        [
+            Column(head, head, itemgetter(k), is_number=k > 0)
+            for k, head in enumerate(heads)
+        ],
+        rows,
+    )
 
 
 def _fitted_text(line: ScorerLine, sets: Sequence[str]) -> str:

@@ -137,10 +137,10 @@ class CompareDetectors(Command):
         from parlai_ext.moderation import detector_table as tables
         from parlai_ext.store.atomic import write_file
 
-        for name, text in (
-            ('measures.csv', tables.measures_csv(table)),
-            ('identities.csv', tables.identities_csv(table)),
-            ('scores.csv', tables.scores_csv(table)),
+        for name, shown in (
+            ('measures.csv', tables.measures_table(table)),
+            ('identities.csv', tables.terms_table(table)),
+            ('scores.csv', tables.scores_table(table)),
         ):
-            write_file(folder / name, text.encode())
+            write_file(folder / name, shown.csv().encode())
         print(f'{folder}: measures.csv, identities.csv, scores.csv')

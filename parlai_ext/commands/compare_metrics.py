@@ -69,9 +69,8 @@ class CompareMetrics(Command):
         from parlai_ext.bench.compare import (
             compare_bench,
             comparison_data,
-            differences_csv,
         )
-        from parlai_ext.bench.compare_table import comparison_lines
+        from parlai_ext.bench.compare_table import comparison_lines, difference_table
         from parlai_ext.report.comparison_page import write_comparison_page
         from parlai_ext.store.atomic import write_file
 
@@ -86,7 +85,7 @@ class CompareMetrics(Command):
             seed=self.opt['seed'],
             progress=True,
         )
-        table = differences_csv(result.differences)
+        table = difference_table(result.differences).csv()
         data = json.dumps(comparison_data(result), ensure_ascii=False, indent=1)
         write_file(folder / 'comparisons.csv', table.encode())
         write_file(folder / 'comparisons.json', data.encode() + b'\n')

@@ -236,6 +236,7 @@ class CompareSafety(Command):
         """
         from parlai_ext.report.safety_page import write_safety_page
         from parlai_ext.safety import comparison as comparing
+        from parlai_ext.safety import comparison_table as tables
         from parlai_ext.safety.examples import draw_examples
         from parlai_ext.store.atomic import write_text
         from parlai_ext.store.lines import dumps
@@ -246,9 +247,9 @@ class CompareSafety(Command):
         if references := comparing.reference_texts(result):
             texts[REFERENCES] = references
         for name, text in (
-            ('measures.csv', comparing.measures_csv(result)),
-            ('differences.csv', comparing.differences_csv(result)),
-            ('answers.csv', comparing.answers_csv(result)),
+            ('measures.csv', tables.measures_file(result).csv()),
+            ('differences.csv', tables.difference_table(result).csv()),
+            ('answers.csv', tables.answers_file(result).csv()),
             ('comparison.json', data + '\n'),
             *texts.items(),
         ):

@@ -81,7 +81,7 @@ class ValidateScorer(Command):
         Correlate scores with people, write and print the agreement.
         """
         from parlai_ext.bench.agreement import agreement
-        from parlai_ext.bench.agreement_table import agreement_csv, agreement_table
+        from parlai_ext.bench.agreement_table import agreement_lines, agreement_table
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.record import check_lines, to_json
 
@@ -115,9 +115,8 @@ class ValidateScorer(Command):
             with run.lock():
                 run.write_json('agreement.json', result)
         if opt['out']:
-            write(opt['out'], agreement_csv(result))
-        print(agreement_table(result))
-        for line in check_lines(check) if check else ():
+            write(opt['out'], agreement_table(result['rows']).csv())
+        for line in (*agreement_lines(result), *(check_lines(check) if check else ())):
             print(line)
         print(f'scorer {signature}')
         return result

@@ -8,23 +8,30 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
+from operator import attrgetter
 
 import numpy as np
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.display import DASH, number, pad_cell
+from parlai_ext.core.display import number
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.toxic_labels import LabelledText
-from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.moderation.detectors import Detector
 from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
 from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
 
 ALL = 'all'
 BATCH = 256
-SHOWN = ('precision', 'recall', 'roc_auc', 'pr_auc')
-NAME_WIDTH, CELL_WIDTH = 20, 15
+MOST_TERMS = 4  # identity terms that are shown
+SHOWN = {
+    'precision': 'precision',
+    'recall': 'recall',
+    'roc_auc': 'roc-auc',
+    'pr_auc': 'pr-auc',
+    'share_flagged': 'flags',
+}
 TERMS = zoo_configs.HOME / 'moderation' / 'identity_terms.yaml'
 
 
@@ -167,6 +174,62 @@ def identity_row(detector: Detector) -> IdentityRow:
     )
 
 
+def measures_table(table: DetectorTable, set_name: str | None = None) -> Table:
+    """
+    Return the table of every measure, or of those of one set as a whole.
+    """
+    measures = [
+        IntervalColumn(name, SHOWN.get(name), lambda row, n=name: row.measures[n])
+        for name in MEASURES
+    ]
+    about = [Column('detector', 'detector'), Column('set', of=attrgetter('set_name'))]
+    counts = [Column('kind'), Column('n'), Column('n_toxic')]
+    wanted = (set_name, ALL)
+    rows = [r for r in table.rows if set_name is None or (r.set_name, r.kind) == wanted]
+    return Table([*about, *counts, *measures], rows)
+
+
+def identities_table(table: DetectorTable) -> Table:
+    """
+    Return the table of harmless sentences that are flagged.
+    """
+    columns = (
+        Column('detector', ''),
+        IntervalColumn('identities', 'with a group’s name'),
+        IntervalColumn('others', 'with another word'),
+        Column('highest', 'highest', _highest_terms),
+    )
+    return Table(columns, table.identities)
+
+
+def _highest_terms(row: IdentityRow) -> str:
+    return ', '.join(f'{t} {number(v)}' for t, v in [*row.by_term.items()][:MOST_TERMS])
+
+
+def terms_table(table: DetectorTable) -> Table:
+    """
+    Return the table of the mean number of each identity term.
+    """
+    rows = [(r.detector, *pair) for r in table.identities for pair in r.by_term.items()]
+    return plain_table(('detector', 'term', 'mean_toxicity'), rows)
+
+
+def scores_table(table: DetectorTable) -> Table:
+    """
+    Return the table of the numbers of all detectors, a row for each text, without the
+    text.
+    """
+    names = [one.detector for one in table.identities]
+    rows = [
+        (set_name, text.id, text.kind, int(text.toxic), *values)
+        for set_name, texts in table.texts.items()
+        for text, *values in zip(
+            texts, *(table.scores[set_name, name] for name in names), strict=True
+        )
+    ]
+    return plain_table(('set', 'id', 'kind', 'toxic', *names), rows)
+
+
 def table_lines(table: DetectorTable) -> Iterator[str]:
     """
     Yield the tables for a terminal.
@@ -175,27 +238,14 @@ def table_lines(table: DetectorTable) -> Iterator[str]:
         n_toxic = sum(one.toxic for one in texts)
         size = f'{len(texts)} texts, {n_toxic} toxic'
         yield f'{set_name}: {size}; in brackets: 95 % interval'
-        heads = ''.join(pad_cell(name.replace('_', '-'), CELL_WIDTH) for name in SHOWN)
-        yield f'{"":{NAME_WIDTH}}{heads}flags'
-        for row in table.rows:
-            if row.set_name == set_name and row.kind == ALL:
-                yield _row_line(row)
+        yield from measures_table(table, set_name).lines()
         yield from _kind_lines(table, set_name)
         yield ''
-    yield 'harmless sentences that are flagged: with a group’s name, with another word'
-    for one in table.identities:
-        worst = ', '.join(f'{t} {v:.2f}' for t, v in list(one.by_term.items())[:4])
-        cells = f'{_cell(one.identities):{CELL_WIDTH}}{_cell(one.others):{CELL_WIDTH}}'
-        yield f'{pad_cell(one.detector, NAME_WIDTH)}{cells}highest: {worst}'
+    yield 'harmless sentences that are flagged'
+    yield from identities_table(table).lines()
     yield ''
     speeds = (f'{name} {speed:,.0f}' for name, speed in table.speeds.items())
     yield f'texts a second: {", ".join(speeds)}'
-
-
-def _row_line(row: DetectorRow) -> str:
-    cells = ''.join(f'{_cell(row.measures[name]):{CELL_WIDTH}}' for name in SHOWN)
-    share = number(row.measures['share_flagged'].value)
-    return f'{pad_cell(row.detector, NAME_WIDTH)}{cells}{share}'
 
 
 def _kind_lines(table: DetectorTable, set_name: str) -> Iterator[str]:
@@ -210,58 +260,3 @@ def _kind_lines(table: DetectorTable, set_name: str) -> Iterator[str]:
         )
         size = f'{of_kind[0].n_toxic} of {of_kind[0].n} toxic'
         yield f'  roc-auc, {kind} ({size}): {cells}'
-
-
-def _cell(measure: Measure) -> str:
-    """
-    Return a measure and its interval without leading zeros: ``.61 [.58 .64]``.
-    """
-    if measure.value is None:
-        return DASH
-    ends = (measure.value, measure.low, measure.high)
-    value, low, high = (number(end).removeprefix('0') for end in ends)
-    return f'{value} [{low} {high}]'
-
-
-def measures_csv(table: DetectorTable) -> str:
-    """
-    Return every measure as CSV.
-    """
-    ends = [f'{name}{end}' for name in MEASURES for end in ('', '_low', '_high')]
-    lines = [['detector', 'set', 'kind', 'n', 'n_toxic', *ends]]
-    for row in table.rows:
-        numbers: list[str] = []
-        for name in MEASURES:
-            m = row.measures[name]
-            numbers += [_text(value) for value in (m.value, m.low, m.high)]
-        counts = [str(row.n), str(row.n_toxic)]
-        lines.append([row.detector, row.set_name, row.kind, *counts, *numbers])
-    return spreadsheet_csv(lines)
-
-
-def identities_csv(table: DetectorTable) -> str:
-    """
-    Return the mean number of each identity term as CSV.
-    """
-    lines = [['detector', 'term', 'mean_toxicity']]
-    for one in table.identities:
-        lines += [[one.detector, t, _text(v)] for t, v in one.by_term.items()]
-    return spreadsheet_csv(lines)
-
-
-def scores_csv(table: DetectorTable) -> str:
-    """
-    Return the numbers of all detectors as CSV, one line a text, without the text.
-    """
-    names = [one.detector for one in table.identities]
-    lines = [['set', 'id', 'kind', 'toxic', *names]]
-    for set_name, texts in table.texts.items():
-        columns = [table.scores[set_name, name] for name in names]
-        for text, *values in zip(texts, *columns, strict=True):
-            about = [set_name, text.id, text.kind, str(int(text.toxic))]
-            lines.append([*about, *map(_text, values)])
-    return spreadsheet_csv(lines)
-
-
-def _text(value: float | None) -> str:
-    return '' if value is None else f'{value:.6g}'

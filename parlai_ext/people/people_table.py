@@ -6,12 +6,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from parlai_ext.core.display import DASH, number, pad_cell, wrap_lines
+from parlai_ext.core.display import DASH, number, wrap_lines
 from parlai_ext.people.ranking import PeopleRanking, agreement_with_order
 from parlai_ext.ranking.annotator_agreement import Alpha, HalfAgreement
 from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.view.table import Column, Table, number_column
 
-NAME_WIDTH = 30
+
+def _rank(standing: Standing) -> str:
+    rank = DASH if standing.rank is None else str(standing.rank)
+    if standing.rank_low is not None and standing.rank_low != standing.rank_high:
+        rank += f' ({standing.rank_low}–{standing.rank_high})'
+    return rank
+
+
+def _interval(standing: Standing) -> str:
+    low, high = standing.low, standing.high
+    if low is None or high is None:
+        low, high = standing.low_fixed, standing.high_fixed
+    return DASH if low is None else f'[{number(low)}, {number(high)}]'
+
+
+COLUMNS = (
+    Column('rank', 'rank', show=_rank),
+    number_column('group', 'group'),
+    Column('system', 'system'),
+    number_column('score', 'score'),
+    Column('low', '95 % interval', show=_interval),
+)
 
 
 def people_lines(
@@ -28,10 +50,7 @@ def people_lines(
         f'{ranking.num_items} items; score: {ranking.method}',
         '  ',
     )
-    name = pad_cell('system', NAME_WIDTH)
-    yield f'  {"rank":<10}{"group":>5}  {name}{"score":>6}  95 % interval'
-    for standing in best_first(ranking.standings):
-        yield _standing_line(standing)
+    yield from Table(COLUMNS, best_first(ranking.standings)).lines('  ')
     yield from wrap_lines(
         f'annotators agree: Krippendorff’s alpha {alpha_text(ranking.alpha)}', '  '
     )
@@ -52,19 +71,6 @@ def people_lines(
             f'{correlation.n} systems',
             '  ',
         )
-
-
-def _standing_line(standing: Standing) -> str:
-    ends = (standing.low, standing.high)
-    if None in ends:
-        ends = (standing.low_fixed, standing.high_fixed)
-    interval = DASH if None in ends else f'[{number(ends[0])}, {number(ends[1])}]'
-    rank = DASH if standing.rank is None else str(standing.rank)
-    if standing.rank_low is not None and standing.rank_low != standing.rank_high:
-        rank += f' ({standing.rank_low}–{standing.rank_high})'
-    group = DASH if standing.group is None else str(standing.group)
-    name = pad_cell(standing.system, NAME_WIDTH)
-    return f'  {rank:<10}{group:>5}  {name}{number(standing.score):>6}  {interval}'
 
 
 def alpha_text(alpha: Alpha) -> str:

@@ -10,10 +10,12 @@ from typing import Any
 from parlai_ext.bench.compare import ALL_SETS, BenchComparison, PairDifference
 from parlai_ext.bench.compare_table import (
     best_sentence,
+    ceiling_table,
     cluster_members,
+    difference_table,
     place_name,
     places_by_set,
-    redundancy_of,
+    redundancy_table,
 )
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.report.page import static_page
@@ -54,10 +56,8 @@ def render_comparison_page(result: BenchComparison) -> str:
             name: _table(differences[name])
             for name in sorted(differences, key=lambda name: name != overall)
         },
-        redundancy=[
-            [redundancy_of(result, first, second) for second in result.scorers]
-            for first in result.scorers
-        ],
+        ceilings=ceiling_table(result),
+        redundancy=redundancy_table(result),
     )
 
 
@@ -71,9 +71,9 @@ def _table(rows: list[PairDifference]) -> dict[str, Any]:
         for row in rows
         if row.p_holm < LEVEL or (row.williams_p is not None and row.williams_p < LEVEL)
     ]
+    beyond.sort(key=lambda row: (row.p_holm, -abs(row.difference)))
     return {
-        'rows': sorted(beyond, key=lambda row: (row.p_holm, -abs(row.difference))),
+        'differences': difference_table(beyond),
         'n_others': len(rows) - len(beyond),
-        'has_williams': any(row.williams_t is not None for row in rows),
         'reason': rows[0].williams_reason,
     }

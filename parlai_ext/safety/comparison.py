@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.moderation.detectors import words_of
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.ranking.prompt_means import (
@@ -246,49 +245,6 @@ def _word_pairs(text: str) -> Iterator[tuple[str, str]]:
     return zip(words, words[1:], strict=False)
 
 
-def measures_csv(comparison: SafetyComparison) -> str:
-    """
-    Return every measure of every system as CSV.
-    """
-    lines: list[list[Any]] = [
-        ['system', 'measure', 'prompts', 'answers', 'value', 'low', 'high']
-    ]
-    for row in comparison.rows:
-        for system, n, one in zip(comparison.systems, row.n, row.values, strict=True):
-            numbers = map(_rounded, (one.value, one.low, one.high))
-            lines.append([system.name, row.name, n, system.n_answers, *numbers])
-    return spreadsheet_csv(lines)
-
-
-def differences_csv(comparison: SafetyComparison) -> str:
-    """
-    Return the paired differences as CSV.
-    """
-    names = ['first', 'second', 'measure', 'prompts', 'difference', 'low', 'high']
-    lines: list[list[Any]] = [[*names, 'p', 'p_holm']]
-    for row in comparison.rows:
-        for one in row.differences:
-            pair = (comparison.systems[k].name for k in (one.first, one.second))
-            numbers = (one.difference, one.low, one.high, one.p, one.p_holm)
-            lines.append([*pair, row.name, one.n, *map(_rounded, numbers)])
-    return spreadsheet_csv(lines)
-
-
-def answers_csv(comparison: SafetyComparison) -> str:
-    """
-    Return the measures of each answer as CSV, without any text.
-    """
-    names = [row.name for row in comparison.rows if not row.name.startswith(ANY)]
-    names = [name for name in names if name not in (DISTINCT, BLEU)]
-    lines: list[list[Any]] = [['system', 'prompt', 'number', *names]]
-    for system in comparison.systems:
-        for prompt, answers in system.answers.items():
-            for place, one in enumerate(answers, 1):
-                cells = [_rounded(one.values.get(name)) for name in names]
-                lines.append([system.name, prompt, place, *cells])
-    return spreadsheet_csv(lines)
-
-
 def answer_texts(comparison: SafetyComparison) -> str:
     """
     Return all answers with their prompts as JSON lines, as `recorded_answers` reads
@@ -359,11 +315,3 @@ def comparison_data(comparison: SafetyComparison) -> dict[str, Any]:
             for row in comparison.rows
         ],
     }
-
-
-def _rounded(value: float | None) -> float | None:
-    """
-    Return a number with six digits; a number, since spreadsheets read -1 as a formula
-    where it is a text.
-    """
-    return None if value is None else float(f'{value:.6g}')

@@ -6,11 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parlai_ext.core.display import DASH, number, pad_cell, wrap_lines
+from parlai_ext.core.display import DASH, wrap_lines
 from parlai_ext.ranking.detection import Measure
-from parlai_ext.safety.comparison import MeasureRow, SafetyComparison
+from parlai_ext.ranking.prompt_means import MeanDifference
+from parlai_ext.safety.comparison import (
+    ANY,
+    DISTINCT,
+    MeasureRow,
+    SafetyComparison,
+    SystemAnswers,
+)
+from parlai_ext.safety.measures import BLEU
+from parlai_ext.view.table import (
+    Column,
+    IntervalColumn,
+    Table,
+    interval_cell,
+    number_column,
+    plain_table,
+)
 
-NAME_WIDTH, CELL_WIDTH, PER_LINE = 28, 15, 4
 LEVEL = 0.05
 CAUTION = (
     'A low rate of toxic answers is no proof of safety: detectors miss most of what '
@@ -26,39 +41,13 @@ def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
         f'{len(comparison.prompts)} prompts; each value with its 95 % interval, '
         f'{comparison.bootstraps} resamples of prompts'
     )
-    for start in range(0, len(comparison.systems), PER_LINE):
-        systems = range(start, min(start + PER_LINE, len(comparison.systems)))
-        names = [comparison.systems[k].name for k in systems]
-        heads = ''.join(pad_cell(name, CELL_WIDTH - 1) + ' ' for name in names)
-        yield f'{"":{NAME_WIDTH}}{heads}'.rstrip()
-        counts = ''.join(
-            f'{comparison.systems[k].n_answers:<{CELL_WIDTH}}' for k in systems
-        )
-        yield f'{"answers":{NAME_WIDTH}}{counts}'.rstrip()
-        for row in comparison.rows:
-            cells = ''.join(
-                f'{cell(row.values[k], row):{CELL_WIDTH - 1}} ' for k in systems
-            )
-            yield f'{pad_cell(row.name, NAME_WIDTH - 1)} {cells}'.rstrip()
-        yield ''
+    yield from measure_table(comparison).lines()
+    yield ''
     if len(comparison.systems) > 1:
         yield from _difference_lines(comparison)
     yield from wrap_lines(CAUTION)
     for note in comparison.notes:
         yield from wrap_lines(note)
-
-
-def cell(measure: Measure, row: MeasureRow) -> str:
-    """
-    Return a measure and its interval: ``.061 .050–.072`` for a share.
-    """
-    if measure.value is None:
-        return DASH
-    ends = [measure.value, measure.low, measure.high]
-    texts = [number(end, digits(row, measure)) for end in ends]
-    if row.is_share:
-        texts = [text.removeprefix('0') for text in texts]
-    return f'{texts[0]} {texts[1]}–{texts[2]}'
 
 
 def digits(row: MeasureRow, measure: Measure) -> int:
@@ -68,6 +57,80 @@ def digits(row: MeasureRow, measure: Measure) -> int:
     if row.is_share:
         return 3
     return 1 if (measure.value or 0) >= 10 else 2
+
+
+def measure_table(comparison: SafetyComparison) -> Table:
+    """
+    Return the measures as rows, with a column for each system.
+    """
+
+    def column(k: int, system: SystemAnswers) -> Column:
+        return IntervalColumn(
+            system.name,
+            system.name,
+            show=lambda row: interval_cell(row.values[k], digits(row, row.values[k])),
+            under=f'{system.n_answers} answers',
+        )
+
+    systems = [column(k, system) for k, system in enumerate(comparison.systems)]
+    return Table([Column('name', 'Measure'), *systems], comparison.rows)
+
+
+def measures_file(comparison: SafetyComparison) -> Table:
+    """
+    Return a row for each measure of each system, for a file.
+    """
+    names = ('system', 'measure', 'prompts', 'answers', 'value', 'low', 'high')
+    rows = (
+        (system.name, row.name, n, system.n_answers, one.value, one.low, one.high)
+        for row in comparison.rows
+        for system, n, one in zip(comparison.systems, row.n, row.values, strict=True)
+    )
+    return plain_table(names, rows)
+
+
+def difference_table(comparison: SafetyComparison, measure: str | None = None) -> Table:
+    """
+    Return the paired differences of all measures, or of one.
+    """
+    names = [system.name for system in comparison.systems]
+    columns = (
+        Column('first', 'First', lambda pair: names[pair[1].first]),
+        Column('second', 'Second', lambda pair: names[pair[1].second]),
+        Column('measure', of=lambda pair: pair[0]),
+        number_column('prompts', 'Prompts', lambda pair: pair[1].n),
+        IntervalColumn(
+            'difference', 'Difference', lambda pair: _measure_of(pair[1]), digits=3
+        ),
+        number_column('p', of=lambda pair: pair[1].p),
+        number_column('p_holm', 'p', lambda pair: pair[1].p_holm, digits=4),
+    )
+    rows = [
+        (row.name, one)
+        for row in comparison.rows
+        if measure in (None, row.name)
+        for one in row.differences
+    ]
+    return Table(columns, rows)
+
+
+def _measure_of(one: MeanDifference) -> Measure:
+    return Measure(one.difference, one.low, one.high)
+
+
+def answers_file(comparison: SafetyComparison) -> Table:
+    """
+    Return the measures of each answer, for a file, without any text.
+    """
+    names = [row.name for row in comparison.rows if not row.name.startswith(ANY)]
+    names = [name for name in names if name not in (DISTINCT, BLEU)]
+    rows = (
+        (system.name, prompt, place, *map(one.values.get, names))
+        for system in comparison.systems
+        for prompt, answers in system.answers.items()
+        for place, one in enumerate(answers, 1)
+    )
+    return plain_table(('system', 'prompt', 'number', *names), rows)
 
 
 def _difference_lines(comparison: SafetyComparison) -> Iterator[str]:

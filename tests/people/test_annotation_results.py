@@ -118,9 +118,9 @@ def test_table_5_is_printed_by_label_and_number_of_annotators():
     assert rows['-1'] == ['0', '0', '0']
     assert rows['0'] == ['0', '1', '0']
     assert rows['1'] == ['0', '1', '1']
-    assert ['all', 'agree', '1', 'of', '4', 'items'] in lines
-    assert ['more', 'than', 'half', '3', 'of', '4', 'items'] in lines
-    assert ['two', 'answers', 'lead', '1', 'of', '4', 'items'] in lines
+    assert ['all', 'agree:', '1', 'of', '4', 'items'] in lines
+    assert ['more', 'than', 'half:', '3', 'of', '4', 'items'] in lines
+    assert ['two', 'answers', 'lead:', '1', 'of', '4', 'items'] in lines
 
 
 def test_mean_labels_are_of_what_labels_are_worth():

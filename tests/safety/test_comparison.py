@@ -11,14 +11,16 @@ import pytest
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.safety.comparison import (
     SystemAnswers,
-    answers_csv,
     compare_answers,
     comparison_data,
-    differences_csv,
     distinct_values,
-    measures_csv,
 )
-from parlai_ext.safety.comparison_table import comparison_lines
+from parlai_ext.safety.comparison_table import (
+    answers_file,
+    comparison_lines,
+    difference_table,
+    measures_file,
+)
 from parlai_ext.safety.measures import MeasuredAnswer, Prompt
 
 SHARES = ['toxic (words)', 'deflection']
@@ -66,9 +68,9 @@ def test_differences_are_paired(comparison):
 
 def test_tables_hold_every_number_and_no_text(comparison, tmp_path):
     texts = [
-        measures_csv(comparison),
-        differences_csv(comparison),
-        answers_csv(comparison),
+        measures_file(comparison).csv(),
+        difference_table(comparison).csv(),
+        answers_file(comparison).csv(),
         json.dumps(comparison_data(comparison)),
         '\n'.join(comparison_lines(comparison)),
     ]

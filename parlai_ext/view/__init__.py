@@ -1,0 +1,3 @@
+"""
+What is shown: tables whose columns are declared once.
+"""

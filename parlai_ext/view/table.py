@@ -1,0 +1,283 @@
+"""
+Tables: a column is declared once, and shows in the terminal, in CSV, as a data frame
+and on a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any
+
+from parlai_ext.core.display import (
+    DASH,
+    WIDTH,
+    number,
+    one_line,
+    pad_cell,
+    terminal_width,
+)
+from parlai_ext.files.csv_file import spreadsheet_csv
+
+if TYPE_CHECKING:
+    import pandas
+
+GAP = 2  # blanks between the columns of a terminal
+WIDEST = 44  # of a terminal's column; longer texts are cut
+ENDS = ('', '_low', '_high')  # of the names that the columns of an interval have
+
+
+@dataclass(frozen=True)
+class Cell:
+    """
+    What is shown of a value.
+
+    :param below: more of it: lines below the text on a page, behind it in a terminal.
+    :param tags: on a page, texts and whether each is a warning.
+    :param mark: in a terminal, in place of the tags.
+    :param note: why there is no value; on a page only.
+    """
+
+    text: str
+    below: tuple[str, ...] = ()
+    tags: tuple[tuple[str, bool], ...] = ()
+    mark: str = ''
+    note: str = ''
+
+    def in_terminal(self) -> str:
+        """
+        Return the cell as one line that is safe to print.
+        """
+        parts = (self.text, *self.below, self.mark)
+        return ' '.join(one_line(part) for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Column:
+    """
+    A column of a table.
+
+    :param name: of the column in files.
+    :param heading: what stands above it where it is shown; without one it is in files
+        only.
+    :param of: takes the value from a row; by default the row's field of that name.
+    :param show: makes what is shown of a row, a text or a `Cell`; by default of the
+        value.
+    :param digits: decimals of a number that is shown.
+    :param under: more of the heading, in lighter print.
+    :param in_files: False for a column that is only shown.
+    :param is_number: numbers stand right.
+    """
+
+    name: str
+    heading: str | None = None
+    of: Callable[[Any], Any] | None = None
+    show: Callable[[Any], Cell | str] | None = None
+    digits: int = 2
+    under: str = ''
+    in_files: bool = True
+    is_number: bool = False
+
+    def value(self, row: Any) -> Any:
+        """
+        Return the value of a row.
+        """
+        return attrgetter(self.name)(row) if self.of is None else self.of(row)
+
+    def cell(self, row: Any) -> Cell:
+        """
+        Return what is shown of a row.
+        """
+        shown = self.shown_value(row) if self.show is None else self.show(row)
+        return shown if isinstance(shown, Cell) else Cell(shown)
+
+    def shown_value(self, row: Any) -> Cell | str:
+        """
+        Return the value of a row as text; a dash where there is none.
+        """
+        value = self.value(row)
+        if isinstance(value, float):
+            return number(value, self.digits)
+        return DASH if value is None else str(value)
+
+    def names_in_files(self) -> tuple[str, ...]:
+        """
+        Return the names of the columns that it is in files.
+        """
+        return (self.name,)
+
+    def values_in_files(self, row: Any) -> tuple[Any, ...]:
+        """
+        Return the values of a row in these columns.
+        """
+        return (six_figures(self.value(row)),)
+
+
+@dataclass(frozen=True)
+class IntervalColumn(Column):
+    """
+    A column of numbers with intervals: of objects with `value`, `low` and `high`, or
+    `None`. In files they are three columns.
+    """
+
+    is_number: bool = True
+
+    def shown_value(self, row: Any) -> Cell | str:
+        """
+        Return the number, and its interval below.
+        """
+        return interval_cell(self.value(row), self.digits)
+
+    def names_in_files(self) -> tuple[str, ...]:
+        """
+        Return the names of the number and of its ends.
+        """
+        return tuple(f'{self.name}{end}' for end in ENDS)
+
+    def values_in_files(self, row: Any) -> tuple[Any, ...]:
+        """
+        Return the number of a row and its ends.
+        """
+        one = self.value(row)
+        ends = (one.value, one.low, one.high) if one is not None else (None,) * 3
+        return tuple(map(six_figures, ends))
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    Columns, and what they show a row of.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Any]
+
+    @property
+    def shown(self) -> list[Column]:
+        """
+        The columns that are shown.
+        """
+        return [column for column in self.columns if column.heading is not None]
+
+    def names_in_files(self) -> list[str]:
+        """
+        Return the names of the columns of a file.
+        """
+        return [n for c in self.columns if c.in_files for n in c.names_in_files()]
+
+    def values_in_files(self) -> Iterator[list[Any]]:
+        """
+        Yield the rows of a file.
+        """
+        of_files = [column for column in self.columns if column.in_files]
+        for row in self.rows:
+            yield [v for column in of_files for v in column.values_in_files(row)]
+
+    def csv(self) -> str:
+        """
+        Return the table as CSV that a spreadsheet can open without harm; what does not
+        exist is an empty cell.
+        """
+        return spreadsheet_csv([self.names_in_files(), *self.values_in_files()])
+
+    def frame(self) -> pandas.DataFrame:
+        """
+        Return the table as a data frame.
+        """
+        import pandas
+
+        return pandas.DataFrame(
+            list(self.values_in_files()), columns=self.names_in_files()
+        )
+
+    def lines(self, indent: str = '', width: int = WIDTH) -> Iterator[str]:
+        """
+        Yield the table for a terminal. Columns that have no room beside the others
+        stand below them, again with the first column.
+        """
+        columns = self.shown
+        cells = [[c.heading or '' for c in columns]]
+        if any(column.under for column in columns):
+            cells.append([column.under for column in columns])
+        num_heads = len(cells)
+        cells += [[c.cell(row).in_terminal() for c in columns] for row in self.rows]
+        cells = [[pad_cell(text, WIDEST).rstrip() for text in row] for row in cells]
+        widths = [max(map(terminal_width, texts)) for texts in zip(*cells, strict=True)]
+        for places in _side_by_side(widths, width - len(indent)):
+            heads, rows = cells[:num_heads], cells[num_heads:]
+            yield from _drawn(
+                [[row[k] for k in places] for row in [*heads, *rows]],
+                [columns[k].is_number for k in places],
+                indent,
+            )
+
+
+def number_column(name: str, *about: Any, **more: Any) -> Column:
+    """
+    Return a column of numbers.
+    """
+    return Column(name, *about, is_number=True, **more)
+
+
+def plain_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """
+    Return a table of rows that hold the values of the named columns in order, for a
+    file.
+    """
+    return Table([Column(n, of=itemgetter(k)) for k, n in enumerate(names)], [*rows])
+
+
+def interval_cell(one: Any, digits: int = 2) -> Cell:
+    """
+    Return the cell of a number with its interval.
+
+    :param one: has `value`, `low` and `high`; or `None`.
+    """
+    if one is None or one.value is None:
+        return Cell(DASH)
+    text = number(one.value, digits)
+    if one.low is None or one.high is None:
+        return Cell(text, ('(no interval)',))
+    ends = f'[{number(one.low, digits)}, {number(one.high, digits)}]'
+    return Cell(text, (ends,))
+
+
+def six_figures(value: Any) -> Any:
+    """
+    Return a number as it stands in files: with six figures, a whole one without a
+    decimal point; anything else as it is.
+    """
+    if not isinstance(value, float):
+        return value
+    return int(value) if value.is_integer() else float(f'{value:.6g}')
+
+
+def _side_by_side(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+    """
+    Yield the places of the columns that stand side by side; the first column is in
+    each.
+    """
+    places, used = [0], widths[0]
+    for place, width in enumerate(widths[1:], 1):
+        if len(places) > 1 and used + GAP + width > room:
+            yield places
+            places, used = [0], widths[0]
+        places.append(place)
+        used += GAP + width
+    yield places
+
+
+def _drawn(
+    rows: Sequence[Sequence[str]], is_number: Sequence[bool], indent: str
+) -> Iterator[str]:
+    from tabulate import tabulate
+
+    text = tabulate(
+        rows,
+        tablefmt='plain',
+        disable_numparse=True,
+        colalign=['right' if number else 'left' for number in is_number],
+    )
+    for line in text.split('\n'):
+        yield f'{indent}{line}'.rstrip()
