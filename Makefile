@@ -20,7 +20,7 @@ READY := .venv/ready-$(shell { cat setup.py Makefile; echo '$(TORCH) $(CURDIR)';
 demo: $(READY)
 	$(VENV)/bin/parlai evaluate_systems --config demo --run-dir runs/demo
 
-# a real language model and a real judge: fetches 177 MB once, then some minutes
+# a real language model and a real judge: fetches 484 MB once, then some minutes
 real: $(READY)
 	$(VENV)/bin/parlai evaluate_systems --config real_demo --run-dir runs/real
 

@@ -3,9 +3,10 @@ Test if real_demo recovers its planted order, over five seeds.
 
     python -m benchmarks.real_demo [--seeds 0 1 2 3 4] [--runs runs/real_demo]
 
-Prints the tables of docs/real_demo.md: for the judge and for each trivial baseline,
-Spearman with the planted order and the share of pairs in that order; and the systems'
-scores. A seed that was begun goes on; one takes some minutes on two CPU cores.
+Prints the tables of docs/real_demo.md: for the judge and for each trivial baseline
+both ways round, Spearman with the planted order and the share of pairs in that order;
+and the systems' scores. A seed that was begun goes on; one takes some minutes on two
+CPU cores.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from benchmarks.support.measures import benchmark_parser
 from benchmarks.support.planted import known_scores, right_pairs, spearman
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.scoring.registry import load_protocol_file
 
@@ -30,15 +30,14 @@ def scores_by_judge(
     ranking: Ranking, planted: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
     """
-    Return the systems' scores of the judge and of each trivial baseline, the higher the
-    better.
+    Return the systems' scores of the judge and of each trivial baseline both ways
+    round, the higher the better.
     """
     scores = {'judge': known_scores(ranking.standings[DIMENSION], planted)}
     for name, standings in ranking.baselines.items():
-        higher = HIGHER_IS_BETTER[name]
-        label = name if higher else f'{name}, the less the better'
-        known = known_scores(standings, planted, higher=higher)
-        scores[f'baseline: {label}'] = known
+        for more, higher in (('more', True), ('less', False)):
+            known = known_scores(standings, planted, higher=higher)
+            scores[f'baseline: {name}, the {more} the better'] = known
     return scores
 
 

@@ -2,7 +2,8 @@
 Time the scorers that run here on judged turns, side by side, as multiples of one.
 
     python -m benchmarks.scorer_speed --judged-path FOLDER [--scorers NAME …] \\
-        [--judge-model-file smollm2-135m-q4] [--encoder minilm] [--comparisons FILE]
+        [--judge-model-file smollm2-135m-q4] [--encoder minilm] [--comparisons FILE] \\
+        [--set NAME]
 
 The turns are those of TopicalChat-USR (`topical-usr_eval.json` of DSTC10's organisers,
 360 turns with references and facts; six systems answer each context), found in FOLDER.
@@ -234,6 +235,7 @@ def main() -> None:
     """
     parser = benchmark_parser(__doc__)
     parser.add_argument('--judged-path', required=True, help='file or folder of sets')
+    parser.add_argument('--set', default=SET, help=f'a judged set of turns ({SET})')
     parser.add_argument('--scorers', nargs='+', default=list(SCORERS), metavar='NAME')
     for key in GIVEN:
         flag = f'--{key.replace("_", "-")}'
@@ -255,7 +257,7 @@ def print_speeds(opt: argparse.Namespace) -> None:
     """
     Time the scorers and print the table.
     """
-    items = read_card(SET).read(opt.judged_path).items
+    items = read_card(opt.set).read(opt.judged_path).items
     machine = f'{platform.machine()}, {os.cpu_count()} cores, torch threads: '
     machine += f'{torch.get_num_threads()}, {opt.clock} seconds'
     results = speeds(
@@ -267,7 +269,7 @@ def print_speeds(opt: argparse.Namespace) -> None:
         count=opt.turns,
         clock=opt.clock,
     )
-    print(f'{SET}; {machine}; medians of {opt.repeats} rounds')
+    print(f'{opt.set}; {machine}; medians of {opt.repeats} rounds')
     print(f'{"scorer":28} {"utterances/s":>12} {"x " + opt.base:>12}')
     for result in results:
         print(line(result))

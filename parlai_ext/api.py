@@ -20,7 +20,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import half_character
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue, Utterance
+from parlai_ext.core.nouns import (
+    Dialogue,
+    ScoredDialogue,
+    Utterance,
+    reference_texts,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -35,7 +40,7 @@ P = ParamSpec('P')
 R = TypeVar('R')
 
 Turn = str | tuple[str, str] | Mapping[str, Any] | Utterance
-TURN_KEYS = ('speaker', 'text', 'given')
+TURN_KEYS = ('speaker', 'text', 'given', 'reference')
 TABLES = ('ranking', 'scores', 'dialogues')
 
 
@@ -284,12 +289,13 @@ def score(
     Score the utterances of dialogues; no run folder is needed.
 
     A turn is a text, a tuple ``(speaker, text)``, a mapping with ``text`` and perhaps
-    ``speaker`` and ``given``, or an `Utterance`. Without speakers, two take turns and
-    are called ``A`` and ``B``. Turns that are ``given`` are context and not judged.
+    ``speaker``, ``given`` and ``reference`` (what people said in its place, for scorers
+    with references), or an `Utterance`. Without speakers, two take turns and are called
+    ``A`` and ``B``. Turns that are ``given`` are context and not judged.
 
     :param dialogues: a list of turns (one dialogue), a list of such lists, `Dialogue`
         objects, or a DataFrame with one turn in each row: ``text`` and perhaps
-        ``speaker``, ``dialogue_id`` and ``given``.
+        ``speaker``, ``dialogue_id``, ``given`` and ``reference``.
     :param scorer: ``fed``, ``chatmatch``, the ``module:Class`` of a scorer of yours, or
         a `Scorer` class or object.
     :param speakers: judge the utterances of these speakers only.
@@ -525,7 +531,12 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
     if half_character(turn['text']):
         raise UserError(f'{where}: half a character in {ascii(turn["text"][:40])}')
     named = turn.get('speaker', speaker)
-    return Utterance(str(named), turn['text'], bool(turn.get('given', False)))
+    try:
+        references = reference_texts(turn.get('reference'))
+    except ValueError as error:
+        raise UserError(f'{where}: reference: {error}') from None
+    given = bool(turn.get('given', False))
+    return Utterance(str(named), turn['text'], given, references)
 
 
 def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
@@ -540,6 +551,10 @@ def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
     columns = [c for c in ('dialogue_id', *TURN_KEYS) if c in frame.columns]
     turns: dict[str, list[dict[str, Any]]] = {}
     for row in frame[columns].to_dict('records'):
-        turn = {str(name): value for name, value in row.items() if pandas.notna(value)}
+        turn = {
+            str(name): value
+            for name, value in row.items()
+            if isinstance(value, list) or pandas.notna(value)
+        }
         turns.setdefault(str(turn.get('dialogue_id', '0')), []).append(turn)
     return [_dialogue(id, rows, f'dialogue {id}') for id, rows in turns.items()]

@@ -12,6 +12,7 @@ import parlai_ext
 from parlai_ext.api import EvaluateOptions, RankOptions
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer
 from tests.support.small_run import SMALL, small_config
@@ -80,6 +81,21 @@ def test_every_form_of_a_dialogue_has_the_same_scores(dialogues):
     assert list(frame.Words) == [2, 1, 3]
     assert list(frame.Before.fillna(-1)) == [-1, 2, 3]
     assert frame.reason[0] == 'no context' and frame.reason.isna()[1]
+
+
+def test_references_of_turns_reach_the_scorer():
+    turns = [
+        {'text': 'hi', 'given': True},
+        {'text': 'it is warm', 'reference': ['no', 'no, it is warm']},
+    ]
+    # 3 words of 4: precision 1, recall 3/4
+    [value] = parlai_ext.score(turns, 'rouge_l')['Overall']
+    assert value == pytest.approx(6 / 7)
+    [value] = parlai_ext.score(pandas.DataFrame(turns), 'rouge_l')['Overall']
+    assert value == pytest.approx(6 / 7)
+    turns[1]['reference'] = 7
+    with pytest.raises(UserError, match=r'dialogues\[1\]: reference'):
+        parlai_ext.score(turns, 'rouge_l')
 
 
 def test_given_turns_and_other_speakers_are_context_only():

@@ -25,6 +25,7 @@ from parlai_ext.core.nouns import (
     Utterance,
     content_id,
     to_json,
+    utterance_json,
 )
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
@@ -67,8 +68,11 @@ def group_by_pairing(
     for source in imported:
         names = (source.first, source.second)
         pairing = pairings.setdefault(names, pairing_of(*names))
-        utterances = tuple(Utterance(t.speaker, t.text, t.given) for t in source.turns)
-        content = content_id(pairing.id, [to_json(u) for u in utterances])
+        utterances = tuple(
+            Utterance(turn.speaker, turn.text, turn.given, turn.references)
+            for turn in source.turns
+        )
+        content = content_id(pairing.id, [utterance_json(u) for u in utterances])
         num_alike[content] += 1
         name = source.id or content_id(NAME, content, num_alike[content])
         opener = numbered_id(num_of_pair[frozenset(names)])
@@ -84,7 +88,9 @@ def content_hash(dialogues: Iterable[Dialogue]) -> str:
     """
     digest = hashlib.sha256(b'[[')
     for i, dialogue in enumerate(dialogues):
-        text = json.dumps(to_json(dialogue), sort_keys=True, ensure_ascii=False)
+        utterances = [utterance_json(one) for one in dialogue.utterances]
+        data = {**to_json(dialogue), 'utterances': utterances}
+        text = json.dumps(data, sort_keys=True, ensure_ascii=False)
         digest.update((', ' * (i > 0) + text).encode('utf-8', 'surrogatepass'))
     digest.update(b']]')
     return digest.hexdigest()[:16]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +72,8 @@ class ImportDialogues(Command):
         parser.add_argument(
             '--columns',
             metavar='OURS=THEIRS,…',
-            help='what a csv or jsonl file calls dialogue_id, speaker, text, turn or '
-            'given',
+            help='what a csv or jsonl file calls dialogue_id, speaker, text, turn, '
+            'given or reference',
         )
         parser.add_argument(
             '--skip-bad-rows', **SWITCH, help='leave out and count what cannot be read'
@@ -82,7 +82,8 @@ class ImportDialogues(Command):
         parser.add_argument(
             '--scorer',
             metavar='NAME',
-            help='the scorer of the run (default: learned; fed with --followups)',
+            help='the scorer of the run (default: learned, or learned_references '
+            'where every judged turn has a reference; fed with --followups)',
         )
         add_options(parser, '--config', '--judge-model-file', '--followups')
 
@@ -113,6 +114,8 @@ class ImportDialogues(Command):
             skip_bad_rows=opt['skip_bad_rows'],
             columns=column_names(opt['columns']),
         )
+        if not (opt['scorer'] or opt['config'] or opt['followups']):
+            protocol = by_references(protocol, imports)
         pairings, dialogues = group_by_pairing(imports.dialogues)
         manifest = import_manifest(
             imports, protocol, pairings, dialogues, given_options(opt)
@@ -230,6 +233,22 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
         if opt[key] is not None:
             scorer[key] = opt[key]
     return Protocol(NAME, NAME, score='both', scorer=scorer, ranking=ranking)
+
+
+def by_references(protocol: Protocol, imports: ImportedDialogues) -> Protocol:
+    """
+    Return the protocol with the default scorer for these dialogues, and print which one
+    it is and why.
+    """
+    from parlai_ext.scoring.registry import DEFAULT, WITH_REFERENCES
+
+    turns = [turn for one in imports.dialogues for turn in one.turns if not turn.given]
+    n_with = sum(bool(turn.references) for turn in turns)
+    every = 0 < n_with == len(turns)
+    why = f'{n_with} of {len(turns)} judged turns have a reference'
+    name = WITH_REFERENCES if every else DEFAULT
+    print(f'scorer: {name}, since {why}; --scorer NAME takes another')
+    return replace(protocol, scorer={**protocol.scorer, 'name': name})
 
 
 def given_options(opt: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from parlai_ext.core.json_text import half_character
+
 
 def content_id(*parts: Any) -> str:
     """
@@ -123,12 +125,14 @@ class Pairing:
 @dataclass(frozen=True, slots=True)
 class Utterance:
     """
-    What one speaker said; ``given`` when it came from the opener.
+    What one speaker said; ``given`` when it came from the opener. An import may know
+    `references`: good utterances by people in this place.
     """
 
     speaker: str
     text: str
     given: bool = False
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,3 +273,28 @@ def to_json(record: Any) -> dict[str, Any]:
     Return a record as plain JSON data.
     """
     return asdict(record)
+
+
+def utterance_json(utterance: Utterance) -> dict[str, Any]:
+    """
+    Return an utterance as plain JSON data, as it ever was where it has no references,
+    so that ids and signatures stay.
+    """
+    data = to_json(utterance)
+    if not utterance.references:
+        del data['references']
+    return data
+
+
+def reference_texts(value: Any) -> tuple[str, ...]:
+    """
+    Return the references of a turn from the lines of a text or a list of texts.
+
+    :raises ValueError: for anything else.
+    """
+    texts = value.split('\n') if isinstance(value, str) else value or ()
+    if not isinstance(texts, list | tuple) or not all(
+        isinstance(text, str) and not half_character(text) for text in texts
+    ):
+        raise ValueError(f'a text or a list of texts is expected, not {value!r:.40}')
+    return tuple(text for text in texts if text.strip())

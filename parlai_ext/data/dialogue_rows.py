@@ -6,11 +6,12 @@ Dialogues as rows: one turn a row, in a CSV file or as JSON objects.
     text         the utterance (needed; may hold commas and lines in a CSV file)
     turn         number of the turn in its dialogue, in steps of one (optional)
     given        true where no system produced it: an opener (optional)
+    reference    what people said in its place, one a line or a list (optional)
 
 Columns are parted by commas, semicolons or tabs, and may have other names
 (`SourceFile.columns`). A JSON object may also be a whole dialogue: ``dialogue_id``
 (optional) and ``turns``, a list of objects with ``speaker``, ``text`` and, optionally,
-``given``. Other columns and keys are not read.
+``given`` and ``reference``. Other columns and keys are not read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from parlai_ext.core.nouns import reference_texts
 from parlai_ext.data.source_file import (
     NOT_UTF8,
     BadRecord,
@@ -43,7 +45,7 @@ from parlai_ext.files.csv_file import (
 )
 
 NEEDED = ('dialogue_id', 'speaker', 'text')
-COLUMNS = (*NEEDED, 'turn', 'given')
+COLUMNS = (*NEEDED, 'turn', 'given', 'reference')
 DELIMITERS = ',;\t'
 HEADER = 2000  # characters of a first line that may be a header
 TRUE = ('true', '1', 'yes')
@@ -281,7 +283,12 @@ def _turn(source: SourceFile, record: Any, line: int, where: str) -> SourceTurn:
     given = str(record.get(key) or '').strip().casefold()
     if given not in TRUE + FALSE:
         raise BadRecord(f'{where}: {key!r} is true or false, not {brief(given)}')
-    return SourceTurn(speaker, text, line, given in TRUE)
+    key = source.column('reference')
+    try:
+        references = reference_texts(record.get(key))
+    except ValueError as error:
+        raise BadRecord(f'{where}: {key!r}: {error}') from None
+    return SourceTurn(speaker, text, line, given in TRUE, references)
 
 
 def _turn_number(value: Any) -> int | None:

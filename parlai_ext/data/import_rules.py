@@ -133,9 +133,11 @@ def _mended_turns(turns: Sequence[SourceTurn], rules: ImportRules) -> list[Sourc
     joined = []
     for _, some in groupby(turns, key=lambda turn: (turn.speaker, turn.given)):
         same_speaker = list(some)
-        joined.append(
-            replace(same_speaker[0], text='\n'.join(turn.text for turn in same_speaker))
-        )
+        first = same_speaker[0]
+        if len(same_speaker) > 1:  # references of a part are none of the whole
+            text = '\n'.join(turn.text for turn in same_speaker)
+            first = replace(first, text=text, references=())
+        joined.append(first)
     return joined
 
 

@@ -55,13 +55,15 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class SourceTurn:
     """
-    One turn and the line it is in; ``given`` when no system produced it.
+    One turn and the line it is in; ``given`` when no system produced it. `references`
+    are good utterances by people in its place.
     """
 
     speaker: str
     text: str
     line: int
     given: bool = False
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

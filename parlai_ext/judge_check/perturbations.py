@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from parlai_ext.core.nouns import Dialogue, Utterance, content_id
+from parlai_ext.core.nouns import Dialogue, content_id
 from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
 
 GENERIC = ("I don't know.", 'Okay.', "I'm not sure.", "That's nice.", 'I see.')
@@ -213,7 +213,7 @@ def perturbed_dialogue(
         text = perturb(response)
         if text is not None and not same_text(text, response.text):
             old = utterances[place]
-            utterances[place] = Utterance(old.speaker, text, old.given)
+            utterances[place] = replace(old, text=text)
             changed = True
     if not changed:
         return None

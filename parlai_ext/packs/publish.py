@@ -216,7 +216,9 @@ def without_text(dialogue: Dialogue) -> Dialogue:
     Return a dialogue with empty utterances: who spoke, what was given, and who ended it
     remain. Why somebody ended it may quote the partner, as errors of endpoints do.
     """
-    utterances = tuple(replace(one, text='') for one in dialogue.utterances)
+    utterances = tuple(
+        replace(one, text='', references=()) for one in dialogue.utterances
+    )
     reason = None if dialogue.ended_by is None else WITHHELD
     return replace(dialogue, utterances=utterances, reason=reason)
 

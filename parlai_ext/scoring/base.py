@@ -515,15 +515,24 @@ class Scorer:
 
         :raises UserError: when a dialogue lacks what the scorer needs.
         """
-        if self.needs or self.level == 'pair':
-            needed = ', '.join(self.needs) or 'two responses to compare'
+        if self.level == 'pair':
             raise UserError(
-                f'scorer {self.name} needs {needed}, which the dialogues of a run do '
-                'not have; a judged set may have them'
+                f'scorer {self.name} needs two responses to compare, which the '
+                'dialogues of a run do not have; a judged set may have them'
             )
         pairs = list(zip(dialogues, indices, strict=True))
         make = dialogue_items if self.level == 'dialogue' else turn_items
         groups = [make(dialogue, judged) for dialogue, judged in pairs]
+        for item in (item for items in groups for item in items):
+            for need in self.needs:
+                if not getattr(item, need):
+                    place = item.extras.get('utterance_index', 'the whole')
+                    raise UserError(
+                        f'scorer {self.name} needs {need}, which dialogue '
+                        f'{item.extras["dialogue_id"]} of the run does not have '
+                        f'(utterance {place}); a judged set, or an import with '
+                        'references, may have them'
+                    )
         scores = iter(
             self.checked_scores([item for judged in groups for item in judged])
         )
@@ -861,6 +870,7 @@ def turn_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
             texts[:index],
             texts[index],
             speakers[index],
+            dialogue.utterances[index].references,
             extras={
                 'speakers': speakers,
                 'later': texts[index + 1 :],

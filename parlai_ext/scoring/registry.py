@@ -32,6 +32,7 @@ SCORERS = {
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',
     'learned': 'parlai_ext.scoring.learned:Learned',
+    'learned_references': 'parlai_ext.scoring.learned_references:LearnedReferences',
     'paireval': 'parlai_ext.scoring.paireval:PairEval',
     'directeval': 'parlai_ext.scoring.directeval:DirectEval',
     'prompted': 'parlai_ext.scoring.prompted:Prompted',
@@ -63,6 +64,7 @@ SCORERS = {
     'bertscore': 'parlai_ext.scoring.bertscore:BertScore',
 }
 DEFAULT = 'learned'  # of imports, and of protocol files that name none
+WITH_REFERENCES = 'learned_references'  # of imports whose judged turns all have some
 UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer
 FLAGS_OF = 'fed'  # the scorer whose options are flags of commands
 OPTION = '--scorer-option'

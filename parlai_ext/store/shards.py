@@ -18,7 +18,12 @@ def dialogue_record(dialogue: Dialogue, stem: str) -> dict[str, Any]:
     Return a dialogue in ParlAI's Conversations format, with our fields beside.
     """
     acts = [
-        {'id': utterance.speaker, 'text': utterance.text, 'given': utterance.given}
+        {
+            'id': utterance.speaker,
+            'text': utterance.text,
+            'given': utterance.given,
+            **({'reference': utterance.references} if utterance.references else {}),
+        }
         for utterance in dialogue.utterances
     ]
     return {
@@ -41,7 +46,12 @@ def dialogue_from_record(record: Mapping[str, Any]) -> Dialogue:
         pairing_id=record['pairing_id'],
         opener_id=record['opener_id'],
         utterances=tuple(
-            Utterance(sys.intern(act['id']), act['text'], act['given'])
+            Utterance(
+                sys.intern(act['id']),
+                act['text'],
+                act['given'],
+                tuple(act.get('reference', ())),
+            )
             for pair in record['dialog']
             for act in pair
         ),

@@ -2,6 +2,7 @@
 An imported run folder: whole or absent, the same again, and fit for the other stages.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -245,11 +246,20 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     assert 'i like tea' in page
 
 
+def without(dialogue):
+    """
+    Return a dialogue as data from before there were references.
+    """
+    keys = ('speaker', 'text', 'given')
+    utterances = [{k: getattr(u, k) for k in keys} for u in dialogue.utterances]
+    return {**to_json(dialogue), 'utterances': utterances}
+
+
 def test_content_is_named_as_if_it_was_one_list():
     told = tuple(Utterance('ab'[i % 2], f'"{i}" \ud800 ü') for i in range(3))
     some = [Dialogue(f'd{i}', 'p', 'o', told) for i in range(3)]
     for n in range(4):
-        assert content_hash(some[:n]) == content_id([to_json(d) for d in some[:n]])
+        assert content_hash(some[:n]) == content_id([without(d) for d in some[:n]])
 
 
 @pytest.mark.parametrize(
@@ -265,6 +275,50 @@ def test_the_scorer_of_an_import(games, tmp_path, options, name):
     imported(games, tmp_path / 'run', **options)
     manifest = RunFolder.existing(tmp_path / 'run').manifest
     assert manifest['protocol']['scorer']['name'] == name
+
+
+REFERRED = (
+    'dialogue_id,speaker,text,given,reference\n'
+    'd,P,hi,true,\nd,A,i like tea,,i like tea\n'
+    'd,P,why ?,true,\nd,A,it is warm,,"because\nno, it is warm"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ('table', 'options', 'name', 'told'),
+    [
+        (REFERRED, {}, 'learned_references', '2 of 2 judged turns'),
+        (REFERRED.replace(',i like tea\n', ',\n'), {}, 'learned', '1 of 2 judged'),
+        (REFERRED, {'scorer': 'length'}, 'length', None),
+    ],
+)
+def test_references_of_all_judged_turns_choose_the_default(
+    tmp_path, capsys, table, options, name, told
+):
+    (tmp_path / 'x.csv').write_text(table)
+    imported(tmp_path / 'x.csv', tmp_path / 'run', **options)
+    run = RunFolder.existing(tmp_path / 'run')
+    assert run.manifest['protocol']['scorer']['name'] == name
+    lines = [line for line in capsys.readouterr().out.split('\n') if 'scorer:' in line]
+    assert lines == [] if told is None else told in lines[0]
+
+
+def test_references_of_an_import_reach_its_scorer(tmp_path):
+    (tmp_path / 'x.csv').write_text(REFERRED)
+    imported(tmp_path / 'x.csv', tmp_path / 'run', scorer='rouge_l')
+    ScoreDialogues.main(run_dir=str(tmp_path / 'run'))
+    [shard] = (tmp_path / 'run' / 'scores').rglob('0*.jsonl')
+    rows = json.loads(shard.read_text())['scores']
+    scores = [row['value'] for row in rows if row['system'] == 'A']
+    # the first is its reference; the second has 3 words of 4: 2 * 1 * 3/4 / (7/4)
+    assert scores == pytest.approx([1, 6 / 7])
+
+
+def test_a_judged_turn_without_reference_is_named(tmp_path):
+    (tmp_path / 'x.csv').write_text(REFERRED.replace(',i like tea\n', ',\n'))
+    imported(tmp_path / 'x.csv', tmp_path / 'run', scorer='rouge_l')
+    with pytest.raises(UserError, match=r'needs references.*dialogue d .*utterance 1'):
+        ScoreDialogues.main(run_dir=str(tmp_path / 'run'))
 
 
 @pytest.mark.parametrize(

@@ -206,10 +206,39 @@ def test_whole_dialogues_as_json_lines(tmp_path):
     assert told(path) == [('B', 'A', TALK)]
 
 
+@pytest.mark.parametrize(
+    ('value', 'references'),
+    [(['yes', ' ', 'no'], ('yes', 'no')), ('yes\nno', ('yes', 'no')), (None, ())],
+)
+def test_references_are_lines_or_a_list(tmp_path, value, references):
+    turns = [{'speaker': name, 'text': text} for name, text in TALK]
+    turns[1]['reference'] = value
+    path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
+    [one] = read_imports([path], None, ImportRules(), progress=False).dialogues
+    assert [turn.references for turn in one.turns] == [(), references, ()]
+
+
+@pytest.mark.parametrize('value', [7, ['yes', 7], {'a': 'yes'}, '\ud800'])
+def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
+    turns = [{'speaker': name, 'text': text} for name, text in TALK]
+    turns[1]['reference'] = value
+    path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
+    with pytest.raises(UserError, match=r"turn 2: 'reference'"):
+        read_imports([path], None, ImportRules(), progress=False)
+
+
 def test_turns_in_a_row_are_joined_when_asked(tmp_path):
     path = written(tmp_path, 'x.txt', 'B: a\nB: b\nA: c\n')
     [(_, _, turns)] = told(path, rules=ImportRules(join_turns=True))
     assert turns == [('B', 'a\nb'), ('A', 'c')]
+
+
+def test_references_of_a_part_are_none_of_the_joined_turn(tmp_path):
+    rows = ''.join(f'd,{who},{what},{what}\n' for who, what in ('Ba', 'Bb', 'Ac'))
+    path = written(tmp_path, 'x.csv', f'dialogue_id,speaker,text,reference\n{rows}')
+    rules = ImportRules(join_turns=True)
+    [one] = read_imports([path], None, rules, progress=False).dialogues
+    assert [turn.references for turn in one.turns] == [(), ('c',)]
 
 
 def test_an_empty_turn_is_kept_when_asked(tmp_path):

@@ -13,7 +13,7 @@ import yaml
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.learned import (
     BLOCKS,
     CARD,
@@ -24,6 +24,7 @@ from parlai_ext.scoring.learned import (
     weight_bytes,
 )
 from parlai_ext.scoring.learned_inputs import NUMBERS, Reading, input_blocks
+from parlai_ext.scoring.learned_references import joined_score
 from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.causal_models import GPT2, make
 
@@ -193,3 +194,29 @@ def test_a_layer_that_is_not_there_is_refused(model):
     judge = Causal(model, None, '', start=1, positions=256)
     with pytest.raises(UserError, match='layer 99'):
         judge.answer_with_states([Question((5,), ((6, 2),))], [99], lambda s, q: s)
+
+
+@pytest.mark.parametrize(
+    ('judge', 'alike', 'value'),
+    [
+        # one spread above BERTScore's mean: (0.5 + 1) / 2
+        (0.5, 0.43, 0.75),
+        # two below: (0.5 - 2) / 2
+        (0.5, 0.04, -0.75),
+        # the reference itself is five spreads above, which are cut to four
+        (0.0, 1.0, 2.0),
+    ],
+)
+def test_the_mean_with_references_by_pencil(judge, alike, value):
+    judged = ItemScore({'Overall': judge}, evidence=[0.1, 0.2, 0.3], cut=2)
+    joined = joined_score(judged, ItemScore({'Overall': alike}))
+    assert joined.values['Overall'] == pytest.approx(value)
+    assert joined.evidence == [0.1, 0.2, 0.3, alike]
+    assert joined.cut == 2
+
+
+def test_without_a_bertscore_there_is_no_score_with_references():
+    silent = ItemScore({'Overall': None}, {'Overall': 'empty'})
+    joined = joined_score(ItemScore({'Overall': 0.5}, evidence=[0.5, 0, 0]), silent)
+    assert joined.values['Overall'] is None
+    assert joined.reasons['Overall'] == 'empty'
