@@ -50,8 +50,7 @@ def test_the_terminal_shows_numbers_right_and_intervals_in_brackets():
 
 def test_a_file_has_six_figures_both_ends_and_no_formula():
     assert Table(COLUMNS, ROWS).csv() == (
-        'name,n,score,score_low,score_high\n'
-        "a,5,0.612346,0.5,0.75\n'=b,12,1,,\nc,0,,,\n"
+        "name,n,score,score_low,score_high\na,5,0.612346,0.5,0.75\n'=b,12,1,,\nc,0,,,\n"
     )
 
 
