@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import random
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from parlai_ext.core.nouns import content_id
 from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, TRAIN, parrot_text
 from parlai_ext.judge_check.perturbations import (
@@ -66,26 +66,6 @@ class CopySource:
     read: Callable[[Path], list[Copy]]
     tag: str
     for_training: bool
-
-
-def empathetic_dialogues(folder: Path, split: str) -> list[list[str]]:
-    """
-    Return the dialogues of a part of EmpatheticDialogues.
-    """
-    path = folder / 'empathetic_dialogues' / f'derived_{split}.jsonl'
-    lines = path.read_text(encoding='utf-8').split('\n')
-    return [json.loads(line)['utterances'] for line in lines if line]
-
-
-def dailydialog(folder: Path, split: str) -> list[list[str]]:
-    """
-    Return the dialogues of a part of DailyDialog.
-    """
-    with zipfile.ZipFile(folder / 'dailydialog' / f'{split}.zip') as archive:
-        [name] = [n for n in archive.namelist() if n.endswith(f'dialogues_{split}.txt')]
-        text = archive.read(name).decode('utf-8')
-    rows = [line.split('__eou__') for line in text.split('\n') if line.strip()]
-    return [[turn.strip() for turn in row if turn.strip()] for row in rows]
 
 
 def spoilt_copies(

@@ -6,13 +6,12 @@ The kinds are those of the judge check, `parlai_ext/judge_check/perturbations.py
 
 from __future__ import annotations
 
-import json
 import random
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from parlai_ext.judge_check.parrots import HELD_OUT
 from parlai_ext.judge_check.perturbations import (
     ResponseInDialogue,
@@ -43,31 +42,6 @@ class PerturbedReply:
         return [self.original, *self.copies.values()]
 
 
-def empathetic_dialogues(folder: Path) -> list[list[str]]:
-    """
-    Return the validation dialogues of EmpatheticDialogues.
-    """
-    path = folder / 'empathetic_dialogues' / 'derived_valid.jsonl'
-    lines = path.read_text(encoding='utf-8').split('\n')
-    return [json.loads(line)['utterances'] for line in lines if line]
-
-
-def dailydialog(folder: Path) -> list[list[str]]:
-    """
-    Return the validation dialogues of DailyDialog.
-    """
-    with zipfile.ZipFile(folder / 'dailydialog' / 'validation.zip') as archive:
-        [name] = [
-            n for n in archive.namelist() if n.endswith('dialogues_validation.txt')
-        ]
-        text = archive.read(name).decode('utf-8')
-    return [
-        [turn.strip() for turn in line.split('__eou__') if turn.strip()]
-        for line in text.split('\n')
-        if line.strip()
-    ]
-
-
 def demo(_folder: Path) -> list[list[str]]:
     """
     Return dialogues of the demo's small talk that no model was trained on.
@@ -77,8 +51,8 @@ def demo(_folder: Path) -> list[list[str]]:
 
 
 CORPORA: Mapping[str, Callable[[Path], list[list[str]]]] = {
-    'EmpatheticDialogues': empathetic_dialogues,
-    'DailyDialog': dailydialog,
+    'EmpatheticDialogues': lambda folder: empathetic_dialogues(folder, 'valid'),
+    'DailyDialog': lambda folder: dailydialog(folder, 'validation'),
     'demo': demo,
 }
 

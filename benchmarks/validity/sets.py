@@ -4,14 +4,13 @@ Two sources beside the judged sets: spoilt replies of people, and ChatMatch's ga
 
 from __future__ import annotations
 
-import json
 import random
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.chatmatch.games import read_games
 from benchmarks.chatmatch.judgements import OVERALL, read_judgements
+from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from benchmarks.support.perturbed_replies import perturbed_replies
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.ranking.agreement import mean_ranks
@@ -24,26 +23,6 @@ LAST_TURNS = 6  # of a context, which are kept
 SPOILT = 'spoilt_replies'
 
 
-def empathetic_dialogues(folder: Path) -> list[list[str]]:
-    """
-    Return the test dialogues of EmpatheticDialogues; nothing was fitted on them.
-    """
-    path = folder / 'empathetic_dialogues' / 'derived_test.jsonl'
-    lines = path.read_text(encoding='utf-8').split('\n')
-    return [json.loads(line)['utterances'] for line in lines if line]
-
-
-def dailydialog(folder: Path) -> list[list[str]]:
-    """
-    Return the test dialogues of DailyDialog.
-    """
-    with zipfile.ZipFile(folder / 'dailydialog' / 'test.zip') as archive:
-        [name] = [n for n in archive.namelist() if n.endswith('dialogues_test.txt')]
-        text = archive.read(name).decode('utf-8')
-    rows = [line.split('__eou__') for line in text.split('\n') if line.strip()]
-    return [[turn.strip() for turn in row if turn.strip()] for row in rows]
-
-
 def spoilt_replies(folder: Path, number: int = REPLIES) -> JudgedSet:
     """
     Return replies of people and their perturbed copies, as a set without judgements;
@@ -51,7 +30,7 @@ def spoilt_replies(folder: Path, number: int = REPLIES) -> JudgedSet:
     """
     items = []
     for name, read in (('ED', empathetic_dialogues), ('DD', dailydialog)):
-        replies = perturbed_replies(read(folder), number, seed=SEED)
+        replies = perturbed_replies(read(folder, 'test'), number, seed=SEED)
         for k, reply in enumerate(replies):
             for kind, item in {'original': reply.original, **reply.copies}.items():
                 about = (f'{name},{k},{kind}', item.context, item.response)
