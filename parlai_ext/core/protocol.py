@@ -12,7 +12,7 @@ from typing import Any
 
 from parlai_ext.core.nouns import Roster
 from parlai_ext.core.options import option
-from parlai_ext.core.pairings import SCHEMES, schemes_help
+from parlai_ext.worlds.pairings import SCHEMES, schemes_help
 
 # options of the command line that replace a key of `scorer:`
 SCORER_OVERRIDES = ('judge_model_file', 'followups')

@@ -23,9 +23,7 @@ from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of
-from parlai_ext.core.pairings import SCHEMES, pairings
 from parlai_ext.core.records import WrongType, record_to_json
-from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.core.signature import GIVEN_JUDGED, signature_line
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.packs.differences import json_differences
@@ -47,6 +45,8 @@ from parlai_ext.scoring.registry import SCORERS, UNNAMED, find_scorer, is_outsid
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
+from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.worlds.schedule import dialogue_id, pairings
 
 PROVEN, WRONG, SELF_REPORTED = 'proven', 'wrong', 'self-reported'
 DIGEST = re.compile('[0-9a-f]{64}')

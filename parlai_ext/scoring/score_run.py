@@ -23,7 +23,6 @@ from parlai_ext.core.nouns import (
 )
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.core.schedule import ShardKey
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.core.watch import Watch
 from parlai_ext.engines.engine import (
@@ -50,6 +49,7 @@ from parlai_ext.scoring.registry import (
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.systems.safe.trust import trust_files
 from parlai_ext.systems.spending import spending_of
+from parlai_ext.worlds.schedule import ShardKey
 
 
 @dataclass(frozen=True)

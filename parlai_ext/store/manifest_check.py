@@ -12,9 +12,9 @@ from typing import Any
 
 from parlai_ext.core.nouns import Opener, Pairing
 from parlai_ext.core.options import given_options
-from parlai_ext.core.pairings import SCHEMES
 from parlai_ext.core.protocol import MOST_DIALOGUES, ProtocolOptions
 from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.worlds.pairings import SCHEMES
 
 IMPORTED = 'imported'  # the pairing of imported dialogues, and the key of their record
 _SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')

@@ -5,9 +5,9 @@ Runs that lack some of their systems: what they are called, what their manifest 
 import pytest
 import yaml
 
-from parlai_ext.core import pairings
 from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds import pairings
 from tests.support.plans import make_plan, prepare
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Roster, System
-from parlai_ext.core.pairings import SCHEMES, pairings
-from parlai_ext.core.schedule import dialogue_id
+from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.worlds.schedule import dialogue_id, pairings
 
 names = st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=9, unique=True)
 
@@ -144,4 +144,4 @@ def test_roles_are_swapped_by_the_schemes_that_say_so(name):
 def test_opponents_are_those_who_answer(name, opponents):
     # outside of bipartite-play a protocol's roster has no partners
     partners = 'pq' if SCHEMES[name].has_partners else ''
-    assert SCHEMES[name].opponents(roster('ab', partners)) == tuple(opponents)
+    assert SCHEMES[name].opponents('ab', partners) == tuple(opponents)
