@@ -18,7 +18,7 @@ from itertools import count, groupby, pairwise
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, Roster, content_id
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.worlds.pairings import PLAYED
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ def pairings(
     _check(roster, scheme)
     return [
         Pairing(_pairing_id(first, second, scheme, identities), first, second, scheme)
-        for first, second in SCHEMES[scheme].pairs(*_names(roster))
+        for first, second in PLAYED[scheme].pairs(*_names(roster))
     ]
 
 
@@ -123,9 +123,9 @@ def _check(roster: Roster, scheme: str) -> None:
     """
     Refuse a roster that the scheme cannot pair.
     """
-    if scheme not in SCHEMES:
-        raise UserError(f'unknown pairing {scheme!r}; known: {", ".join(SCHEMES)}')
-    wanted = SCHEMES[scheme]
+    if scheme not in PLAYED:
+        raise UserError(f'unknown pairing {scheme!r}; known: {", ".join(PLAYED)}')
+    wanted = PLAYED[scheme]
     if not roster.targets:
         raise UserError('the roster has no targets; it needs at least one')
     if wanted.has_partners and not roster.partners:

@@ -52,10 +52,8 @@ class Plan(Schedule):
         True if both speakers are judged and every pair also plays with the roles
         swapped.
         """
-        scheme = SCHEMES.get(self.protocol.pairing)
-        return (
-            scheme is not None and scheme.swaps_roles and self.protocol.score == 'both'
-        )
+        swaps_roles = SCHEMES[self.protocol.pairing].swaps_roles
+        return swaps_roles and self.protocol.score == 'both'
 
     @property
     def named_parts(self) -> list[str]:
@@ -70,22 +68,20 @@ class Plan(Schedule):
         """
         The systems that targets talk with, ``itself`` in self-play.
         """
-        scheme = SCHEMES.get(self.protocol.pairing)
-        if scheme is None:
-            return imported.met_systems(self.roster, self.pairings)
-        roster = self.roster
-        return scheme.opponents(
-            [system.name for system in roster.targets],
-            [system.name for system in roster.partners],
+        return SCHEMES[self.protocol.pairing].opponents(
+            [system.name for system in self.roster.targets],
+            [system.name for system in self.roster.partners],
+            [(pairing.first, pairing.second) for pairing in self.pairings],
         )
 
     def judged_sides(self, pairing: Pairing) -> tuple[Pairing, ...]:
         """
         Return the pairing once for each judged speaker, who comes first.
         """
-        if self.both_judged and pairing.first != pairing.second:
-            return pairing, replace(pairing, first=pairing.second, second=pairing.first)
-        return imported.judged_sides(pairing)
+        both = self.both_judged or not SCHEMES[self.protocol.pairing].is_played
+        if not both or pairing.first == pairing.second:
+            return (pairing,)
+        return pairing, replace(pairing, first=pairing.second, second=pairing.first)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def _setting_differences(
     Yield the settings that differ and that dialogues, or ranks, depend on.
     """
     for manifest in (first, other):
-        if imported.NAME in manifest:
+        if not imported.is_played(manifest):
             yield 'imported: the partners and openers of imported dialogues are unknown'
             return
     yield from leaf_differences('collect', first['collect'], other['collect'])

@@ -387,7 +387,13 @@ class ShardScorer(Worker):
             scored = score_dialogues(
                 dialogues, self.scorer, self.first_speaker_only, self.include_given
             )
-        scored = imported.without_people(self.run.manifest, scored)
+        if people := imported.people_of(self.run.manifest):
+            scored = [
+                replace(
+                    one, scores=tuple(s for s in one.scores if s.system not in people)
+                )
+                for one in scored
+            ]
         self.store.write(*place, scored)
         partial.remove()
         return ShardCounts.from_scores(scored)

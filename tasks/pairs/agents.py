@@ -22,7 +22,7 @@ from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.trust import trust_files
 from parlai_ext.worlds.block_player import BlockPlayer, load_on
-from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.worlds.pairings import PLAYED
 
 DIALOGUES = ('--openers', '--num-dialogues', '--num-turns')
 # of ParlAI's own parser, or of no use without a run folder
@@ -71,7 +71,7 @@ def load_roster(opt: Opt) -> BlockPlayer:
     options = {**opt, 'seed': given.get('seed'), 'pairing': scheme, 'batchsize': None}
     if not options['config']:
         if not scheme:
-            known = ', '.join(f'ext:pairs:{name}' for name in SCHEMES)
+            known = ', '.join(f'ext:pairs:{name}' for name in PLAYED)
             raise UserError(f'--config is needed for {opt["task"]}, or one of: {known}')
         options['config'] = f'{scheme}_2022'
     machine = Machine.from_options(options)
@@ -108,7 +108,7 @@ def __getattr__(name: str) -> type[DefaultTeacher]:
     """
     if not name.endswith('Teacher'):
         raise AttributeError(name)
-    if name not in {f'{s.title().replace("_", "")}Teacher' for s in SCHEMES}:
-        known = ', '.join(f'ext:pairs:{scheme}' for scheme in SCHEMES)
+    if name not in {f'{s.title().replace("_", "")}Teacher' for s in PLAYED}:
+        known = ', '.join(f'ext:pairs:{scheme}' for scheme in PLAYED)
         raise UserError(f'task ext:pairs has no {name}; known: {known}')
     return DefaultTeacher

@@ -85,7 +85,8 @@ def test_a_target_that_would_part_a_pair_is_refused(config, tmp_path, monkeypatc
     def ring(targets, partners):
         return zip(targets, [*targets[1:], targets[0]], strict=True)
 
-    monkeypatch.setitem(pairings.SCHEMES, 'ring', pairings.PairingScheme('', ring))
+    for schemes in (pairings.PLAYED, pairings.SCHEMES):
+        monkeypatch.setitem(schemes, 'ring', pairings.PairingScheme('', ring))
     run = str(tmp_path / 'run')
     opt = {**config([says('t'), says('u')], [], pairing='ring'), 'run_dir': run}
     prepare(opt)

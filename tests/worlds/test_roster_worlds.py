@@ -14,7 +14,7 @@ from parlai.scripts.self_chat import SelfChat, setup_args
 from parlai_ext.commands import plugin
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.core.errors import UserError
-from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.worlds.pairings import PLAYED
 
 plugin.register()
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
@@ -146,7 +146,7 @@ def test_a_system_that_cannot_be_loaded_is_left_out(tmp_path, monkeypatch, caplo
     assert 'it is broken' in caplog.text
 
 
-@pytest.mark.parametrize('scheme', SCHEMES)
+@pytest.mark.parametrize('scheme', PLAYED)
 def test_every_scheme_has_a_world(scheme):
     world = loader.load_world_module(f'ext:pairs:{scheme}', selfchat_task=True)
     assert world.scheme == scheme
