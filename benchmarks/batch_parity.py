@@ -19,13 +19,13 @@ from pathlib import Path
 import torch
 
 from benchmarks.support.measures import benchmark_parser
-from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, System
-from parlai_ext.core.schedule import sample_openers
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
+from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.schedule import sample_openers
 from tests.support.tiny_models import in_float64, make_generator, make_ranker
 
 NUM_TURNS = 12

@@ -35,14 +35,13 @@ from parlai_ext.core.nouns import (
     System,
     Utterance,
 )
-from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.core.schedule import dialogue_id, shards
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.store.lines import decode, encode
+from parlai_ext.worlds.schedule import dialogue_id, pairings, shards
 
 SHARD = 64
 SIGNATURE = 'scorer:made-up'

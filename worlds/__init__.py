@@ -1,3 +1,3 @@
 """
-Thin ParlAI worlds.
+Where dialogues happen: pairing schemes, schedule, engine and ParlAI worlds.
 """

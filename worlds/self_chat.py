@@ -10,8 +10,8 @@ from parlai.core.opt import Opt
 from parlai.tasks.self_chat.worlds import SelfChatWorld
 
 from parlai_ext.core.nouns import Opener
-from parlai_ext.core.schedule import sample_openers
 from parlai_ext.systems.openers import load_openers
+from parlai_ext.worlds.schedule import sample_openers
 
 
 class OpenersSelfChatWorld(SelfChatWorld):

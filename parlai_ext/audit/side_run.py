@@ -21,8 +21,6 @@ from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
-from parlai_ext.core.pairings import pairings
-from parlai_ext.core.schedule import shard_size_for
 from parlai_ext.isolation.own_records import (
     CONFIG,
     is_own_scorer,
@@ -34,6 +32,7 @@ from parlai_ext.isolation.own_records import (
 from parlai_ext.ranking.table import Floats
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.store import RunFolder, imported
+from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

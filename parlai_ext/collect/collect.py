@@ -14,13 +14,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from parlai_ext.collect.at_work import AtWork, noting_who_works
-from parlai_ext.collect.block_player import BlockPlayer, load_on
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.progress import bar_of
-from parlai_ext.core.schedule import Block, ShardKey
 from parlai_ext.engines.engine import (
     LOCAL,
     Engine,
@@ -42,6 +40,8 @@ from parlai_ext.systems.model_cache import (
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.trust import trust_files
 from parlai_ext.systems.spending import Spending, add_spendings
+from parlai_ext.worlds.block_player import BlockPlayer, load_on
+from parlai_ext.worlds.schedule import Block, ShardKey
 
 
 @dataclass(frozen=True)

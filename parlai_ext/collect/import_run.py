@@ -34,8 +34,8 @@ from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder
-from parlai_ext.store.imported import NAME
 from parlai_ext.store.manifest_check import numbered_id
+from parlai_ext.worlds.pairings import IMPORTED
 
 SHARD = 64
 LOCK = '.lock'
@@ -48,9 +48,9 @@ def pairing_of(first: str, second: str) -> Pairing:
     Return the pairing of two systems of which only the names are known.
     """
     short = ['-'.join(re.findall('[A-Za-z0-9_]+', n))[:24] for n in (first, second)]
-    digits = content_id('pairing', NAME, first, second)[:12]
+    digits = content_id('pairing', IMPORTED, first, second)[:12]
     slug = '--'.join(name.strip('-') or 'x' for name in short)
-    return Pairing(f'{slug}-{digits}', first, second, NAME)
+    return Pairing(f'{slug}-{digits}', first, second, IMPORTED)
 
 
 def group_by_pairing(
@@ -74,7 +74,7 @@ def group_by_pairing(
         )
         content = content_id(pairing.id, [utterance_json(u) for u in utterances])
         num_alike[content] += 1
-        name = source.id or content_id(NAME, content, num_alike[content])
+        name = source.id or content_id(IMPORTED, content, num_alike[content])
         opener = numbered_id(num_of_pair[frozenset(names)])
         num_of_pair[frozenset(names)] += 1
         dialogue = Dialogue(name, pairing.id, opener, utterances)
@@ -120,7 +120,7 @@ def import_manifest(
     :param options: the options of the import that are not the default.
     """
     collect = {
-        'pairing': NAME,
+        'pairing': IMPORTED,
         'dialogues': sum(map(len, dialogues.values())),
         'content': content_hash(
             dialogue for p in pairings for dialogue in dialogues[p.id]
@@ -141,7 +141,7 @@ def import_manifest(
         'pairings': [to_json(pairing) for pairing in pairings],
         'openers': [],
         'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
-        NAME: _import_record(imports, options),
+        IMPORTED: _import_record(imports, options),
         'versions': versions(),
         'signature': dialogue_signature(protocol, collect),
     }
@@ -233,7 +233,7 @@ def _again(root: Path, new: Mapping[str, Any], dialogues: DialoguesByPairing) ->
     :raises UserError: when another run is there.
     """
     old = manifests.load(root)
-    if NAME not in old:
+    if IMPORTED not in old:
         raise UserError(
             f'{root} holds a run of protocol {old["protocol"]["name"]}, not imported '
             'dialogues; use another --run-dir'

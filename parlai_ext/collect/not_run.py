@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.schedule import ShardKey
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds.schedule import ShardKey
 
 NAME = 'not_run.json'
 SCHEMA = 2

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from parlai_ext.collect.block_player import BlockPlayer, load_on
 from parlai_ext.collect.forecast import (
     Clock,
     Forecast,
@@ -28,7 +27,6 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, System
 from parlai_ext.core.progress import bar_of
-from parlai_ext.core.schedule import Block, ShardKey
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Participant, Player, Reply
@@ -38,6 +36,8 @@ from parlai_ext.systems.spending import (
     spending_of,
     spending_since,
 )
+from parlai_ext.worlds.block_player import BlockPlayer, load_on
+from parlai_ext.worlds.schedule import Block, ShardKey
 
 
 @dataclass

@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parlai_ext.collect.manifest import RunNotes, build_manifest
+from parlai_ext.collect.manifest import BATCHSIZE, RunNotes, build_manifest
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import resolve_protocol, systems_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Pairing, Recorded, Roster, System
-from parlai_ext.core.pairings import SCHEMES, pairings
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.core.schedule import sample_openers, shard_size_for
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.isolation.own_records import (
     SCORER,
@@ -30,24 +28,23 @@ from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.manifest_check import numbered_openers
+from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.worlds.schedule import (
+    Schedule,
+    pairings,
+    sample_openers,
+    shard_size_for,
+)
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Schedule):
     """
     What a run will do; `left_out` names systems dropped by ``--skip-missing``.
     """
 
-    protocol: Protocol
-    pairings: tuple[Pairing, ...]
-    openers: tuple[Opener, ...]
-    shard_size: int
     manifest: Mapping[str, Any]
     left_out: tuple[str, ...] = ()
-
-    @property
-    def roster(self) -> Roster:
-        return self.protocol.roster
 
     @property
     def both_judged(self) -> bool:
@@ -55,10 +52,8 @@ class Plan:
         True if both speakers are judged and every pair also plays with the roles
         swapped.
         """
-        scheme = SCHEMES.get(self.protocol.pairing)
-        return (
-            scheme is not None and scheme.swaps_roles and self.protocol.score == 'both'
-        )
+        swaps_roles = SCHEMES[self.protocol.pairing].swaps_roles
+        return swaps_roles and self.protocol.score == 'both'
 
     @property
     def named_parts(self) -> list[str]:
@@ -73,18 +68,20 @@ class Plan:
         """
         The systems that targets talk with, ``itself`` in self-play.
         """
-        scheme = SCHEMES.get(self.protocol.pairing)
-        if scheme is None:
-            return imported.met_systems(self.roster, self.pairings)
-        return scheme.opponents(self.roster)
+        return SCHEMES[self.protocol.pairing].opponents(
+            [system.name for system in self.roster.targets],
+            [system.name for system in self.roster.partners],
+            [(pairing.first, pairing.second) for pairing in self.pairings],
+        )
 
     def judged_sides(self, pairing: Pairing) -> tuple[Pairing, ...]:
         """
         Return the pairing once for each judged speaker, who comes first.
         """
-        if self.both_judged and pairing.first != pairing.second:
-            return pairing, replace(pairing, first=pairing.second, second=pairing.first)
-        return imported.judged_sides(pairing)
+        both = self.both_judged or not SCHEMES[self.protocol.pairing].is_played
+        if not both or pairing.first == pairing.second:
+            return (pairing,)
+        return pairing, replace(pairing, first=pairing.second, second=pairing.first)
 
 
 @dataclass(frozen=True)
@@ -141,14 +138,24 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         trusted=_trusted_files(machine, old),
         stop=old.get('stop'),
     )
+    grown_from = _grown_from(old, len(openers))
     manifest = build_manifest(
         *(resolved, pairs, openers, size),
         batchsize=batchsize,
-        grown_from=_grown_from(old, len(openers)),
+        grown_from=grown_from,
         fp16=machine.fp16,
         notes=notes,
     )
-    return Plan(protocol, tuple(pairs), tuple(openers), size, manifest, left_out)
+    return Plan(
+        protocol,
+        tuple(pairs),
+        tuple(openers),
+        size,
+        batchsize,
+        tuple(grown_from),
+        manifest,
+        left_out,
+    )
 
 
 def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
@@ -188,6 +195,8 @@ def plan_of_run(run: RunFolder) -> Plan:
         tuple(Pairing(**p) for p in manifest['pairings']),
         tuple(_old_openers(manifest) or numbered_openers(manifest)),
         manifest['shard_size'],
+        manifest.get('batchsize', BATCHSIZE),
+        tuple(manifest.get('grown_from', ())),
         manifest,
     )
 

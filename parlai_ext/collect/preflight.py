@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.collect.block_player import BlockPlayer
-from parlai_ext.collect.lockstep import BatchRow
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.floors import is_floor
@@ -28,6 +26,8 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import spending_of
+from parlai_ext.worlds.block_player import BlockPlayer
+from parlai_ext.worlds.lockstep import BatchRow
 
 DIALOGUES = 2
 # generated utterances in a dialogue, three replies of the system among them

@@ -34,10 +34,10 @@ from parlai_ext.collect.resolved import (
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.scoring.score_run import build_scorer, check_scorer, model_systems
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds.schedule import pairings
 
 # utterances of an opener, as all shipped opener tasks have them
 GIVEN = 2

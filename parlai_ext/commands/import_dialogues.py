@@ -216,7 +216,7 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
     """
     from parlai_ext.core.protocol import Protocol
     from parlai_ext.scoring.registry import DEFAULT, find_scorer, load_protocol_file
-    from parlai_ext.store.imported import NAME
+    from parlai_ext.worlds.pairings import IMPORTED
 
     if opt['scorer'] and opt['config']:
         raise UserError('--scorer and --config: each names a scorer; give one of them')
@@ -232,7 +232,7 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
     for key in ('judge_model_file', 'followups'):
         if opt[key] is not None:
             scorer[key] = opt[key]
-    return Protocol(NAME, NAME, score='both', scorer=scorer, ranking=ranking)
+    return Protocol(IMPORTED, IMPORTED, score='both', scorer=scorer, ranking=ranking)
 
 
 def by_references(protocol: Protocol, imports: ImportedDialogues) -> Protocol:

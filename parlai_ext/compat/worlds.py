@@ -54,10 +54,14 @@ def full_task_path(task: str) -> str:
 
     >>> full_task_path('ext:smalltalk:Opener')
     'parlai_ext.tasks.smalltalk.agents:Opener'
+    >>> full_task_path('ext:pairs:self_play')
+    'parlai_ext.tasks.pairs.agents:SelfPlay'
     """
     name, colon, rest = task.removeprefix('ext:').partition(':')
     if not task.startswith('ext:') or '.' in name or ',' in task:
         return task
+    if '=' not in rest:  # as ParlAI spells the teacher's name (core/loader.py:313)
+        rest = ''.join(word[:1].upper() + word[1:] for word in rest.split('_'))
     return f'parlai_ext.tasks.{name.lower()}.agents{colon}{rest}'
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from parlai_ext.core.nouns import Roster
 from parlai_ext.core.options import option
-from parlai_ext.core.pairings import SCHEMES, schemes_help
+from parlai_ext.worlds.pairings import PLAYED, schemes_help
 
 # options of the command line that replace a key of `scorer:`
 SCORER_OVERRIDES = ('judge_model_file', 'followups')
@@ -28,7 +28,7 @@ class ProtocolOptions:
     """
 
     name: str = option(help="the protocol's name; the file's, if it is left out")
-    pairing: str = option('bipartite', choices=SCHEMES, help=schemes_help())
+    pairing: str = option('bipartite', choices=PLAYED, help=schemes_help())
     openers: str = option(
         'ext:empathetic_openers',
         help='task that gives the opening utterances, or say:TEXT for one utterance',

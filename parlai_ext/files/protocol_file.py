@@ -2,7 +2,7 @@
 Protocol files: one published method as one YAML file, every key checked.
 
     name: bipartite_2022                # the file's name, when it is left out
-    pairing: bipartite                  # a scheme of core/pairings.py
+    pairing: bipartite                  # a scheme of worlds/pairings.py
     openers: ext:empathetic_openers     # a ParlAI task, or say:TEXT, one utterance
     openers_file: mine.csv              # or such a file, beside this one
     num_dialogues: 600                  # of each pairing
@@ -28,7 +28,6 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import given_options, options_of
-from parlai_ext.core.pairings import SCHEMES
 from parlai_ext.core.protocol import SCORER_OVERRIDES, Protocol, ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.files.roster_file import (
@@ -40,6 +39,7 @@ from parlai_ext.files.roster_file import (
     resolve_path,
 )
 from parlai_ext.files.yaml_file import Document, Key
+from parlai_ext.worlds.pairings import SCHEMES
 
 SECTIONS = ('description', 'openers_file', 'scorer', 'ranking', 'roster', 'reference')
 

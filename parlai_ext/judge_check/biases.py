@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parlai_ext.judge_check.record import Biases
 from parlai_ext.judge_check.sample import ScoreColumns
 from parlai_ext.ranking.agreement import spearman
-from parlai_ext.store.imported import NAME as IMPORTED
+from parlai_ext.worlds.pairings import IMPORTED
 
 FEWEST = 10  # scores behind a correlation
 

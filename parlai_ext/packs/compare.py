@@ -16,9 +16,7 @@ from typing import Any
 
 from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
-from parlai_ext.core.pairings import SCHEMES
 from parlai_ext.core.ranking_options import ranking_options
-from parlai_ext.core.schedule import ShardKey
 from parlai_ext.core.signature import signature_differences
 from parlai_ext.judge_check.record import (
     FAIL,
@@ -36,6 +34,8 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.store.manifest import leaf_differences
+from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.worlds.schedule import ShardKey
 
 SEVERITY = (PASS, WEAK, FAIL)
 
@@ -87,7 +87,7 @@ def _setting_differences(
     Yield the settings that differ and that dialogues, or ranks, depend on.
     """
     for manifest in (first, other):
-        if imported.NAME in manifest:
+        if not imported.is_played(manifest):
             yield 'imported: the partners and openers of imported dialogues are unknown'
             return
     yield from leaf_differences('collect', first['collect'], other['collect'])

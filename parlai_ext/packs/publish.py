@@ -16,7 +16,6 @@ from typing import Any
 from parlai_ext.collect import not_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
-from parlai_ext.core.schedule import ShardKey
 from parlai_ext.core.secrets import name_secret
 from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.judge_check import record as judge_check
@@ -40,6 +39,7 @@ from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import dumps, encode_shard
 from parlai_ext.store.manifest import NAME as MANIFEST
 from parlai_ext.store.shards import dialogue_record, scored_record
+from parlai_ext.worlds.schedule import ShardKey
 
 # a folder before a name, but not that of an address (http://host/…) or of zoo:…
 FOLDERS = re.compile(r'(?<![\w:/.~])~?/(?:[^\s/:\'"]+/)+')

@@ -15,14 +15,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from parlai_ext.collect.block_player import BlockPlayer
 from parlai_ext.collect.plan import Plan, plan_of_run
-from parlai_ext.collect.resolved import sampling_systems
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Opener, Roster, Score, System
 from parlai_ext.core.progress import bar_of
-from parlai_ext.core.schedule import Block, ShardKey
 from parlai_ext.core.signature import GIVEN_JUDGED, signature_differences
 from parlai_ext.judge_check.check_run import basis_of, make_check
 from parlai_ext.judge_check.options import SAMPLE
@@ -38,6 +35,8 @@ from parlai_ext.store.lines import decode_shard
 from parlai_ext.systems.family import PRESENT
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.resolve import resolve
+from parlai_ext.worlds.block_player import BlockPlayer
+from parlai_ext.worlds.schedule import Block, ShardKey
 
 ENDPOINT = 'ext:remote'  # its answers are not ours to repeat
 Item = TypeVar('Item')
@@ -321,9 +320,7 @@ def _player(pack: Pack, plan: Plan, machine: Machine) -> BlockPlayer:
     machine = replace(machine, batchsize=int(manifest['batchsize']), fp16=fp16)
     player = BlockPlayer.from_plan(plan, machine)
     sampled = {n for n, one in manifest['targets'].items() if 'shard_size' in one}
-    systems = plan.roster.targets + plan.roster.partners
-    sampling = sampling_systems(systems, machine.datapath) | sampled
-    return replace(player, sampling=sampling)
+    return replace(player, sampling=player.sampling | sampled)
 
 
 def _playable(pack: Pack, player: BlockPlayer, plan: Plan) -> list[Place]:

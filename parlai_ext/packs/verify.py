@@ -23,9 +23,7 @@ from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of
-from parlai_ext.core.pairings import SCHEMES, pairings
 from parlai_ext.core.records import WrongType, record_to_json
-from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.core.signature import GIVEN_JUDGED, signature_line
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.packs.differences import json_differences
@@ -47,6 +45,8 @@ from parlai_ext.scoring.registry import SCORERS, UNNAMED, find_scorer, is_outsid
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
+from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.worlds.schedule import dialogue_id, pairings
 
 PROVEN, WRONG, SELF_REPORTED = 'proven', 'wrong', 'self-reported'
 DIGEST = re.compile('[0-9a-f]{64}')
@@ -203,12 +203,12 @@ def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     collect = manifest['collect']
     for name, partner in manifest['partners'].items():
         signed = collect.get(f'partners.{name}')
-        if imported.NAME not in manifest and signed != partner['identity']:
+        if imported.is_played(manifest) and signed != partner['identity']:
             yield (
                 f'partner {name!r}: manifest.json says {partner["identity"]}, its '
                 f'signed settings {signed}'
             )
-    if imported.NAME in manifest:
+    if not imported.is_played(manifest):
         return
     plan = plan_of_run(run)
     version = manifest['versions'].get('parlai_ext', 'absent')
@@ -361,7 +361,7 @@ def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
         path = run.root / place
         records = decode_shard(path.read_bytes(), shard.index, path)
         dialogues = run.read_dialogues(shard.pairing_id, shard.index)
-        if plan.protocol.pairing in SCHEMES:
+        if SCHEMES[plan.protocol.pairing].is_played:
             ids = [o.id for o in run.openers[shard.start : shard.stop]]
             if [dialogue.opener_id for dialogue in dialogues] != ids:
                 yield f'{place}: its dialogues are not over the openers of its place'
@@ -383,7 +383,7 @@ def _dialogue_problem(
     """
     Return what is wrong with a dialogue; `None` if nothing.
     """
-    if pairing.scheme not in SCHEMES:
+    if not SCHEMES[pairing.scheme].is_played:
         return None
     if opener is None:
         return f'there is no opener {dialogue.opener_id}'
@@ -442,8 +442,7 @@ class ExpectedScores:
     def __init__(self, run: RunFolder, signature: str):
         self.include_given = signature.endswith(GIVEN_JUDGED)
         self.first_only = run.manifest['protocol'].get('score') != 'both'
-        people = imported.NAME in run.manifest
-        self.unjudged = {*run.manifest['partners']} if people else set()
+        self.unjudged = imported.people_of(run.manifest)
         self.ways: dict[str, set[str]] = {}  # by dimension, those not ruled out
 
     @property

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.nouns import Dialogue, Pairing
-from parlai_ext.store import RunFolder, imported
+from parlai_ext.store import RunFolder
+from parlai_ext.worlds.pairings import SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,8 @@ def _shown_turns(
     Yield the turns of a dialogue in which ``system`` is judged.
     """
     pairing = run.pairing(dialogue.pairing_id)
-    self_play = pairing.first == pairing.second and pairing.scheme != imported.NAME
+    scheme = SCHEMES[pairing.scheme]
+    self_play = scheme.is_self_play(pairing.first, pairing.second)
     for place, utterance in enumerate(dialogue.utterances):
         own = utterance.speaker == system and not (self_play and place % 2)
         yield ShownTurn(own, utterance.given, utterance.text)

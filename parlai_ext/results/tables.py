@@ -16,7 +16,8 @@ from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
 from parlai_ext.core.progress import bar_of
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.ranking.tournament import Game
-from parlai_ext.store import RunFolder, imported
+from parlai_ext.store import RunFolder
+from parlai_ext.worlds.pairings import SCHEMES
 
 OnDialogue = Callable[[Pairing, Dialogue, ScoredDialogue | None], object]
 
@@ -187,7 +188,7 @@ def _enter_dialogue(
     judged = pairing.first
     tables.n_dialogues[judged] += 1
     if dialogue.ended_by != judged:  # of a dialogue it broke off, nothing counts
-        said_and_heard = imported.own_utterances(dialogue, pairing)
+        said_and_heard = own_utterances(dialogue, pairing)
         for name, value in baseline_values(*said_and_heard).items():
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
@@ -201,3 +202,21 @@ def _enter_dialogue(
             tables.scores[dimension] = np.full(shape, np.nan)
         if mean is not None:
             tables.scores[dimension][cell] = mean
+
+
+def own_utterances(
+    dialogue: Dialogue, judged: Pairing
+) -> tuple[list[str], list[list[str]]]:
+    """
+    Return the utterances that the first system of ``judged`` produced itself, and for
+    each the turns of the other speaker before it.
+    """
+    turns = dialogue.utterances
+    if SCHEMES[judged.scheme].is_self_play(judged.first, judged.second):
+        own = list(range(0, len(turns), 2))
+    else:
+        own = [i for i, turn in enumerate(turns) if turn.speaker == judged.first]
+    others = sorted({*range(len(turns))} - {*own})
+    produced = [i for i in own if not turns[i].given]
+    heard = [[turns[j].text for j in others if j < i] for i in produced]
+    return [turns[i].text for i in produced], heard

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from parlai_ext.collect.block_player import load_on, seed_all
 from parlai_ext.collect.resolved import ResolvedProtocol, resolve_protocol
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import SystemFailed, UserError
@@ -37,6 +36,7 @@ from parlai_ext.systems.players import (
     in_words,
 )
 from parlai_ext.systems.system_options import model_path
+from parlai_ext.worlds.block_player import load_on, seed_all
 
 BLOCK = 64  # questions that are asked together by a system that samples
 USER = 'user'

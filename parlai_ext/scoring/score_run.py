@@ -23,7 +23,6 @@ from parlai_ext.core.nouns import (
 )
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.core.schedule import ShardKey
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.core.watch import Watch
 from parlai_ext.engines.engine import (
@@ -50,6 +49,7 @@ from parlai_ext.scoring.registry import (
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.systems.safe.trust import trust_files
 from parlai_ext.systems.spending import spending_of
+from parlai_ext.worlds.schedule import ShardKey
 
 
 @dataclass(frozen=True)
@@ -387,7 +387,13 @@ class ShardScorer(Worker):
             scored = score_dialogues(
                 dialogues, self.scorer, self.first_speaker_only, self.include_given
             )
-        scored = imported.without_people(self.run.manifest, scored)
+        if people := imported.people_of(self.run.manifest):
+            scored = [
+                replace(
+                    one, scores=tuple(s for s in one.scores if s.system not in people)
+                )
+                for one in scored
+            ]
         self.store.write(*place, scored)
         partial.remove()
         return ShardCounts.from_scores(scored)

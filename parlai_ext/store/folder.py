@@ -24,7 +24,6 @@ from parlai_ext.core.nouns import (
     content_id,
 )
 from parlai_ext.core.records import WrongType, record_from_json
-from parlai_ext.core.schedule import ShardKey, shards
 from parlai_ext.core.secrets import bytes_without_secrets, without_secrets
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import (
@@ -53,6 +52,7 @@ from parlai_ext.store.shards import (
     scored_record,
     shard_metadata,
 )
+from parlai_ext.worlds.schedule import ShardKey, shards
 
 SCORER_FILE = 'scorer.json'
 REPLIES = 'replies'  # of dialogues that are not written yet

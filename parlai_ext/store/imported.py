@@ -10,26 +10,30 @@ independent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Pairing, Roster, ScoredDialogue
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest_check import IMPORTED
+from parlai_ext.worlds.pairings import IMPORTED, SCHEMES
 
-NAME = IMPORTED
 UNKNOWN = (
     'imported dialogues: which versions of the systems made them, from what openers, '
     'with what decoding and seeds, is not known'
 )
 
 
+def is_played(manifest: Mapping[str, Any]) -> bool:
+    """
+    True if the dialogues of a run are collected and not imported.
+    """
+    return SCHEMES[manifest['protocol']['pairing']].is_played
+
+
 def refuse_collecting(manifest: Mapping[str, Any], root: Any) -> None:
     """
     Refuse to collect dialogues in a run whose dialogues were imported.
     """
-    if NAME in manifest:
+    if not is_played(manifest):
         raise UserError(
             f'{root} holds imported dialogues: nothing can be collected there; '
             'score_dialogues, rank_systems, report_run and, without --config, '
@@ -42,75 +46,24 @@ def imported_run(root: str | None) -> RunFolder | None:
     Return the run in this folder if its dialogues were imported.
     """
     run = RunFolder.existing_or_none(root)
-    return run if run and NAME in run.manifest else None
+    return run if run and not is_played(run.manifest) else None
 
 
-def met_systems(roster: Roster, pairings: tuple[Pairing, ...]) -> tuple[str, ...]:
+def people_of(manifest: Mapping[str, Any]) -> frozenset[str]:
     """
-    Return the systems that talked with a judged system, in the roster's order; a judged
-    system that talked with itself is among them.
+    Return the people of an imported run, its partners, who are not judged; nobody for
+    any other run.
     """
-    judged = {system.name for system in roster.targets}
-    partners = {p.second for p in pairings if p.first in judged}
-    partners |= {p.first for p in pairings if p.second in judged}
-    everybody = roster.targets + roster.partners
-    return tuple(system.name for system in everybody if system.name in partners)
-
-
-def judged_sides(pairing: Pairing) -> tuple[Pairing, ...]:
-    """
-    Return a pairing once for each speaker who is judged, with that speaker first.
-
-    Both are judged in an imported run only.
-    """
-    if pairing.scheme != NAME or pairing.first == pairing.second:
-        return (pairing,)
-    return pairing, replace(pairing, first=pairing.second, second=pairing.first)
-
-
-def without_people(
-    manifest: Mapping[str, Any], scored: list[ScoredDialogue]
-) -> list[ScoredDialogue]:
-    """
-    Return scores without those of people, who are not judged: they are the partners of
-    an imported run.
-    """
-    if NAME not in manifest or not manifest['partners']:
-        return scored
-    people = manifest['partners']
-    return [
-        replace(
-            dialogue, scores=tuple(s for s in dialogue.scores if s.system not in people)
-        )
-        for dialogue in scored
-    ]
-
-
-def own_utterances(
-    dialogue: Dialogue, judged: Pairing
-) -> tuple[list[str], list[list[str]]]:
-    """
-    Return the utterances that the first system of ``judged`` produced itself, and for
-    each the turns of the other speaker before it.
-    """
-    turns = dialogue.utterances
-    if judged.scheme != NAME and judged.first == judged.second:
-        own = list(range(0, len(turns), 2))
-    else:
-        own = [i for i, turn in enumerate(turns) if turn.speaker == judged.first]
-    others = sorted({*range(len(turns))} - {*own})
-    produced = [i for i in own if not turns[i].given]
-    heard = [[turns[j].text for j in others if j < i] for i in produced]
-    return [turns[i].text for i in produced], heard
+    return frozenset(() if is_played(manifest) else manifest['partners'])
 
 
 def import_notes(manifest: Mapping[str, Any]) -> list[str]:
     """
     Return the notes on the import for a reader of the ranking.
     """
-    about = manifest.get(NAME)
-    if about is None:
+    if is_played(manifest):
         return []
+    about = manifest[IMPORTED]
     notes = [UNKNOWN]
     if about['left_out']:
         notes.append(

@@ -12,11 +12,10 @@ from typing import Any
 
 from parlai_ext.core.nouns import Opener, Pairing
 from parlai_ext.core.options import given_options
-from parlai_ext.core.pairings import SCHEMES
 from parlai_ext.core.protocol import MOST_DIALOGUES, ProtocolOptions
 from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.worlds.pairings import IMPORTED, SCHEMES
 
-IMPORTED = 'imported'  # the pairing of imported dialogues, and the key of their record
 _SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')
 
 
@@ -151,7 +150,9 @@ def _check_protocol(protocol: Mapping[str, Any], imported: bool) -> None:
     """
     sections = _ProtocolRecord.__dataclass_fields__
     plain = {key: value for key, value in protocol.items() if key not in sections}
-    if imported and plain.get('pairing') == IMPORTED:
+    if imported != (plain.get('pairing') == IMPORTED):
+        raise WrongType(f'protocol.pairing: {IMPORTED} goes with the key {IMPORTED!r}')
+    if imported:
         del plain['pairing']
     if empty := [key for key, value in plain.items() if value is None]:
         raise WrongType(f'protocol.{empty[0]}: a value expected, not None')
@@ -200,7 +201,7 @@ def _check_pairings(record: ManifestRecord) -> None:
     for i, pairing in enumerate(record.pairings):
         if not _SAFE_ID.fullmatch(pairing.id):
             raise WrongType(f'pairings[{i}].id: {pairing.id!r} cannot be a pairing id')
-        if pairing.scheme not in (*SCHEMES, IMPORTED):
+        if pairing.scheme not in SCHEMES:
             raise WrongType(f'pairings[{i}].scheme: there is no {pairing.scheme!r}')
         for key in ('first', 'second'):
             name = getattr(pairing, key)

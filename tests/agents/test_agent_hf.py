@@ -6,10 +6,10 @@ is, how it ends, and the options.
 import pytest
 import torch
 
-from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system, samples
+from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.family_hf import FAMILIES, OPT, TEMPLATE, make_model
 from tests.support.tiny_models import sentences
 

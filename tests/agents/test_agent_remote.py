@@ -9,11 +9,11 @@ import threading
 import pytest
 import yaml
 
-from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.remote import plain
+from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.family_remote import control, make_remote, received, running_server
 
 pytest_plugins = ['tests.support.remote_samples']

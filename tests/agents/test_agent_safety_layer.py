@@ -7,13 +7,13 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 
-from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import read_opt
+from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.family_hf import OPT, make_model
 from tests.support.family_remote import make_remote, received, running_server
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.collect import block_player
 from parlai_ext.collect.collect import CollectReport, collect
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.signals import signals_as_interrupt
@@ -21,6 +20,7 @@ from parlai_ext.core.nouns import Opener, Roster, System
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache
 from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.worlds import block_player
 from tests.support.plans import open_run
 from tests.support.tiny_models import make_generator, sentences
 

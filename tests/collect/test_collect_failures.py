@@ -8,14 +8,15 @@ import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.collect import block_player, not_run
 from parlai_ext.collect import collect as stage
+from parlai_ext.collect import not_run
 from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
 from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
+from parlai_ext.worlds import block_player
 from tests.support.plans import open_run
 from tests.support.tiny_models import sentences
 

@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from parlai_ext.collect import block_player
-from parlai_ext.collect.block_player import BlockPlayer
 from parlai_ext.collect.collect import collect
 from parlai_ext.collect.forecast import comparison_lines, save_forecast, timed
 from parlai_ext.collect.pilot import covering_blocks, pilot
@@ -16,6 +14,8 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds import block_player
+from parlai_ext.worlds.block_player import BlockPlayer
 from tests.collect.test_preflight import protocol, stub
 from tests.support.plans import plan_to_try, prepare
 from tests.support.small_run import files_of

@@ -5,9 +5,9 @@ Runs that lack some of their systems: what they are called, what their manifest 
 import pytest
 import yaml
 
-from parlai_ext.core import pairings
 from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds import pairings
 from tests.support.plans import make_plan, prepare
 
 
@@ -85,7 +85,8 @@ def test_a_target_that_would_part_a_pair_is_refused(config, tmp_path, monkeypatc
     def ring(targets, partners):
         return zip(targets, [*targets[1:], targets[0]], strict=True)
 
-    monkeypatch.setitem(pairings.SCHEMES, 'ring', pairings.PairingScheme('', ring))
+    for schemes in (pairings.PLAYED, pairings.SCHEMES):
+        monkeypatch.setitem(schemes, 'ring', pairings.PairingScheme('', ring))
     run = str(tmp_path / 'run')
     opt = {**config([says('t'), says('u')], [], pairing='ring'), 'run_dir': run}
     prepare(opt)

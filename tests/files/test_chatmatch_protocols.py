@@ -8,9 +8,9 @@ import pytest
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.pairings import pairings
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.systems.openers import load_openers
+from parlai_ext.worlds.schedule import pairings
 from tests.support.small_run import files_of, small_config
 
 

@@ -98,6 +98,11 @@ LARGE_IMPORT = {
 }
 
 
+def large_import(manifest):
+    manifest['imported'] = LARGE_IMPORT
+    manifest['protocol']['pairing'] = 'imported'
+
+
 def forged_manifest(packs, tmp_path, change):
     files = files_in(packs['both'])
     files['manifest.json'] = forge_json(files['manifest.json'], change)
@@ -108,7 +113,7 @@ def forged_manifest(packs, tmp_path, change):
     'change, named',
     [
         (lambda m: m['protocol']['ranking'].update(bootstraps=10**9), 'bootstraps'),
-        (lambda m: m.update(imported=LARGE_IMPORT), 'openers'),
+        (large_import, 'openers'),
         (lambda m: m.update(shard_size=-1), 'shard_size'),
     ],
 )

@@ -11,7 +11,6 @@ from statistics import NormalDist
 
 import pytest
 
-from parlai_ext.collect.block_player import BlockPlayer
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
@@ -24,6 +23,7 @@ from parlai_ext.packs.regenerate import dialogue_places, spread_over_targets
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, score_run
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds.block_player import BlockPlayer
 from tests.support.published_runs import (
     files_in,
     forge_json,

@@ -18,12 +18,12 @@ from parlai_ext.core.nouns import (
     System,
     Utterance,
 )
-from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.report.summary import sentences
 from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds.schedule import dialogue_id
 from tests.support.plans import open_run
 
 SCORER = 'made-up|v:1'

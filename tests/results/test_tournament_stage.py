@@ -23,7 +23,6 @@ from parlai_ext.core.nouns import (
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.core.records import record_to_json
-from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.ranking.tournament import Game
 from parlai_ext.report.summary import sentences
@@ -33,6 +32,7 @@ from parlai_ext.results.ranking import to_json
 from parlai_ext.results.reference import Reference, read_reference
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.results.tournament import play_tournament
+from parlai_ext.worlds.schedule import dialogue_id
 from tests.support.plans import open_run
 
 SCORER = 'made-up|v:1'

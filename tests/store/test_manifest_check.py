@@ -57,6 +57,7 @@ RELATED = ('targets', 'partners', 'protocol')
         ('openers', [], 'openers: '),
         ('asked', None, 'asked: '),
         ('imported', {'format': 'csv'}, 'imported.asked is missing'),
+        ('protocol', {'name': 'x', 'pairing': 'imported'}, 'protocol.pairing: '),
     ],
 )
 def test_the_key_that_does_not_fit_is_named(tmp_path, key, value, place):

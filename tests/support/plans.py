@@ -12,10 +12,10 @@ from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, content_id
-from parlai_ext.core.pairings import pairings
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.isolation.own_records import note_parts, system_part
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds.schedule import pairings
 
 
 def make_plan(opt):

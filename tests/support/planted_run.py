@@ -15,8 +15,8 @@ from parlai_ext.core.nouns import (
     System,
     Utterance,
 )
-from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds.schedule import dialogue_id
 from tests.support.plans import open_run
 
 Worth = Callable[[str, str, int], float]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parlai_ext.core.nouns import Dialogue, Opener, Roster, System, Utterance
-from parlai_ext.core.schedule import dialogue_id
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds.schedule import dialogue_id
 from tests.support.plans import open_run
 
 

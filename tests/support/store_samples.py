@@ -18,9 +18,8 @@ from parlai_ext.core.nouns import (
     Utterance,
     content_id,
 )
-from parlai_ext.core.pairings import pairings
-from parlai_ext.core.schedule import blocks, dialogue_id
 from parlai_ext.store import RunFolder
+from parlai_ext.worlds.schedule import blocks, dialogue_id, pairings
 
 PARTNERS = ('p1', 'p2')
 OPENERS = tuple(

@@ -11,12 +11,12 @@ import pytest
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.collect.lockstep import BatchRow, play_on
 from parlai_ext.commands.signals import Interrupted, signals_as_interrupt
 from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.nouns import Opener, Pairing
 from parlai_ext.systems.agent_code import agents_code
 from parlai_ext.systems.players import LONGEST_REPLY, Player, read_reply
+from parlai_ext.worlds.lockstep import BatchRow, play_on
 
 ROW = BatchRow(
     Pairing('p', 'bad', 'good', 'x'), Opener.from_utterances(['hello', 'hi'], 'x')

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 from parlai.agents.rag import retrievers
 
-from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support import family_fid
 from tests.support.families import FAMILIES
 from tests.support.family_fid import RERANKER, write_passages

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
 from parlai_ext.systems.system_options import model_path
+from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.families import FAMILIES
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 

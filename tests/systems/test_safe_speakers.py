@@ -6,12 +6,12 @@ import pytest
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.collect.lockstep import BatchRow, play
 from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
+from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.tiny_models import make_generator
 
 

@@ -13,13 +13,13 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.collect import collect as stage
-from parlai_ext.collect import kept_replies
 from parlai_ext.commands.signals import Interrupted
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
 from parlai_ext.isolation.own_records import note_parts, system_part
 from parlai_ext.store import partial
 from parlai_ext.systems.players import Player
+from parlai_ext.worlds import kept_replies
 from tests.support.plans import open_run
 from tests.support.store_samples import files_under
 from tests.support.tiny_models import sentences

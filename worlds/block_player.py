@@ -1,5 +1,6 @@
 """
-The blocks of a plan, played: which systems are loaded together, what they play at once.
+The blocks of a schedule, played: which systems are loaded together, what they play at
+once.
 
 A run, its pilot and its preflight all play with a `BlockPlayer`.
 """
@@ -16,20 +17,18 @@ from itertools import islice
 import numpy as np
 import torch
 
-from parlai_ext.collect.kept_replies import KeptReplies
-from parlai_ext.collect.lockstep import BatchRow, Respond, let_speak, play_on
-from parlai_ext.collect.plan import Plan
-from parlai_ext.collect.resolved import sampling_systems, systems_of
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id
-from parlai_ext.core.schedule import Block, ShardKey, blocks
 from parlai_ext.models.threads import fit_threads
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.model_cache import ModelCache, memory_for_weights
-from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import Spending
 from parlai_ext.systems.system_options import model_path
+from parlai_ext.worlds.kept_replies import KeptReplies
+from parlai_ext.worlds.lockstep import BatchRow, Respond, let_speak, play_on
+from parlai_ext.worlds.schedule import Block, Schedule, ShardKey
 
 ShardPairs = Mapping[ShardKey, Pairing]
 
@@ -37,7 +36,7 @@ ShardPairs = Mapping[ShardKey, Pairing]
 @dataclass(frozen=True)
 class BlockPlayer:
     """
-    Plays any block of a plan.
+    Plays any block of a schedule.
 
     `cache` holds the loaded systems, `batchsize` is how many dialogues go through a
     model together, `sampling` names the systems that draw their replies at random, and
@@ -45,7 +44,7 @@ class BlockPlayer:
     replies of a block are kept until the block is written; `None`: nowhere.
     """
 
-    plan: Plan
+    plan: Schedule
     cache: ModelCache
     batchsize: int
     sampling: frozenset[str]
@@ -55,7 +54,7 @@ class BlockPlayer:
     @classmethod
     def from_plan(
         cls,
-        plan: Plan,
+        plan: Schedule,
         machine: Machine,
         *,
         load: Callable[[System], Player] | None = None,
@@ -63,13 +62,13 @@ class BlockPlayer:
         left_out: Mapping[str, str] | None = None,
     ) -> BlockPlayer:
         """
-        Return the player of a plan's blocks; nothing is loaded yet.
+        Return the player of a schedule's blocks; nothing is loaded yet.
 
         :param load: builds a system, if it is not `load_on` that does.
         :param spent: is filled with what each system has used, however this ends.
         :param left_out: systems that are not to be loaded, with the reason.
         """
-        systems = systems_of(plan.protocol)
+        systems = plan.roster.targets + plan.roster.partners
         fit_threads(model_path(system, machine.datapath) for system in systems)
         budget = memory_for_weights(machine.no_cuda, machine.max_gpu_memory)
         load = load or (lambda system: load_on(machine, system))
@@ -77,7 +76,7 @@ class BlockPlayer:
         cache = ModelCache(
             load, budget, datapath=datapath, spent=spent, left_out=left_out
         )
-        sampling = sampling_systems(systems, datapath)
+        sampling = frozenset(s.name for s in systems if samples(s, datapath))
         return cls(plan, cache, machine.batchsize, sampling)
 
     def missing_blocks(self, run: RunFolder | None) -> dict[Block, frozenset[ShardKey]]:
@@ -90,20 +89,13 @@ class BlockPlayer:
             (shard.pairing_id, shard.index)
             for shard in (run.dialogue_shards() if run else ())
         }
-        plan = self.plan
-        how = (
-            plan.manifest['batchsize'],
-            self.is_sampling,
-            plan.shard_size,
-            plan.manifest.get('grown_from', ()),
-        )
         missing = {
             block: frozenset(
                 shard
                 for shard in block.shards
                 if (shard.pairing_id, shard.index) not in written
             )
-            for block in blocks(plan.pairings, len(plan.openers), *how)
+            for block in self.plan.blocks(self.is_sampling)
         }
         return {block: shards for block, shards in missing.items() if shards}
 
@@ -222,7 +214,7 @@ class BlockPlayer:
         if self.kept_in is None:
             yield let_speak
             return
-        manifest = self.plan.manifest
+        manifest = self.kept_in.manifest
         known = {**manifest['partners'], **manifest['targets']}
         speakers = {n for row in rows for n in (row.pairing.first, row.pairing.second)}
         key = content_id(

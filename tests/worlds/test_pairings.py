@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Roster, System
-from parlai_ext.core.pairings import SCHEMES, pairings
-from parlai_ext.core.schedule import dialogue_id
+from parlai_ext.worlds.pairings import PLAYED, SCHEMES
+from parlai_ext.worlds.schedule import dialogue_id, pairings
 
 names = st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=9, unique=True)
 
@@ -130,7 +130,7 @@ def test_every_dialogue_of_a_run_has_its_own_id():
     assert len(ids) == 6 * 20
 
 
-@pytest.mark.parametrize('name', SCHEMES)
+@pytest.mark.parametrize('name', PLAYED)
 def test_roles_are_swapped_by_the_schemes_that_say_so(name):
     drawn = set(pairs(['a', 'b', 'c'], ['p'], name))
     swapped = {(second, first) for first, second in drawn if first != second}
@@ -144,4 +144,19 @@ def test_roles_are_swapped_by_the_schemes_that_say_so(name):
 def test_opponents_are_those_who_answer(name, opponents):
     # outside of bipartite-play a protocol's roster has no partners
     partners = 'pq' if SCHEMES[name].has_partners else ''
-    assert SCHEMES[name].opponents(roster('ab', partners)) == tuple(opponents)
+    met = SCHEMES[name].opponents('ab', partners, pairs('ab', partners, name))
+    assert met == tuple(opponents)
+
+
+@pytest.mark.parametrize(
+    'met, opponents', [(['ab'], 'ab'), (['pa', 'ab'], 'abp'), (['aa'], 'a')]
+)
+def test_in_imported_dialogues_either_may_begin(met, opponents):
+    # a person `p` is asked about as well as asking
+    imported = SCHEMES['imported'].opponents('ab', 'p', [(*pair,) for pair in met])
+    assert imported == tuple(opponents)
+
+
+def test_imported_dialogues_cannot_be_played():
+    with pytest.raises(UserError, match="unknown pairing 'imported'"):
+        paired(['a'], [], 'imported')

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener
-from parlai_ext.core.schedule import sample_openers
+from parlai_ext.worlds.schedule import sample_openers
 
 
 def openers(n):

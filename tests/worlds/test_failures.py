@@ -7,10 +7,10 @@ import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.collect.lockstep import BatchRow, play, play_on
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Opener, Pairing
 from parlai_ext.systems.players import Player
+from parlai_ext.worlds.lockstep import BatchRow, play, play_on
 
 OPT = {'task': 'none'}
 

@@ -1,5 +1,5 @@
 """
-Over which openers systems talk, and in which units of work.
+Which systems talk with each other, over which openers, and in which units of work.
 
 All of it is pure: the plan depends on roster and protocol, never on what is already
 done, so that an interrupted run and an uninterrupted one play the same blocks.
@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby, pairwise
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Opener, Pairing, content_id
+from parlai_ext.core.nouns import Opener, Pairing, Roster, content_id
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.worlds.pairings import PLAYED
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +56,118 @@ class Block:
         The number of dialogues in its shards.
         """
         return sum(shard.n_dialogues for shard in self.shards)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """
+    Which dialogues are played, and in which units of work.
+
+    Every pairing plays over every opener. `shard_size` is how many of its dialogues are
+    kept in one file, `batchsize` how many dialogues a block is packed to, and
+    `grown_from` how many openers there were before each time that the run grew.
+    """
+
+    protocol: Protocol
+    pairings: tuple[Pairing, ...]
+    openers: tuple[Opener, ...]
+    shard_size: int
+    batchsize: int
+    grown_from: tuple[int, ...]
+
+    @property
+    def roster(self) -> Roster:
+        """
+        The systems that talk.
+        """
+        return self.protocol.roster
+
+    def blocks(self, sampling: Callable[[Pairing], bool]) -> list[Block]:
+        """
+        Return the units of work, as `blocks` says.
+        """
+        return blocks(
+            self.pairings,
+            len(self.openers),
+            self.batchsize,
+            sampling,
+            shard_size=self.shard_size,
+            grown_from=self.grown_from,
+        )
+
+
+def pairings(
+    roster: Roster, scheme: str, identities: Mapping[str, str]
+) -> list[Pairing]:
+    """
+    Return every pairing of the roster under ``scheme``, in the order of its pairs.
+
+    :param identities: for each system's name, the hash of what it is (options and
+        model file): a pairing's id depends on names and on these, never on paths.
+    :raises UserError: when the scheme cannot pair the roster.
+    """
+    _check(roster, scheme)
+    return [
+        Pairing(_pairing_id(first, second, scheme, identities), first, second, scheme)
+        for first, second in PLAYED[scheme].pairs(*_names(roster))
+    ]
+
+
+def _names(roster: Roster) -> tuple[list[str], list[str]]:
+    return [system.name for system in roster.targets], [
+        system.name for system in roster.partners
+    ]
+
+
+def _check(roster: Roster, scheme: str) -> None:
+    """
+    Refuse a roster that the scheme cannot pair.
+    """
+    if scheme not in PLAYED:
+        raise UserError(f'unknown pairing {scheme!r}; known: {", ".join(PLAYED)}')
+    wanted = PLAYED[scheme]
+    if not roster.targets:
+        raise UserError('the roster has no targets; it needs at least one')
+    if wanted.has_partners and not roster.partners:
+        raise UserError(f'{scheme} pairing needs partners, the roster has none')
+    if len(roster.targets) < wanted.fewest_targets:
+        raise UserError(
+            f'{scheme} pairing needs at least {wanted.fewest_targets} targets'
+        )
+    targets, partners = map(Counter, _names(roster))
+    if repeated := [name for name in targets if targets[name] > 1]:
+        raise UserError(f'targets named more than once: {_listed(repeated)}')
+    if repeated := [name for name in partners if partners[name] > 1]:
+        raise UserError(f'partners named more than once: {_listed(repeated)}')
+    if both := [name for name in targets if name in partners]:
+        raise UserError(
+            f'both target and partner: {_listed(both)}; '
+            'give a system two names if it shall be both'
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ', '.join(repr(name) for name in names)
+
+
+def _pairing_id(
+    first: str, second: str, scheme: str, identities: Mapping[str, str]
+) -> str:
+    """
+    Return a readable name that is also a safe file name, with 12 hex digits.
+    """
+    digest = content_id(
+        'pairing', scheme, first, identities[first], second, identities[second]
+    )
+    return f'{_slug(first)}--{_slug(second)}-{digest[:12]}'
+
+
+def _slug(name: str) -> str:
+    """
+    Return at most 24 safe characters of ``name``; the digits of the id differ anyway.
+    """
+    words = re.findall('[A-Za-z0-9_]+', name)
+    return '-'.join(words)[:24].strip('-') or 'x'
 
 
 def dialogue_id(pairing_id: str, opener_id: str) -> str:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.core.nouns import Pairing
-from parlai_ext.core.schedule import blocks, shard_size_for, shards
-from tests.core.test_pairings import paired
+from parlai_ext.worlds.schedule import blocks, shard_size_for, shards
+from tests.worlds.test_pairings import paired
 
 sizes = st.integers(1, 40)
 

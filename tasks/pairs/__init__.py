@@ -1,0 +1,3 @@
+"""
+The systems of a roster talk with each other.
+"""

@@ -1,0 +1,114 @@
+"""
+A roster as ParlAI's self-chat takes it: one agent with the schedule and the systems.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parlai.core import loader
+from parlai.core.agents import Agent
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+from parlai.core.teachers import Teacher
+
+from parlai_ext.collect.options import PlanOptions
+from parlai_ext.collect.plan import make_plan
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import System
+from parlai_ext.core.options import add_flags
+from parlai_ext.core.protocol import ProtocolOptions
+from parlai_ext.systems.players import Player
+from parlai_ext.systems.safe.trust import trust_files
+from parlai_ext.worlds.block_player import BlockPlayer, load_on
+from parlai_ext.worlds.pairings import PLAYED
+
+DIALOGUES = ('--openers', '--num-dialogues', '--num-turns')
+# of ParlAI's own parser, or of no use without a run folder
+NOT_OURS = ('--run-dir', '--batchsize', '--datapath')
+
+
+class RosterAgent(Agent):
+    """
+    All systems of a roster. It does not talk itself; its world lets its systems talk.
+    """
+
+    @classmethod
+    def add_cmdline_args(
+        cls, parser: ParlaiParser, partial_opt: Opt | None = None
+    ) -> ParlaiParser:
+        """
+        Add the options that `collect_dialogues` has, too.
+        """
+        add_flags(parser, PlanOptions, skip=NOT_OURS)
+        add_flags(parser, ProtocolOptions, only=DIALOGUES, overrides=True)
+        add_flags(parser, Machine, skip=NOT_OURS)
+        return parser
+
+    def __init__(self, opt: Opt, shared: Any = None):
+        self.id = 'roster'
+        self.player: BlockPlayer = shared['player'] if shared else load_roster(opt)
+        super().__init__(opt, shared)
+
+    def share(self) -> dict[str, Any]:
+        """
+        Return what a clone needs; all have the same systems.
+        """
+        return {**super().share(), 'player': self.player}
+
+
+def load_roster(opt: Opt) -> BlockPlayer:
+    """
+    Return the player of the dialogues that these options ask for, and put into ``opt``
+    how many self-chats they are, of how many exchanges; `self_chat` reads them there.
+
+    :raises UserError: for a mistake in the options or in the files that they name.
+    """
+    given = opt.get('override') or {}
+    scheme = loader.load_world_module(opt['task'], selfchat_task=True).scheme
+    # self_chat's own default seed is no part of a protocol, nor is its batch size ours
+    options = {**opt, 'seed': given.get('seed'), 'pairing': scheme, 'batchsize': None}
+    if not options['config']:
+        if not scheme:
+            known = ', '.join(f'ext:pairs:{name}' for name in PLAYED)
+            raise UserError(f'--config is needed for {opt["task"]}, or one of: {known}')
+        options['config'] = f'{scheme}_2022'
+    machine = Machine.from_options(options)
+
+    def load(system: System) -> Player:
+        with trust_files(machine.trust_model_code, machine.datapath):
+            return load_on(machine, system)
+
+    with trust_files(machine.trust_model_code, machine.datapath):
+        plan = make_plan(PlanOptions.from_options(options), machine)
+    there = len(plan.pairings) * len(plan.openers)
+    wanted = given.get('num_self_chats', there)
+    if wanted > there:
+        raise UserError(f'num_self_chats: {wanted}; there are {there} dialogues')
+    if 'selfchat_max_turns' in given:
+        raise UserError('selfchat_max_turns: use --num-turns, which counts utterances')
+    opt['num_self_chats'] = wanted
+    opt['selfchat_max_turns'] = -(-plan.protocol.num_turns // 2)
+    return BlockPlayer.from_plan(plan, machine, load=load)
+
+
+class DefaultTeacher(Teacher):
+    """
+    There is nothing to learn here; ParlAI wants a teacher for every task.
+    """
+
+    def __init__(self, opt: Opt, shared: Any = None):
+        raise UserError(f'task {opt["task"]} has no data; it is for parlai self_chat')
+
+
+def __getattr__(name: str) -> type[DefaultTeacher]:
+    """
+    Return the teacher of a pairing scheme, such as `SelfPlayTeacher`.
+    """
+    if not name.endswith('Teacher'):
+        raise AttributeError(name)
+    if name not in {f'{s.title().replace("_", "")}Teacher' for s in PLAYED}:
+        known = ', '.join(f'ext:pairs:{scheme}' for scheme in PLAYED)
+        raise UserError(f'task ext:pairs has no {name}; known: {known}')
+    return DefaultTeacher

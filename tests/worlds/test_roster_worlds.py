@@ -1,0 +1,180 @@
+"""
+A roster under ParlAI's own `self_chat`: the same dialogues as `collect_dialogues`.
+"""
+
+import json
+
+import pytest
+import yaml
+from parlai.core import loader
+from parlai.core.agents import create_agent
+from parlai.core.worlds import create_task
+from parlai.scripts.self_chat import SelfChat, setup_args
+
+from parlai_ext.commands import plugin
+from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.core.errors import UserError
+from parlai_ext.worlds.pairings import PLAYED
+
+plugin.register()
+pytestmark = pytest.mark.usefixtures('no_power_cuts')
+ZOO = 'zoo:mini/step-50/model'
+
+
+def says(name, text):
+    return {'name': name, 'opt': {'model': 'fixed_response', 'fixed_response': text}}
+
+
+ECHO = {'name': 'echo', 'opt': {'model': 'repeat_query'}}
+
+
+def roster_file(folder, targets, partners):
+    path = folder / 'roster.yaml'
+    path.write_text(yaml.safe_dump({'targets': targets, 'partners': partners}))
+    return str(path)
+
+
+def written(path):
+    """
+    Return the `dialog` of each line of a Conversations file, in one spelling of JSON.
+    """
+    records = map(json.loads, path.read_text(encoding='utf-8').splitlines())
+    return [json.dumps(record['dialog'], sort_keys=True) for record in records]
+
+
+@pytest.mark.parametrize(
+    'scheme, number', [('bipartite', 4), ('self_play', 4), ('all_play_all', 4)]
+)
+def test_self_chat_writes_the_dialogues_of_collect_dialogues(tmp_path, scheme, number):
+    # the order of the dialogues and the keys beside `dialog` may differ, no byte of it
+    # may; one system draws its replies at random, so that the seeds count
+    draws = {'model_file': ZOO, 'inference': 'topk', 'topk': 10}
+    targets = [
+        {'name': 'plain', 'opt': {'model_file': ZOO}},
+        {'name': 'draws', 'opt': draws},
+    ]
+    roster = roster_file(tmp_path, targets, [says('yes', 'yes!')])
+    same = {'config': 'demo', 'roster': roster, 'num_dialogues': 2, 'num_turns': 7}
+    CollectDialogues.main(run_dir=str(tmp_path / 'run'), pairing=scheme, **same)
+    log = tmp_path / 'log.jsonl'
+    logs = SelfChat.main(
+        task=f'ext:pairs:{scheme}', outfile=str(log), display_examples=False, **same
+    )
+    collected = [
+        dialog
+        for path in (tmp_path / 'run' / 'dialogues').rglob('*.jsonl')
+        for dialog in written(path)
+    ]
+    assert sorted(written(log)) == sorted(collected)
+    assert len(collected) == sum(map(bool, logs)) == number
+    metadata = json.loads(log.with_suffix('.metadata').read_text())
+    assert metadata['self_chat'] == (scheme == 'self_play')
+
+
+def world_of(folder, task='ext:pairs:bipartite', **keys):
+    partners = [says('yes', 'yes!'), says('no', 'no')]
+    options = {
+        'config': 'demo',
+        'roster': roster_file(folder, [ECHO], partners),
+        'openers': 'say:Hi!',
+        'num_dialogues': 1,
+        'num_turns': 3,
+        **keys,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    opt = setup_args().parse_kwargs(task=task, **given)
+    agent = create_agent(opt, requireModelExists=True)
+    return create_task(opt, [agent, agent.clone()])
+
+
+def acts(world):
+    return [(act['id'], act['text']) for act in world.get_acts()]
+
+
+def test_a_parley_is_an_exchange_and_an_episode_a_dialogue(tmp_path):
+    world = world_of(tmp_path)
+    assert (world.num_episodes(), world.num_examples()) == (2, 4)
+    world.parley()
+    assert acts(world) == [('echo', 'Hi!'), ('yes', 'yes!')]
+    assert '[echo]: Hi!' in world.display() and '[yes]: yes!' in world.display()
+    assert not world.episode_done()
+    world.parley()  # num_turns is odd: the last utterance has no answer
+    assert acts(world) == [('echo', 'yes!')]
+    assert world.episode_done() and not world.epoch_done()
+    world.parley()
+    assert acts(world) == [('echo', 'Hi!'), ('no', 'no')]
+    world.parley()
+    assert world.epoch_done()
+    world.parley()
+    assert acts(world) == [] and world.display() == ''
+
+
+def test_a_reset_leaves_the_dialogue(tmp_path):
+    world = world_of(tmp_path)
+    world.parley()
+    world.reset()
+    world.parley()
+    assert acts(world) == [('echo', 'Hi!'), ('no', 'no')]
+
+
+def test_a_shared_world_plays_from_the_start_with_the_same_systems(tmp_path):
+    world = world_of(tmp_path)
+    world.parley()
+    copy = world.clone()
+    copy.parley()
+    assert acts(copy) == [('echo', 'Hi!'), ('yes', 'yes!')]
+    assert copy.player.cache is world.player.cache
+
+
+def test_a_system_that_cannot_be_loaded_is_left_out(tmp_path, monkeypatch, caplog):
+    from parlai_ext.tasks.pairs import agents
+
+    load_on = agents.load_on
+
+    def load(machine, system):
+        if system.name == 'yes':
+            raise UserError('yes: it is broken')
+        return load_on(machine, system)
+
+    monkeypatch.setattr(agents, 'load_on', load)
+    world = world_of(tmp_path)
+    world.parley()
+    assert acts(world) == [('echo', 'Hi!'), ('no', 'no')]
+    world.parley()
+    world.parley()
+    assert acts(world) == [] and world.epoch_done()
+    assert 'it is broken' in caplog.text
+
+
+@pytest.mark.parametrize('scheme', PLAYED)
+def test_every_scheme_has_a_world(scheme):
+    world = loader.load_world_module(f'ext:pairs:{scheme}', selfchat_task=True)
+    assert world.scheme == scheme
+
+
+def test_without_a_scheme_the_protocol_says_who_talks(tmp_path):
+    assert world_of(tmp_path, task='ext:pairs').player.plan.protocol.pairing == (
+        'bipartite'
+    )
+
+
+@pytest.mark.parametrize(
+    'options, problem',
+    [
+        ({'task': 'ext:pairs:bipartit'}, 'known: ext:pairs:bipartite, '),
+        ({'task': 'ext:pairs', 'config': None}, '--config'),
+        ({'num_self_chats': 3}, 'num_self_chats: 3; there are 2 dialogues'),
+        ({'selfchat_max_turns': 4}, '--num-turns'),
+        ({'model': 'fixed_response'}, '--model'),
+        ({'roster': 'nobody'}, "no roster 'nobody'"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(tmp_path, options, problem):
+    with pytest.raises(UserError, match=problem):
+        world_of(tmp_path, **options)
+
+
+def test_the_task_has_no_data():
+    teacher = loader.load_teacher_module('ext:pairs:self_play')
+    with pytest.raises(UserError, match='parlai self_chat'):
+        teacher({'task': 'ext:pairs:self_play'})
