@@ -32,7 +32,8 @@ from parlai_ext.store.atomic import write_file
 from torture.hostile_strings import STRINGS
 
 TMUX = shutil.which('tmux')
-SOCKET, WINDOW = 'torture', 'torture:0.0'
+SESSION, WINDOW = 'torture', 'torture:0.0'
+SOCKET = 'TORTURE_SOCKET'  # what its terminal is told, so that two suites have two
 # what escape sequences can change of a terminal
 STATE = (
     'pane_title window_name cursor_flag cursor_shape alternate_on insert_flag '
@@ -81,6 +82,7 @@ def printed_in_tmux(words: list[str], folder: Path) -> str:
 
     :param words: arguments of Python.
     """
+    os.environ[SOCKET] = f'torture-{os.getpid()}'
     raw = folder / 'printed.txt'
     command = shlex.join([sys.executable, *words])
     tmux('kill-server', check=False)
@@ -88,7 +90,7 @@ def printed_in_tmux(words: list[str], folder: Path) -> str:
     # a moment for the options below; then long enough to be looked at
     shell = f'sleep 1; {command} 2>&1; sleep {DEADLINE}'
     begin = ('-f', os.devnull, 'new-session', '-d', '-x', '100', '-y', '50')
-    tmux(*begin, '-s', SOCKET, '-c', root, shell)
+    tmux(*begin, '-s', SESSION, '-c', root, shell)
     try:
         for name, value in OPTIONS.items():
             for kind in ('-g', '-wg'):
@@ -111,7 +113,10 @@ def tmux(*words: str, check: bool = True) -> str:
     Return what a command of tmux prints.
     """
     done = subprocess.run(
-        [str(TMUX), '-L', SOCKET, *words], capture_output=True, text=True, check=check
+        [str(TMUX), '-L', os.environ[SOCKET], *words],
+        capture_output=True,
+        text=True,
+        check=check,
     )
     return done.stdout
 
