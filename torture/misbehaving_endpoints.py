@@ -203,7 +203,7 @@ def deep_json(to: socket.socket) -> None:
 
 @acts
 def huge_numbers(to: socket.socket) -> None:
-    usage = {'prompt_tokens': 10**299, 'completion_tokens': -(10**299)}
+    usage = {'prompt_tokens': 10**299, 'completion_tokens': -(10**298)}
     to.sendall(answer(chat('tea', usage=usage)))
 
 
