@@ -139,7 +139,6 @@ class ValidateScorer(Command):
         from parlai_ext.collect import plan
         from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
-        from parlai_ext.results.tables import scored_dialogues
         from parlai_ext.scoring.score_run import score_run
         from parlai_ext.store import imported
 
@@ -169,8 +168,8 @@ class ValidateScorer(Command):
                 named_by_user=chosen.named_by_user,
             )
             check = check_run(run, scorer, sample=self.opt['check_sample'])
-            read = scored_dialogues(run, plan.plan_of_run(run), report.signature)
-            pairs = ((dialogue, scored) for _, dialogue, scored in read if scored)
+            read = run.scores(report.signature).scored_dialogues()
+            pairs = ((dialogue, scored) for dialogue, scored in read if scored)
             return mean_scores(pairs, scorer), report.signature, check
 
     def collect(self, run: RunFolder, left_out: Sequence[str]) -> None:

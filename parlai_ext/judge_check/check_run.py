@@ -5,10 +5,10 @@ run has grown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import VERSION, check_judge, gather, is_prompted
 from parlai_ext.judge_check.options import SAMPLE
@@ -86,7 +86,7 @@ def make_check(
     targets = run.manifest['targets']
     return check_judge(
         scorer,
-        gather(scored_dialogues(run, store), run.openers, sample),
+        gather(store.scored_dialogues(), run.openers, sample),
         run.openers,
         signature=store.signature,
         people_source=(run.manifest.get('protocol') or {}).get('openers'),
@@ -102,18 +102,6 @@ def basis_of(run: RunFolder, store: ScoreStore, sample: int) -> str:
     Return the hash of what a check with a sample of this size rests on.
     """
     return content_id('judge check', VERSION, sample, _shards(run, store))
-
-
-def scored_dialogues(
-    run: RunFolder, store: ScoreStore
-) -> Iterator[tuple[Dialogue, ScoredDialogue | None]]:
-    """
-    Yield every collected dialogue with its scores.
-    """
-    for shard in run.dialogue_shards():
-        scored = store.by_dialogue(shard.pairing_id, shard.index)
-        for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
-            yield dialogue, scored.get(dialogue.id)
 
 
 def _shards(run: RunFolder, store: ScoreStore) -> list[Any]:

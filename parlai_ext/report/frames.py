@@ -82,15 +82,9 @@ def scores_frame(run: RunFolder, scorer_signature: str) -> pandas.DataFrame:
     """
     Return the scores of one scorer of a run, in the form of `score_frame`.
     """
-    scores = run.scores(scorer_signature)
-    dialogues: list[Dialogue] = []
-    scored: list[ScoredDialogue] = []
-    for shard in run.dialogue_shards():
-        if scores.has(shard.pairing_id, shard.index):
-            by_id = scores.by_dialogue(shard.pairing_id, shard.index)
-            for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
-                dialogues.append(dialogue)
-                scored.append(by_id[dialogue.id])
+    pairs = run.scores(scorer_signature).scored_dialogues()
+    known = [(dialogue, scored) for dialogue, scored in pairs if scored is not None]
+    dialogues, scored = [d for d, _ in known], [s for _, s in known]
     dimensions = dict.fromkeys(
         s.dimension for scored_dialogue in scored for s in scored_dialogue.scores
     )

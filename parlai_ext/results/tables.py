@@ -5,7 +5,7 @@ A run folder as arrays: one mean score for each dialogue, dimension and target.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
-from parlai_ext.core.progress import bar_of
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.ranking.tournament import Game
 from parlai_ext.store import RunFolder
@@ -86,7 +85,8 @@ def read_tables(
     place_of_opener = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
-    for pairing, dialogue, scored in scored_dialogues(run, plan, scorer_signature):
+    for dialogue, scored in run.scores(scorer_signature).scored_dialogues():
+        pairing = run.pairing(dialogue.pairing_id)
         _count_dialogue(tables, pairing, dialogue)
         if on_dialogue is not None:
             on_dialogue(pairing, dialogue, scored)
@@ -143,23 +143,6 @@ def _empty_tables(plan: Plan) -> ScoreTables:
         n_dialogues=dict.fromkeys(systems, 0),
         games_per_opener=games_per_opener,
     )
-
-
-def scored_dialogues(
-    run: RunFolder, plan: Plan, signature: str
-) -> Iterator[tuple[Pairing, Dialogue, ScoredDialogue | None]]:
-    """
-    Yield every collected dialogue with its scores, in the order of the plan.
-    """
-    by_id = {p.id: p for p in plan.pairings}
-    scores = run.scores(signature)
-    shards = run.dialogue_shards()
-    with bar_of('read', sum(s.n_dialogues for s in shards), delay=3) as bar:
-        for shard in shards:
-            scored = scores.by_dialogue(shard.pairing_id, shard.index)
-            for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
-                yield by_id[shard.pairing_id], dialogue, scored.get(dialogue.id)
-                bar.update()
 
 
 def _count_dialogue(tables: ScoreTables, pairing: Pairing, dialogue: Dialogue) -> None:

@@ -23,6 +23,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     content_id,
 )
+from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.core.secrets import bytes_without_secrets, without_secrets
 from parlai_ext.store import manifest as manifests
@@ -185,13 +186,22 @@ class RunFolder:
 
         :raises UserError: when they are missing or damaged in any way.
         """
+        return self.read_with_checksum(pairing_id, index)[0]
+
+    def read_with_checksum(
+        self, pairing_id: str, index: int
+    ) -> tuple[list[Dialogue], str]:
+        """
+        Return one shard's dialogues, and what `dialogues_checksum` does of them.
+        """
         path = self._shard(pairing_id, index)
-        records = decode_shard(_read_bytes(path, 'collect it'), index, path)
+        data = _read_bytes(path, 'collect it')
+        records = decode_shard(data, index, path)
         dialogues = read_records(dialogue_from_record, records, path, 'dialogue')
         if any(dialogue.pairing_id != pairing_id for dialogue in dialogues):
             raise damage_error(path, 'line 1 is of another pairing')
         self._check_openers(self._key(pairing_id, index), dialogues, path)
-        return dialogues
+        return dialogues, _short_hash(data)
 
     def dialogue_shards(self) -> list[ShardKey]:
         """
@@ -221,8 +231,7 @@ class RunFolder:
         """
         Return 16 hex digits of a shard's bytes.
         """
-        data = _read_bytes(self._shard(pairing_id, index), 'collect it')
-        return hashlib.sha256(data).hexdigest()[:16]
+        return _short_hash(_read_bytes(self._shard(pairing_id, index), 'collect it'))
 
     def partial_replies(self, key: str) -> PartialWork:
         """
@@ -440,27 +449,44 @@ class ScoreStore:
         """
         Write the scores of one shard: one entry for each of its dialogues, in order.
         """
-        dialogues = self.run.read_dialogues(pairing_id, index)
-        if [scored_dialogue.dialogue_id for scored_dialogue in scored] != [
-            dialogue.id for dialogue in dialogues
-        ]:
+        dialogues, source = self.run.read_with_checksum(pairing_id, index)
+        if [one.dialogue_id for one in scored] != [one.id for one in dialogues]:
             raise ValueError(f'scores of other dialogues than {pairing_id} {index}')
-        source = self.run.dialogues_checksum(pairing_id, index)
         records = [scored_record(scored_dialogue, source) for scored_dialogue in scored]
         data = encode_shard(records, index)
         self._write_signature()
         write_file(self.path(pairing_id, index), data)
 
-    def read(self, pairing_id: str, index: int) -> list[ScoredDialogue]:
+    def scored_dialogues(
+        self,
+    ) -> Iterator[tuple[Dialogue, ScoredDialogue | None]]:
+        """
+        Yield every collected dialogue with its scores (`None`: not scored), in the
+        manifest's order. Each file is read once.
+        """
+        shards = self.run.dialogue_shards()
+        with bar_of('read', sum(s.n_dialogues for s in shards), delay=3) as bar:
+            for shard in shards:
+                place = shard.pairing_id, shard.index
+                dialogues, source = self.run.read_with_checksum(*place)
+                scored = self.by_dialogue(*place, source)
+                for dialogue in dialogues:
+                    yield dialogue, scored.get(dialogue.id)
+                    bar.update()
+
+    def read(
+        self, pairing_id: str, index: int, source: str | None = None
+    ) -> list[ScoredDialogue]:
         """
         Return the scores of one shard.
 
+        :param source: the checksum of its dialogues, if it is known.
         :raises UserError: when they are damaged, or of dialogues that have changed.
         """
         path = self.path(pairing_id, index)
         records = decode_shard(_read_bytes(path, 'have it scored'), index, path)
         scored = read_records(scored_from_record, records, path, 'score')
-        source = self.run.dialogues_checksum(pairing_id, index)
+        source = source or self.run.dialogues_checksum(pairing_id, index)
         if any(record['dialogues'] != source for record in records):
             self.run.read_dialogues(pairing_id, index)  # which may be damaged
             raise UserError(
@@ -469,16 +495,15 @@ class ScoreStore:
             )
         return scored
 
-    def by_dialogue(self, pairing_id: str, index: int) -> dict[str, ScoredDialogue]:
+    def by_dialogue(
+        self, pairing_id: str, index: int, source: str | None = None
+    ) -> dict[str, ScoredDialogue]:
         """
         Return the scores of one shard by dialogue; none when it is not scored.
         """
         if not self.has(pairing_id, index):
             return {}
-        return {
-            scored_dialogue.dialogue_id: scored_dialogue
-            for scored_dialogue in self.read(pairing_id, index)
-        }
+        return {one.dialogue_id: one for one in self.read(pairing_id, index, source)}
 
     def about(self) -> dict[str, Any]:
         """
@@ -562,6 +587,10 @@ def signature_error(path: Path) -> UserError:
         f'{path} is damaged: {path.parent.name} is not its hash; delete it and score '
         'the run again, which writes it anew'
     )
+
+
+def _short_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _read_bytes(path: Path, purpose: str) -> bytes:
