@@ -8,6 +8,7 @@ It talks to please a judge and not a partner. A scorer that ranks it high can be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.agents import Agent
@@ -15,6 +16,7 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
+from parlai_ext.core.options import add_flags, option
 from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
 
 # said in turn, so that a dialogue does not repeat itself before they are used up
@@ -71,6 +73,17 @@ CANARIES: dict[str, Talker] = {
 }
 
 
+@dataclass(frozen=True)
+class CanaryOptions:
+    """
+    The kind of a canary.
+    """
+
+    canary_kind: str = option(
+        'flatterer', choices=sorted(CANARIES), help='what it says'
+    )
+
+
 class CanaryAgent(Agent):
     """
     Echoes its partner, repeats its own opener, tells the judge which score to give, or
@@ -81,13 +94,7 @@ class CanaryAgent(Agent):
     def add_cmdline_args(
         cls, parser: ParlaiParser, partial_opt: Opt | None = None
     ) -> ParlaiParser:
-        group = parser.add_argument_group('Canary')
-        group.add_argument(
-            '--canary-kind',
-            choices=sorted(CANARIES),
-            default='flatterer',
-            help='what it says',
-        )
+        add_flags(parser, CanaryOptions, title='Canary')
         return parser
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:

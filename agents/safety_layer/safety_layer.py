@@ -100,7 +100,7 @@ class SafetyLayerAgent(Agent):
         Add the options of the layer; those of the system inside belong to it.
         """
         add_flags(parser, SafetyOptions, prefix=PREFIX, title='Safety layer')
-        parser.add_argument('--no-cuda', action='store_true', help='use no GPU')
+        add_flags(parser, Machine, only=('--no-cuda',))
         return parser
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:

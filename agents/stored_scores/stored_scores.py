@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.agents import Agent
@@ -20,10 +21,20 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json_values
+from parlai_ext.core.options import add_flags, option
 from parlai_ext.files.text_file import read_utf8
 
 KEYS = ('scores', 'score')
 Scores = Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class StoredOptions:
+    """
+    Where the scores are.
+    """
+
+    scores_file: str | None = option(None, help='JSON, an object with scores an item')
 
 
 class StoredScoresAgent(Agent):
@@ -35,8 +46,7 @@ class StoredScoresAgent(Agent):
     def add_cmdline_args(
         cls, parser: ParlaiParser, partial_opt: Opt | None = None
     ) -> ParlaiParser:
-        group = parser.add_argument_group('Stored Scores Agent')
-        group.add_argument('--scores-file', help='JSON, an object with scores an item')
+        add_flags(parser, StoredOptions, title='Stored Scores Agent')
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core.nouns import System
-from parlai_ext.core.options import option
+from parlai_ext.core.options import one_value, option
 
 PLAY = 'what is played anew'
 
@@ -48,7 +48,7 @@ class AuditOptions:
     )
     clone: tuple[str, ...] = option(
         (),
-        read=lambda text: (text,),
+        read=one_value,
         metavar='TARGET',
         group=PLAY,
         help='a target to clone; may be given several times (default: the first two '

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parlai_ext.core.options import flag_values, option, options_of
+from parlai_ext.core.options import flag_values, one_value, option, options_of
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
 
@@ -59,7 +59,7 @@ class PlanOptions:
     )
     add_target: tuple[str, ...] = option(
         (),
-        read=lambda text: (text,),
+        read=one_value,
         metavar='SYSTEM',
         group=SPEAKERS,
         help='one more target: NAME=MODEL_FILE[,key=value…], NAME=agent:CLASS[,…], '

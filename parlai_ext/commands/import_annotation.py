@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import option
 from parlai_ext.people.page_answers import FastAnswers
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ class ImportAnnotationOptions:
         path=True,
         metavar='FOLDER',
         help='the folder that export_annotation wrote, or its key.json',
+    )
+    answers: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='FILE|FOLDER',
+        help='what annotators sent back; a sheet’s name is its annotator',
     )
     format: str = option(
         FILES,
@@ -69,20 +75,8 @@ class ImportAnnotation(Command):
     how far annotators agree, and who is no better than guessing; write it as CSV.
     """
 
-    description = 'Read what annotators said of answers, as tables with intervals'
     usage = '--key FOLDER --answers FILE|FOLDER … [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--answers',
-            nargs='+',
-            default=[],
-            metavar='FILE|FOLDER',
-            help='what annotators sent back; a sheet’s name is its annotator',
-        )
-        add_flags(parser, ImportAnnotationOptions)
-        add_flags(parser, FastAnswers)
+    declares = (ImportAnnotationOptions, FastAnswers)
 
     def run(self) -> AnnotationResults:
         """
@@ -99,7 +93,7 @@ class ImportAnnotation(Command):
         given = self.options(ImportAnnotationOptions)
         place = Path(given.key or '')
         key = read_annotation_key(place)
-        answers, notes = read_given_answers(self.opt['answers'], given.format, key)
+        answers, notes = read_given_answers(given.answers, given.format, key)
         if not answers:
             raise UserError('--answers: no answer is in them')
         fast = self.options(FastAnswers)
@@ -131,7 +125,7 @@ class ImportAnnotation(Command):
 
 
 def read_given_answers(
-    names: list[str], form: str, key: AnnotationKey
+    names: Sequence[str], form: str, key: AnnotationKey
 ) -> tuple[list[GivenAnswer], tuple[str, ...]]:
     """
     Return the answers in files and folders, and notes on what was dropped.

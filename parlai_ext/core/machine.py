@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parlai_ext.core.options import flag_values, option
+from parlai_ext.core.options import flag_values, one_value, option
 
 GROUP = 'machine'
 SHARE_FOR_WEIGHTS = 0.6  # of memory; the rest is for what the models compute
@@ -57,7 +57,7 @@ class Machine:
     )
     trust_model_code: tuple[str, ...] = option(
         (),
-        read=lambda text: (text,),
+        read=one_value,
         metavar='FILE',
         group=GROUP,
         help='a model file that may run code when it is read, else none may; may be '

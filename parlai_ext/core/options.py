@@ -62,6 +62,8 @@ class OptionInfo:
     path: bool = False
     model: str | None = None
     group: str | None = None
+    nargs: Literal['+', '*'] | None = None
+    positional: bool = False
 
 
 def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
@@ -86,9 +88,15 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         classifier, chat; others are in docs/models.md). The model's identity is part of
         the signature, not its name.
     :param group: the title under which ``--help`` shows the flag.
+    :param nargs: a list whose flag takes several values, ``+``: one at least. Without
+        it, the values of a list are joined by commas, or as `read` says.
+    :param positional: the value is named by its place on the command line, which may
+        stay empty; a list needs `nargs`.
     """
     if info.get('model'):
         info.setdefault('signed', False)
+    if info.get('nargs'):
+        info.setdefault('read', one_value)
     declared = OptionInfo(help, **info)
     return dataclasses.field(default=default, metadata={METADATA: declared})
 
@@ -107,8 +115,10 @@ class Option:
 
     def flag(self, prefix: str = '') -> str:
         """
-        Return the flag on the command line.
+        Return the flag on the command line, or the name of a positional argument.
         """
+        if self.info.positional:
+            return self.name
         kebab = f'{prefix} {self.name}'.strip().replace('_', '-').replace(' ', '-')
         return self.info.flag or f'--{kebab}'
 
@@ -271,7 +281,7 @@ def add_flags(
     :param title: the group of options that name none.
     :param not_given: the default of every flag is `None`, since a file's value holds
         where a flag is not given.
-    :param skip: flags that the parser has already.
+    :param skip: flags that are not added.
     :param only: the flags to add (`None`: all).
     :param overrides: the flags replace keys of a file, whose reader checks the values;
         the default of every flag is `None`.
@@ -405,13 +415,12 @@ def type_problem(value: Any, kind: type) -> str | None:
     return None
 
 
-def read_positive(text: str) -> int:
+def one_value(text: str) -> tuple[str]:
     """
-    Read a whole number of at least 1.
+    Read a list of one value, commas included, for a flag that may be given several
+    times.
     """
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'a number from 1 is expected, not {text!r}')
-    return int(text)
+    return (text,)
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -491,9 +500,6 @@ class Extend(argparse._StoreAction):
         setattr(namespace, self.dest, (*given, *values))
 
 
-SWITCH: dict[str, Any] = {'action': Switch}
-
-
 def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any]:
     """
     Return what argparse's ``add_argument`` is told about an option.
@@ -511,10 +517,14 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
         help = f'{help} (default: {option.default})'
     told: dict[str, Any] = {'default': default, 'help': help.replace('%', '%%')}
     if option.type is bool and option.info.read is None:
-        return {**SWITCH, **told}
-    if option.type is tuple:
+        return {'action': Switch, **told}
+    if option.info.nargs or option.info.positional:
+        told['nargs'] = option.info.nargs or '?'
+    elif option.type is tuple:
         told['action'] = Extend
-    if option.info.choices is not None and option.type is str:
+    if option.info.nargs:
+        told['type'] = str
+    elif option.info.choices is not None and option.type is str:
         told['choices'] = option.info.choices
     else:
         told['type'] = option.from_text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from parlai_ext.core.options import option, read_positive
+from parlai_ext.core.options import option
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class TrainingOptions:
 
     epochs: float = option(3.0, above=0, help='how often each dialogue is read')
     steps: int | None = option(
-        None, read=read_positive, metavar='N', help='updates, instead of --epochs'
+        None, low=1, metavar='N', help='updates, instead of --epochs'
     )
     batchsize: int = option(4, low=1, metavar='N', help='dialogues an update')
     tokens: int = option(

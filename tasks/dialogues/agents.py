@@ -4,7 +4,7 @@ A run folder as a task: one example for each utterance that is judged.
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.message import Message
@@ -14,8 +14,19 @@ from parlai.core.teachers import FixedDialogTeacher
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
+from parlai_ext.core.options import add_flags, option
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.store import RunFolder
+
+
+@dataclass(frozen=True)
+class DialoguesOptions:
+    """
+    Which dialogues, and which of their utterances are judged.
+    """
+
+    run_dir: str | None = option(None, path=True, help='the folder of a run')
+    score_given: bool = option(False, help='judge the given first utterances too')
 
 
 class DefaultTeacher(FixedDialogTeacher):
@@ -28,16 +39,7 @@ class DefaultTeacher(FixedDialogTeacher):
         cls, parser: ParlaiParser, partial_opt: Opt | None = None
     ) -> ParlaiParser:
         super().add_cmdline_args(parser, partial_opt)
-        group = parser.add_argument_group('Dialogues of a run')
-        group.add_argument(
-            '--run-dir', type=os.path.expanduser, help='the folder of a run'
-        )
-        group.add_argument(
-            '--score-given',
-            type='bool',
-            default=False,
-            help='judge the given first utterances too',
-        )
+        add_flags(parser, DialoguesOptions, title='Dialogues of a run')
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):

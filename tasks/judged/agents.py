@@ -9,6 +9,7 @@ of turns.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import add_flags, option
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,
@@ -35,6 +37,29 @@ from parlai_ext.tasks.judged.metrics import Point, metrics, without_undefined
 HUMAN_KEYS = ('labels', 'eval_labels', 'human', 'texts', 'group')
 TURNS = (AUTO, WHOLE, ALL)
 FEWEST_SYSTEMS = 3
+
+
+@dataclass(frozen=True)
+class JudgedOptions:
+    """
+    Where a judged set is, and how its dialogues are judged.
+    """
+
+    judged_path: str | None = option(
+        None, help='a folder; official files are found in it by name'
+    )
+    judged_file: str | None = option(None, help='the file with the judgements')
+    judged_card: str | None = option(
+        None, help='a card of your own (YAML), in place of the shipped'
+    )
+    judged_turns: str = option(
+        AUTO,
+        help='how a scorer of turns judges a dialogue: all (the mean over all of '
+        'its speaker), a number (over so many of them, which are drawn), whole '
+        '(the last turn after all others), or auto: whole where a scorer can judge '
+        'dialogues, else all',
+    )
+    judged_seed: int = option(0, help='for the turns that are drawn')
 
 
 class JudgedTeacher(FixedDialogTeacher):
@@ -57,25 +82,7 @@ class JudgedTeacher(FixedDialogTeacher):
         Add the options that name the files.
         """
         super().add_cmdline_args(parser, partial_opt)
-        group = parser.add_argument_group('Judged sets')
-        group.add_argument(
-            '--judged-path', help='a folder; official files are found in it by name'
-        )
-        group.add_argument('--judged-file', help='the file with the judgements')
-        group.add_argument(
-            '--judged-card', help='a card of your own (YAML), in place of the shipped'
-        )
-        group.add_argument(
-            '--judged-turns',
-            default=AUTO,
-            help='how a scorer of turns judges a dialogue: all (the mean over all of '
-            'its speaker), a number (over so many of them, which are drawn), whole '
-            '(the last turn after all others), or auto: whole where a scorer can judge '
-            'dialogues, else all',
-        )
-        group.add_argument(
-            '--judged-seed', type=int, default=0, help='for the turns that are drawn'
-        )
+        add_flags(parser, JudgedOptions, title='Judged sets')
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
